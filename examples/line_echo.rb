@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A protocol over transports, whole: each line comes back with its number, "quit" ends, a line that
-# is too long is refused. To the protocol it is the same whether TLS is under it, and never touches
-# a socket.
+# A whole protocol over transports: each line comes back with its number, "quit" ends, too long
+# lines are refused. It knows neither sockets nor TLS.
 #
 #   ruby -Ilib examples/line_echo.rb [address] [certificate.pem key.pem]
 #
@@ -16,14 +15,12 @@ class LineEcho
   LINE_BYTES_LIMIT = 1024
   IDLE_TIMEOUT_S = 60
 
-  # @param transport [Gyre::Transport]
   def initialize(transport)
     @transport = transport
     @transport.read_timeout_s = @transport.write_timeout_s = IDLE_TIMEOUT_S
     @lines = 0
   end
 
-  # Until the client ends.
   def serve
     while (line = @transport.gets(limit: LINE_BYTES_LIMIT, chomp: true))
       return @transport.write("bye\n") if line == "quit"
@@ -38,7 +35,7 @@ class LineEcho
 end
 
 address, certificate, key = ARGV
-tls = Gyre::TLS.server(certificate: certificate, key: key) if certificate
+tls = Gyre::TLS.server(cert: certificate, key: key) if certificate
 server = Gyre.listen(address || "tcp://127.0.0.1:7007", tls: tls)
 $stdout.sync = true
 puts "listening on #{server.endpoints.join(", ")}#{" with TLS" if tls}"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# From Analogger: its configuration as it is, and its client's code with another require.
+# From Analogger: its unchanged configuration, and its client's code with another require.
 #
 #   ruby -Ilib examples/log_from_analogger.rb
 
@@ -30,7 +30,7 @@ Dir.mktmpdir do |folder|
   server = IO.popen([*gyre, "log", "-c", "analogger.yml", { chdir: folder, err: %i[child out] }])
   port = server.gets[/listens on \S+:(\d+)/, 1].to_i # 0 took a free one
 
-  # All of this is as it was.
+  # Everything here is unchanged.
   logger = Swiftcore::Analogger::Client.new("shop", "127.0.0.1", port, "open sesame")
   logger.log("info", "an order of 3 cafés") # the gem would count characters, and break the connection
   logger.log("debug", "not among the levels, so it is dropped")

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# From Ruby's Logger: the same calls, and the messages are in a file of another process when `flush`
-# returns. Rails takes the client the same way: config.logger =
-# ActiveSupport::TaggedLogging.new(Gyre::Log::Client.new("shop")).
+# From Ruby's Logger: the same calls; once `flush` returns, the messages are in another process's
+# file. In Rails: config.logger = ActiveSupport::TaggedLogging.new(Gyre::Log::Client.new("shop")).
 #
 #   ruby -Ilib examples/log_from_logger.rb
 
@@ -29,13 +28,13 @@ Dir.mktmpdir do |folder|
   logger.formatter = proc { |_severity, _time, program, message| "[#{program}] #{message}" }
   logger.info("order 7") { "paid" }
 
-  # Threads and children log alike.
+  # Threads and children log as well.
   threads = Array.new(2) { |number| Thread.new { logger.info("threads") { "number #{number}" } } }
   threads.each(&:join)
   Process.wait(fork { logger.info("child") { "forked" } })
 
   puts "stored: #{logger.flush}"
-  Process.kill(:KILL, server.pid) # nothing is lost by that
+  Process.kill(:KILL, server.pid) # loses nothing
   server.close
   lines = File.readlines(File.join(folder, "log"), encoding: "UTF-8", chomp: true)
   puts lines.map { |line| line.split("|", 4).drop(1).join("|")[0, 70] }.sort

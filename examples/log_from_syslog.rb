@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# From syslog: programs go on talking to a syslog socket, and their messages are beside all others.
-# It uses util-linux's `logger` where it is installed, and a plain UDP socket.
+# From syslog: programs keep their syslog socket, and their messages join all others. Uses
+# util-linux's `logger`, if installed, and a plain UDP socket.
 #
 #   ruby -Ilib examples/log_from_syslog.rb
 
@@ -28,7 +28,7 @@ Dir.mktmpdir do |folder|
   said = server.gets
   udp, tcp = %w[udp tcp].map { |name| said.scan(%r{#{name}://127\.0\.0\.1:(\d+)}).last.first.to_i }
 
-  # As syslog(3), routers and old daemons write it (RFC 3164), and as newer ones do (RFC 5424).
+  # By syslog(3), routers and old daemons (RFC 3164), and by newer ones (RFC 5424).
   UDPSocket.open do |socket|
     socket.send("<38>Nov 21 19:20:00 web1 sshd[4711]: Accepted publickey for root", 0, "127.0.0.1", udp)
     socket.send("<165>1 2026-11-21T19:20:00.5Z web1 shop 99 order [at room=\"7\"] paid", 0, "127.0.0.1", udp)
@@ -40,7 +40,7 @@ Dir.mktmpdir do |folder|
     TCPSocket.open("127.0.0.1", tcp) { |socket| socket.write("<36>1 - web1 sshd - - - who is there?\n") }
   end
 
-  # UDP has no response: wait until the files have them.
+  # UDP has no response: waits until the files have them.
   wanted = { "ssh.log" => 2, "everything.log" => 1 }
   200.times do
     break if wanted.all? { |name, lines| File.exist?(File.join(folder, name)) && File.readlines(File.join(folder, name)).size >= lines }

@@ -1,19 +1,18 @@
 # frozen_string_literal: true
 
-# Reads the log lines that one or more `gyre log` servers put into a Redis Stream, as one consumer
-# of a group: each line goes to one of the group's consumers, and is acknowledged when it is
-# printed. What a consumer had read when it died is taken over by another.
+# Reads the log lines of one or more `gyre log` servers from a Redis Stream, as one consumer of a
+# group: each line goes to one of the group's consumers and is acknowledged once printed. Another
+# consumer takes over the unacknowledged lines of a dead one.
 #
 #   ruby examples/log_redis_consumer.rb GROUP CONSUMER [STREAM]      REDIS=host:port or the path of a Unix socket
 #
-# Start several with the same GROUP to share the work; COUNT=n ends after n lines. Everything that
-# it sends to Redis is plain: any Redis client does the same with xgroup, xautoclaim, xreadgroup and
-# xack.
+# Start several with the same GROUP to share the work; COUNT=n ends after n lines. Any Redis client
+# can do the same with xgroup, xautoclaim, xreadgroup and xack.
 
 require "gyre"
 require "socket"
 
-# As much of Redis' wire as this needs.
+# The part of Redis' wire needed here.
 class Redis
   def initialize(address)
     @socket = address.start_with?("/") ? UNIXSocket.new(address) : TCPSocket.new(*address.split(":"))
@@ -50,7 +49,7 @@ Gyre.run do
   begin
     redis.call("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
   rescue RuntimeError => error
-    raise unless error.message.start_with?("BUSYGROUP") # it is there already
+    raise unless error.message.start_with?("BUSYGROUP") # exists already
   end
 
   read = lambda do |entries|
@@ -62,7 +61,7 @@ Gyre.run do
     end
   end
 
-  # What this consumer, or one that is gone for a minute, had read but not acknowledged.
+  # Read but unacknowledged lines of this consumer, or of one that has been gone for a minute.
   _, mine = redis.call("XREADGROUP", "GROUP", group, consumer, "STREAMS", stream, "0").first
   read.call(mine)
   start = "0-0"

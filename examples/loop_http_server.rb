@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A web server on Gyre::Loop in one thread: each wait is watched for once (one-shot), and what is to
-# be done next is an event too. Arguments: the port (0: a free one). Stop it with Ctrl-C. The other
-# loop_http_server_*.rb do the same in other ways.
+# A web server on Gyre::Loop in one thread, with a one-shot watch for each wait and commands as
+# events. Arguments: the port (0: a free one). Stop it with Ctrl-C. The other loop_http_server_*.rb
+# are variants.
 
 require "gyre/loop"
 require "socket"

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# A web server on Gyre::Loop with persistent watches, as selectors with monitors have them: a
-# connection is watched once for its life, and only one whose client does not take the answer is
-# watched for writing instead. The fastest of these servers. Arguments: the port (0: a free one).
-# Stop it with Ctrl-C.
+# A web server on Gyre::Loop with persistent watches, like selectors with monitors: a connection is
+# watched once for its life, for writing only while its client does not take the answer. The fastest
+# of these servers. Arguments: the port (0: a free one). Stop it with Ctrl-C.
 
 require "gyre/loop"
 require "socket"
@@ -16,7 +15,7 @@ evloop.watch_io(:accept, server)
 puts "listening on http://127.0.0.1:#{server.addr[1]}"
 $stdout.flush
 
-waits_for = Hash.new(:read).compare_by_identity # the others are few
+waits_for = Hash.new(:read).compare_by_identity # only the few that write
 evloop.each do |event|
   if event == :accept
     io = server.accept_nonblock(exception: false)

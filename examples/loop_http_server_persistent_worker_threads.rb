@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# A web server on Gyre::Loop with worker threads and without commands as events: the workers put
-# what they want into a queue of directives and `signal` the loop, which asks for one event after
-# the other and looks into the queue when there is none. Arguments: the port (0: a free one), the
-# number of workers. Stop it with Ctrl-C.
+# A web server on Gyre::Loop with worker threads and without commands as events: workers put
+# directives into a queue and `signal` the loop, which takes event by event and reads the queue
+# between. Arguments: the port (0: a free one), the number of workers. Stop it with Ctrl-C.
 
 require "gyre/loop"
 require "socket"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A web server on Gyre::Loop with worker threads, each with a queue of its own: workers do not
-# contend for one queue, and a connection stays with its worker. Arguments: the port (0: a free
-# one), the number of workers. Stop it with Ctrl-C.
+# A web server on Gyre::Loop with worker threads, each with its own queue: workers do not contend
+# for one queue, and a connection stays with its worker. Arguments: the port (0: a free one), the
+# number of workers. Stop it with Ctrl-C.
 
 require "gyre/loop"
 require "socket"

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# A web server on Gyre::Loop with worker threads: the loop only reports which connection is ready,
-# and the workers take them from one queue. They reach the loop by `emit`, which any thread may
-# call, what to watch for next. Arguments: the port (0: a free one), the number of workers. Stop it
-# with Ctrl-C.
+# A web server on Gyre::Loop with worker threads: the loop only reports ready connections, which the
+# workers take from one queue. By `emit`, which any thread may call, they tell the loop what to
+# watch next. Arguments: the port (0: a free one), the number of workers. Stop it with Ctrl-C.
 
 require "gyre/loop"
 require "socket"

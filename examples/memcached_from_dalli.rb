@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# A program that was written for Dalli. Only its first line was changed: it required "dalli".
+# A program written for Dalli; only its first line, `require "dalli"`, was changed.
 #
 #     ruby -Ilib examples/memcached_from_dalli.rb
 #
-# memcached is looked for at 127.0.0.1:11211, or where MEMCACHE_SERVERS is set.
+# Uses memcached at MEMCACHE_SERVERS, or at 127.0.0.1:11211.
 
 require "gyre/memcached/dalli"
 

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# A page of 50 parts, each kept in memcached. Each part is a task that asks for its own and makes it
-# where it is missing; the client sends together what the tasks ask for at the same time.
+# A page of 50 parts, each cached in memcached. A task for each part fetches it, or makes it if
+# missing; the client sends the tasks' requests together.
 #
 #     ruby -Ilib examples/memcached_page.rb
 #
-# memcached is looked for at 127.0.0.1:11211, or where MEMCACHE_SERVERS is set.
+# Uses memcached at MEMCACHE_SERVERS, or at 127.0.0.1:11211.
 
 require "gyre"
 require "gyre/memcached"

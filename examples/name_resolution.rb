@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Resolving names does not stop other fibers. To see it, look-ups are made slow here: each takes 0.5
-# s, as with a name server far away. Five of them at once take 0.5 s, and another fiber ticks
-# meanwhile.
+# Name resolution does not stop other fibers. Look-ups are made slow here: each takes 0.5 s, as with
+# a distant name server. Five of them at once take 0.5 s, and another fiber ticks meanwhile.
 #
 #   ruby -Ilib examples/name_resolution.rb
 

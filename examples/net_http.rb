@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Net::HTTP, as it comes with Ruby, many times at once: five requests to a shop that takes 0.5 s for
-# each answer. One after the other they take 2.5 s, as tasks 0.5 s.
+# Ruby's Net::HTTP, several times at once: five requests to a shop that answers after 0.5 s. One
+# after another they take 2.5 s, as tasks 0.5 s.
 #
 #   ruby -Ilib examples/net_http.rb
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A reader and a writer on one pipe, in one thread: plain IO, no API of Gyre's but the scheduler.
-# The reader waits for the writer and the writer for its clock; meanwhile the other one runs.
+# A reader and a writer on one pipe, in one thread: plain IO on Gyre's scheduler. The reader waits
+# for the writer, the writer for its clock.
 #
 #   ruby -Ilib examples/pipe.rb
 
@@ -27,4 +27,4 @@ Fiber.schedule do
   writer.close
 end
 
-puts "main: both are at work" # when the program ends, Ruby runs the scheduler until its fibers are done
+puts "main: both are at work" # at the program's end Ruby runs the scheduler until its fibers are done

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# An HTTP server in several Ractors, which compute at once in one process. Each has its own loop and
-# listens on the same port (SO_REUSEPORT): the kernel deals the connections out. Ctrl-C lets running
-# requests finish and ends it.
+# An HTTP server in several Ractors, which compute in parallel in one process. Each has its own loop
+# and listens on the same port (SO_REUSEPORT): the kernel distributes connections. Ctrl-C ends it
+# after running requests.
 #
 #   ruby -W:no-experimental -Ilib examples/ractor_server.rb [port] [how many Ractors]
 #
-# What a Ractor uses has to be shareable: constants that are frozen all through, classes and
-# modules. So the app is a module. Everything is required before the first Ractor starts.
+# A Ractor uses only shareable objects: deeply frozen constants, classes and modules. So the app is
+# a module. Everything is required before the first Ractor starts.
 
 require "gyre/http"
 require "etc"
@@ -31,9 +31,9 @@ def bound(port)
 end
 
 $stdout.sync = true
-holder = bound(port) # never listens; keeps the port, which the kernel chooses when 0 is asked for
+holder = bound(port) # never listens; keeps the port that the kernel chose
 port = holder.local_address.ip_port
-end_seen, end_said = IO.pipe # read by all: closing the other end reaches each of them
+end_seen, end_said = IO.pipe # read by all: closing the other end reaches each
 ready_seen, ready_said = IO.pipe # a byte from each that listens
 
 ractors = Array.new(count) do |index|

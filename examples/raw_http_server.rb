@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The smallest HTTP server: accept, read up to the blank line, write; a fiber for each connection.
-# Each answer takes 0.3 s, and a hundred at once take 0.3 s too. (`gyre serve` is the real server.)
+# Each answer takes 0.3 s, even a hundred at once. (`gyre serve` is the real server.)
 #
 #   ruby -Ilib examples/raw_http_server.rb [port] [number of requests to serve, then end]
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A fiber scheduler driven by hand, as programs for Evt and other bare schedulers do it: choose a
-# backend, set the scheduler, start fibers, run. Argument: a backend; without one the best is taken.
+# A fiber scheduler driven by hand, as with Evt and other bare schedulers: choose a backend, set the
+# scheduler, start fibers, run. Argument: a backend (default: the best).
 
 require "gyre/scheduler"
 

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # A thread and a fiber share a Mutex. While the thread holds it, only the fiber that needs it waits;
-# the other fiber of that thread ticks on. And the other way round: while the fiber sleeps with the
-# mutex, the thread waits.
+# another fiber ticks on. While the fiber sleeps with the mutex, the thread waits.
 #
 #   ruby -Ilib examples/shared_mutex.rb
 

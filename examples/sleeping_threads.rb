@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Three threads that sleep one second each, joined from a fiber in about one second; other fibers of
-# the joining thread run on meanwhile.
+# Three threads that sleep one second each, joined from a fiber in about one second, while other
+# fibers run.
 #
 #   ruby -Ilib examples/sleeping_threads.rb
 

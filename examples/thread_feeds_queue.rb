@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A thread feeds a Queue, a fiber takes from it and waits without stopping others: once with Ruby's
-# own Queue, once with Gyre::LimitedQueue, in which a fast thread has to wait for the fiber.
+# A thread feeds a Queue, and a fiber takes from it without stopping others: once with Ruby's own
+# Queue, once with Gyre::LimitedQueue, where a fast thread has to wait for the fiber.
 #
 #   ruby -Ilib examples/thread_feeds_queue.rb
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Timers are tasks that sleep: one that fires once, one that fires again and again until it is
-# stopped, and one that keeps to its beat although its work takes time.
+# Timers are sleeping tasks: one fires once, one fires until it is stopped, and one keeps its beat
+# although its work takes time.
 #
 #   ruby -Ilib examples/timers.rb
 

@@ -5,7 +5,7 @@
  *
  * The first byte of an input chooses what it is and under which limits; the rest are its bytes.
  */
-#include "http/http1_parser.h"
+#include "http/h1/parser.h"
 #include "http1_exercise.h"
 
 #include <stdint.h>
@@ -30,30 +30,30 @@ static int holds_control_byte(const char *bytes, size_t length) {
   return 0;
 }
 
-static void check_head(const struct gyre_http1_head *head, const char *bytes) {
+static void check_head(const struct gyre_http_head *head, const char *bytes) {
   const char *const path = bytes + head->path.offset;
-  expect((head->flags & (GYRE_HTTP1_CHUNKED | GYRE_HTTP1_CONTENT_LENGTH)) !=
-             (GYRE_HTTP1_CHUNKED | GYRE_HTTP1_CONTENT_LENGTH),
+  expect((head->flags & (GYRE_HTTP_HEAD_CHUNKED | GYRE_HTTP_HEAD_CONTENT_LENGTH)) !=
+             (GYRE_HTTP_HEAD_CHUNKED | GYRE_HTTP_HEAD_CONTENT_LENGTH),
          "never both framings");
-  expect(!(head->flags & GYRE_HTTP1_CONTENT_LENGTH) == (head->content_length < 0), "a length where there is one");
+  expect(!(head->flags & GYRE_HTTP_HEAD_CONTENT_LENGTH) == (head->content_length < 0), "a length where there is one");
   expect(head->minor_version == 1 ||
-             !(head->flags & (GYRE_HTTP1_CHUNKED | GYRE_HTTP1_UPGRADE | GYRE_HTTP1_EXPECT_CONTINUE)),
+             !(head->flags & (GYRE_HTTP_HEAD_CHUNKED | GYRE_HTTP_HEAD_UPGRADE | GYRE_HTTP_HEAD_EXPECT_CONTINUE)),
          "nothing newer in HTTP/1.0");
   expect(head->minor_version == 0 || head->host.length > 0, "HTTP/1.1 has a host");
   expect(head->method.length > 0 && head->path.length > 0, "a method and a path");
-  expect(head->target_form >= GYRE_HTTP1_TARGET_AUTHORITY || *path == '/', "a path starts with a slash");
+  expect(head->target_form >= GYRE_HTTP_TARGET_AUTHORITY || *path == '/', "a path starts with a slash");
   expect(memchr(path, '?', head->path.length) == NULL && memchr(path, '#', head->path.length) == NULL,
          "no query in a path");
   expect(!holds_control_byte(bytes + head->target.offset, head->target.length), "a target is visible");
   for (unsigned i = 0; i < head->field_count; i++) {
-    const struct gyre_http1_field *field = &head->fields[i];
+    const struct gyre_http_field *field = &head->fields[i];
     expect(field->name_length > 0 && memchr(bytes + field->name, ' ', field->name_length) == NULL, "a name is a token");
     expect(!holds_control_byte(bytes + field->value, field->value_length), "a value holds no control byte");
   }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const struct gyre_http1_limits limits[] = {{8192, 65536, FIELDS}, {24, 100, 3}, {64, 30, 2}, {10, 2, 0}};
+  static const struct gyre_http_head_limits limits[] = {{8192, 65536, FIELDS}, {24, 100, 3}, {64, 30, 2}, {10, 2, 0}};
   struct exercise_input input;
   char *verdict;
 
@@ -70,8 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   free(verdict);
   if (input.kind == EXERCISE_HEAD) {
-    struct gyre_http1_field fields[FIELDS];
-    struct gyre_http1_head head;
+    struct gyre_http_field fields[FIELDS];
+    struct gyre_http_head head;
     gyre_http1_head_reset(&head, fields, FIELDS);
     if (gyre_http1_head_parse(&head, input.bytes, input.length, &input.limits) > 0) check_head(&head, input.bytes);
   }

@@ -1,5 +1,5 @@
 /*
- * The fuzzer of HTTP/2's frames and streams (ext/gyre/http/http2_session.h): any bytes of a client,
+ * The fuzzer of HTTP/2's frames and streams (ext/gyre/http/h2/session.h): any bytes of a client,
  * in pieces of any size, and apps that do what they like meanwhile. What must hold: what is sent
  * are whole frames with the apps' bodies in order, a head that is accepted is one, and nothing is
  * left behind. libFuzzer calls it where clang has it, else fuzz/mutate.c does. A finding aborts.
@@ -10,7 +10,7 @@
  */
 #include "feature.h"
 
-#include "http/http2_session.h"
+#include "http/h2/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,22 +82,22 @@ static bool holds_control_byte(const char *bytes, uint32_t length) {
 }
 
 static void check_head(const struct gyre_http2_stream *stream) {
-  const struct gyre_http1_head *head = &stream->head;
+  const struct gyre_http_head *head = &stream->head;
   const char *bytes = stream->block.text->bytes;
   uint32_t length = stream->block.text->length;
-  const struct gyre_http1_slice slices[] = {head->method, head->target, head->path,     head->query,
-                                            head->host,   head->port,   stream->scheme, stream->protocol};
+  const struct gyre_http_slice slices[] = {head->method, head->target, head->path,     head->query,
+                                           head->host,   head->port,   stream->scheme, stream->protocol};
   for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]); i++) {
     expect(slices[i].length == 0 || slices[i].offset + slices[i].length <= length, "a part within the head");
     expect(!holds_control_byte(bytes + slices[i].offset, slices[i].length), "a part is visible");
   }
   expect(head->method.length > 0 && !memchr(bytes + head->method.offset, ' ', head->method.length), "a method");
   expect(head->path.length > 0, "a path");
-  expect(head->target_form >= GYRE_HTTP1_TARGET_AUTHORITY || bytes[head->path.offset] == '/', "a path with a slash");
+  expect(head->target_form >= GYRE_HTTP_TARGET_AUTHORITY || bytes[head->path.offset] == '/', "a path with a slash");
   expect(!memchr(bytes + head->path.offset, '?', head->path.length), "no query in a path");
   expect(head->field_count <= limits_of_kind[0].head.header_count + 1, "a bounded number of fields");
   for (unsigned i = 0; i < head->field_count; i++) {
-    const struct gyre_http1_field *field = &head->fields[i];
+    const struct gyre_http_field *field = &head->fields[i];
     expect(field->name_length > 0 && field->value + field->value_length <= length, "a field within the head");
     for (unsigned at = 0; at < field->name_length; at++) {
       char byte = bytes[field->name + at];

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `require "gyre"`: the loop, the scheduler, structured tasks, and where to listen (layers 1 to 3).
-# The server is `require "gyre/web"`. Every part can be required by itself, too.
+# Loads layers 1 to 3: the loop, the scheduler, structured tasks, and where to listen. `require
+# "gyre/web"` loads the web server. Each part can also be required alone.
 
 require "gyre/version"
 require "gyre/errors"

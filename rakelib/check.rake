@@ -14,25 +14,26 @@ module GyreCheck
   # JRuby; of what needs a bundle that the copy has not; of Ruby code alone; of C programs that have
   # sanitizers of their own; of logs what happens on the disk and in other processes.
   LITTLE_C = %r{\Atest/(?:web/|docs/|bench/|showcase/|frameworks/|rack2/|support/|
-                         http/(?!h2/(?:conformance|faults|lifetimes|messages|records)_test)|oracle/|
+                         http/(?!(?:tls|h1/(?:corpus|env|fairness|faults|framing|limits|messages|upgrades)|
+                                         h2/(?:conformance|faults|lifetimes|messages|records))_test)|oracle/|
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
                          log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
                          (?:tidy|gem|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
-                         net/(?!(?:transport|tls|tls_records|tls_server|faults|datagram|late_send)_test))}x
+                         net/(?!(?:transport|tls|tls_records|tls_server|faults|datagram|deferred_send)_test))}x
   # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
   # sanitizers of their own, and tests that ask little but take long.
   NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|offload|scheduler)/|\Atest/memcached/(?!client_test)|
                  \Atest/(?:task|testing|deadline|clock|errors|log|web|http|rails)_test|
                  \Atest/(?:stress/(?:ractors|interrupt_storm|wake_ups)|loop/(?:backends|io_uring|subclass|wakeup_pipe)|
-                            contracts/(?:log_ingest_cases|http1_contract_limits))_test}x
+                            contracts/(?:log_ingest_cases|http_contract_limits)|http/h1/limits)_test}x
   # Minitest's option that leaves the portable engine out, for it is Ruby.
   NATIVE = %w[--exclude /::Select#/].freeze
-  # That of a sample: epoll and io_uring, of which the storm of HTTP/2's streams takes one.
-  TWO_BACKENDS = %w[--exclude /::(?:Select|Poll)#|H2Streams\w*::IoUring#/].freeze
+  # That of a sample: epoll and io_uring, of which HTTP takes the first; TLS is on io_uring.
+  TWO_BACKENDS = %w[--exclude /::(?:Select|Poll)#|(?:H2\w*|HTTP1\w*|OverHTTP1|HTTPSServerTest)::IoUring#/].freeze
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20
   # times slower.
-  MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
+  MOSTLY_C = %w[test/contracts/http_contract_{messages,rack}_test.rb test/http/h1/{env,messages}_test.rb].freeze
   # Fibers that park, wake, time out and are interrupted, in a pool that uses them again.
   FIBERS = %w[test/stress/{hand_offs,interrupt_storm}_test.rb].freeze
   # Routes, sinks and sessions of the log, which refer to each other.

@@ -90,8 +90,7 @@ namespace :fuzz do
         (example.input.kind == "b" ? "\x01" : "\x00").b + example.input.bytes)
     end
     half = [GyreFuzz.seconds / 2, 1].max
-    sources = %w[http1_parser http1_fields http1_target http1_chunked].map { |name| "ext/gyre/http/#{name}.c" }
-    GyreFuzz.run("http1_parser_fuzz", ["test/c/http1_exercise.c", *sources], inputs, half)
+    GyreFuzz.run("http1_parser_fuzz", GyreTest::PlainC::PROGRAMS.fetch("http1_parser_test"), inputs, half)
     sh(RbConfig.ruby, "-Ilib", "-Itest", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
   end
 

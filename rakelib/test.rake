@@ -11,7 +11,7 @@ module GyreSuite
   # Where Ruby's own libraries meet Gyre: timeouts, HTTP clients, TLS, names, JSON.
   NEWEST_GEMS = %w[test/{scheduler,run,deadline,task}_test.rb test/task/*_test.rb test/scheduler/*_test.rb
                    test/net/{tls,endpoint,listener}_test.rb test/sync/queue_test.rb
-                   test/contracts/http1_contract_{limits,rack}_test.rb test/contracts/log_ingest_input_test.rb
+                   test/contracts/http_contract_{limits,rack}_test.rb test/contracts/log_ingest_input_test.rb
                    test/http/h2/gem_client_test.rb test/log/{client,ingest/json_lines,client/logger_methods,server_inputs}_test.rb].freeze
 
   # Minitest's option for what is the same over every backend.
@@ -95,7 +95,7 @@ namespace :test do
   desc "Have Prometheus' promtool check what /metrics gives"
   task promtool: :compile do
     sh "bin/setup", "--with", "prometheus", verbose: false
-    metrics = 'require "gyre/web/metrics"; require "gyre/web/server"; ' \
+    metrics = 'require "gyre/web/control/metrics"; require "gyre/web/server"; ' \
               'server = Gyre::Web::Server.new(->(_) { [200, {}, []] }, bind: "127.0.0.1:0"); ' \
               "puts Gyre::Web::Metrics.text(server.snapshots, open_metrics: false)"
     sh "#{RbConfig.ruby} -Ilib -e '#{metrics}' | promtool check metrics", verbose: false

@@ -25,7 +25,7 @@ GyreTest::Engines.test_case("OffloadTest") do
     assert_same Thread.current, thread
   end
 
-  def test_what_can_be_called_is_work
+  def test_any_callable_is_work
     thread = in_fiber { Gyre::Offload.run(-> { Thread.current }) }
     refute_same Thread.current, thread
   end
@@ -58,7 +58,7 @@ GyreTest::Engines.test_case("OffloadTest") do
     assert_equal results.size, results.uniq.size
   end
 
-  def test_what_the_work_raises_is_raised_where_it_was_called
+  def test_an_exception_of_the_work_reaches_its_caller
     assert_raises(IOError) { in_fiber { Gyre::Offload.call { raise IOError } } }
   end
 

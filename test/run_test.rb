@@ -14,7 +14,7 @@ GyreTest::Engines.test_case("RunTest") do
     assert_equal(42, Gyre.run { 42 })
   end
 
-  def test_it_raises_what_the_block_raised
+  def test_it_raises_the_blocks_exception
     error = RuntimeError.new("from the block")
     raised = assert_raises(RuntimeError) { Gyre.run { raise error } }
     assert_same error, raised
@@ -95,7 +95,7 @@ GyreTest::Engines.test_case("RunTest") do
     assert_equal %i[sibling nested after], order
   end
 
-  def test_a_nested_one_that_runs_out_of_time_is_over_before_the_call_is_left
+  def test_a_nested_run_out_of_time_ends_before_its_call_returns
     ended = false
     Gyre.run do |task|
       assert_raises(Gyre::TimeoutError) do
@@ -472,7 +472,7 @@ GyreTest::Engines.test_case("RunTest") do
     RUBY
   end
 
-  def test_an_exception_out_of_what_is_left_leaves_no_scheduler_behind
+  def test_an_exception_of_a_leftover_fiber_leaves_no_scheduler_behind
     assert_raises(SystemExit) { Gyre.run { Fiber.schedule { sleep(0.001).then { exit 3 } } } }
     assert_nil Fiber.scheduler
     assert_equal 5, Gyre.run { 5 }

@@ -95,7 +95,7 @@ GyreTest::Engines.test_case("SignalsTest") do
     end
   end
 
-  def test_what_cannot_be_listened_to
+  def test_signals_that_cannot_be_trapped_are_refused
     before = trap("USR1", "DEFAULT")
     assert_raises(ArgumentError) { Gyre.signals { nil } }
     assert_raises(RuntimeError) { Gyre.signals("USR1") }
@@ -103,7 +103,7 @@ GyreTest::Engines.test_case("SignalsTest") do
     assert_equal "DEFAULT", trap("USR1", before || "DEFAULT")
   end
 
-  def test_in_a_forked_child_a_signal_does_what_it_did
+  def test_a_signal_has_its_former_effect_in_a_forked_child
     Gyre.run do
       Gyre.signals("TERM") do |signals|
         reader, writer = IO.pipe

@@ -62,7 +62,7 @@ case subject
 when "gyre-loop-plain", "gyre-loop-tls"
   require "gyre"
   require "gyre/net"
-  gyre_loop_echo(address, port, certificate && Gyre::TLS.server(certificate: certificate, key: key))
+  gyre_loop_echo(address, port, certificate && Gyre::TLS.server(cert: certificate, key: key))
 when "gyre-plain"
   require "gyre"
   require "gyre/net"
@@ -70,7 +70,7 @@ when "gyre-plain"
 when "gyre-tls"
   require "gyre"
   require "gyre/net"
-  context = Gyre::TLS.server(certificate: certificate, key: key)
+  context = Gyre::TLS.server(cert: certificate, key: key)
   gyre_echo(-> { Gyre.listen("tcp://#{address}:#{port}", tls: context) })
 when "gyre-udp"
   require "gyre"

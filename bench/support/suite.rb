@@ -8,7 +8,7 @@
 # settings) → a Hash of metrics, and finish, which stops what it kept between two samples. See
 # Scenario.
 
-require_relative "../../lib/gyre/net/units"
+require_relative "../../lib/gyre/settings/units"
 require_relative "machine"
 require_relative "results"
 require_relative "server"

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Net::HTTP inside Async's tasks: five requests to a shop that takes 0.5 s for each answer, all in
-# 0.5 s.
+# Net::HTTP inside Async's tasks: five requests to a shop that answers after 0.5 s, all in 0.5 s.
 #
 #   ruby -Ilib examples/async/net_http.rb
 

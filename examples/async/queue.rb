@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Queues between Async's tasks, and from a thread: Async::LimitedQueue keeps a fast producer back,
-# Thread::Queue takes what a thread gives.
+# Queues between Async's tasks, and from a thread: Async::LimitedQueue slows down a fast producer,
+# Thread::Queue takes items from a thread.
 #
 #   ruby -Ilib examples/async/queue.rb
 

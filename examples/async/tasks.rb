@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Async's tasks on Gyre's loop: a barrier around ten downloads, of which a semaphore lets three run
-# at a time, while a transient task ticks and a timeout ends what takes too long.
+# Async's tasks on Gyre's loop: a barrier around ten downloads, a semaphore that runs three at a
+# time, a transient task that ticks, and a timeout that ends slow downloads.
 #
 #   ruby -Ilib examples/async/tasks.rb
 

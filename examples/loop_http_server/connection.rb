@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A client of the loop_http_server examples: reads what has come, and answers each request whose
-# head is complete. It has no loop and never waits; what the examples show is what calls it, and
-# when.
+# A client of the loop_http_server examples: reads available bytes and answers each request with a
+# whole head. It has no loop and never waits; the examples differ in how they call it.
 
 # One keep-alive connection.
 class Connection
@@ -10,7 +9,6 @@ class Connection
   BODY = "Hello, world!\n"
   RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: #{BODY.bytesize}\r\n\r\n#{BODY}".freeze
 
-  # @return [IO]
   attr_reader :io
 
   def initialize(io)
@@ -19,9 +17,7 @@ class Connection
     @output = String.new
   end
 
-  # Does what can be done now.
-  # @return [Symbol] what has to happen before the next call: :read or :write; :close when it is
-  #   over
+  # Does one step. Returns what must happen before the next one: :read or :write; :close at the end.
   def step
     receive or return :close
     answer
@@ -32,7 +28,7 @@ class Connection
 
   private
 
-  # @return [Boolean] false at the end
+  # Returns false at the end.
   def receive
     while (bytes = @io.read_nonblock(LIMIT_BYTES, exception: false)).is_a?(String)
       @input << bytes
@@ -41,7 +37,7 @@ class Connection
     !bytes.nil? && @input.bytesize <= LIMIT_BYTES
   end
 
-  # A request without a body ends with an empty line; several may have come at once.
+  # An empty line ends a request without a body; several may have come at once.
   def answer
     while (head_end = @input.index("\r\n\r\n"))
       @input.slice!(0, head_end + 4)
@@ -49,7 +45,7 @@ class Connection
     end
   end
 
-  # @return [Boolean] whether all was sent
+  # Returns whether all was sent.
   def send_output
     until @output.empty?
       written = @io.write_nonblock(@output, exception: false)

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# What net_http.rb and async/net_http.rb ask: a shop that takes 0.5 s for each answer. Ordinary
-# threads, without any loop.
+# The server for net_http.rb and async/net_http.rb: a shop that answers after 0.5 s. Ordinary
+# threads, without a loop.
 require "socket"
 
 module SlowShop
-  # @return [String] its URL
+  # Returns its URL.
   def self.open
     shop = TCPServer.new("127.0.0.1", 0)
     Thread.new do

@@ -53,11 +53,9 @@ if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config(
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
   backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
 end
-backends << "poll" if have_header("poll.h") && have_func("poll", "poll.h")
-use_portable_engine("this system has none of epoll, io_uring, kqueue and poll") if backends.empty?
+use_portable_engine("this system has none of epoll, io_uring and kqueue") if backends.empty?
 
 have_func("epoll_pwait2", "sys/epoll.h")
-have_func("ppoll", "poll.h")
 have_header("sys/eventfd.h") && have_func("eventfd", "sys/eventfd.h")
 have_header("sys/sendfile.h") && have_func("sendfile", "sys/sendfile.h")
 have_header("sys/inotify.h") && have_func("inotify_init1", "sys/inotify.h")
@@ -99,12 +97,13 @@ unless sanitizers.empty?
   $LDFLAGS << flags
 end
 
-# The sources stand in folders, and include each other by their path from here; each has a name of
-# its own.
-sources = Dir[File.join($srcdir, "**", "*.c")].sort
-$VPATH.concat(sources.map { |path| File.dirname(path) }.uniq.map { |folder| folder.sub($srcdir, "$(srcdir)") } - ["$(srcdir)"])
-$srcs = sources.map { |path| File.basename(path) }
+# The sources stand in folders, and include each other by their path from here. An object is named
+# after its source's path, because folders have files of the same name.
+$srcs = Dir[File.join($srcdir, "**", "*.c")].sort.map { |path| path.sub($srcdir, "$(srcdir)") }
+objects = $srcs.to_h { |source| ["#{source.delete_prefix("$(srcdir)/").delete_suffix(".c").tr("/", "-")}.#{$OBJEXT}", source] }
+$objs = objects.keys
 create_makefile("gyre/gyre_ext")
-# mkmf sees the headers beside this file only.
-headers = Dir[File.join($srcdir, "*", "*.h")].sort
-File.write("Makefile", "\n$(OBJS): #{headers.join(" ")}\n", mode: "a")
+# mkmf sees the headers beside this file only, and has no rule for a source in a folder.
+headers = Dir[File.join($srcdir, "**", "*.h")].sort
+rules = objects.map { |object, source| "#{object}: #{source}\n\t$(ECHO) compiling #{source}\n\t$(Q) #{COMPILE_C.sub("$<", source)}\n" }
+File.write("Makefile", "\n$(OBJS): #{headers.join(" ")}\n\n#{rules.join("\n")}", mode: "a")

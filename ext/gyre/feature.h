@@ -1,12 +1,11 @@
 /*
- * Every question about the platform has its answer here: extconf.rb asks and defines HAVE_*, this
- * file turns the answers into GYRE_HAVE_*. Included by every C file that depends on one of them; it
- * includes neither ruby.h nor a system header. What is not defined is not there.
+ * Answers every question about the platform: extconf.rb asks and defines HAVE_*, this file derives
+ * GYRE_HAVE_*. Included by each C file that depends on one of them; includes neither ruby.h nor a
+ * system header.
  */
 #ifndef GYRE_FEATURE_H
 #define GYRE_FEATURE_H
 
-/* The system. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1 /* accept4, preadv2, epoll_pwait2: so this file comes first */
 #endif
@@ -21,12 +20,6 @@
 #endif
 #if defined(HAVE_SYS_EVENT_H) && defined(HAVE_KQUEUE) && defined(HAVE_CONST_EV_RECEIPT)
 #define GYRE_HAVE_KQUEUE 1
-#endif
-#if defined(HAVE_POLL_H) && defined(HAVE_POLL)
-#define GYRE_HAVE_POLL 1
-#endif
-#ifdef HAVE_PPOLL /* a timeout in nanoseconds */
-#define GYRE_HAVE_PPOLL 1
 #endif
 #if defined(HAVE_SYS_EVENTFD_H) && defined(HAVE_EVENTFD)
 #define GYRE_HAVE_EVENTFD 1
@@ -74,7 +67,7 @@
 #define GYRE_HAVE_NGHTTP2_RESET_RATE 1
 #endif
 
-/* Ruby. The comment has the first version with it. */
+/* Ruby: the version that introduced it. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */
 #define GYRE_HAVE_IO_TIMEOUT 1
 #endif
@@ -85,7 +78,7 @@
 #define GYRE_HAVE_IO_CLOSED_P 1
 #endif
 
-/* Everything is built with hidden visibility; Ruby looks for this one name. */
+/* Everything has hidden visibility; Ruby looks for this one name. */
 __attribute__((visibility("default"))) void Init_gyre_ext(void);
 
 #endif

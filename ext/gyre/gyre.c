@@ -1,12 +1,9 @@
-/*
- * Entry of the extension: defines the modules and lets each part define its classes. Nothing else.
- */
+/* Entry of the extension: defines the modules and calls each part's init. Nothing else. */
 #include "gyre.h"
 #include "async/selector.h"
 #include "feature.h"
 #include "fiber/scheduler.h"
-#include "http/http1.h"
-#include "http/http2.h"
+#include "http/http.h"
 #include "keyed/keyed_loop.h"
 #include "memcached/memcached_request.h"
 #include "net/net.h"
@@ -15,7 +12,7 @@ VALUE gyre_mGyre;
 
 #ifdef __SANITIZE_ADDRESS__
 /* Called before each longjmp, to clear the marks of the stack's variables. There are none
- * (extconf.rb), and on a fiber's stack the sanitizer's own function warns on standard error. */
+ * (extconf.rb), and the sanitizer's own function warns on fiber stacks. */
 void __asan_handle_no_return(void);
 void __asan_handle_no_return(void) {}
 #endif
@@ -42,7 +39,6 @@ void Init_gyre_ext(void) {
   gyre_init_scheduler_read();
   gyre_init_scheduler_io();
   VALUE keyed = gyre_init_keyed_loop();
-  gyre_init_keyed_keys();
   gyre_init_keyed_watch();
   gyre_init_keyed_requests(keyed);
   gyre_init_keyed_helper();
@@ -51,25 +47,16 @@ void Init_gyre_ext(void) {
   gyre_init_net_transport_available();
   gyre_init_net_tls_facts();
   gyre_init_net_datagram();
-  gyre_init_http_capacity();
-  gyre_init_http_exchange();
-  gyre_init_http_file();
-  gyre_init_http1_error();
-  gyre_init_http1_handler();
-  gyre_init_http1_env();
-  gyre_init_http1_request();
-  gyre_init_http1_response();
+  gyre_init_http();
+  gyre_init_http1();
 #ifdef GYRE_HAVE_NGHTTP2
   gyre_init_http2();
-  gyre_init_http2_request();
-  gyre_init_http2_response();
 #endif
-  gyre_init_http1_acceptor();
   gyre_init_memcached_connection();
   gyre_init_memcached_threads();
   gyre_init_memcached_call();
   gyre_init_memcached_request();
-  gyre_init_memcached_many();
+  gyre_init_memcached_multi();
   gyre_init_memcached_server();
   gyre_init_selector_io(gyre_init_selector());
   gyre_init_log_ingest();

@@ -12,18 +12,18 @@ extern VALUE gyre_mGyre;
 struct gyre_loop;
 struct gyre_watch;
 
-/* Opens a loop on the backend of this name (String, Symbol); nil takes the first that opens. Raises
- * when none does. */
+/* Opens a loop on the backend of this name (String, Symbol); nil takes the first that opens.
+ * Raises if none does. */
 void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 
-/* loop_close.c: from now on what waits on the loop for an IO is woken when Ruby closes or reopens
- * that; until gyre_loop_close. */
+/* loop_close.c: Ruby's closes and reopens wake the loop's waits for that IO from now on, until
+ * gyre_loop_close. */
 void gyre_loop_enlist(struct gyre_loop *loop);
-/* Asked for each watch of such an IO's number, on every loop and from any thread: whether the watch
- * is of the listener's kind. Then what waits for this very IO has been woken. */
+/* Asked for each watch of a closed IO's number, on every loop and from any thread: whether the
+ * watch is of the listener's kind. Its waits for this very IO have been woken then. */
 typedef bool gyre_close_listener(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
 void gyre_loop_on_io_close(gyre_close_listener *listener);
-/* The loop of the present thread's scheduler, or NULL; set by that. */
+/* The loop of this thread's scheduler, or NULL; the scheduler sets it. */
 extern struct gyre_loop *(*gyre_loop_here)(void);
 /* Calls no Ruby code. */
 bool gyre_io_is_closed(VALUE io);

@@ -4,7 +4,7 @@
 # calls it. Mistakes are answered with plain lines on standard error and never with a trace. What
 # commands share beside this stands in cli/: flags, values, pidfile, daemon, restart, listen errors.
 
-require "gyre/cli/errors"
+require "gyre/errors"
 require "gyre/version"
 
 module Gyre
@@ -22,8 +22,7 @@ module Gyre
 
     # One subcommand: where it is, and what it does.
     Entry = Struct.new(:name, :summary, :path, :constant) do
-      # @return [Class, Module] a subclass of {Command}, or a module with `start` for a command that
-      #   has subcommands
+      # Returns a Command, or a module with `start` for a command that has subcommands.
       def load
         require path
         constant.split("::").reduce(CLI) { |scope, name| scope.const_get(name, false) }
@@ -56,41 +55,30 @@ module Gyre
 
     # What each subcommand is: flags, and what is done with them.
     class Command
-      # @param out [IO]
-      # @param err [IO]
-      # @param input [IO]
       def initialize(out: $stdout, err: $stderr, input: $stdin)
         @out = out
         @err = err
         @input = input
       end
 
-      # @return [Flags] that set this command's values when they are read
       def flags
         raise NotImplementedError
       end
 
-      # @param words [Array<String>] the arguments beside the flags
-      # @return [Integer] the exit status
-      # @raise [UsageError, StartError]
+      # Takes the arguments that are not flags; returns the exit status.
       def call(words)
         raise NotImplementedError
       end
 
       private
 
-      # @raise [UsageError]
       def refuse_words(words)
-        raise UsageError, "#{words.first}: nothing is expected there; flags begin with a dash" if words.any?
+        raise UsageError, "unexpected argument #{words.first}" if words.any?
       end
     end
 
     class << self
-      # @param arguments [Array<String>] what follows `gyre`
-      # @param out [IO]
-      # @param err [IO]
-      # @param input [IO]
-      # @return [Integer] the exit status
+      # Takes the arguments after `gyre`; returns the exit status.
       def start(arguments, out: $stdout, err: $stderr, input: $stdin)
         name, *rest = arguments
         case name
@@ -106,14 +94,7 @@ module Gyre
         DONE
       end
 
-      # Runs one command.
-      #
-      # @param name [String] what its messages begin with
-      # @param command [Command]
-      # @param arguments [Array<String>]
-      # @param out [IO]
-      # @param err [IO]
-      # @return [Integer] the exit status
+      # Runs one command. Returns the exit status.
       def run(name, command, arguments, out: $stdout, err: $stderr)
         flags = command.flags
         words = flags.read(arguments)
@@ -131,9 +112,7 @@ module Gyre
         INTERRUPTED
       end
 
-      # @param what [String] what needs the C extension
-      # @return [void]
-      # @raise [StartError] where the backend that GYRE_BACKEND names, or the extension, is missing
+      # Raises StartError if the extension, or the backend in GYRE_BACKEND, is missing.
       def require_native(what)
         Loop.backend
         Loop.require_native(what)
@@ -144,8 +123,6 @@ module Gyre
       end
 
       # Each connection is a descriptor, and the usual soft limit is 1,024.
-      #
-      # @return [void]
       def raise_descriptor_limit
         soft, hard = Process.getrlimit(:NOFILE)
         limit = [hard, DESCRIPTORS_LIMIT].min
@@ -163,10 +140,9 @@ module Gyre
 
       def unknown(name, err)
         names = TABLE.map(&:name)
-        require "did_you_mean"
-        near = FOREIGN[name] || DidYouMean::SpellChecker.new(dictionary: names).correct(name).first
-        hint = near ? "Did you mean `gyre #{near}`?" : "There are: #{names.join(", ")}."
-        complain(err, "gyre", "there is no command #{name}. #{hint} Run `gyre --help`.", MISUSED)
+        require "gyre/settings"
+        hint = FOREIGN.key?(name) ? "did you mean #{FOREIGN[name]}?" : Settings.nearest(name, names) || "known: #{names.join(", ")}."
+        complain(err, "gyre", "unknown command #{name}; #{hint} Run `gyre --help`.", MISUSED)
       end
 
       def complain(err, name, text, status)

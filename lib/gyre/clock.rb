@@ -1,22 +1,19 @@
 # frozen_string_literal: true
 
-# The time that deadlines, timeouts and periods are measured by. Everything in layer 2 that asks for
-# the time asks here, so that there is one place where it comes from.
+# The time of deadlines, timeouts and periods: all of layer 2 asks here.
 
 module Gyre
-  # Seconds that only ever go forward, whatever happens to the time of day.
+  # Monotonic seconds.
   module Clock
-    # Too short to be slept again for.
+    # Too short for another sleep.
     SHORT_S = 1e-6
     private_constant :SHORT_S
 
-    # @return [Float] seconds since some moment in the past; the differences are what counts
-    def self.now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    end
+    # @return [Float] seconds since an arbitrary moment
+    def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-    # Sleeps; no unblock makes it end early.
-    # @param at [Numeric] a time of {now}; in the past: lets the others that are ready run
+    # Sleeps; no unblock ends it early.
+    # @param at [Numeric] a time of {now}; a past one yields to ready fibers
     # @return [void]
     def self.sleep_until(at)
       left = at - now
@@ -24,8 +21,21 @@ module Gyre
       Kernel.sleep(left) while (left = at - now) > SHORT_S
     end
 
+    # Yields again and again until the time is over; the block leaves by `break` or `return`.
+    # @param timeout [Numeric, nil] seconds; nil: without a limit
+    # @yieldparam left [Numeric, nil] seconds
+    # @return [nil]
+    def self.within(timeout)
+      at = timeout && (now + timeout)
+      left = timeout
+      until left && left <= 0
+        yield left
+        left = at && (at - now)
+      end
+    end
+
     # @yield
-    # @return [Float] how many seconds the block took
+    # @return [Float] seconds that the block took
     def self.measure
       start = now
       yield

@@ -1,23 +1,22 @@
 # frozen_string_literal: true
 
-# Deadlines: a point in time for a block and for the tasks that are started in it.
-# Gyre.with_deadline and Task#with_timeout make one; each task has the innermost one that it is
-# under (Task::Context), and that one the next outer one. The scheduler's timeout_after raises
-# Task::Expired in the block; a deadline turns its own Expired, and no other, into the error that
-# the caller sees.
+# Deadlines: a point in time for a block and the tasks started in it. Made by Gyre.with_deadline and
+# Task#with_timeout; each task refers to its innermost one (Task::Context), which refers to the next
+# outer one. The scheduler's timeout_after raises Task::Expired in the block; a deadline turns only
+# its own Expired into the error for the caller.
 
 require "gyre/clock"
 require "gyre/errors"
 require "gyre/task/expired"
 
 module Gyre
-  # Gives the block, and every task started in it, until then: the nearest deadline of all that
-  # apply is the one that counts. When it passes, those tasks are stopped and a {TimeoutError} that
-  # names the deadline is raised here, at the present wait. Tasks that go on after the block has
-  # ended stay under it: one that is late fails with that error.
+  # Limits the time of the block and of every task started in it; the nearest of nested deadlines
+  # counts. When it passes, those tasks are stopped and a {TimeoutError} that names the deadline is
+  # raised here, at the present wait. Tasks that outlive the block stay under it: a late one fails
+  # with that error.
   #
-  # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: over at
-  #   the first wait.
+  # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: passes
+  #   at the first wait.
   # @param at [Numeric, nil] instead of seconds: a time of {Clock.now}
   # @param name [String, nil] for the error's message
   # @yieldparam deadline [Deadline, nil]
@@ -36,15 +35,13 @@ module Gyre
   end
 
   # @return [Deadline, nil] the nearest one that the calling task is under, if any
-  def self.deadline
-    Task.current?&.deadline
-  end
+  def self.deadline = Task.current?&.deadline
 
-  # One point in time, and the task that it limits.
+  # A point in time, and the task that it limits.
   class Deadline
     # @return [String, nil]
     attr_reader :name
-    # @return [Numeric] seconds that were given
+    # @return [Numeric] as given
     attr_reader :seconds
     # @return [Float] when it passes, a time of {Clock.now}
     attr_reader :at
@@ -57,7 +54,7 @@ module Gyre
 
     # Use Gyre.with_deadline or {Task#with_timeout}.
     # @api private
-    # @param lasting [Boolean] whether tasks stay under it when the block has ended
+    # @param lasting [Boolean] whether tasks stay under it after the block
     def initialize(seconds, block, name: nil, lasting: false)
       raise ArgumentError, "seconds must be a number, not #{seconds.inspect}" if !seconds.is_a?(Numeric) || seconds != seconds # rubocop:disable Lint/BinaryOperatorWithIdenticalOperands -- NaN
 
@@ -71,21 +68,14 @@ module Gyre
       @task = @outer = nil
     end
 
-    # @return [Float] seconds that are left, not less than zero
-    def remaining
-      [@at - Clock.now, 0.0].max
-    end
+    # @return [Float] seconds left, at least 0
+    def remaining = [@at - Clock.now, 0.0].max
 
     # @return [Boolean]
-    def passed?
-      @passed || Clock.now >= @at
-    end
+    def passed? = @passed || Clock.now >= @at
 
-    # @return [String, nil] file and line of the block that it was set for; nil when that is no Ruby
-    #   code
-    def place
-      @block.source_location&.join(":")
-    end
+    # @return [String, nil] file and line of its block; nil if that is not Ruby code
+    def place = @block.source_location&.join(":")
 
     # @return [String] for example: deadline "fetch" of 2 s, set at app.rb:12
     def to_s
@@ -104,7 +94,7 @@ module Gyre
     # @yieldparam deadline [Deadline] self, when it has passed
     # @yieldreturn [Exception] what to raise then
     def hold(scheduler)
-      before = $! # an exception that is on its way already, when this is called in an ensure
+      before = $! # an exception on its way already, in an ensure
       enter
       begin
         scheduler.timeout_after(@seconds.negative? ? 0 : @seconds, Task::Expired, self) { @block.lambda? ? @block.call : @block.call(self) }
@@ -116,45 +106,37 @@ module Gyre
         raise interrupted if interrupted
 
         error = yield(self)
-        error.set_backtrace(expired.backtrace) # where it waited
+        error.set_backtrace(expired.backtrace) # of its wait
         raise error, cause: nil
       ensure
         leave
       end
     end
 
-    # The time is over; the scheduler is about to raise in the block's fiber. On the loop: must not
-    # wait.
+    # The time is over; the scheduler is about to raise in the block's fiber. Runs on the loop: must
+    # not wait.
     # @api private
     def expire
       @passed = true
       @task&.stop_those_under(self)
     end
 
-    # Whether a task that is under it will be stopped by it.
+    # True if it will stop tasks under it.
     # @api private
-    def binding?
-      !@passed && (!@over || @lasting)
-    end
+    def binding? = !@passed && (!@over || @lasting)
 
-    # Whether its block has ended.
+    # True if its block has ended.
     # @api private
-    def over?
-      @over
-    end
+    def over? = @over
 
-    # Whether it has passed, and its block has not raised it to the caller.
+    # True if it has passed without an error to the caller.
     # @api private
-    def unheard?
-      @over && !@raised
-    end
+    def unheard? = @over && !@raised
 
     # @api private
     # @param task [Task]
     # @return [Boolean] whether it has passed while a block of this task runs under it
-    def raising_in?(task)
-      @passed && !@over && @task.equal?(task)
-    end
+    def raising_in?(task) = @passed && !@over && @task.equal?(task)
 
     private
 
@@ -174,7 +156,7 @@ module Gyre
       linger if @lasting && !@passed
     end
 
-    # Watches over the tasks that are left, until the last one has ended.
+    # Watches over the remaining tasks until the last one has ended.
     def linger
       late = @task.children_under(self)
       return if late.empty?

@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
-# The exceptions of every layer, sorted by what is at fault (see docs/tasks.md for the tasks' ones).
-# A caller's mistake is an ArgumentError and the network's is its Errno: neither is here.
-# This file defines classes only and requires nothing.
+# The exceptions of every layer, sorted by what is at fault (docs/tasks.md has those of tasks). A
+# caller's mistake is an ArgumentError, the network's its Errno: neither is here. Requires nothing.
 
 module Gyre
-  # What every error of Gyre's own is.
+  # Every error of Gyre's own.
   class Error < StandardError; end
 
-  # The time of a with_deadline, of a with_timeout or of another wait with a limit is over.
+  # The time of a with_deadline, a with_timeout or another limited wait is over.
   class TimeoutError < Error
-    # @return [Deadline, nil] whose time it was; nil for a limit of the wait's own
+    # @return [Deadline, nil] nil for a wait's own limit
     attr_reader :deadline
 
     # @param message [String, nil] nil: names the deadline
@@ -21,11 +20,10 @@ module Gyre
     end
   end
 
-  # Tasks wait for each other, and nothing else can happen: each would wait for ever.
+  # Tasks wait for each other, and nothing else could end that.
   class DeadlockError < Error; end
 
-  # The C extension is missing, ruled out or of no use here, and what was asked for exists only in
-  # it.
+  # The C extension is missing, disabled or useless here, and only it has the requested part.
   class ExtensionRequired < Error; end
 
   # The peer broke the protocol; has the status to answer with.
@@ -41,11 +39,17 @@ module Gyre
     end
   end
 
-  # Raised in a task that is stopped, at its present wait. No StandardError, so that a `rescue =>
-  # error` around some work does not swallow the cancellation. A `rescue` of it has to raise it
-  # again.
+  # A wrong command line; the message is for its author. `gyre` exits with 2.
+  class UsageError < Error; end
+
+  # A server or command cannot begin or go on; the message tells what to do, in several lines if
+  # needed. `gyre` exits with 1.
+  class StartError < Error; end
+
+  # Raised in a stopped task, at its present wait. Not a StandardError: a `rescue => error` does not
+  # swallow the cancellation. A `rescue` of it has to raise it again.
   class Stop < Exception # rubocop:disable Lint/InheritException
-    # @return [Deadline, nil] whose end stopped the task, if it was one
+    # @return [Deadline, nil] whose end stopped the task, if any
     attr_reader :deadline
 
     # @param message [String]
@@ -55,7 +59,7 @@ module Gyre
       @deadline = deadline
     end
 
-    # Whether it still has to leave the block in which it was raised.
+    # True while it has to leave the block in which it was raised.
     # @api private
     def cancels?
       true

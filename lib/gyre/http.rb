@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# HTTP/1.0 and 1.1, the server's side: `require "gyre/http"` for Gyre::HTTP::Server. Sockets, parser
-# and responses are in the C extension; the parser in Ruby (test/oracle/http) is loaded by tests and
-# fuzzers only, which compare the two.
+# Loads the server of HTTP/1.0, HTTP/1.1 and HTTP/2. Sockets, parsers and responses are in the C
+# extension. Tests and fuzzers compare the parser with one in Ruby (test/oracle/http).
 
 require "gyre"
 require "gyre/http/server"

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A look at one scheduler: which fiber waits for what, whose fiber it is, and which of them hold
-# what others wait for. Made by Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; it shows
-# the moment at which it was made and changes nothing.
+# A view of one scheduler: waits, tasks of fibers, holders of awaited objects. Made by
+# Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; shows one moment and changes nothing.
 
 require_relative "inspection/deadlock"
 require_relative "inspection/stall"
@@ -11,9 +10,9 @@ require_relative "inspection/wait"
 module Gyre
   # @api private
   class Inspection
-    # With more holders of a semaphore than this, the others are only counted.
+    # Further holders of a semaphore are only counted.
     HOLDERS_NAMED = 3
-    # With more fibers than this, none is asked which mutex it holds.
+    # With more fibers, none is asked which mutex it holds.
     ASKED_LIMIT = 10_000
     private_constant :HOLDERS_NAMED, :ASKED_LIMIT
 
@@ -23,20 +22,20 @@ module Gyre
     attr_reader :runs
 
     # @param scheduler [Scheduler]
-    # @param classes [Array<Module>, nil] only the waits for an object of one of these
+    # @param classes [Array<Module>, nil] only waits for an object of one of these
     def initialize(scheduler, classes = nil)
       @scheduler = scheduler
       @waits = scheduler.waits(classes)
       @runs = scheduler.runs
     end
 
-    # @return [Hash{Fiber => Task}] whose fiber is whose
+    # @return [Hash{Fiber => Task}] tasks by their fibers
     def tasks
       @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
     end
 
-    # The owners of the mutexes that are waited for. Ruby shows a mutex's owner only to that owner:
-    # each of the fibers is asked, on the scheduler's own thread; elsewhere none can be.
+    # The owners of awaited mutexes. Ruby shows a mutex's owner only to itself: each fiber is asked,
+    # on the scheduler's own thread only.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|
@@ -52,25 +51,22 @@ module Gyre
     end
 
     # @param fiber [Fiber]
-    # @return [String] how it is called in messages
+    # @return [String] its name in messages
     def label(fiber)
       (tasks[fiber] || @runs.find { |run| run.fiber.equal?(fiber) })&.label || "a fiber"
     end
 
     # @param wait [Wait]
-    # @return [String] what it waits for, and the holder of that where it is known: waiting for a
-    #   mutex that task "b" holds
-    def describe(wait)
-      wait.to_s(holding(wait.blocker))
-    end
+    # @return [String] for example: waiting for a mutex that task "b" holds
+    def describe(wait) = wait.to_s(holding(wait.blocker))
 
     # @param circle [Array<Wait, Awaited>]
-    # @return [String] a line for each
+    # @return [String] a line each
     def describe_circle(circle)
       lines = circle.filter_map do |node|
         next "  #{label(node.entered)} is #{describe(node)} at #{node.place}" if node.is_a?(Wait)
 
-        # A task whose block is over; the others show by what their fibers wait for.
+        # A task whose block is over; the others' fibers show their waits.
         "  #{node.label} is waiting for its children" if node.awaited.none?(Fiber)
       end
       lines.join("\n")

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The log aggregator: `require "gyre/log"` for its server, its outputs and its client. The command
-# `gyre log` is layer 5, lib/gyre/cli/log.rb. Server and client need the C extension.
+# Loads the log server, its outputs and its client, which need the C extension. The command `gyre
+# log` is in lib/gyre/cli/log.rb.
 
 require "gyre"
 require "gyre/log/ingest"
@@ -9,8 +9,8 @@ require "gyre/log/wire/records"
 require "gyre/log/wire"
 
 module Gyre
-  # Log messages between programs and files. ARCHITECTURE.md shows how the parts meet, docs/log.md
-  # how it is used.
+  # Carries log messages from programs to files. See docs/log.md for its use and ARCHITECTURE.md for
+  # its parts.
   module Log
   end
 end

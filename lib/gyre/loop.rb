@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Loop: an event loop without callbacks. Things are watched under keys of the program's own,
-# and the program gets the keys back. This file has what both engines' loops share. Those of the
-# native engine are methods of this class (ext/gyre/keyed); on the portable one
-# Gyre::Loop::PortableKeyed takes their place.
+# Gyre::Loop: an event loop without callbacks. Watches have keys of the program's own, and the
+# program gets the keys back. This file has the part shared by both engines; ext/gyre/keyed adds the
+# native engine's methods, Gyre::Loop::PortableKeyed the portable one's.
 require_relative "loop/backends"
 require_relative "loop/file_watch"
 require_relative "loop/portable_keyed"
@@ -13,15 +12,15 @@ require_relative "loop/signal_watch"
 module Gyre
   # See docs/loop.md. A program may make a subclass.
   class Loop
-    # The extension has a part in the object.
+    # Part of the object belongs to the extension.
     # @api private
     def self.new(...)
       native?
       super
     end
 
-    # Makes a loop. In a thread that has a Gyre scheduler it works on the scheduler's loop, whatever
-    # backend is asked for.
+    # Makes a loop. In a thread with a Gyre scheduler it uses the scheduler's loop, whatever backend
+    # is requested.
     # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or
     #   else the best one
     # @raise [ArgumentError] for an unknown backend
@@ -34,8 +33,8 @@ module Gyre
       end
     end
 
-    # That of the thread's scheduler.
-    # @return [Symbol, nil] nil if there is none, or one that is not ours
+    # The engine of the thread's scheduler.
+    # @return [Symbol, nil] nil without a Gyre scheduler
     # @api private
     def self.present_engine
       scheduler = Fiber.scheduler
@@ -44,7 +43,7 @@ module Gyre
       scheduler.is_a?(Scheduler::Portable) ? :portable : :native
     end
 
-    # The figures of the loop that the thread's scheduler works on (see {Scheduler#stats}).
+    # Figures of the loop of the thread's scheduler (see {Scheduler#stats}).
     # @return [Hash{Symbol => Integer, Float}, nil] nil without a scheduler of Gyre's
     def self.stats
       Fiber.scheduler.stats if present_engine
@@ -113,7 +112,7 @@ module Gyre
 
     # @!method emit(key)
     #   Queues an event. From any thread and from a trap handler.
-    #   @param key [Object] whatever shall be yielded; :stop does what {#stop} does
+    #   @param key [Object] is yielded; :stop does what {#stop} does
     #   @return the key
 
     # @!method signal
@@ -139,23 +138,21 @@ module Gyre
 
     # @!endgroup
 
-    # What the process returned whose key was delivered last.
+    # The status of the process whose key was delivered last.
     # @return [Process::Status, nil]
     attr_reader :status
 
-    # Queues the key each time that the process gets a signal. What the program itself had trapped
-    # before is put back when the last watch of the signal ends.
+    # Queues the key each time the process gets a signal. The program's former handler returns when
+    # the last watch of the signal ends.
     # @param key [Object] not in use at present
     # @param name [String, Symbol, Integer] as Signal.trap takes it
     # @return [self]
     # @raise [ArgumentError] for a signal that cannot be trapped
     # @raise [RuntimeError] when the key is in use
-    def watch_signal(key, name)
-      start_helper(key, SignalWatch.new(self, key, name))
-    end
+    def watch_signal(key, name) = start_helper(key, SignalWatch.new(self, key, name))
 
-    # Queues the key when a child process has ended, once. {#status} is its status when the key is
-    # delivered; it needs no Process.wait any more.
+    # Queues the key once, after a child process has ended. {#status} is its status when the key is
+    # delivered; no Process.wait is needed.
     # @param key [Object] not in use at present
     # @param pid [Integer]
     # @return [self]
@@ -164,21 +161,17 @@ module Gyre
       start_helper(key, ProcessWatch.new(self, key, pid, engine_of_helpers) { |status| @status = status })
     end
 
-    # Queues the key each time that a file is changed, made, deleted or replaced, or that something
-    # changes in a folder. By inotify where there is one, else by looking every half second.
+    # Queues the key each time a file is changed, made, deleted or replaced, or something changes in
+    # a folder. Uses inotify, or else checks every half second.
     # @param key [Object] not in use at present
-    # @param path [String, #to_path] the file need not be there; its folder must be
+    # @param path [String, #to_path] the file may be missing, its folder not
     # @return [self]
     # @raise [SystemCallError] when its folder is not there
     # @raise [RuntimeError] when the key is in use
-    def watch_file(key, path)
-      start_helper(key, FileWatch.new(path, engine_of_helpers))
-    end
+    def watch_file(key, path) = start_helper(key, FileWatch.new(path, engine_of_helpers))
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{closed? ? "closed" : backend}>"
-    end
+    def inspect = "#<#{self.class} #{closed? ? "closed" : backend}>"
 
     private
 
@@ -193,9 +186,7 @@ module Gyre
       self
     end
 
-    # What makes descriptors for the helpers; nil: they do without.
-    def engine_of_helpers
-      Native
-    end
+    # Makes descriptors for the helpers, if not nil.
+    def engine_of_helpers = Native
   end
 end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Memcached: a client that pipelines by itself. `require "gyre/memcached"`.
+# Loads Gyre::Memcached, a client that pipelines commands by itself.
 require "gyre/net"
 require "gyre/sync/waiter"
 require "gyre/memcached/errors"

@@ -73,7 +73,7 @@ module Gyre
     end
   end
 
-  # What {Gyre.connect} and {Gyre.listen} are made of.
+  # The parts of {Gyre.connect} and {Gyre.listen}.
   module Net
     class << self
       # @api private

@@ -1,29 +1,22 @@
 # frozen_string_literal: true
 
-# Blocking work beside the loop: name resolution, waiting for processes, reads that have to wait for
-# a disk, long computations that Ruby itself hands over. Called by the schedulers of both engines.
-# What it costs, and what it is worth: bench/notes/offload.md.
+# Blocking work beside the loop: name resolution, waits for processes, slow reads from a disk, long
+# computations that Ruby itself hands over. Called by both engines' schedulers.
+# bench/notes/offload.md has costs and benefits.
 require_relative "offload/job"
 require_relative "offload/pool"
 
 module Gyre
-  # Work for the threads of a small pool, shared by all loops of the process; each Ractor has its
-  # own.
+  # Work for a small pool of threads, shared by all loops of the process; each Ractor has its own.
   module Offload
     class << self
       # Runs the block in a thread of the pool while the calling fiber waits. Without a scheduler,
-      # or in a blocking fiber, it just runs.
-      # @param abandon [Boolean, :seen] when an exception ends the wait: true ends the work too,
-      #   false finishes the work first (for work that uses memory of the caller), :seen ends it and
-      #   sees it ended (for work that takes what others wait for)
-      # @return the block's value
-      # @raise what the block raises
-      def call(abandon: true, &work)
-        run(work, abandon: abandon)
-      end
+      # or in a blocking fiber, it just runs. Returns or raises what the block does. `abandon`: if
+      # an exception ends the wait, true ends the work, false finishes it first (it uses the
+      # caller's memory), :seen waits for its end (it takes something that others wait for).
+      def call(abandon: true, &work) = run(work, abandon: abandon)
 
-      # The same for anything that can be called.
-      # @param work [#call]
+      # The same for any callable.
       def run(work, abandon: true)
         scheduler = current_scheduler or return work.call
 
@@ -39,12 +32,10 @@ module Gyre
         self.pool = nil
       end
 
-      # In a daemon, which took the place of this process: the thread's fibers go on there, the
-      # pool's threads do not. Work that was not begun gets new ones; how far the rest came is
-      # unknown, so a wait for that raises.
-      def process_move
-        pool&.process_move
-      end
+      # In a daemon that replaced this process: the thread's fibers go on there, the pool's threads
+      # do not. Work not begun gets new threads; how far the rest came is unknown, so a wait for it
+      # raises.
+      def process_move = pool&.process_move
 
       private
 
@@ -52,11 +43,9 @@ module Gyre
         Fiber.scheduler unless Fiber.current.blocking?
       end
 
-      # One for each Ractor: they can share neither threads nor locks.
+      # Each Ractor has its own: threads and locks cannot be shared.
       if defined?(Ractor)
-        def pool
-          Ractor.current[:gyre_offload]
-        end
+        def pool = Ractor.current[:gyre_offload]
 
         def pool=(pool)
           Ractor.current[:gyre_offload] = pool
@@ -78,7 +67,7 @@ module Gyre
       rescue Exception => error # rubocop:disable Lint/RescueException -- raised again
         begin
           job.wait(threads)
-        rescue Exception # rubocop:disable Lint/RescueException -- the first one is the one that counts
+        rescue Exception # rubocop:disable Lint/RescueException -- the first one counts
           retry
         end
         raise error

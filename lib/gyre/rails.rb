@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What `gem "gyre"` in the Gemfile of a Rails application does: its server is the one that
-# `bin/rails server` starts, and state is kept by fiber. lib/gyre.rb loads it where Rails is.
+# Does the work of `gem "gyre"` in the Gemfile of a Rails application: `bin/rails server` starts
+# Gyre's server, and state is kept by fiber. lib/gyre.rb loads it where Rails is.
 # Everything else is set when a server starts (Gyre::Web::Isolation), so other servers and the
 # console are left alone.
 
@@ -26,7 +26,6 @@ module Gyre
 
     # `bin/rails server -u puma` and RACKUP_HANDLER=puma still start another one.
     module DefaultHandler
-      # @return [Module] what starts a server
       def default
         ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)
       end

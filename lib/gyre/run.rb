@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Gyre.run, the door to structured tasks: takes or makes the thread's scheduler, runs a block as the
-# root of a tree of tasks, and leaves when all of them are over. Gyre::Run is one such call; its
-# tasks refer to it. It does not run tasks itself: the scheduler does.
+# root of a tree of tasks, and leaves when all are over. Gyre::Run is one such call. The scheduler
+# runs the tasks.
 
 require "gyre/errors"
 require "gyre/scheduler"
@@ -12,17 +12,17 @@ require "gyre/task/unawaited"
 require "gyre/inspection/watchdog"
 
 module Gyre
-  # Runs the block as a task and waits until it and its children are over. On a thread without a
-  # scheduler a Gyre::Scheduler serves meanwhile; inside of a task the block becomes a child of it.
+  # Runs the block as a task and waits until it and its children are over. A thread without a
+  # scheduler gets a Gyre::Scheduler meanwhile; inside a task the block becomes its child.
   #
-  # When the block raises, or this call is left by an Interrupt, by `exit` in any task, by
-  # Thread#kill, Thread#raise or a timeout around it, the tasks are stopped and their `ensure`
-  # blocks run to the end first. A second Interrupt cuts those short.
+  # If the block raises, or an Interrupt, an `exit` in any task, Thread#kill, Thread#raise or a
+  # timeout ends this call, the tasks are stopped and their `ensure` blocks finish first. A second
+  # Interrupt cuts those short.
   #
   # @param name [String] the task's name
-  # @param watchdog [Numeric, true, false, nil] for how many seconds the loop may be held before a
-  #   Gyre::Watchdog reports it; true takes the watchdog's own limit, nil that of GYRE_WATCHDOG_MS
-  #   (milliseconds), if it is set
+  # @param watchdog [Numeric, true, false, nil] seconds that the loop may be held before a
+  #   Gyre::Watchdog reports it; true is the watchdog's own limit, nil that of GYRE_WATCHDOG_MS
+  #   (milliseconds), if set
   # @yieldparam task [Task]
   # @return [Object] the block's value; nil when its task was stopped
   # @raise [Exception] what the block raised
@@ -41,7 +41,7 @@ module Gyre
     end
   end
 
-  # One call of Gyre.run that has a tree of tasks of its own.
+  # A call of Gyre.run with its own tree of tasks.
   # @api private
   class Run
     include Inspection::Awaited
@@ -57,8 +57,7 @@ module Gyre
       end
     end
 
-    # On a scheduler that is there already: the calling fiber drives it when no other one does or
-    # will.
+    # On an existing scheduler: the calling fiber drives it unless another one does or will.
     def self.on_existing(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
@@ -68,7 +67,7 @@ module Gyre
       Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: drives).call(name, block) }
     end
 
-    # Inside of a task.
+    # Inside a task.
     def self.nested(parent, name, block)
       child = parent.async(name, &block)
       begin
@@ -80,13 +79,13 @@ module Gyre
 
     # @return [Scheduler]
     attr_reader :scheduler
-    # @return [Fiber] the one that called Gyre.run
+    # @return [Fiber] the caller of Gyre.run
     attr_reader :fiber
     # @return [Task]
     attr_reader :root
     # @return [Task::Unawaited]
     attr_reader :unawaited
-    # @return [SpinLock] for the waits of other threads for tasks of this one
+    # @return [SpinLock] for other threads' waits for tasks of this one
     attr_reader :lock
 
     # @param scheduler [Scheduler]
@@ -99,6 +98,7 @@ module Gyre
       @unawaited = Task::Unawaited.new(scheduler)
       @to_stop = Thread::Queue.new
       @lock = SpinLock.new
+      @listeners = {}.compare_by_identity # task => those to be woken at its end, of any thread
       @leaving = @forker = nil
     end
 
@@ -106,7 +106,7 @@ module Gyre
     # @param block [Proc]
     # @return [Object] the block's value
     def call(name, block)
-      @root = Task.new(self, nil, name, false, block) # an exception that comes before has nothing to undo
+      @root = Task.new(nil, name, false, block, Task::Context.new(self)) # an earlier exception has nothing to undo
       begin
         register
         @scheduler.spawn(@root) unless @drives
@@ -123,17 +123,13 @@ module Gyre
     end
 
     # @return [String]
-    def label
-      "the caller of Gyre.run"
-    end
+    def label = "the caller of Gyre.run"
 
-    # What its fiber waits for, also while that one drives the loop.
+    # What its fiber waits for, even while it drives the loop.
     # @return [Array<Task>]
-    def awaited
-      [@root]
-    end
+    def awaited = [@root]
 
-    # A task ended by `exit`, a signal's exception or what Thread#raise sent: Gyre.run raises it.
+    # `exit`, a signal's exception or Thread#raise has ended a task: Gyre.run raises it.
     # @param error [Exception]
     def leave(error)
       @leaving ||= error
@@ -142,9 +138,27 @@ module Gyre
 
     # @param task [Task]
     def task_finished(task)
+      listeners = @lock.synchronize { @listeners.delete(task) } unless @listeners.empty?
+      listeners&.each(&:wake) # without the lock: it may have to wait for another one
       @unawaited.parent_finished(task)
       wake if task.equal?(@root)
     end
+
+    # Has `listener.wake` called when the task is over. From any thread.
+    def listen(task, listener)
+      @lock.synchronize { (@listeners[task] ||= []) << listener }
+    end
+
+    def unlisten(task, listener)
+      @lock.synchronize do
+        listeners = @listeners[task] or next
+        listeners.delete(listener)
+        @listeners.delete(task) if listeners.empty?
+      end
+    end
+
+    # @return [Integer]
+    def listeners_count(task) = @listeners[task] ? @listeners[task].size : 0
 
     # Stops a task for another thread.
     # @param task [Task]
@@ -153,20 +167,19 @@ module Gyre
       wake
     end
 
-    # In a forked child only the fiber that forked goes on: the other tasks are over, without
-    # another line of theirs, and those above the one that forked end with it. A fork in a fiber
-    # without a task is not covered.
+    # In a forked child only the forking fiber goes on: other tasks are over at once, and those
+    # above it end with it. A fork in a fiber without a task is not covered.
     def process_fork
       forker = Task.current? or return
       forker.forget_waiters
       @root.family.each { |task| task.stay_behind unless task.equal?(forker) }
       @to_stop.clear
+      @listeners.clear
       @unawaited.process_fork
       @forker = forker if @drives
     end
 
-    # In a forked child the fiber that forked is the thread's first one for Ruby, and its end would
-    # be the program's.
+    # In a forked child the forking fiber is Ruby's root fiber, and its end would be the program's.
     # @param task [Task] one whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)
@@ -191,27 +204,24 @@ module Gyre
       end
     end
 
-    # Not before a fiber drives the loop: else the first task that parks would have to.
+    # Waits for a driver first: otherwise the first task that parks would have to drive.
     def start
       @scheduler.spawn(@root) if @scheduler.loop_running?
     end
 
-    # @return [nil]
     def stop_those_asked_for
       @to_stop.pop.stop until @to_stop.empty?
     end
 
     # Ends the loop's wait, or this fiber's. From any thread.
-    def wake
-      @drives ? @scheduler.wakeup : @scheduler.unblock(self, @fiber)
-    end
+    def wake = @drives ? @scheduler.wakeup : @scheduler.unblock(self, @fiber)
 
-    # Gyre.run is being left by an exception: no task stays behind.
+    # An exception leaves Gyre.run: no task stays behind.
     def unwind
       @root.stop
       begin
         wait_until { @root.finished? }
-      rescue SignalException # once more, and impatient
+      rescue SignalException # a second time, impatient
         @root.stop_again
         retry
       end

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, and what both engines' schedulers have in
-# common. Made by Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its
-# own, which may make a subclass. The hooks of the native engine are methods of this class
-# (ext/gyre/fiber); on the portable one Gyre::Scheduler::Portable takes their place.
+# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, with the part shared by both engines.
+# Made by Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program, which may
+# subclass it. ext/gyre/fiber adds the native engine's hooks, Gyre::Scheduler::Portable the portable
+# one's.
 require "forwardable"
 require_relative "errors"
 require_relative "loop"
@@ -17,11 +17,11 @@ require_relative "scheduler/io_buffer"
 require_relative "scheduler/pooled_fiber"
 
 module Gyre
-  # What a thread's fibers wait on.
+  # The Fiber::Scheduler of a thread.
   class Scheduler
     extend Forwardable
 
-    # Makes a scheduler with a loop of its own, on the engine that has the backend.
+    # Makes a scheduler with its own loop, on the backend's engine.
     # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or
     #   else the best one
     # @raise [ArgumentError] for an unknown backend
@@ -30,29 +30,29 @@ module Gyre
       Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
     end
 
-    # Takes the scheduler from this thread, which first runs what is left on it.
+    # Runs what is left on this thread's scheduler, then removes it.
     # @api private
     def self.leave
       Fiber.set_scheduler(nil)
     ensure
-      Fiber.set_scheduler(nil) if Fiber.scheduler # when an exception came out of that, Ruby 3.1 has kept the closed one
+      Fiber.set_scheduler(nil) if Fiber.scheduler # after an exception there, Ruby 3.1 has kept the closed one
     end
 
-    # The backends that can be asked for on this machine.
+    # The backends available on this machine.
     # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
     def self.availables
       Loop.availables
     end
 
-    # Reports that an exception ended a fiber for which nothing waits. May be overridden.
+    # Reports an exception that ended a fiber without waiters. May be overridden.
     # @param error [Exception]
-    # @param fiber [Fiber, nil] nil when it was a callback of the loop
+    # @param fiber [Fiber, nil] nil for a callback of the loop
     def report(error, fiber)
       what = fiber ? fiber.inspect : "a callback of the loop"
       $stderr.write("gyre: unhandled in #{what}: #{error.full_message(highlight: false).chomp}\n")
     end
 
-    # The same, but no more than once in a row, however often the loop comes to rest.
+    # The same, but only once in a row, however often the loop comes to rest.
     # @param text [String]
     # @api private
     def report_once(text)
@@ -60,20 +60,21 @@ module Gyre
       @reported = text
     end
 
-    # The fibers of this scheduler that wait, or are ready to go on. From any thread.
-    # @param classes [Array<Module>, nil] only those that wait for an object of one of these
+    # The waiting and ready fibers of this scheduler. From any thread.
+    # @param classes [Array<Module>, nil] only waits for an object of one of these
     # @return [Array<Inspection::Wait>]
     def waits(classes = nil)
       list_waits(classes).map { |values| Inspection::Wait.new(*values) }
     end
 
-    # @return [Array<Run>] the calls of Gyre.run that are under way here
+    # @return [Array<Run>] present calls of Gyre.run
     # @api private
     def runs
       @runs ||= []
     end
 
-    # Thread#raise is about to send it to this thread (scheduler/thread_raise.rb). From any thread.
+    # Notes an exception that Thread#raise is about to send to this thread
+    # (scheduler/thread_raise.rb). From any thread.
     # @param error [Exception]
     # @api private
     def note_for_thread(error)
@@ -81,13 +82,13 @@ module Gyre
     end
 
     # @param error [Exception]
-    # @return [Boolean, nil] whether it was meant for whatever called Gyre.run
+    # @return [Boolean, nil] whether it was meant for the caller of Gyre.run
     # @api private
     def for_thread?(error)
       @for_thread&.key?(error)
     end
 
-    # For the engines: an exception has ended a fiber that is no task's.
+    # For the engines: an exception has ended a fiber without a task.
     # @param error [Exception]
     # @param fiber [Fiber, nil]
     # @api private
@@ -104,17 +105,17 @@ module Gyre
       self.suspicious = !watchdog.nil?
     end
 
-    # For the engines: when nothing has happened for a while (see {Inspection::Deadlock.refuse}).
+    # For the engines, after an idle time (see {Inspection::Deadlock.refuse}).
     # @api private
     def refuse_deadlock(certain)
       Inspection::Deadlock.refuse(self, certain)
     end
 
-    # For the engines' timeout_after, as its own error leaves its block: what that must not replace.
-    # When the time is over while a stop unwinds the block, and an `ensure` there waits, the error
-    # is raised at that wait, and the stop is only its cause; a program that rescues the error would
-    # go on as if it had never been stopped. What was there before the block began, as in an
-    # `ensure`, does not count: cleaning up may have a time limit of its own.
+    # For the engines' timeout_after, as its own error leaves its block: a cancellation that the
+    # error must not replace. If the time ends while a stop unwinds the block and waits in an
+    # `ensure`, the error is raised there with the stop as its cause; a program that rescues the
+    # error would go on as if never stopped. A cancellation from before the block, as in an
+    # `ensure`, does not count: cleaning up may have its own time limit.
     # @param error [Exception] the timeout's own
     # @param before [Exception, nil] what was on its way when the block began
     # @return [Stop, Task::Expired, nil] the cancellation that it has replaced in the block
@@ -136,15 +137,15 @@ module Gyre
       "#<#{self.class} #{closed? ? "closed" : backend}>"
     end
 
-    # Whether the thread is killed, or a signal's exception is under way: then a closing scheduler
-    # waits for nothing.
+    # True if the thread is killed, or a signal's exception is under way: a closing scheduler waits
+    # for nothing then.
     # @return [Boolean]
     def leaving?
       Thread.current.status == "aborting" || $!.is_a?(SignalException)
     end
 
     # Resolves a host name in a thread (Fiber::Scheduler#address_resolve).
-    # @param hostname [String] may carry a scope, "fe80::1%eth0", which plays no part in resolving
+    # @param hostname [String] may have a scope, "fe80::1%eth0", which is ignored
     # @return [Array<String>, nil] addresses, nil when there are none
     def address_resolve(hostname)
       require "socket" unless defined?(Addrinfo) # Ruby 3.1 can require nothing in a Ractor
@@ -152,23 +153,21 @@ module Gyre
       Offload.call do
         Addrinfo.getaddrinfo(hostname, nil, nil, :STREAM).map(&:ip_address).uniq
       rescue SocketError
-        nil # no such host: Ruby's own error follows
+        nil # unknown host: Ruby's own error follows
       end
     end
 
-    # What Ruby 3.4 and later hand over beside real work: each close, open, stat and directory
-    # entry. For these a thread would cost far more than they take (30 µs), and make each of them a
-    # place where other fibers run. Opening by a path that may wait does not come here
-    # (scheduler/waiting_path.rb); the exceptions copy whole files, or look for a user's home, which
-    # may ask a server.
+    # Quick calls that Ruby 3.4 and later hand over beside real work: each close, open, stat and
+    # directory entry. A thread would cost far more (30 µs) and let other fibers run in each of
+    # them. Opens that may wait do not come here (scheduler/waiting_path.rb); the exceptions copy
+    # whole files, or look up a user's home, which may ask a server.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
-    # What stands between the hook and its caller where a subclass overrides it, and how many of
-    # that at most.
+    # Frames of a subclass's override between the hook and its caller, and their limit.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
     OVERRIDES_LIMIT = 8
     private_constant :QUICK_WORK, :OVERRIDE, :OVERRIDES_LIMIT
 
-    # Runs work that blocks or computes for long in a thread, Zlib's for example
+    # Runs blocking or long work in a thread, such as Zlib's
     # (Fiber::Scheduler#blocking_operation_wait).
     # @param work [#call]
     def blocking_operation_wait(work)
@@ -183,7 +182,7 @@ module Gyre
     def process_wait_in_thread(pid, flags)
       return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 
-      Offload.call(abandon: :seen) { Process::Status.wait(pid, flags) } # else it might still take the status from the next one
+      Offload.call(abandon: :seen) { Process::Status.wait(pid, flags) } # otherwise it might still take the status from the next one
     end
 
     private

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# The process's signals: as values to wait for (Gyre.signals), and as handlers for the time of a
-# block (Signals.handle, which Gyre::Web::Server uses). Former handlers come back as they were
-# (loop/traps.rb). A signal handler may take no lock, so it leaves the name in a Thread::Queue, and
-# a short-lived thread hands it to the listener.
+# The process's signals: as values to wait for (Gyre.signals), and as handlers during a block
+# (Signals.handle, for Gyre::Web::Server). Former handlers return unchanged (loop/traps.rb). As a
+# signal handler may take no lock, it leaves the name in a Thread::Queue, and a short-lived thread
+# passes it on.
 
 require "gyre/sync/channel"
 require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre
-  # Listens to signals; meanwhile they do nothing else. Each listener gets each signal. With a
-  # block, it ends with the block; without one, with the calling task.
+  # Listens to signals, which lose their usual effect. Each listener gets each signal. It ends with
+  # the block, or without one with the calling task.
   #
   # @example
   #   Gyre.signals("INT", "TERM").wait # until the process is asked to end
@@ -32,7 +32,7 @@ module Gyre
     end
   end
 
-  # Listens to some signals. Its methods may be called from any thread.
+  # Listens to signals. Its methods may be called from any thread.
   class Signals
     include Enumerable
 
@@ -54,7 +54,7 @@ module Gyre
         listeners.each { |listener| Loop::Traps.remove(listener) }
       end
 
-      # In the signal handler.
+      # Runs in the signal handler.
       # @api private
       def arrived(name, channel)
         @arrived.push([name, channel])
@@ -68,14 +68,14 @@ module Gyre
           name, channel = @arrived.pop(true)
           channel.send(name)
         rescue Channel::ClosedError
-          # The listener was closed while the signal was on its way.
+          # The listener was closed meanwhile.
         end
       end
     end
 
     # @return [Array<String>] without SIG
     attr_reader :names
-    # @return [Channel] where they come out; for Gyre.select there is {Selection#signal}
+    # @return [Channel] of received signals; for Gyre.select use {Selection#signal}
     attr_reader :channel
 
     # Use Gyre.signals.
@@ -99,7 +99,7 @@ module Gyre
       nil
     end
 
-    # Waits for one after the other, until the listener is closed.
+    # Yields each signal until the listener is closed.
     # @yieldparam name [String]
     # @return [self]
     def each(&block)
@@ -109,7 +109,7 @@ module Gyre
       self
     end
 
-    # Listens no more. Without listeners a signal does what it did before.
+    # Stops listening. Without listeners a signal has its former effect.
     # @return [self]
     def close
       @listeners.each { |listener| Loop::Traps.remove(listener) }
@@ -119,9 +119,7 @@ module Gyre
     end
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{@names.join(", ")}>"
-    end
+    def inspect = "#<#{self.class} #{@names.join(", ")}>"
 
     # @api private
     def close_with_task

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # A task: a block that runs in a pooled fiber beside others, with a parent that outlives it.
-# Gyre.run makes the first one of a tree and Task#async the others. Works on any Gyre::Scheduler
-# through its public methods only. A task belongs to one thread; from other threads only `wait`,
-# `stop` and the questions are allowed.
+# Gyre.run makes the first of a tree, Task#async the others. Works on any Gyre::Scheduler through
+# public methods only. A task belongs to one thread; other threads may only call `wait`, `stop` and
+# the questions.
 
 require "gyre/clock"
 require "gyre/deadline"
@@ -27,41 +27,44 @@ module Gyre
   end
 
   # Work that goes on beside other work. A task is over when its block has ended *and* all its
-  # children are over: those that it does not need any more, because its block failed or was
-  # stopped, it stops; for the others it waits.
+  # children are over: it waits for them, or stops them if its block failed or was stopped.
   #
   #   body runs ──ends well──► waits for its children ──────────────┐
   #       │                    (stops transient ones at the end)    ├─► finished: :completed, :failed or :stopped
   #       └─raises or stopped─► stops its children, waits for them ─┘
   #
-  # What @stopping holds:
+  # Values of @stopping:
   #
   #   false ──stop──► true             Stop is on its way, or has been raised
   #     │ ▲                            (the end of a defer_stop raises what came meanwhile, and is true then)
   #     ▼ │
   #   :deferred ──stop──► a Stop       inside of a defer_stop; no task below is stopped either
+  #
+  # @outcome: RUNNING, then the block's value, a Failure or STOPPED. @block: nil once it is over.
   class Task
     include Inspection::Awaited
 
-    # The task that runs the calling code.
+    RUNNING = Object.new.freeze
+    STOPPED = Object.new.freeze
+    private_constant :RUNNING, :STOPPED
+
+    # The task of the calling code.
     # @return [Task]
     # @raise [RuntimeError] outside of any task
     def self.current
       current? or raise "no task here: wrap the code in Gyre.run { }"
     end
 
-    # @return [Task, nil] the task that runs the calling code, if any
-    def self.current?
-      Thread.current[:gyre_task]
-    end
+    # @return [Task, nil] the task of the calling code, if any
+    def self.current? = Thread.current[:gyre_task]
 
-    # @return [Task, nil] nil for the one that Gyre.run made
+    # @return [Task, nil] nil for a root
     attr_reader :parent
     # @return [String, nil] as given to {#async}
     attr_reader :name
     # @return [String, nil] as given to {#annotate}
     attr_reader :annotation
-    # @return [Fiber, nil] the one that runs its block; nil before and after that
+    # @return [Fiber, nil] runs its block; nil before and after
     # @api private
     attr_reader :fiber
     # @return [Context] its values and its innermost deadline
@@ -70,39 +73,38 @@ module Gyre
 
     # Use {#async} or Gyre.run.
     # @api private
-    def initialize(run, parent, name, transient, block, context = Context::NONE)
-      @run = run
+    def initialize(parent, name, transient, block, context)
       @parent = parent
       @name = name
       @transient = transient
       @block = block
       @context = context
       @made_at = Clock.now
-      @status = :running
-      @result = @fiber = @waiters = @listeners = @annotation = nil
+      @outcome = RUNNING
+      @fiber = @waiters = @annotation = nil
       @children = Children::NONE
-      @finished = @stopping = false
+      @stopping = false
     end
 
     # Starts a child. It runs at once, up to its first wait; then the caller goes on.
     #
     # @param name [String, nil] for reports and {#print_hierarchy}
     # @param transient [Boolean] a transient child does not keep its parent waiting: it is stopped
-    #   when only transient children are left. It is under none of its parent's deadlines, and its
+    #   once only transient children are left. Its parent's deadlines do not apply, and its
     #   exception is reported at once.
     # @yieldparam task [Task] the child
     # @return [Task] the child; its value or exception comes from {#wait}
     # @raise [Error] when this task is over or belongs to another thread
     def async(name = nil, transient: false, &block)
       raise ArgumentError, "async needs a block" unless block
-      raise Error, "#{label} is over: it can have no more children" if @finished
+      raise Error, "#{label} is over: it can have no more children" if finished?
       raise Error, "#{label} belongs to another thread: start its children there" unless here?
 
-      child = Task.new(@run, self, name, transient, block, transient ? @context.with_deadline(nil) : @context)
+      child = Task.new(self, name, transient, block, transient ? @context.with_deadline(nil) : @context)
       @children = Children.new if @children.equal?(Children::NONE)
       @children.add(child)
       begin
-        @run.scheduler.spawn(child)
+        scheduler.spawn(child)
       ensure
         child.stop if child.unstarted? # the scheduler could make no fiber
       end
@@ -113,9 +115,9 @@ module Gyre
     #
     # @param seconds [Numeric] from now
     # @param name [String, nil]
-    # @param transient [Boolean] whether it is dropped when only transient children are left
+    # @param transient [Boolean] whether it is dropped once only transient children are left
     # @yieldparam task [Task] the child
-    # @return [Task] the child: its `stop` calls it off, its `wait` gives the block's value
+    # @return [Task] the child: `stop` cancels it, `wait` returns the block's value
     def after(seconds, name = nil, transient: false, &block)
       raise ArgumentError, "after needs a block" unless block
       raise ArgumentError, "seconds must be a number, not #{seconds.inspect}" unless seconds.is_a?(Numeric)
@@ -127,14 +129,14 @@ module Gyre
       end
     end
 
-    # Runs a block again and again, as a child. The beats stand at multiples of the time from now
-    # on, however long the block takes; those that it misses are left out. An exception ends it: as
-    # it is transient, it is reported at once unless a caller waits for the child.
+    # Runs a block periodically, as a child. Beats are at multiples of the time from now on, however
+    # long the block takes; missed ones are skipped. An exception ends it: as it is transient, it is
+    # reported at once unless a caller waits for the child.
     #
-    # @param seconds [Numeric] from beat to beat; the first one comes after as long
+    # @param seconds [Numeric] between beats, and before the first
     # @param name [String, nil]
-    # @param transient [Boolean] whether it ends when only transient children are left; `wait` for
-    #   it where it is all that there is to do
+    # @param transient [Boolean] whether it ends once only transient children are left; `wait` for
+    #   it if there is nothing else to do
     # @yieldparam task [Task] the child
     # @return [Task] the child: its `stop` ends it
     def every(seconds, name = nil, transient: true, &block)
@@ -157,17 +159,15 @@ module Gyre
     # Waits until the task is over.
     #
     # @param timeout [Numeric, nil] seconds
-    # @return [Object] the block's value; nil when the task was stopped
-    # @raise [Exception] what the block raised, the same exception for each caller that waits
-    # @raise [TimeoutError] when it is not over in time; the task goes on
-    # @raise [Error] when the task waits for itself or for one that cannot end before it
+    # @return [Object] the block's value; nil if the task was stopped
+    # @raise [Exception] the block's exception, the same for each caller
+    # @raise [TimeoutError] if it is not over in time; the task goes on
+    # @raise [Error] if the task waits for itself or for one that cannot end first
     def wait(timeout: nil)
-      @finished || await_end(timeout) or raise TimeoutError, "#{label} is not over after #{timeout} s"
+      finished? || await_end(timeout) or raise TimeoutError, "#{label} is not over after #{timeout} s"
+      raise @outcome.ask if failed?
 
-      case @status
-      when :completed then @result
-      when :failed then raise @result.ask
-      end
+      value
     end
 
     # Waits as Thread#join does.
@@ -176,14 +176,14 @@ module Gyre
     # @return [self, nil] nil when the task is not over in time
     # @raise [Exception] what the block raised
     def join(timeout = nil)
-      return unless @finished || await_end(timeout)
+      return unless finished? || await_end(timeout)
 
       wait
       self
     end
 
-    # Waits until all children are over, also those that come meanwhile, and then for the task
-    # itself unless it is the calling one.
+    # Waits until all children are over, including those started meanwhile, then for the task itself
+    # unless it is the calling one.
     #
     # @return [Object] as {#wait}; nil for the calling task
     # @raise [Exception] what the first failed one raised
@@ -198,25 +198,21 @@ module Gyre
     #
     # @param seconds [Numeric, nil] none: until stopped
     # @return [Integer] the seconds slept, rounded
-    def sleep(seconds = nil)
-      seconds ? Kernel.sleep(seconds) : Kernel.sleep
-    end
+    def sleep(seconds = nil) = seconds ? Kernel.sleep(seconds) : Kernel.sleep
 
-    # Lets every other task that is ready run first.
+    # Runs every other ready task first.
     # @return [nil]
     def yield
-      @run.scheduler.yield
+      scheduler.yield
       nil
     end
 
-    # Runs the block and raises `exception` when it takes too long: at its present wait, so a block
-    # that only computes is not cut off. Inside the block the end of the time cannot be rescued as
-    # that exception, but `ensure` runs; timeouts within timeouts are told apart. Children that are
-    # started in the block are stopped when the time is over before the block has ended; later it
-    # does not concern them (see Gyre.with_deadline).
+    # Runs the block and raises `exception` if it takes too long: at its present wait, so a block
+    # that only computes is not cut off. The block itself cannot rescue that exception, but its
+    # `ensure` runs; nested timeouts are told apart. Children started in the block are stopped if
+    # the time ends before the block, and unaffected afterwards (see Gyre.with_deadline).
     #
-    # @param seconds [Numeric, nil] nil: no limit. Zero or less: the time is over at the block's
-    #   first wait.
+    # @param seconds [Numeric, nil] nil: no limit. Zero or less: ends at the block's first wait.
     # @param exception [Class, Exception] what to raise
     # @param message [String, nil] its message; nil takes the exception's own
     # @yieldparam deadline [Deadline]
@@ -225,33 +221,32 @@ module Gyre
       raise ArgumentError, "with_timeout needs a block" unless block
       return yield if seconds.nil? || seconds == Float::INFINITY
 
-      Deadline.new(seconds, block).hold(@run.scheduler) do |deadline|
+      Deadline.new(seconds, block).hold(scheduler) do |deadline|
         next TimeoutError.new(message, deadline) if exception == TimeoutError
 
         message ? exception.exception(message) : exception.exception
       end
     end
 
-    # Stops the task and everything below it: each raises {Stop} at its present wait, those below
-    # first, once. Its `ensure` blocks run to their end, also when they wait; {#wait} returns after
-    # that. A task that is over stays as it is. Stopping oneself, or a task above, raises Stop here.
-    # From another thread it only asks for it.
+    # Stops the task and everything below it: each raises {Stop} at its present wait, once, the
+    # lowest first. `ensure` blocks run to their end, even if they wait; {#wait} returns after that.
+    # Ignores a finished task. Stopping the calling task, or one above it, raises Stop here. From
+    # another thread it only requests the stop.
     #
     # @return [self]
     def stop
-      return self if @finished
-      return tap { @run.stop_later(self) } unless here?
+      return self if finished?
+      return tap { run.stop_later(self) } unless here?
       raise Stop if stop_family
 
       self
     end
     alias cancel stop
 
-    # Runs a block that a stop must not cut off. One that comes meanwhile, for this task or for one
-    # above it, waits: Stop is raised when the block has ended; when the block raises something
-    # else, that goes first. May be nested. What is below the task is not stopped either until then.
-    # Deadlines that are set in this task, `exit` and a second Interrupt of Gyre.run still get
-    # through.
+    # Runs a block that a stop must not cut off. A stop of this task or of one above it waits for
+    # the block's end; an exception of the block goes first. May be nested. Tasks below are not
+    # stopped until then either. Deadlines set in this task, `exit` and a second Interrupt of
+    # Gyre.run still get through.
     #
     # @return [Object] the block's value
     def defer_stop
@@ -269,30 +264,31 @@ module Gyre
     end
     alias defer_cancel defer_stop
 
-    # @return [Boolean] whether a stop has come that waits for the end of a {#defer_stop}
-    def stop_deferred?
-      @stopping.is_a?(Stop)
-    end
+    # @return [Boolean] whether a stop waits for the end of a {#defer_stop}
+    def stop_deferred? = @stopping.is_a?(Stop)
     alias cancel_deferred? stop_deferred?
 
     # @return [Symbol] :running until the block and all children are over; then :completed, :failed
     #   or :stopped
     def status
-      @finished ? @status : :running
+      return :running unless finished?
+      return :failed if @outcome.is_a?(Failure)
+
+      @outcome.equal?(STOPPED) ? :stopped : :completed
     end
 
     # @return [Boolean] whether the task is not over yet
-    def alive? = !@finished
+    def alive? = !finished?
     alias running? alive?
 
     # @return [Boolean]
-    def finished? = @finished
+    def finished? = @block.nil?
 
     # @return [Boolean] whether its block ended well
     def completed? = status == :completed
 
     # @return [Boolean] whether an exception ended it
-    def failed? = status == :failed
+    def failed? = finished? && @outcome.is_a?(Failure)
 
     # @return [Boolean] whether it was stopped
     def stopped? = status == :stopped
@@ -301,24 +297,19 @@ module Gyre
     # @return [Boolean] whether its parent does not wait for it
     def transient? = @transient
 
-    # What came of the task, without waiting and without raising.
-    # @return [Object, nil] the block's value, or the exception that it raised; nil while running
-    #   and when stopped
-    def result
-      return unless @finished
-
-      @status == :failed ? @result.ask : @result
-    end
+    # The task's result, without waiting or raising.
+    # @return [Object, nil] the block's value or exception; nil while running and after a stop
+    def result = failed? ? @outcome.ask : value
 
     # @return [Array<Task>] the children that are not over yet, the oldest first
     def children = @children.to_a
 
-    # The deadline that passes first of all that the task is under.
+    # The first deadline of the task to pass.
     # @return [Deadline, nil]
     def deadline = @context.nearest_deadline
 
-    # A value of this task. Children start with those that their parent has at that moment; what a
-    # task sets itself, its parent and its siblings do not see.
+    # A value of this task. Children start with their parent's present values; a task's own changes
+    # are invisible to parent and siblings.
     #
     # @param key [Object]
     # @return [Object, nil]
@@ -331,10 +322,10 @@ module Gyre
     end
 
     # @param key [Object]
-    # @return [Boolean] whether it has been set, be it to nil
+    # @return [Boolean] whether it was set, even to nil
     def key?(key) = @context.values.key?(key)
 
-    # Notes what the task is doing at the moment, for {#print_hierarchy}.
+    # Describes the task's present work, for {#print_hierarchy}.
     # @param text [String, nil]
     # @return [self]
     def annotate(text)
@@ -342,22 +333,19 @@ module Gyre
       self
     end
 
-    # Where its block is at the moment.
-    # @return [Array<String>, nil] nil when its block is over
-    def backtrace(*arguments)
-      @fiber&.backtrace(*arguments)
-    end
+    # The present backtrace of its block.
+    # @return [Array<String>, nil] nil after its end
+    def backtrace(*arguments) = @fiber&.backtrace(*arguments)
 
-    # Prints the task and all below it, one line for each: name, annotation, what it waits for, age,
-    # place.
+    # Prints the task and all below it, a line each: name, annotation, wait, age, place.
     # @param out [#puts]
-    # @param backtrace [Boolean] prints all of where each task is, without Gyre's own part of it
+    # @param backtrace [Boolean] prints each task's whole backtrace, without Gyre's own part
     # @return [nil]
     def print_hierarchy(out = $stdout, backtrace: false)
-      Inspection::Hierarchy.new(@run.scheduler, backtrace: backtrace).print(self, out)
+      Inspection::Hierarchy.new(scheduler, backtrace: backtrace).print(self, out)
     end
 
-    # @return [String] how the task is called in messages: task "fetch", or task at app.rb:12
+    # @return [String] its name in messages: task "fetch", or task at app.rb:12
     def label
       return %(task "#{@name}") if @name
 
@@ -371,22 +359,24 @@ module Gyre
     end
     alias to_s inspect
 
-    # The rest is for Gyre::Run, Deadline, Selection and Inspection.
-    # @!visibility private
+    # For Gyre::Run, Deadline, Selection and Inspection. @!visibility private
+
+    # @return [Run]
+    def run = @context.run
 
     # @return [Scheduler]
-    def scheduler = @run.scheduler
+    def scheduler = @context.run.scheduler
 
     # @return [Float] seconds since it was made
     def age_s = Clock.now - @made_at
 
-    # @return [Boolean] whether it has been made, and its block has not begun
-    def unstarted? = @fiber.nil? && @status == :running
+    # @return [Boolean] whether its block has not begun
+    def unstarted? = @fiber.nil? && @outcome.equal?(RUNNING)
 
-    # @return [Boolean] whether it was asked to stop, and is not over
-    def stopping? = !@finished && (@stopping == true || stop_deferred?)
+    # @return [Boolean] whether it was asked to stop and is not over
+    def stopping? = !finished? && (@stopping == true || stop_deferred?)
 
-    # What has to go on first, for the task to end: its block, then its children.
+    # What has to end first: its block, then its children.
     # @return [Array<Fiber, Task>]
     def awaited = @fiber ? [@fiber] : children.reject(&:transient?)
 
@@ -402,134 +392,122 @@ module Gyre
       list.reverse!
     end
 
-    # What the pooled fiber runs.
+    # Runs in the pooled fiber.
     def call
+      outcome = STOPPED # also when the thread is killed, which nothing rescues
       @fiber = Fiber.current
       Thread.current[:gyre_task] = self
-      outcome = :stopped # also when the thread is killed, which nothing rescues
-      result = nil
-      result = @block.call(self)
-      outcome = :completed
+      outcome = @block.call(self)
     rescue Stop => stop
-      if stop.deadline&.unheard? # nothing else reports that it took too long
-        outcome = :failed
-        result = TimeoutError.new(nil, stop.deadline)
-        result.set_backtrace(stop.backtrace)
-      end
+      outcome = failure(late(stop)) if stop.deadline&.unheard? # nothing else reports that it took too long
     rescue SystemExit, SignalException => error
-      @run.leave(error)
+      run.leave(error)
     rescue Exception => error # rubocop:disable Lint/RescueException
-      if scheduler.for_thread?(error)
-        @run.leave(error)
-      else
-        outcome = :failed
-        result = error
-      end
+      scheduler.for_thread?(error) ? run.leave(error) : outcome = failure(error)
     ensure
       Thread.current[:gyre_task] = nil
-      end_body(outcome, result)
-      @run.forker_ended(self)
+      end_body(outcome)
+      run.forker_ended(self)
     end
 
-    # Waits until the task is over, and leaves its exception to others.
+    # Waits until the task is over, leaving its exception to others.
     # @param at [Float] until this time of Clock.now at most
     # @return [Boolean] whether it is over
     def join_until(at)
-      over = @finished || await_end(at - Clock.now)
-      @result.give_up(self) if over && @status == :failed
+      over = finished? || await_end(at - Clock.now)
+      @outcome.give_up(self) if over && failed?
       over
     end
 
-    # Has `listener.wake` called when the task is over; at once if it is. From any thread.
+    # Calls `listener.wake` when the task is over, or at once. From any thread.
     # @param listener [#wake]
     def listen(listener)
-      @run.lock.synchronize { (@listeners ||= []) << listener }
-      listener.wake if @finished # in this order: the task looks for listeners after it has finished
+      run.listen(self, listener)
+      return unless finished? # in this order: the run looks for listeners after the task has finished
+
+      run.unlisten(self, listener)
+      listener.wake
     end
 
-    # Ends a `listen`, and leaves the task's exception to others.
+    # Ends a `listen`, leaving the task's exception to others.
     # @param listener [#wake]
     def unlisten(listener)
-      @run.lock.synchronize { @listeners&.delete(listener) }
-      @result.give_up(self) if @finished && @status == :failed
+      run.unlisten(self, listener)
+      @outcome.give_up(self) if failed?
     end
 
-    # Stops it for a caller that cannot leave before it is over, and that has an exception of its
-    # own to raise.
+    # Stops it for a caller that must wait for it and has its own exception to raise.
     def abandon
       stop
-      await_end unless @finished
+      await_end unless finished?
       report_failure
     end
 
-    # Reports its exception, which no `wait` will raise any more.
+    # Reports an exception that no `wait` will raise any more.
     def report_failure
-      @result.report if @status == :failed
+      @outcome.report if @outcome.is_a?(Failure)
     end
 
-    # For Gyre.run, when it is interrupted again: stops also those that are stopping already.
+    # For a second interrupt of Gyre.run: stops tasks that are stopping already, too.
     def stop_again
       family.each { |task| task.interrupt(Stop.new, again: true) }
     end
 
-    # @param deadline [Deadline] one that has passed: stops the children that were started under it
+    # @param deadline [Deadline] a passed one, which stops the children started under it
     def stop_those_under(deadline)
       children_under(deadline).each { |child| child.stop_late(deadline) }
     end
 
     # @param deadline [Deadline]
-    # @return [Array<Task>] the children that were started under it
+    # @return [Array<Task>] children started under it
     def children_under(deadline)
       children.select { |child| child.context.under?(deadline) }
     end
 
-    # After an exception that came from outside while some task was ending: does what that has left
-    # undone, from the leaves up.
+    # Completes the ends of tasks that an exception from outside has interrupted, from the leaves
+    # up.
     def settle
       family.each { |task| task.settle_alone } # protected: no symbol can call it
     end
 
     # In a forked child: the waiters are in the parent.
     def forget_waiters
-      @waiters = @listeners = nil
+      @waiters = nil
     end
 
-    # In a forked child: its fiber is in the parent. It is over, unless the task that forked is
+    # In a forked child: its fiber is in the parent. The task is over, unless the forking task is
     # below it.
     def stay_behind
       @fiber = nil
       forget_waiters
-      @status = :stopped if @status == :running
+      @outcome = STOPPED if @outcome.equal?(RUNNING)
       return unless @children.empty?
 
-      @status = :stopped unless @status == :completed
-      @result = nil if @status == :stopped
-      finish_alone
+      @outcome = STOPPED if @outcome.is_a?(Failure)
+      @block = nil
       @parent&.disown(self)
     end
 
     protected
 
-    # @param child [Task] one that has finished
+    # @param child [Task] a finished one
     def disown(child) = @children.delete(child)
 
-    # @return [Boolean] whether it is inside of a defer_stop
+    # @return [Boolean] whether it is in a defer_stop
     def deferring? = @stopping && @stopping != true
 
-    # @return [Integer] how many exceptions have been on their way to its block so far: a stop, ends
-    #   of deadlines
+    # @return [Integer] number of exceptions sent to its block so far: a stop, ends of deadlines
     def interruptions
       count = @stopping == true ? 1 : 0
       @context.deadline ? count + @context.deadlines.count { |deadline| deadline.raising_in?(self) } : count
     end
 
-    # @param stop [Stop] what to raise
-    # @param again [Boolean] whether also when it is stopping already
-    # @param on_loop [Boolean] whether the caller is a callback, in which nothing may be raised
-    # @return [Boolean] whether the calling fiber is this task's own, and the Stop is to be raised
-    #   here
+    # @param stop [Stop] the exception
+    # @param again [Boolean] even if it is stopping already
+    # @param on_loop [Boolean] the caller is a callback, which may raise nothing
+    # @return [Boolean] whether the caller is this task, and has to raise the Stop
     def interrupt(stop, again: false, on_loop: false)
-      return false if @finished
+      return false if finished?
 
       if @stopping && !again
         @stopping = stop if @stopping == :deferred
@@ -537,26 +515,25 @@ module Gyre
       end
       @stopping = true
       if unstarted?
-        end_body(:stopped, nil)
+        end_body(STOPPED)
       elsif @fiber
         return true if !on_loop && Fiber.current.equal?(@fiber)
 
-        @run.scheduler.fiber_interrupt(@fiber, stop)
+        scheduler.fiber_interrupt(@fiber, stop)
       end
       false
     end
 
-    # Its time, which it has from its parent, is over.
+    # A deadline of its parent's has passed.
     # @param deadline [Deadline]
     def stop_late(deadline)
       stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
     end
 
-    # When the body is over: stops children that are needed no longer, or finishes if there are
-    # none.
-    # @return [Task, nil] the parent, when this task has finished
+    # After the body: stops children that are not needed, or finishes without any.
+    # @return [Task, nil] the parent, if this task has finished
     def end_children
-      return if @status == :running
+      return if @outcome.equal?(RUNNING)
 
       if @children.empty?
         finish
@@ -570,69 +547,56 @@ module Gyre
 
     def settle_alone
       @children.recount unless @children.empty?
-      return if @status == :running
+      return if @outcome.equal?(RUNNING)
       return stop_family unless @children.empty?
 
-      finish unless @finished
+      finish unless finished?
       @parent&.disown(self)
     end
 
     private
 
-    def here? = @run.scheduler.equal?(Fiber.scheduler)
+    def here? = scheduler.equal?(Fiber.scheduler)
 
-    # Thread#kill and Thread#raise may strike at any line, here too, and nothing else would end what
-    # is below and above.
-    def end_body(outcome, result)
+    # @return [Object, nil] nil when it was stopped, or is not over
+    def value
+      @outcome if finished? && !@outcome.equal?(STOPPED)
+    end
+
+    def failure(error) = Failure.new(run, @parent, label, error)
+
+    def late(stop)
+      TimeoutError.new(nil, stop.deadline).tap { |error| error.set_backtrace(stop.backtrace) }
+    end
+
+    # Thread#kill and Thread#raise may strike at any line, here too, and nothing else would end the
+    # tasks below and above.
+    def end_body(outcome)
       ended = false
       @fiber = nil
-      @status = outcome
-      @result = result
-      stop_family if !@children.empty? && (outcome != :completed || @stopping == true) # a Stop may never have been raised
+      @outcome = outcome
+      needed = !outcome.equal?(STOPPED) && !outcome.is_a?(Failure) && @stopping != true # a Stop may never have been raised
+      stop_family unless needed || @children.empty?
       task = self
       task = task.end_children while task
       ended = true
     ensure
       unless ended
-        @status = outcome
-        @result ||= result
-        @run.root.settle
+        @outcome = outcome
+        run.root.settle
       end
     end
 
     def finish
-      fail_with(@result) if @status == :failed && !@result.is_a?(Failure)
-      finish_alone
-      wake_waiters
-      @run.task_finished(self)
-    end
-
-    def finish_alone
+      @outcome.expect((@waiters ? @waiters.size : 0) + run.listeners_count(self), self) if @outcome.is_a?(Failure)
       @block = nil
-      @finished = true
-    end
-
-    # The root's failure goes to Gyre.run, which always asks. No `wait` is expected for a transient
-    # task, and its parent may go on for long.
-    def fail_with(error)
-      waiting = (@waiters ? @waiters.size : 0) + (@listeners ? @listeners.size : 0)
-      @result = Failure.new(@run, @parent, label, error, waiting)
-      return unless waiting.zero? && @parent
-
-      @transient ? @result.report : @run.unawaited.add(@result, self)
-    end
-
-    def wake_waiters
       waiters, @waiters = @waiters, nil
-      waiters&.each { |fiber| @run.scheduler.unblock(self, fiber) }
-      return unless @listeners
-
-      listeners = @run.lock.synchronize { @listeners.tap { @listeners = nil } }
-      listeners.each(&:wake) # without the lock: it may have to wait for another one
+      waiters&.each { |fiber| scheduler.unblock(self, fiber) }
+      run.task_finished(self)
     end
 
-    # Parks the caller until the task is over: a fiber of its own thread, which is cheap, or of
-    # another one, or a thread.
+    # Parks the caller until the task is over: a fiber of its own thread (cheap) or another, or a
+    # thread.
     # @param timeout [Numeric, nil] seconds
     # @return [Boolean] whether it is over
     def await_end(timeout = nil)
@@ -654,23 +618,19 @@ module Gyre
     end
 
     def park_until_finished(timeout)
-      deadline = timeout && (Clock.now + timeout)
-      until @finished
-        left = deadline && (deadline - Clock.now)
-        return false if left && left <= 0
+      Clock.within(timeout) do |left|
+        break if finished?
 
-        @run.scheduler.block(self, left)
+        scheduler.block(self, left)
       end
-      true
+      finished?
     end
 
-    # A waiter was stopped, or its time is over.
+    # A waiter was stopped, or is out of time.
     def leave_waiters(fiber)
-      if @finished
-        @result.give_up(self) if @status == :failed
-      else
-        @waiters.delete_at(@waiters.index(fiber))
-      end
+      return @waiters.delete_at(@waiters.index(fiber)) unless finished?
+
+      @outcome.give_up(self) if failed?
     end
 
     def await_in_other_thread(timeout)
@@ -703,8 +663,8 @@ module Gyre
       raise stop if stop_family(stop, on_loop: failed)
     end
 
-    # Stops this task and all below it, except for the calling one.
-    # @return [Boolean] whether the calling one is among them
+    # Stops this task and all below it, except the calling one.
+    # @return [Boolean] whether that one is among them
     def stop_family(stop = Stop.new, on_loop: false)
       own = false
       family(spare_deferring: true).each do |task|

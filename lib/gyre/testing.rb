@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in an order that a seed
-# decides. `require "gyre/testing"`; required by tests only. Loading it changes nothing outside of
-# Gyre::Testing.run.
+# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in a seeded order. `require
+# "gyre/testing"`, in tests only. Loading it changes nothing outside of Gyre::Testing.run.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -14,7 +13,7 @@ require "gyre/testing/simulation"
 module Gyre
   # For tests of programs that wait.
   module Testing
-    # Added to the scheduler: prints the seed also with an exception for which nothing waits.
+    # Added to the scheduler: also prints the seed with reported exceptions.
     # @api private
     module Reports
       attr_writer :seed
@@ -26,9 +25,9 @@ module Gyre
     end
 
     class << self
-      # Gyre.run, but sleeps, timeouts, deadlines and all other timers take no time, and of the
-      # fibers that are ready any may be the next one. With the same seed it is the same one again.
-      # When the block raises, or a failure is reported, the seed is printed.
+      # Gyre.run without real time for sleeps, timeouts, deadlines and other timers, and with ready
+      # fibers in a random order, which the seed repeats. Prints the seed if the block raises, or a
+      # failure is reported.
       #
       # @param seed [Integer, nil] nil takes GYRE_SEED, or a random one
       # @yieldparam task [Task]
@@ -55,17 +54,13 @@ module Gyre
         $stderr.write("Gyre::Testing: seed #{seed} (GYRE_SEED=#{seed} repeats this order)\n")
       end
 
-      # @return [Float] the time that deadlines and Gyre::Clock.now go by, in seconds
+      # @return [Float] the time of deadlines and Gyre::Clock.now, in seconds
       # @raise [Error] outside of {run}
-      def now
-        simulation.now
-      end
+      def now = simulation.now
 
       # @return [Float] seconds since {run} began, as its tasks see them
       # @raise [Error] outside of {run}
-      def elapsed
-        simulation.elapsed
-      end
+      def elapsed = simulation.elapsed
 
       private
 

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# The web door: `require "gyre/web"` to serve a Rack app from a program of one's own. `gyre serve`
-# does the same from the command line (Gyre::CLI::Serve).
+# Loads the web server, which serves a Rack app from a program. `gyre serve` does the same from the
+# command line.
 
 require "gyre/web/banner"
 require "gyre/web/server"
 
 module Gyre
-  # Serving Rack apps.
+  # Serves Rack apps.
   module Web
     # Serves a Rack app until INT or TERM.
     #

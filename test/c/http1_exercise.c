@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "http1_exercise.h"
 #include "arriving.h"
-#include "http/http1_chunked.h"
+#include "http/h1/chunked.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,8 +25,8 @@ struct run {
   size_t first, step;
   size_t decided; /* bytes after which there was a verdict; 0: none */
   struct text text;
-  struct gyre_http1_head head;
-  struct gyre_http1_field fields[FIELDS_MAX];
+  struct gyre_http_head head;
+  struct gyre_http_field fields[FIELDS_MAX];
 };
 
 /* The first `length` bytes of the input, at an address of their own. */
@@ -41,7 +41,7 @@ static size_t next_length(const struct run *run, size_t length) {
   return whole - length > run->step ? length + run->step : whole;
 }
 
-static void append_slice(struct run *run, const char *name, const char *bytes, struct gyre_http1_slice slice,
+static void append_slice(struct run *run, const char *name, const char *bytes, struct gyre_http_slice slice,
                          size_t end) {
   appendf(&run->text, " %s=", name);
   if (slice.length > end || slice.offset > end - slice.length)
@@ -53,7 +53,7 @@ static void append_slice(struct run *run, const char *name, const char *bytes, s
 static void append_fields(struct run *run, const char *bytes, size_t end) {
   appendf(&run->text, " fields=");
   for (unsigned i = 0; i < run->head.field_count; i++) {
-    const struct gyre_http1_field *field = &run->fields[i];
+    const struct gyre_http_field *field = &run->fields[i];
     if (field->name + (size_t)field->name_length > end || field->value + (size_t)field->value_length > end) {
       appendf(&run->text, "out-of-bounds");
       return;
@@ -66,7 +66,7 @@ static void append_fields(struct run *run, const char *bytes, size_t end) {
 }
 
 static void append_head(struct run *run, const char *bytes, int length) {
-  const struct gyre_http1_head *head = &run->head;
+  const struct gyre_http_head *head = &run->head;
   const size_t end = (size_t)length;
   appendf(&run->text, "verdict=complete length=%d minor=%u form=%u flags=%x content_length=%lld method_number=%u",
           length, head->minor_version, head->target_form, head->flags, (long long)head->content_length,

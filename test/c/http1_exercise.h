@@ -7,7 +7,7 @@
 #ifndef GYRE_TEST_HTTP1_EXERCISE_H
 #define GYRE_TEST_HTTP1_EXERCISE_H
 
-#include "http/http1_parser.h"
+#include "http/h1/parser.h"
 
 #include <stddef.h>
 
@@ -18,7 +18,7 @@ enum exercise_kind {
 
 struct exercise_input {
   enum exercise_kind kind;
-  struct gyre_http1_limits limits; /* of the head, or of the trailer section */
+  struct gyre_http_head_limits limits; /* of the head, or of the trailer section */
   const char *bytes;
   size_t length;
 };

@@ -1,5 +1,5 @@
 /*
- * Frames and streams of HTTP/2 (ext/gyre/http/http2_session.h) on a random walk: a client that
+ * Frames and streams of HTTP/2 (ext/gyre/http/h2/session.h) on a random walk: a client that
  * sends frames of all kinds, whole, cut and wrong, and apps that do whatever an app may do at any
  * time. Bodies have to arrive in order in both directions, what is sent has to be frames, and
  * nothing may be left behind or used after its end (with sanitizers). Arguments: how many walks,
@@ -12,7 +12,7 @@
 
 #ifdef GYRE_HAVE_NGHTTP2
 
-#include "http/http2_session.h"
+#include "http/h2/session.h"
 
 #include <dlfcn.h>
 #include <errno.h>

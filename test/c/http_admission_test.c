@@ -1,9 +1,9 @@
 /*
- * Places and the queue before them (ext/gyre/http/http_admission.h): what runs, what waits, what is
+ * Places and the queue before them (ext/gyre/http/admission.h): what runs, what waits, what is
  * refused and when, on a clock that the test moves.
  */
 #include "check.h"
-#include "http/http_admission.h"
+#include "http/admission.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -147,7 +147,6 @@ static void an_incomplete_message_needs_no_memory_once_it_is_whole(void) {
   gyre_log_hub_release(hub);
 }
 
-/* See the head of this file. */
 static char *answer(const unsigned char *header, const char *bytes, size_t length) {
   const struct log_exercise_input input = {.kind = header[0] == 'f'   ? GYRE_LOG_FRAMES
                                                    : header[0] == 'r' ? GYRE_LOG_RECORDS

@@ -97,7 +97,6 @@ static void limits_are_kept(void) {
   CHECK(gyre_memcached_parse(&reply, "VA 1073741825\r\n", 15, &wanted) == -1);
 }
 
-/* See the head of this file. */
 static char *answer(const unsigned char *header, const char *bytes, size_t length) {
   return header[0] == 'k' ? exercise_key(bytes, length) : exercise_replies(bytes, length);
 }

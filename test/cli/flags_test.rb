@@ -24,26 +24,26 @@ class CLIFlagsTest < Minitest::Test
   end
 
   def test_nothing_is_completed
-    assert_equal "-w: there is no such flag", refusal("-w", "4")
-    assert_equal "-w4: there is no such flag", refusal("-w4")
-    assert_equal "-t: there is no such flag", refusal("-t", "5")
-    assert_equal "--write: there is no such flag; did you mean --write-timeout?", refusal("--write", "4")
-    assert_equal "--write=4: there is no such flag; did you mean --write-timeout?", refusal("--write=4")
-    assert_equal "--t: there is no such flag", refusal("--t", "4")
+    assert_equal "-w: unknown flag", refusal("-w", "4")
+    assert_equal "-w4: unknown flag", refusal("-w4")
+    assert_equal "-t: unknown flag", refusal("-t", "5")
+    assert_equal "--write: unknown flag; did you mean --write-timeout?", refusal("--write", "4")
+    assert_equal "--write=4: unknown flag; did you mean --write-timeout?", refusal("--write=4")
+    assert_equal "--t: unknown flag", refusal("--t", "4")
     assert_empty @said
   end
 
   def test_what_is_wrong
-    assert_equal "--prot: there is no such flag; did you mean --port?", refusal("--prot", "1")
-    assert_equal "-q: there is no such flag", refusal("-q")
+    assert_equal "--prot: unknown flag; did you mean --port?", refusal("--prot", "1")
+    assert_equal "-q: unknown flag", refusal("-q")
     assert_equal "--port: missing argument", refusal("--port")
-    assert_equal "-k: there is no such flag; it is a lock here", refusal("-k")
-    assert_equal "--key=x: there is no such flag; it is a lock here, too", refusal("--key=x")
+    assert_equal "-k: unknown flag; it is a lock here", refusal("-k")
+    assert_equal "--key=x: unknown flag; it is a lock here, too", refusal("--key=x")
   end
 
   def test_a_long_flag_with_one_dash_is_not_a_short_one_with_a_value
-    assert_equal "-port: there is no such flag; did you mean --port?", refusal("-port", "1")
-    assert_equal "-port=1: there is no such flag; did you mean --port=1?", refusal("-port=1")
+    assert_equal "-port: unknown flag; did you mean --port?", refusal("-port", "1")
+    assert_equal "-port=1: unknown flag; did you mean --port=1?", refusal("-port=1")
   end
 
   def test_the_version_is_gyres
@@ -69,7 +69,7 @@ class CLIFlagsTest < Minitest::Test
   end
 
   def test_words_that_are_no_text_are_refused
-    assert_match(/\A".*\?" is no valid UTF-8, the encoding of this terminal/, refusal(String.new("\xFF", encoding: "UTF-8")))
+    assert_match(/\A".*\?" is not valid UTF-8, the encoding of this terminal/, refusal(String.new("\xFF", encoding: "UTF-8")))
   end
 
   def test_errors_of_commands_are_gyres

@@ -27,19 +27,19 @@ class CLILogTest < Minitest::Test
 
   def test_an_unknown_command_is_refused_with_those_that_exist
     output = gyre("sned", "a", "b")
-    assert_equal [2, "gyre log: there is no command sned. There are: serve, send, tail, status, reopen. Run `gyre log --help`.\n"],
+    assert_equal [2, "gyre log: unknown command sned; did you mean send? Run `gyre log --help`.\n"],
                  [output.status.exitstatus, output.err]
   end
 
   def test_a_bad_flag_is_one_line_and_where_to_look
     output = gyre("--prot", "1")
-    assert_equal [2, "gyre log: --prot: there is no such flag; did you mean --port?\nRun `gyre log --help` for the flags.\n"],
+    assert_equal [2, "gyre log: --prot: unknown flag; did you mean --port?\nRun `gyre log --help` for the flags.\n"],
                  [output.status.exitstatus, output.err]
   end
 
   def test_check_reports_that_all_is_well
     output = gyre("-c", "a.yml", "--check", files: { "a.yml" => "port: 1\n" })
-    assert_equal [0, "a.yml is right\n", ""], [output.status.exitstatus, output.out, output.err]
+    assert_equal [0, "a.yml OK\n", ""], [output.status.exitstatus, output.out, output.err]
   end
 
   def test_check_reports_what_an_address_lacks
@@ -70,7 +70,7 @@ class CLILogTest < Minitest::Test
     output = gyre("-c", "a.yml", "--check", files: { "a.yml" => "prot: 1\nlevels: ''\nsecret: hush\n" })
     assert_equal [1, "", <<~TEXT], [output.status.exitstatus, output.out, output.err]
       gyre log: 2 mistakes; nothing was started:
-      a.yml:1: prot: there is no such key; did you mean port?
+      a.yml:1: prot: unknown key; did you mean port?
       a.yml:2: levels: must be severities, as in: debug,info,warn, not ""
     TEXT
   end

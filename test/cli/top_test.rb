@@ -54,8 +54,8 @@ class CLITopTest < Minitest::Test
         client.write(response)
         client.close
       end
-      source = Gyre::CLI::Top::Source.new("127.0.0.1:#{server.local_address.ip_port}")
-      assert_raises(Gyre::CLI::Top::Source::NoStatus, response.inspect) { source.status }
+      client = Gyre::CLI::ControlClient.new("127.0.0.1:#{server.local_address.ip_port}")
+      assert_raises(Gyre::CLI::ControlClient::NoAnswer, response.inspect) { client.status }
     ensure
       thread.join
       server.close

@@ -14,27 +14,6 @@ class DocsLogTablesTest < Minitest::Test
   GUIDE = File.read(File.join(GyreTest::Guide::FOLDER, "log.md"), encoding: "UTF-8").freeze
   Configuration = Gyre::CLI::Log::Configuration
 
-  def test_every_limit_is_in_the_table_with_its_default
-    Gyre::Log::Limits::TABLE.each do |row|
-      assert_match(/^\| `#{row.word}` \| #{Regexp.escape(shown(row))} \|/, GUIDE)
-    end
-  end
-
-  def shown(row)
-    return "none" if row.default.nil?
-    return "#{row.default} s" if row.unit == :seconds
-    return row.default.to_s unless row.unit == :bytes
-
-    size = row.default
-    (size % (1 << 20)).zero? ? "#{size >> 20}M" : "#{size >> 10}k"
-  end
-
-  def test_every_key_is_named
-    sections = %i[TOP LOG INPUT TLS ROTATE].map { |name| Configuration::Keys.const_get(name) }
-    missing = sections.flat_map(&:names).uniq.reject { |name| GUIDE.match?(/\b#{name}\b/) }
-    assert_empty missing
-  end
-
   def test_its_configurations_are_right
     configurations = GUIDE.scan(/^```yaml\n(.*?)^```$/m).flatten
     assert_operator configurations.size, :>, 2

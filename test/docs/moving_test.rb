@@ -9,13 +9,6 @@ require "gyre/web/config"
 
 class MovingGuidesTest < Minitest::Test
   FOLDER = File.join(GyreTest::Helpers::ROOT, "docs")
-  # Words of the configuration file beside the tables'.
-  WORDS = %i[ssl_bind].freeze
-
-  def words
-    @words ||= Gyre::Web::Settings.names + Gyre::Web::Cluster::Hooks::TABLE.flat_map { |row| [row.name, *row.aliases] } + WORDS
-  end
-
   def flags
     @flags ||= Gyre::CLI::Serve.new.flags.help
   end
@@ -34,7 +27,8 @@ class MovingGuidesTest < Minitest::Test
     guide("deploy").scan(/^```ruby\n(.*?)^```/m).flatten.each do |text|
       Dir.mktmpdir { |folder| Dir.mkdir("#{folder}/public") && refute_empty(Gyre::Web::Config.new("gyre.rb").evaluate(text)) }
     end
-    guide("deploy").scan(/"gyre", "serve", (.*?)\]/).flatten.each { |list| list.scan(/--?[\w-]+/) { |flag| assert_match(/#{flag}\b/, flags) } }
+    lists = guide("deploy").scan(/"gyre", "serve", (.*?)\]/).flatten
+    lists.each { |list| list.scan(/--?[\w-]+/) { |flag| assert_match(/#{flag.sub("--", "--(\\[no-\\])?")}\b/, flags) } }
   end
 
   # Behind a tick stands what proves it.
@@ -60,9 +54,9 @@ class MovingGuidesTest < Minitest::Test
 
   # Flags, words of the configuration, commands of `gyre`, environment keys, signals.
   def known?(text)
-    return text.scan(/--[\w-]+/).all? { |flag| flags.match?(/#{flag}\b/) } if text.match?(/--\w/)
+    return text.scan(/--[\w-]+/).all? { |flag| flags.match?(/--(\[no-\])?#{flag[2..]}\b/) } if text.match?(/--\w/)
     return true if text.match?(/\A(?:gyre (?:ctl|top|serve)|env\[|Thread|unix:|rackup|ruby|config|QUIT\z|HUP\z|USR[12]\z|X-|\/)/)
 
-    words.include?(text[/\A\w+/].to_s.to_sym)
+    !Gyre::Web::SETTINGS[text[/\A\w+/].to_s].nil?
   end
 end

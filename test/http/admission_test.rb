@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Places and the queue before them (ext/gyre/http/http_admission.h), by a plain C program; with
+# Places and the queue before them (ext/gyre/http/admission.h), by a plain C program; with
 # requests they are tested in test/contracts/.
 
 require "test_helper"

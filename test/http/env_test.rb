@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# The template; what becomes of it for each request is in test/contracts/http1_contract_env_test.rb.
+# The template; what becomes of it for each request is in test/http/h1/env_test.rb.
 
 require "test_helper"
 require "stringio"
 require "gyre/http/env"
 
-class HTTP1EnvTest < Minitest::Test
+class HTTPEnvTest < Minitest::Test
   Env = Gyre::HTTP::Env
 
   def test_the_template_is_frozen_and_so_are_its_strings

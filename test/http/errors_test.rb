@@ -3,7 +3,7 @@
 require "test_helper"
 require "gyre/http/errors"
 
-class HTTP1ErrorsTest < Minitest::Test
+class HTTPErrorsTest < Minitest::Test
   def test_a_wrong_request_has_its_status
     error = Gyre::HTTP::RequestError.new("too long", 413)
     assert_equal [413, "too long"], [error.status, error.message]

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What exchanges do is in test/contracts/http1_contract_*_test.rb; this is what they inherit.
+# What exchanges do is in test/contracts/http_contract_*_test.rb; this is what they inherit.
 
 require "test_helper"
 require "stringio"
@@ -21,7 +21,7 @@ class HTTPExchangeTest < Minitest::Test
     assert_equal [:write_interim, 103, nil], exchange.calls.last, "nothing but a missing argument is a hijack"
   end
 
-  def test_it_adds_no_instance_variable_to_what_may_be_a_c_structure
+  def test_it_adds_no_instance_variable_to_a_possible_c_structure
     assert_empty Gyre::HTTP::Exchange.new.instance_variables
   end
 end

@@ -3,7 +3,7 @@
 require "test_helper"
 require "gyre/http/input"
 
-class HTTP1InputTest < Minitest::Test
+class HTTPInputTest < Minitest::Test
   Input = Gyre::HTTP::Input
 
   # Gives pieces of a body, as a connection does.

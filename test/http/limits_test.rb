@@ -4,7 +4,7 @@ require "test_helper"
 require "gyre/http/limits"
 
 # What every table of limits does stands in limits_test.rb.
-class HTTP1LimitsTest < Minitest::Test
+class HTTPLimitsTest < Minitest::Test
   Limits = Gyre::HTTP::Limits
 
   def test_each_has_a_status_of_its_kind_or_none
@@ -13,7 +13,7 @@ class HTTP1LimitsTest < Minitest::Test
   end
 
   def test_zero_is_a_size_where_it_means_something
-    zero = Limits::TABLE.select { |row| row.minimum.zero? }
+    zero = Limits::TABLE.select { |row| row.range.begin.zero? }
     names = %i[body_bytes_limit trailer_bytes_limit unread_body_bytes_limit body_rate_bytes_limit body_ahead_bytes_limit
                response_rate_bytes_limit requests_limit queue_limit]
     assert_equal names, zero.map(&:name)

@@ -5,7 +5,7 @@
 require "test_helper"
 require "gyre/http/rack2"
 
-class HTTP1Rack2Test < Minitest::Test
+class HTTPRack2Test < Minitest::Test
   def test_an_app_without_rack_2_stays_as_it_is
     app = ->(_env) { [200, {}, []] }
     assert_same app, Gyre::HTTP::Rack2.around(app)
@@ -19,7 +19,7 @@ class HTTP1Rack2Test < Minitest::Test
     assert_nil call(headers: nil)[1]
   end
 
-  def test_the_environment_has_what_rack_2_asks_for
+  def test_the_environment_fits_rack_2
     call do |env|
       assert_equal [[1, 3], true, false, false], env.values_at("rack.version", "rack.multithread", "rack.multiprocess", "rack.run_once")
       assert_respond_to env["rack.input"], :rewind

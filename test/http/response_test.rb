@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 # The slow kinds of response on an exchange that has no socket; over real sockets they are in
-# test/contracts/http1_contract_rack_test.rb.
+# test/contracts/http_contract_rack_test.rb.
 
 require "test_helper"
 require "stringio"
 require "http/fake_exchange"
 require "gyre/http"
 
-class HTTP1ResponseTest < Minitest::Test
+class HTTPResponseTest < Minitest::Test
   def deliver(body, status: 200, headers: {}, env: {}, exchange: GyreTest::FakeExchange.new)
     env = { "REQUEST_METHOD" => "GET", "rack.input" => Gyre::HTTP::Input::EMPTY }.merge(env)
     Gyre::HTTP::Response.new(exchange, env, status, headers, body).deliver
@@ -119,7 +119,7 @@ class HTTP1ResponseTest < Minitest::Test
     assert_raises(ArgumentError) { deliver([], status: 101) }
   end
 
-  def test_what_is_no_response_is_refused_before_anything_is_sent
+  def test_an_invalid_response_is_refused_before_anything_is_sent
     exchange = GyreTest::FakeExchange.new
     assert_raises(TypeError) { deliver(5, exchange: exchange) }
     assert_raises(TypeError) { deliver([:a], exchange: exchange) }

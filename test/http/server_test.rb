@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# How a server behaves on the wire, and its end, is in test/contracts/http1_contract_*_test.rb.
+# How a server behaves on the wire, and its end, is in test/contracts/http_contract_*_test.rb.
 
 require "test_helper"
 require "socket"
 require "gyre"
 require "gyre/http/server"
 
-class HTTP1ServerTest < Minitest::Test
+class HTTPServerTest < Minitest::Test
   def setup
     @listener = TCPServer.new("127.0.0.1", 0)
     limits = Gyre::HTTP::Limits.new(header_count_limit: 5)
@@ -22,7 +22,7 @@ class HTTP1ServerTest < Minitest::Test
     assert_equal [0], @server.stats.values.uniq
     assert_equal %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
                     waiting waited shed], @server.stats.keys
-    assert_equal 0, @server.interrupt
+    assert_equal 0, @server.interrupt(Gyre::Stop.new)
     @server.stop
     @server.drain
     @server.close

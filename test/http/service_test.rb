@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
 # The service with an exchange that has no socket; over real sockets it is in
-# test/contracts/http1_contract_*_test.rb.
+# test/contracts/http_contract_*_test.rb.
 
 require "test_helper"
 require "stringio"
 require "http/fake_exchange"
 require "gyre/http/service"
-require "gyre/web/log_format"
+require "gyre/web/logs/log_format"
 
-class HTTP1ServiceTest < Minitest::Test
+class HTTPServiceTest < Minitest::Test
   def setup
     @errors = []
     @log = Object.new

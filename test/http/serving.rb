@@ -49,7 +49,7 @@ module GyreTest
     def self.make_identity(**settings)
       Dir.mktmpdir("gyre") do |folder|
         certificate, key = Certificates.new(folder).issue("server", **settings)
-        { certificate: File.read(certificate), key: File.read(key) }
+        { cert: File.read(certificate), key: File.read(key) }
       end
     end
     private_class_method :make_identity
@@ -291,7 +291,7 @@ module GyreTest
       # Closes with RST.
       def reset
         @socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii"))
-        @socket.close
+        @socket.is_a?(TLSSocket) ? @socket.abandon : @socket.close
       end
 
       # @return [String, nil] one chunk's data; nil for the last one, whose trailers are taken, too

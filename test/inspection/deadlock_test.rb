@@ -29,6 +29,14 @@ GyreTest::Engines.test_case("InspectionDeadlockTest") do
     assert_equal 2, (deadlock { |task| cross(task, Monitor.new, Monitor.new) }.size)
   end
 
+  def test_a_deadlock_is_found_before_idle_fibers_are_freed
+    links = deadlock do |task|
+      Array.new(100) { task.async { sleep 0.01 } }.each(&:wait)
+      cross(task, Mutex.new, Mutex.new)
+    end
+    assert_equal 2, links.size
+  end
+
   def test_tasks_that_wait_for_each_other_and_their_ensure_runs
     cleaned = []
     links = deadlock do |task|

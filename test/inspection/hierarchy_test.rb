@@ -63,7 +63,7 @@ GyreTest::Engines.test_case("HierarchyTest") do
     end
   end
 
-  def test_a_fork_shows_only_what_goes_on_in_it
+  def test_a_fork_shows_only_its_own_tasks
     reader, writer = IO.pipe
     Gyre.run do |task|
       task.async("left behind") { sleep }

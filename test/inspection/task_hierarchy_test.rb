@@ -26,7 +26,7 @@ GyreTest::Engines.test_case("InspectionTaskHierarchyTest") do
     end
   end
 
-  def test_it_shows_name_annotation_and_what_each_does_indented_like_a_tree
+  def test_it_shows_names_annotations_and_waits_indented_like_a_tree
     place = nil
     shown = Gyre.run do |task|
       task.async("fetch") do |fetch|
@@ -53,7 +53,7 @@ GyreTest::Engines.test_case("InspectionTaskHierarchyTest") do
     assert_match(/\Atask "alone": running \[\d+\.\d s old\]\n\z/, out)
   end
 
-  def test_it_shows_what_came_of_a_task_that_is_over
+  def test_it_shows_the_result_of_a_finished_task
     out = StringIO.new
     Gyre.run { |task| task.async("done") { nil }.print_hierarchy(out) }
     assert_equal %(task "done": completed\n), out.string
@@ -118,7 +118,7 @@ GyreTest::Engines.test_case("InspectionTaskHierarchyTest") do
     [server, client, accepted].compact.each(&:close)
   end
 
-  def test_what_has_no_peer_shows_its_number
+  def test_a_descriptor_without_a_peer_shows_its_number
     reader, writer = IO.pipe
     assert_match(/reading from fd #{reader.fileno} \[/, shown { reader.gets })
     left, right = UNIXSocket.pair
@@ -168,7 +168,7 @@ GyreTest::Engines.test_case("InspectionTaskHierarchyTest") do
     assert_match(/child": sleeping, \d+\.\d s left/, shown { Enumerator.new { |yielder| yielder << sleep(30) }.next })
   end
 
-  def test_one_that_is_being_stopped_and_one_that_lets_others_run
+  def test_it_shows_stopping_and_yielding_tasks
     Gyre.run do |task|
       queue = Thread::Queue.new
       child = task.async("child") do

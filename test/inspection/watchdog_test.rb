@@ -38,7 +38,7 @@ GyreTest::Engines.test_case("WatchdogTest") do
     end
   end
 
-  def test_it_reports_what_computes_while_it_does_and_when_it_is_over
+  def test_it_reports_a_computation_while_it_runs_and_at_its_end
     place = nil
     watched do |task|
       task.async("resize") { compute_until(/has held the loop/) && (place = __LINE__) }.wait
@@ -67,7 +67,7 @@ GyreTest::Engines.test_case("WatchdogTest") do
     [reader, writer].each(&:close)
   end
 
-  def test_what_is_reported_again_has_lasted_twice_as_long_and_its_end_is_reported_when_the_loop_ends_with_it
+  def test_it_reports_again_after_twice_the_time_and_at_the_end_also_if_the_loop_ends_with_it
     watched { |task| task.async("long") { 3.times { output.lines.clear && compute_until(/has held/) } }.wait }
     assert_match(/\Agyre watchdog: the loop of thread main goes on after/, output.lines.last)
   end

@@ -3,6 +3,7 @@
 # Inputs of the log's ingest, good and broken: for the contract, for the plain C test, and for the
 # fuzzers, which change them.
 
+require_relative "../oracle/log/records"
 require_relative "verdicts"
 
 module LogCases

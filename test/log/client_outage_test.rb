@@ -80,7 +80,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
 
   def test_a_fault_of_the_adoption_ends_nothing_else
     server(acknowledge: :never) do |server|
-      Gyre::Log::Spool::Folders.stub(:each_orphan, ->(*, **) { raise NotImplementedError, "no such thing here" }) do
+      Gyre::Log::Spools.stub(:each_orphan, ->(*, **) { raise NotImplementedError, "no such thing here" }) do
         client = client(server)
         log(client, 0...3)
         eventually { server.raw.size == 3 && @reports.any? }
@@ -94,10 +94,10 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
   def test_a_fault_of_each_turn_is_reported_once_and_waits_between_two
     server(start: false) do |server|
       client(server) do |client|
-        sender = client.instance_variable_get(:@sender)
+        delivery = client.instance_variable_get(:@sender).instance_variable_get(:@delivery)
         events = Thread::Queue.new
-        sender.define_singleton_method(:wait_io) { |*arguments| events.push(:wait) && super(*arguments) }
-        backlog = sender.instance_variable_get(:@backlog)
+        delivery.define_singleton_method(:wait_io) { |*arguments| events.push(:wait) && super(*arguments) }
+        backlog = delivery.instance_variable_get(:@backlog)
         backlog.define_singleton_method(:store) { |**| events.push(:fault) && raise(TypeError, "broken") }
         client.info("kept")
         faults = 0
@@ -348,7 +348,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
 
   def test_a_spool_that_cannot_be_had_is_a_warning_and_the_client_works_without_it
     server do |server|
-      { "is no folder" => -> { File.write("#{@spool}/x", "").then { "#{@spool}/x" } },
+      { "is not a folder" => -> { File.write("#{@spool}/x", "").then { "#{@spool}/x" } },
         "may be changed by other users" => -> { Dir.mkdir("#{@spool}/wide").then { File.chmod(0o777, "#{@spool}/wide") }.then { "#{@spool}/wide" } },
         "No such file" => -> { File.symlink("#{@spool}/nowhere", "#{@spool}/link").then { "#{@spool}/link" } } }.each do |why, make|
         @reports.clear
@@ -356,7 +356,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
           client.info("m0")
           assert client.flush(30)
         end
-        assert_match(/\Athere is no spool: .*#{why}.*memory only\z/, @reports.join)
+        assert_match(/\Ano spool: .*#{why}.*memory only\z/, @reports.join)
       end
       assert_equal %w[m0 m0 m0], server.messages
     end
@@ -374,7 +374,8 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         server.start
         eventually { client.instance_variable_get(:@sender).client_id != before }
         eventually { @reports.join.match?(/treats this client's id as another client's: what it has not acknowledged is sent under a fresh one/) }
-        assert_path_exists Dir["#{@spool}/*.#{client.instance_variable_get(:@sender).client_id}"].fetch(0)
+        secret = File.read(Dir["#{@spool}/*/lock"].fetch(0))
+        assert_equal client.instance_variable_get(:@sender).client_id, Gyre::Log::Identity.of(secret).client_id
         server.reply = nil
         log(client, 10...12)
         assert client.flush(30)

@@ -127,7 +127,7 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
         eventually { server.messages.last == "after it" }
         assert_equal ["x" * 9000, "after it"], server.messages
         assert_equal 1, client.stats[:dropped]
-        assert_match(/a message is dropped/, @reports.join)
+        assert_match(/1 message is dropped/, @reports.join)
       end
     end
   end
@@ -225,7 +225,7 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
   def test_tls
     certificates = GyreTest::Certificates.new(@spool)
     certificate, key = certificates.issue("server")
-    tls = GyreTest::OpenSSLPeer.server(certificate: certificate, key: key)
+    tls = GyreTest::OpenSSLPeer.server(cert: certificate, key: key)
     spool = File.join(@spool, "spool")
     [true, false].each do |acknowledged|
       GyreTest::FakeLogServer.open(tls: tls) do |server|

@@ -15,7 +15,7 @@ class LogEntryTest < Minitest::Test
     assert_nil Entry.parse("3 lines were dropped here")
   end
 
-  def test_what_was_escaped_is_itself_again
+  def test_unescaping_restores_the_message
     every = (0..0xff).map(&:chr).join.b + "é".b
     text = "2026/11/21 19:20:00|#{LogOracle::Line.text_field("a|\\n")}|info|".b << LogOracle::Line.text(every)
     entry = Entry.parse(text)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A log server for the tests of clients: both protocols, in threads of the test's process, with
-# faults on order. It shares no code with the clients: a mistake there shall not hide here.
+# faults on order. It shares no code with the clients: a mistake there must not hide here.
 require "openssl"
 require "socket"
 require "zlib"

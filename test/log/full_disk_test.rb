@@ -9,7 +9,7 @@ require "json"
 require "socket"
 require "tmpdir"
 require "yaml"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 require "gyre/log/wire"
 
 class LogFullDiskTest < Minitest::Test

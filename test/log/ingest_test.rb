@@ -4,6 +4,7 @@
 # test/contracts.
 require "test_helper"
 require "gyre/log/ingest"
+require "zlib"
 
 class LogIngestTest < Minitest::Test
   def test_server_and_client_without_the_extension_report_in_one_line_what_is_missing
@@ -13,6 +14,16 @@ class LogIngestTest < Minitest::Test
       assert_equal ["the log #{name} needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n", ""],
         [result.out, result.err]
     end
+  end
+
+  def test_its_checksum_is_zlibs
+    Gyre::Loop.require_native("the log client")
+    bytes = Random.new(1).bytes(5000)
+    [*0..200, 1000, 4990].product([0, 1, 7]).each do |length, offset|
+      part = bytes.byteslice(offset, length)
+      assert_equal Zlib.crc32(part), Gyre::Log::Ingest.crc32(part), "#{length} bytes from #{offset}"
+    end
+    assert_raises(TypeError) { Gyre::Log::Ingest.crc32(nil) }
   end
 
   def test_the_commands_report_it_too

@@ -4,6 +4,7 @@
 
 require "gyre/log"
 require "gyre/log/ingest"
+require_relative "../oracle/log/records"
 
 module LogIngests
   # 2026-11-21 19:20:00.123456789 UTC

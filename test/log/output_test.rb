@@ -79,10 +79,10 @@ class LogOutputTest < Minitest::Test
       { logfile: path("missing/a.log") } => /logs\[2\]\.logfile: the folder .*missing is not there: make it first/,
       { logfile: path("plain/a.log") } => /logs\[2\]\.logfile: .*plain/,
       { logfile: "/proc/gyre.log" } => %r{logs\[2\]\.logfile: cannot write to /proc/gyre\.log},
-      { type: "mail", logfile: "a" } => /type: must be file or .*, not "mail"/,
+      { type: "mail", logfile: "a" } => /type: must be file, .*, not "mail"/,
       { type: "socket", logfile: "host" } => /a socket needs/,
       { logfile: "redis://host/x" } => /database .* is a number/,
-      { logfile: "redis://h", options: { "maxlen" => 1 } } => /options\.maxlen: there is no such key/,
+      { logfile: "redis://h", options: { "maxlen" => 1 } } => /options\.maxlen: unknown key/,
       { logfile: path("a"), format: "xml" } => /format: must be text or json, not "xml"/,
       { logfile: path("a"), rotate: { "size" => "many" } } => /rotate\.size: .*"many"/ }.each do |settings, message|
       error = assert_raises(ArgumentError, settings.inspect) { Output.open(settings, key: "logs[2].logfile") }

@@ -76,7 +76,7 @@ module GyreTest
       def start_with_tls
         certificates = Certificates.new(@folder)
         certificate, key = certificates.issue("server")
-        configure("tls" => { "certificate" => certificate, "key" => key })
+        configure("tls" => { "cert" => certificate, "key" => key })
         start
         certificates
       end

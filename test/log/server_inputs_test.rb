@@ -93,7 +93,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
   end
 
   # In two packets: an account of what is incomplete that went below zero would look like a full
-  # memory for ever.
+  # memory without end.
   def test_a_line_of_json_that_the_library_refuses_costs_no_other_message
     serve("tcp://127.0.0.1:0", type: "json") do |server, endpoint|
       other = server.connect(endpoint)
@@ -158,7 +158,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     with_certificates do |tls, certificates|
       GyreTest::LogServer.open(tls: tls) do |server|
         certificate, key = certificates.issue("client")
-        client = secure(server, ca: tls[:ca], certificate: certificate, key: key)
+        client = secure(server, ca: tls[:ca], cert: certificate, key: key)
         bytes = Gyre::Log::Wire.frame("web", "authentication", "") + (Gyre::Log::Wire.frame("web", "info", "x" * 1000) * 2000)
         client.write(bytes)
         assert_equal "accepted\n", client.gets
@@ -180,7 +180,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
       GyreTest::LogServer.open(tls: tls, limits: { authentication_timeout_s: nil }) do |server|
         certificate, key = certificates.issue("client")
         client = OpenSSL::SSL::SSLSocket.new(socket = server.connect,
-                                             GyreTest::OpenSSLPeer.client(ca: tls[:ca], certificate: certificate, key: key))
+                                             GyreTest::OpenSSLPeer.client(ca: tls[:ca], cert: certificate, key: key))
         client.hostname = "localhost"
         client.sync_close = true
         assert_equal :wait_readable, client.connect_nonblock(exception: false)
@@ -200,7 +200,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
       certificate, key = certificates.issue("client")
       GyreTest::LogServer.open(tls: tls) do |server|
         %w[first second].each do |text|
-          client = secure(server, ca: tls[:ca], certificate: certificate, key: key)
+          client = secure(server, ca: tls[:ca], cert: certificate, key: key)
           client.write(Gyre::Log::Wire.frame("web", "authentication", "") + Gyre::Log::Wire.frame("web", "info", text))
           assert_equal "accepted\n", client.gets
           client.to_io.close
@@ -217,7 +217,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
       GyreTest::LogServer.open(tls: tls, limits: { authentication_timeout_s: 0.5 }) do |server|
         stranger = certificates.issue("stranger", by: "elsewhere")
         assert_turned_away server, ca: tls[:ca]
-        assert_turned_away server, ca: tls[:ca], certificate: stranger[0], key: stranger[1]
+        assert_turned_away server, ca: tls[:ca], cert: stranger[0], key: stranger[1]
         plain = server.connect
         plain.write("GET / HTTP/1.0\r\n\r\n")
         assert_closed plain
@@ -246,7 +246,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     with_certificates do |tls, certificates|
       certificate, key = certificates.issue("client")
       server = GyreTest::LogServer.new(tls: tls)
-      client = secure(server, ca: tls[:ca], certificate: certificate, key: key)
+      client = secure(server, ca: tls[:ca], cert: certificate, key: key)
       client.write(Gyre::Log::Wire.frame("web", "authentication", "") + Gyre::Log::Wire.frame("web", "info", "hello"))
       assert_equal "accepted\n", client.gets
       eventually { server.lines == ["web|info|hello"] }
@@ -264,7 +264,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
 
   # @yield [server, endpoint] the input's
   def serve(bind, type: "syslog", limits: {}, tls: nil)
-    GyreTest::LogServer.open(inputs: [{ type: type, bind: bind, tls: tls }], limits: limits) do |server|
+    GyreTest::LogServer.open(inputs: [{ type: type, bind: bind, tls: !tls.nil? }], tls: tls, limits: limits) do |server|
       yield server, server.server.endpoints.last
     end
   end
@@ -278,7 +278,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     Dir.mktmpdir do |folder|
       certificates = GyreTest::Certificates.new(folder)
       certificate, key = certificates.issue("server")
-      yield({ certificate: certificate, key: key, ca: certificates.authority }, certificates)
+      yield({ cert: certificate, key: key, ca: certificates.authority }, certificates)
     end
   end
 

@@ -6,7 +6,7 @@
 require "test_helper"
 require "json"
 require "objspace"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 require "support/engines"
 require "support/log_server"
 
@@ -32,7 +32,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     end
   end
 
-  # That one of them waits for ever is what the time limit of all tests finds.
+  # The time limit of all tests finds one that waits without end.
   def test_a_flood_does_not_starve_the_others
     serve do |server|
       over = false
@@ -69,7 +69,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     end
   end
 
-  # What stays incomplete is never written: it would stop reading for ever.
+  # What stays incomplete is never written: it would stop reading without end.
   def test_messages_that_do_not_end_do_not_stop_the_others
     serve(limits: { memory_bytes_limit: 1_000_000, linger_timeout_s: 0.2 }, inputs: [{ type: "json", bind: "tcp://127.0.0.1:0" }]) do |server|
       small = server.client("small", words: "authentication/2 client=#{"0" * 32}")
@@ -177,7 +177,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
 
   # @return [:nothing, nil] nil when what had come was over before
   def nothing_while_held(server)
-    server.instance_variable_get(:@hub).backpressure.hold do
+    server.instance_variable_get(:@hub).flow.backpressure.hold do
       sleep 0.1 # a tick that had begun ends
       next unless server.ingest.incomplete.positive?
 

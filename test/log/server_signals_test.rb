@@ -7,7 +7,7 @@ require "test_helper"
 require "json"
 require "socket"
 require "tmpdir"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 require "gyre/log/wire"
 require "support/openssl_peer"
 require "support/certificates"
@@ -176,7 +176,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
   def test_connections_with_tls_are_closed_in_order_at_a_restart
     Dir.mktmpdir do |folder|
       certificate, key = GyreTest::Certificates.new(folder).issue("server")
-      serve(tls: { certificate: certificate, key: key }) do |server|
+      serve(tls: { cert: certificate, key: key }) do |server|
         former = secure(server)
         former.write(frame("web", "authentication", "") + frame("web", "info", "before"))
         assert_equal "accepted\n", former.gets

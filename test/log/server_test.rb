@@ -6,7 +6,7 @@
 require "test_helper"
 require "json"
 require "zlib"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 require "support/engines"
 require "support/log_server"
 

@@ -9,7 +9,7 @@ require "json"
 require "support/engines"
 require "support/log_server"
 require "support/redis_server"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 
 GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   def test_a_client_that_goes_from_server_to_server_is_stored_once
@@ -69,15 +69,15 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
   # What Redis is, is for the test to say: a listening socket.
   def with_patience_for_redis
     redis = TCPServer.new("127.0.0.1", 0)
-    patience = Gyre::Log::Output::Redis.send(:remove_const, :ASK_TIMEOUT_S)
-    Gyre::Log::Output::Redis.const_set(:ASK_TIMEOUT_S, 1000)
+    patience = Gyre::Log::Output::RedisClients.send(:remove_const, :ASK_TIMEOUT_S)
+    Gyre::Log::Output::RedisClients.const_set(:ASK_TIMEOUT_S, 1000)
     server = GyreTest::LogServer.new(default_log: { logfile: "redis://127.0.0.1:#{redis.local_address.ip_port}", options: { shared: true } })
     yield redis, server
   ensure
     server&.stop
     redis.close
-    Gyre::Log::Output::Redis.send(:remove_const, :ASK_TIMEOUT_S)
-    Gyre::Log::Output::Redis.const_set(:ASK_TIMEOUT_S, patience)
+    Gyre::Log::Output::RedisClients.send(:remove_const, :ASK_TIMEOUT_S)
+    Gyre::Log::Output::RedisClients.const_set(:ASK_TIMEOUT_S, patience)
   end
 
   def id

@@ -63,7 +63,7 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
     serve(logs: [log("unix://#{@address}")]) do |server|
       client = acknowledged(server, "far")
       store(client, 1..3)
-      refute_empty Dir.glob("#{@spill}/*.lines")
+      refute_empty Dir.glob("#{@spill}/*.records")
       output = output(server, @address)
       assert_operator output[:spilled], :>, 0
       assert_match(/cannot send to it/, output[:trouble])
@@ -76,7 +76,7 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
       store(client, 4..5)
       eventually { peer.numbers == [1, 2, 3, 4, 5] }
       eventually { output(server, @address).values_at(:spilled, :trouble) == [0, nil] }
-      assert_empty Dir.glob("#{@spill}/*.lines")
+      assert_empty Dir.glob("#{@spill}/*.records")
       [client, other, peer].each(&:close)
     end
   end
@@ -206,7 +206,7 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
     { { logfile: "#{@folder}/a.log", when_full: "spill", spill: @spill } => /when_full: spill is for sockets, pipes and Redis/,
       { logfile: "unix://#{@address}", when_full: "spill" } => /needs spill: a folder/,
       { logfile: "unix://#{@address}", spill: @spill } => /spill: counts with when_full: spill only/,
-      { logfile: "unix://#{@address}", when_full: "spills" } => /when_full: must be block or drop or spill, not "spills"/,
+      { logfile: "unix://#{@address}", when_full: "spills" } => /when_full: must be block, drop or spill, not "spills"/,
       { logfile: "unix://#{@address}", when_full: "spill", spill: "#{@folder}/a/b" } => /spill: .*No such file/ }.each do |settings, message|
       assert_match message, assert_raises(ArgumentError) { serve(logs: [{ services: ["far"], **settings }]) { flunk } }.message
     end

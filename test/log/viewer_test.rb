@@ -56,7 +56,7 @@ class LogViewerTest < Minitest::Test
     end
   end
 
-  def test_what_a_server_may_refuse
+  def test_a_server_may_refuse_a_viewer
     serving("denied\n") { |viewer, _| assert_match(/does not accept the key/, assert_raises(Log::Denied) { viewer.status }.message) }
     serving("accepted\n") { |viewer, _| assert_match(/one of Analogger's/, assert_raises(Log::Incompatible) { viewer.status }.message) }
     serving("error: no\n") { |viewer, _| assert_match(/answered "error: no"/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
@@ -64,7 +64,7 @@ class LogViewerTest < Minitest::Test
     serving("accepted 2\nsmoke\n") { |viewer, _| assert_match(/not a status/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
   end
 
-  def test_a_silent_server_is_not_waited_for_for_ever
+  def test_the_wait_for_a_silent_server_ends
     TCPServer.open("127.0.0.1", 0) do |listener|
       viewer = Log::Viewer.new(listener.addr[1], timeout_s: 0.05)
       assert_match(/does not answer/, assert_raises(Errno::ETIMEDOUT) { viewer.status }.message)

@@ -19,7 +19,7 @@ class LogWireTest < Minitest::Test
     assert_equal Encoding::BINARY, frame.encoding
   end
 
-  def test_what_the_wire_cannot_carry_is_an_argument_error
+  def test_a_message_beyond_the_wire_is_an_argument_error
     assert_match(/service "a:b"/, assert_raises(ArgumentError) { Wire.frame("a:b", "info", "") }.message)
     assert_match(/severity "a:b"/, assert_raises(ArgumentError) { Wire.frame("a", "a:b", "") }.message)
     assert_equal 8191, Wire.frame("a", "b", "x" * 8178).bytesize

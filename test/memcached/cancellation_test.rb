@@ -47,32 +47,6 @@ class MemcachedCancellationTest < Minitest::Test
     check(:threads, 10, 0, 3, 4) { |thread| thread.raise(Left) && assert_raises(Left) { thread.value } }
   end
 
-  # Thread#raise, a signal's handler: it has its reply, and is to wake the next one that reads.
-  def test_an_exception_comes_to_a_thread_that_hands_over
-    server = scripted(keys: KEYS) do |command, sound, _|
-      @open.pop unless command.key == KEYS[0]
-      sound
-    end
-    client = client(server.address)
-    client.get(KEYS[0]) # connected
-    leaving = Left
-    Gyre::Waiter.prepend(Module.new do
-      define_method(:wake) do |*arguments|
-        raise leaving if Thread.current[:leaves] && !(Thread.current[:leaves] = nil)
-
-        super(*arguments)
-      end
-    end)
-    first = Thread.new { Thread.current[:leaves] = true and assert_raises(Left) { client.get(KEYS[1]) } }
-    parked(first)
-    others = KEYS[2, 2].map { |key| Thread.new { client.get(key) } }
-    parked(*others)
-    3.times { @open << :go }
-    eventually { [first, *others].none?(&:alive?) }
-    first.join
-    assert_equal KEYS[2, 2].map { |key| value_of(key) }, others.map(&:value)
-  end
-
   def test_fibers_that_leave_before_anything_is_sent
     server = scripted(keys: KEYS)
     client = client(server.address)

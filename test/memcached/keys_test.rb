@@ -48,14 +48,12 @@ class MemcachedKeysTest < Minitest::Test
 
   def test_namespaces
     keys = Keys.new(namespace: "app")
-    assert_equal ["app:key", "key"], [keys.full("key"), keys.bare("app:key")]
-    assert_equal "app:app:key", keys.full("app:key")
+    assert_equal %w[app:key app:app:key], [keys.full("key"), keys.full("app:key")]
     current = "one"
     changing = Keys.new(namespace: -> { current })
-    assert_equal ["one:key", "key"], [changing.full("key"), changing.bare("one:key")]
+    assert_equal "one:key", changing.full("key")
     current = :two
     assert_equal "two:key", changing.full(:key)
-    assert_equal "key", Keys.new.bare(Keys.new.full("key"))
     assert_equal %w[key key], [nil, false].map { |none| Keys.new(namespace: none).full("key") }
   end
 

@@ -143,6 +143,23 @@ class MemcachedLifetimesTest < Minitest::Test
     others.each { |thread| assert_kind_of Failure, thread.value }
   end
 
+  def test_a_signal_handler_calls_while_its_thread_waits_for_a_reply
+    @client.get("connect")
+    called = found = nil
+    before = trap("USR2") { called = true and found = @client.get("key-1") }
+    other = Thread.new do
+      eventually { @server.commands.any? { |command| command.key == "key-0" } }
+      Process.kill("USR2", Process.pid)
+      eventually { called }
+      2.times { @gate << :go }
+    end
+    assert_equal value_of("key-0"), @client.get("key-0")
+    assert_equal value_of("key-1"), found
+    other.join
+  ensure
+    trap("USR2", before)
+  end
+
   def test_the_collector_at_each_allocation
     @gate.close
     JOBS.each do |jobs|

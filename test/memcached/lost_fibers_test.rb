@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Of the threads without a loop of Gyre's, one that waits reads for all. It may be a fiber of
-# another library's scheduler, which lets it go without an exception: the others do not wait for it
-# for ever.
+# A fiber of another library's scheduler waits for its reply, and the scheduler drops it without an
+# exception: threads and other fibers still get theirs, on the same connection.
 
 require "test_helper"
 require "memcached/clients"
@@ -36,7 +35,7 @@ class MemcachedLostFibersTest < Minitest::Test
     def fiber(&block) = @fiber = super
     def resume = @resume << true
 
-    def io_wait(*)
+    def block(*)
       @events << :waits
       super
     end
@@ -65,7 +64,7 @@ class MemcachedLostFibersTest < Minitest::Test
   end
 
   [LIMIT_S, nil].each do |limit_s|
-    define_method(:"test_the_reader_is_lost_and_a_thread_reads_in_its_place#{"_without_a_limit_of_time" unless limit_s}") do
+    define_method(:"test_a_fiber_is_dropped_and_a_thread_gets_its_reply#{"_without_a_limit_of_time" unless limit_s}") do
       client = connected(limit_s)
       lose { client.get("a") }
       call = Thread.new { client.get("b") }
@@ -77,18 +76,18 @@ class MemcachedLostFibersTest < Minitest::Test
     end
   end
 
-  def test_the_reader_is_lost_and_the_server_does_not_reply
+  def test_a_fiber_is_dropped_and_the_server_does_not_reply
     client = connected(LIMIT_S, socket_max_failures: 1)
     lose { client.get("a") }
     error = assert_raises(Gyre::Memcached::NetworkError) { client.get("b") }
     assert_includes error.message, "get at memcached #{@server.address}: no reply within #{LIMIT_S} s"
   end
 
-  def test_the_reader_is_lost_while_others_wait_already
+  def test_a_fiber_is_dropped_while_others_wait
     client = connected(60, socket_max_failures: 1)
     first = Thread.new { client.get("a") }
     parked(first)
-    lose { client.get("b") } # it is to read when the first has its reply
+    lose { client.get("b") }
     last = Thread.new { client.get("c") }
     parked(last)
     3.times { @gate << :go }
@@ -96,7 +95,7 @@ class MemcachedLostFibersTest < Minitest::Test
     assert_equal 1, @server.connections_count
   end
 
-  def test_the_reader_comes_back_when_another_one_has_its_place
+  def test_a_fiber_goes_on_long_after_its_reply_has_come
     client = connected(LIMIT_S)
     scheduler = Pausing.new
     found = Thread::Queue.new
@@ -114,7 +113,7 @@ class MemcachedLostFibersTest < Minitest::Test
     assert_equal 1, @server.connections_count
   end
 
-  def test_the_connection_of_a_lost_reader_can_be_closed
+  def test_the_connection_of_a_dropped_fiber_can_be_closed
     client = connected(LIMIT_S)
     lose { client.get("a") }
     connection = client.instance_variable_get(:@single).connections.first

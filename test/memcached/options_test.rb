@@ -20,7 +20,7 @@ class MemcachedOptionsTest < Minitest::Test
   def test_what_is_given_reaches_its_part
     options = Options.new({ namespace: "app", expires_in: 60, serializer: Marshal, failover: false, cache_nils: true, socket_timeout: 5,
                             connect_timeout: 0.5, socket_max_failures: 1, down_retry_delay: 0, username: "me", compress: nil })
-    assert_equal ["app:key", 60, Marshal], [options.keys.full("key"), options.expiry.seconds(nil), options.values.serializer]
+    assert_equal ["app:key", 60, Marshal.dump([1])], [options.keys.full("key"), options.expiry.seconds(nil), options.values.dump("key", [1]).first]
     assert_equal [false, true, 5, 0.5, 1, 0, "me"],
       [options.failover?, options.cache_nils?, options.timeout_s, options.connect_timeout_s, options.failures_limit, options.down_retry_s,
        options.username]
@@ -38,7 +38,7 @@ class MemcachedOptionsTest < Minitest::Test
 
   def test_an_unknown_one_is_an_error
     error = assert_raises(ArgumentError) { Options.new({ namspace: "app" }) }
-    assert_match(/\Aunknown option :namspace for a memcached client; known: namespace,/, error.message)
+    assert_match(/\Anamspace: unknown option of a memcached client; did you mean namespace\?/, error.message)
     Options.new(Options::WITHOUT_EFFECT.to_h { |name| [name, true] })
   end
 
@@ -55,7 +55,7 @@ class MemcachedOptionsTest < Minitest::Test
   end
 
   def test_what_is_no_time_or_count_is_an_error
-    [{ socket_timeout: 0 }, { connect_timeout: "1" }, { down_retry_delay: nil }, { socket_max_failures: -1 }, { socket_failure_delay: -1 },
+    [{ socket_timeout: 0 }, { connect_timeout: "soon" }, { down_retry_delay: -1 }, { socket_max_failures: -1 }, { socket_failure_delay: -1 },
      { expires_in: "soon" }].each { |given| assert_raises(ArgumentError, given.inspect) { Options.new(given) } }
     assert_nil Options.new({ socket_timeout: nil }).timeout_s
   end

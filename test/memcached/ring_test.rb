@@ -64,7 +64,6 @@ class MemcachedRingTest < Minitest::Test
     error = assert_raises(Gyre::Memcached::NoServerError) { ring.server_for(key) }
     assert_equal "No server available", error.message
     refute_includes ring.groups(KEYS).keys.map(&:name), home.name
-    refute_predicate ring, :failover?
   end
 
   def test_when_all_are_dead_there_is_no_server

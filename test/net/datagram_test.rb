@@ -89,7 +89,7 @@ GyreTest::Engines.test_case("DatagramTest", backends: GyreTest::Engines::NATIVE)
     [0, 65_537].each { |limit| assert_raises(ArgumentError) { Gyre.datagram("udp://127.0.0.1:0", bytes_limit: limit) } }
   end
 
-  def test_replies_of_one_turn_leave_together_and_before_what_is_sent_later
+  def test_replies_of_one_turn_leave_together_and_before_later_packets
     in_tasks do
       Gyre.datagram("udp://127.0.0.1:0") do |server|
         client(server) do |socket|
@@ -106,7 +106,7 @@ GyreTest::Engines.test_case("DatagramTest", backends: GyreTest::Engines::NATIVE)
     end
   end
 
-  def test_what_was_replied_leaves_before_the_socket_closes
+  def test_pending_replies_leave_before_the_socket_closes
     in_tasks do
       server = Gyre.datagram("udp://127.0.0.1:0")
       client(server) do |socket|
@@ -284,7 +284,7 @@ GyreTest::Engines.test_case("DatagramTest", backends: GyreTest::Engines::NATIVE)
     end
   end
 
-  def test_a_full_receiver_stops_a_sender_that_is_connected_and_refuses_one_that_is_not
+  def test_a_full_receiver_stops_a_connected_sender_and_refuses_an_unconnected_one
     Dir.mktmpdir do |folder|
       address = "unixgram://#{folder}/server"
       in_tasks do |task|
@@ -380,7 +380,7 @@ GyreTest::Engines.test_case("DatagramTest", backends: GyreTest::Engines::NATIVE)
     end
   end
 
-  def test_what_is_no_address_is_refused
+  def test_a_wrong_address_is_refused
     assert_raises(ArgumentError) { Gyre.datagram }
     assert_raises(ArgumentError) { Gyre.datagram("tcp://127.0.0.1:0") }
     assert_raises(SocketError) { Gyre.datagram(connect: "udp://no-such-name.invalid:1") }

@@ -57,7 +57,7 @@ class EndpointTest < Minitest::Test
     %w[mode=0660 umask=0117].each { |query| assert_includes refusal("unix://@app?#{query}"), "an abstract socket has no permissions" }
   end
 
-  def test_an_unreadable_address_is_an_error_with_what_to_write
+  def test_an_unreadable_address_is_an_error_with_the_valid_forms
     assert_includes refusal("ftp://localhost:1"), "tcp://host:port"
     assert_includes refusal(""), "tcp://host:port"
     assert_includes refusal("two words"), "tcp://host:port"
@@ -183,7 +183,7 @@ class EndpointTest < Minitest::Test
     end
   end
 
-  def test_what_puma_writes_behind_an_address_works_or_is_refused_with_the_reason
+  def test_pumas_address_options_work_or_are_refused_with_the_reason
     assert_equal [64, nil], [Gyre::Endpoint.parse("tcp://h:1?backlog=64&low_latency=true").backlog, Gyre::Endpoint.parse("h:1").backlog]
     assert_equal [0o660, 5], Gyre::Endpoint.parse("unix:///s?umask=0117&backlog=5").then { |endpoint| [endpoint.mode, endpoint.backlog] }
     assert_equal ["v1", 9], Gyre::Endpoint.parse("h:1?backlog=9&proxy_protocol=v1", proxy: true).then { |each| [each.proxy_protocol, each.backlog] }
@@ -194,7 +194,7 @@ class EndpointTest < Minitest::Test
     end
   end
 
-  def test_a_backlog_bounds_what_waits
+  def test_a_backlog_bounds_waiting_connections
     listener, = Gyre::Endpoint.parse("127.0.0.1:0?backlog=3").bind
     # Linux has it in tcpi_sacked of a socket that listens (tcp_get_info).
     assert_equal 3, listener.socket.getsockopt(:TCP, :INFO).unpack("C8 L6").last if RUBY_PLATFORM.include?("linux")

@@ -8,7 +8,7 @@ require "tmpdir"
 require "gyre/net/endpoint"
 
 class ListenerTest < Minitest::Test
-  def test_a_listener_that_refuses_still_gives_what_waits_over_tcp
+  def test_a_refusing_listener_still_accepts_waiting_connections_over_tcp
     skip "sockets have no filters here" unless Socket.const_defined?(:SO_ATTACH_FILTER)
     listener = endpoint("tcp://127.0.0.1:0").bind.first
     waiting = TCPSocket.new("127.0.0.1", listener.port)
@@ -26,7 +26,7 @@ class ListenerTest < Minitest::Test
     [waiting, accepted, late, listener].compact.each(&:close)
   end
 
-  def test_a_listener_that_refuses_still_gives_what_waits_over_a_unix_socket
+  def test_a_refusing_listener_still_accepts_waiting_connections_over_a_unix_socket
     in_folder do |path|
       listener = endpoint(path).bind.first
       waiting = UNIXSocket.new(path)
@@ -177,7 +177,7 @@ class ListenerTest < Minitest::Test
     end
   end
 
-  def test_a_file_that_is_no_socket_is_left_alone
+  def test_a_file_other_than_a_socket_is_left_alone
     in_folder do |path|
       File.write(path, "precious")
       assert_raises(Errno::EEXIST) { Gyre::Endpoint.parse(path).bind }

@@ -4,7 +4,7 @@
 require "test_helper"
 
 class NetPortableEngineTest < Minitest::Test
-  def test_each_way_in_names_what_is_needed
+  def test_each_entry_names_the_missing_extension
     calls = ['Gyre.connect("tcp://127.0.0.1:1")', "Gyre.listen(0)", "Gyre.datagram(0)", "Gyre::TLS.client"]
     program = <<~RUBY
       require "gyre/net"

@@ -130,9 +130,9 @@ class ProxyProtocolTest < Minitest::Test
   def test_it_comes_before_tls
     tls = GyreTest::HTTPServing.identity
     Dir.mktmpdir do |folder|
-      paths = %i[certificate key].to_h { |name| [name, File.join(folder, name.to_s)] }
+      paths = %i[cert key].to_h { |name| [name, File.join(folder, name.to_s)] }
       paths.each { |name, path| File.write(path, tls.fetch(name).respond_to?(:to_pem) ? tls.fetch(name).to_pem : tls.fetch(name)) }
-      behind("any", scheme: "ssl", query: "&cert=#{paths[:certificate]}&key=#{paths[:key]}") do |server|
+      behind("any", scheme: "ssl", query: "&cert=#{paths[:cert]}&key=#{paths[:key]}") do |server|
         socket = connect(server)
         socket.write(BINARY)
         secure = OpenSSL::SSL::SSLSocket.new(socket, OpenSSL::SSL::SSLContext.new).connect

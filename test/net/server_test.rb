@@ -164,7 +164,7 @@ class NetServerTest < Minitest::Test
   def test_one_client_context_serves_the_process
     certificate, key = GyreTest::Transports.identity("server")
     server = ["-rgyre/net", "-e", <<~RUBY, certificate, key]
-      context = Gyre::TLS.server(certificate: ARGV[0], key: ARGV[1])
+      context = Gyre::TLS.server(cert: ARGV[0], key: ARGV[1])
       server = Gyre.listen("tcp://127.0.0.1:0", tls: context)
       Thread.new { server.each { |peer| peer.write("x") } }
       p(Array.new(3) { Gyre.connect("tcp://localhost:\#{server.port}", tls: true) { |peer| peer.read.then { peer.tls_resumed? } } })

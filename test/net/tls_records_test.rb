@@ -128,7 +128,7 @@ class TLSRecordsTest < Minitest::Test
 
   def server_context
     certificate, key = GyreTest::Transports.identity("server")
-    Gyre::TLS.server(certificate: certificate, key: key, ciphersuites: GyreTest::RawTLS13::CIPHER, min_version: "1.3")
+    Gyre::TLS.server(cert: certificate, key: key, ciphersuites: GyreTest::RawTLS13::CIPHER, min_version: "1.3")
   end
 
   # @yieldparam server [Gyre::Transport] after the handshake

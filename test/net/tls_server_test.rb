@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
-# What a server's TLS refuses, shows and resumes: old ciphers and versions, identities by name, OCSP
-# responses, tickets whose keys several contexts and processes share.
+# What a server's TLS refuses, shows and resumes: old ciphers and versions, revoked certificates,
+# identities by name, tickets whose keys several contexts and processes share.
 
 require "test_helper"
 require "support/transports"
 require "support/openssl_peer"
 
 class TLSServerTest < Minitest::Test
-  RSA_KEY = OpenSSL::PKey::RSA.new(2048)
-
   include GyreTest::Transports
 
   # Ciphers by their numbers (IANA's TLS Cipher Suites): none of them has both forward secrecy and
@@ -46,7 +44,7 @@ class TLSServerTest < Minitest::Test
   def test_old_ciphers_are_refused_whatever_the_certificates_key_is
     NEW_CIPHERS.each do |kind, ciphers|
       certificate, key = certificates.issue("server-#{kind}", key: kind == "rsa" ? OpenSSL::PKey::RSA.new(2048) : nil)
-      context = server_context(certificate: certificate, key: key)
+      context = server_context(cert: certificate, key: key)
       ciphers.each { |cipher| assert_equal [HANDSHAKE, 2], answer(context, client_hello(0x0303, [cipher])), "%04x with #{kind}" % cipher }
       OLD_CIPHERS.each do |name, cipher|
         assert_equal [ALERT, 40], answer(context, client_hello(0x0303, [cipher])), "#{name} with #{kind}: handshake_failure"
@@ -77,14 +75,42 @@ class TLSServerTest < Minitest::Test
 
   def test_certificates_of_clients_that_were_revoked_are_refused
     good, bad = %w[client revoked].map { |name| certificates.issue(name) }
-    list = certificates.write("list.pem", File.read(@ca) + revocations(bad[0]))
-    context = server_context(ca: list, verification_flags: ["CRL_CHECK"])
-    _, server = pair(client_context(certificate: good[0], key: good[1]), context)
+    list = certificates.write("list.pem", revocations(bad[0]))
+    context = server_context(ca: @ca, crl: list)
+    _, server = pair(client_context(cert: good[0], key: good[1]), context)
     assert_equal "CN=client", server.peer_subject
-    error = assert_raises(Gyre::TLS::Error) { pair(client_context(certificate: bad[0], key: bad[1]), context) }
+    error = assert_raises(Gyre::TLS::Error) { pair(client_context(cert: bad[0], key: bad[1]), context) }
     assert_match(/certificate revoked/, error.message)
-    error = assert_raises(ArgumentError) { server_context(ca: list, verification_flags: ["NONE"]) }
-    assert_match(/verification_flags are CRL_CHECK/, error.message)
+  end
+
+  def test_certificates_of_an_authority_without_a_revocation_list_are_refused
+    other = certificates.authority("others")
+    both = certificates.write("both.pem", File.read(@ca) + File.read(other))
+    certificate, key = certificates.issue("listless", by: "others")
+    context = server_context(ca: both, crl: revocations(@certificate))
+    error = assert_raises(Gyre::TLS::Error) { pair(client_context(cert: certificate, key: key), context) }
+    assert_match(/unable to get certificate CRL|certificate verify failed/, error.message)
+  end
+
+  def test_a_file_without_revocation_lists_is_refused
+    whole = revocations(@certificate)
+    cut = certificates.write("cut.pem", whole + whole[0, 100])
+    { @ca => "cannot be read", cut => "cannot be read", "/nowhere.pem" => "No such file" }.each do |path, words|
+      error = assert_raises(ArgumentError) { server_context(ca: @ca, crl: path) }
+      assert_match(/\Atls: the crl #{path}:? #{words}/, error.message)
+    end
+    error = assert_raises(ArgumentError) { server_context(crl: whole) }
+    assert_equal "tls: crl is for certificates of clients, and verify is false", error.message
+  end
+
+  def test_a_session_is_not_resumed_under_another_revocation_list
+    certificate, key = certificates.issue("client")
+    keys = Gyre::TLS::TicketKeys.new
+    before, after = [@certificate, certificate].map { |revoked| server_context(ca: @ca, crl: revocations(revoked), ticket_keys: keys) }
+    client = client_context(cert: certificate, key: key)
+    refute resumes?(client, before)
+    assert resumes?(client, before)
+    assert_raises(Gyre::TLS::Error) { pair(client, after) }
   end
 
   # --- identities by name ---
@@ -93,7 +119,7 @@ class TLSServerTest < Minitest::Test
     other = server_context_of("other")
     strict = server_context(names: { "other.test" => other }, ca: @ca)
     certificate, key = GyreTest::Transports.identity("client")
-    client = client_context(verify: false, certificate: certificate, key: key)
+    client = client_context(verify: false, cert: certificate, key: key)
     ["other.test", "else.test"].each do |name|
       _, server = pair(client, strict, name)
       assert_equal "CN=client", server.peer_subject
@@ -103,53 +129,11 @@ class TLSServerTest < Minitest::Test
 
   def test_an_identity_of_another_kind_of_key_is_the_only_one_shown
     certificate, key = certificates.issue("rsa", key: OpenSSL::PKey::RSA.new(2048))
-    context = server_context(names: { "localhost" => server_context(certificate: certificate, key: key) })
+    context = server_context(names: { "localhost" => server_context(cert: certificate, key: key) })
     client, = pair(client_context(verify: false), context, "localhost")
     assert_equal "CN=rsa", client.peer_subject
     client, = pair(client_context(verify: false), context, "else.test")
     assert_equal "CN=server", client.peer_subject
-  end
-
-  # --- OCSP responses ---
-
-  def test_an_ocsp_response_is_sent_with_its_certificate_until_it_is_out_of_date
-    openssl = need_program("openssl")
-    other, key = certificates.issue("other")
-    names = { "other.test" => server_context(certificate: other, key: key, ocsp: ocsp(other)) }
-    fresh = ocsp(@certificate)
-    old = ocsp(@certificate, to: Time.now - 60)
-    assert_match(/successful.*Serial Number: #{serial(@certificate)}\b/m, status(openssl, server_context(ocsp: fresh, names: names), "server.test"))
-    assert_match(/successful.*Serial Number: #{serial(other)}\b/m, status(openssl, server_context(names: names), "other.test"))
-    assert_match(/OCSP response: no response sent/, status(openssl, server_context(ocsp: old, names: names), "server.test"))
-    assert_in_delta Time.now + 3600, server_context(ocsp: fresh).ocsp_next_update, 60
-    error = assert_raises(ArgumentError) { server_context(ocsp: ocsp(other)) }
-    assert_match(/\Atls: the ocsp .*other-\d+.ocsp holds no answer about the certificate/, error.message)
-  end
-
-  # --- a certificate for each kind of key ---
-
-  def test_a_client_is_shown_the_certificate_of_a_pair_that_it_can_use_with_its_ocsp_response
-    openssl = need_program("openssl")
-    pairs = %w[default named].map do |name|
-      Array.new(2) { |number| certificates.issue("#{name}-#{number}", key: number.zero? ? nil : RSA_KEY) }
-    end
-    default, named = pairs.map { |pair| pair.map { |certificate, key| { certificate: certificate, key: key, ocsp: ocsp(certificate) } } }
-    names = { "other.test" => Gyre::TLS.server(**named[0], pair: Gyre::TLS.server(**named[1])) }
-    context = Gyre::TLS.server(**default[0], pair: Gyre::TLS.server(**default[1]), names: names)
-    { "server.test" => pairs[0], "other.test" => pairs[1] }.each do |name, pair|
-      [%w[-sigalgs ECDSA+SHA256], %w[-sigalgs RSA-PSS+SHA256]].zip(pair).each do |flags, (certificate, _)|
-        [[], ["-tls1_2"]].each do |version|
-          shown = status(openssl, context, name, *flags, *version)
-          assert_match(/successful.*Serial Number: #{serial(certificate)}\b.*subject=CN = #{File.basename(certificate, ".pem")}$/m, shown)
-        end
-      end
-    end
-  end
-
-  def test_two_keys_of_one_kind_are_no_pair
-    other, key = certificates.issue("other")
-    error = assert_raises(ArgumentError) { server_context(pair: Gyre::TLS.server(certificate: other, key: key)) }
-    assert_match(/are for the same hosts, and their keys are of the same kind: leave one out, or name the hosts/, error.message)
   end
 
   # --- tickets ---
@@ -198,11 +182,11 @@ class TLSServerTest < Minitest::Test
     client = client_context(ca: @ca)
     refute resumes?(client, open)
     assert_raises(Gyre::TLS::Error) { resumes?(client, strict) }
-    known = client_context(ca: @ca, certificate: certificate, key: key)
+    known = client_context(ca: @ca, cert: certificate, key: key)
     assert_equal [false, true], [resumes?(known, strict), resumes?(known, strict)]
     assert_raises(Gyre::TLS::Error) { resumes?(known, other) }
     identity = certificates.issue("another")
-    refute resumes?(known, server_context(ca: @ca, ticket_keys: keys, certificate: identity[0], key: identity[1]))
+    refute resumes?(known, server_context(ca: @ca, ticket_keys: keys, cert: identity[0], key: identity[1]))
   end
 
   def test_a_session_is_resumed_only_under_the_certificate_that_it_was_made_with
@@ -261,7 +245,7 @@ class TLSServerTest < Minitest::Test
 
   SERVER = <<~'RUBY'
     certificate, key = ARGV
-    context = Gyre::TLS.server(certificate: certificate, key: key, ticket_keys: Gyre::TLS::TicketKeys.shared)
+    context = Gyre::TLS.server(cert: certificate, key: key, ticket_keys: Gyre::TLS::TicketKeys.shared)
     abort "handed on" if ENV.key?(Gyre::TLS::TicketKeys::VARIABLE)
     server = Gyre.listen("tcp://127.0.0.1:0", tls: context)
     $stdout.sync = true
@@ -286,12 +270,12 @@ class TLSServerTest < Minitest::Test
     reader&.close
   end
 
-  def server_context(certificate: @certificate, key: @key, **options) = Gyre::TLS.server(certificate: certificate, key: key, **options)
+  def server_context(cert: @certificate, key: @key, **options) = Gyre::TLS.server(cert: cert, key: key, **options)
   def client_context(verify: false, ca: nil, **options) = Gyre::TLS.client(ca: ca, verify: ca ? true : verify, **options)
 
   def server_context_of(subject)
     certificate, key = certificates.issue(subject)
-    server_context(certificate: certificate, key: key)
+    server_context(cert: certificate, key: key)
   end
 
   # Connected, after the handshake.
@@ -356,36 +340,5 @@ class TLSServerTest < Minitest::Test
     near&.close
   end
 
-  def ocsp(certificate, **options) = certificates.ocsp(certificate, **options)
-
-  # @return [String] PEM of a list with that certificate in it
-  def revocations(certificate)
-    list = OpenSSL::X509::CRL.new
-    list.issuer = OpenSSL::X509::Certificate.new(File.read(@ca)).subject
-    list.version = 1
-    list.last_update = Time.now - 3600
-    list.next_update = Time.now + 3600
-    revoked = OpenSSL::X509::Revoked.new
-    revoked.serial = OpenSSL::X509::Certificate.new(File.read(certificate)).serial
-    revoked.time = Time.now - 60
-    list.add_revoked(revoked)
-    list.sign(OpenSSL::PKey.read(File.read(certificates.key("authority"))), OpenSSL::Digest.new("SHA256")).to_pem
-  end
-
-  def serial(certificate) = OpenSSL::X509::Certificate.new(File.read(certificate)).serial.to_s(16).rjust(2, "0")
-
-  # @return [String] what openssl reports of the server's certificate
-  def status(openssl, context, name, *flags)
-    listener = TCPServer.new("127.0.0.1", 0)
-    thread = Thread.new do
-      server = keep(Gyre::Transport.new(listener.accept, "s_client"))
-      server.start_tls(context, timeout_s: 30)
-      server.read_partial
-    end
-    address = "127.0.0.1:#{listener.local_address.ip_port}"
-    run_program(openssl, "s_client", "-status", "-connect", address, "-servername", name, *flags, stdin: "bye\n").out
-  ensure
-    thread&.join
-    listener&.close
-  end
+  def revocations(certificate) = certificates.revocations(certificate)
 end

@@ -10,7 +10,7 @@ module TransportCases
 
   # --- without waiting ---
 
-  def test_what_has_come_is_read_without_waiting
+  def test_available_bytes_are_read_without_waiting
     client, server = transport_pair
     assert_equal :wait_readable, server.read_available
     client.queue("hello")
@@ -43,7 +43,7 @@ module TransportCases
     assert_equal :wait_readable, server.read_available(65_536, buffer)
   end
 
-  def test_what_the_socket_does_not_take_stays_queued_in_order
+  def test_bytes_beyond_the_sockets_room_stay_queued_in_order
     client, server = transport_pair
     bytes = Random.new(1).bytes(3_000_000)
     assert_operator client.queue(bytes), :>=, bytes.bytesize
@@ -59,7 +59,7 @@ module TransportCases
     assert_equal 0, client.unsent_bytes
   end
 
-  def test_what_a_loop_has_to_watch_for
+  def test_wants_tells_a_loop_which_events_to_watch
     client, server = transport_pair
     assert_equal({ read: true, write: false }, client.wants)
     assert_nil client.wants(read: false)
@@ -80,7 +80,7 @@ module TransportCases
     assert_equal "not sent", client.unsent
   end
 
-  def test_what_was_queued_before_tls_is_sent_as_it_is
+  def test_bytes_queued_before_tls_leave_in_plain_text
     return unless secure?
 
     client, server = transport_pair(contexts: nil)
@@ -100,7 +100,7 @@ module TransportCases
     assert_equal "over TLS\n", client.gets
   end
 
-  def test_what_is_no_readable_file_leaves_the_connection_as_it_is
+  def test_an_unreadable_file_leaves_the_connection_unchanged
     client, server = transport_pair
     reader, writer = IO.pipe
     { Errno::EISDIR => File.open(Dir.tmpdir), Errno::ESPIPE => reader, Errno::EBADF => File.open(File::NULL, "w") }.each do |error, file|
@@ -205,7 +205,7 @@ module TransportWaitCases
     end
   end
 
-  def test_so_many_bytes_are_read
+  def test_read_returns_the_requested_number_of_bytes
     with_pair do |client, server|
       reader = job { [server.read(3), server.read_exactly(4), server.read(0), server.read(10), server.read(10), server.read] }
       client.write("abcde")
@@ -218,7 +218,7 @@ module TransportWaitCases
     end
   end
 
-  def test_a_partial_read_returns_what_is_there
+  def test_a_partial_read_returns_available_bytes
     with_pair do |client, server|
       reader = job { server.read_partial }
       parked(reader)
@@ -282,7 +282,7 @@ module TransportWaitCases
     end
   end
 
-  def test_what_another_reader_of_the_socket_has_taken_is_not_waited_for
+  def test_bytes_taken_by_another_reader_of_the_socket_are_not_waited_for
     skip "its records are the transport's" if secure?
     with_emptied do |client, server|
       copy = server.to_io.dup
@@ -350,7 +350,7 @@ module TransportWaitCases
     end
   end
 
-  def test_a_reader_that_came_later_takes_nothing_from_one_that_waits
+  def test_a_later_reader_takes_nothing_from_a_waiting_one
     with_pair do |client, server|
       first = job { server.read(10) }
       parked(first)

@@ -41,16 +41,18 @@ module GyreTest
     end
 
     # @param certificate [String] path of one that the authority has issued
-    # @param to [Time] when the next one is due
-    # @return [String] the file of an OCSP response that the certificate is good
-    def ocsp(certificate, to: Time.now + 3600)
-      authority = OpenSSL::X509::Certificate.new(File.read(authority()))
-      id = OpenSSL::OCSP::CertificateId.new(OpenSSL::X509::Certificate.new(File.read(certificate)), authority)
-      basic = OpenSSL::OCSP::BasicResponse.new
-      basic.add_status(id, OpenSSL::OCSP::V_CERTSTATUS_GOOD, 0, nil, Time.now - 7200, to, [])
-      basic.sign(authority, OpenSSL::PKey.read(File.read(key("authority"))), [], 0, "SHA256")
-      response = OpenSSL::OCSP::Response.create(OpenSSL::OCSP::RESPONSE_STATUS_SUCCESSFUL, basic)
-      path("#{File.basename(certificate, ".pem")}-#{to.to_i}.ocsp").tap { |path| File.binwrite(path, response.to_der) }
+    # @return [String] PEM of the authority's list, which revokes it
+    def revocations(certificate)
+      list = OpenSSL::X509::CRL.new
+      list.issuer = OpenSSL::X509::Certificate.new(File.read(authority)).subject
+      list.version = 1
+      list.last_update = Time.now - 3600
+      list.next_update = Time.now + 3600
+      revoked = OpenSSL::X509::Revoked.new
+      revoked.serial = OpenSSL::X509::Certificate.new(File.read(certificate)).serial
+      revoked.time = Time.now - 60
+      list.add_revoked(revoked)
+      list.sign(OpenSSL::PKey.read(File.read(key("authority"))), OpenSSL::Digest.new("SHA256")).to_pem
     end
 
     # @param name [String] an authority

@@ -3,103 +3,94 @@
 # docs/configuration.md, written from the tables of settings. `rake docs:configuration` writes the
 # file, test/web/settings_test.rb compares it.
 
-require "gyre/cli/serve"
-require "gyre/http/limits"
-require "gyre/web/cluster/hooks"
-require "gyre/web/folder"
+require "gyre/cli/log/configuration"
+require "gyre/memcached/options"
 require "gyre/web/settings"
-require "gyre/web/tls_settings"
 
 module GyreTest
   # The guide as text.
   module ConfigurationGuide
     PATH = File.expand_path("../../docs/configuration.md", __dir__)
-    # What a value of a type is, as a person writes it.
-    TYPES = {
-      address: "an [address](serve.md#flags)", control_address: "an address", url_path: "a path", host: "a host", port: "a port", text: "text",
-      flag: "true or false",
-      seconds: "seconds", span: "seconds, or `\"2 minutes\"`", bytes: "bytes, or `\"10M\"`", count: "a number",
-      log_format: "a name, or [directives](observe.md#access-log)", proxy: "an address, a range, `\"private\"` or `\"loopback\"`",
-      folder: "a folder, see [below](#folders)", command: "a command, as `\"bin/jobs\"`",
-      tls: "see [below](#tls)", processes: "a number, or `\"auto\"`"
-    }.freeze
+    HEAD = <<~TEXT
+      # Every setting
+
+      This page is made from the tables that the programs read (`rake docs:configuration`). Sizes may be written as `"64k"` or `"10M"`,
+      times as seconds or `"2 minutes"`; timeouts also as `"none"`.
+
+      ## gyre serve
+
+      Each setting is a word of `config/gyre.rb`; where there is a flag, the flag wins. [serve.md](serve.md) describes what they do.
+      Settings of the groups from "Files and compression" to "Limits" are also keywords of `Gyre::Web::Server` and options of `rackup -O`.
+
+      ```ruby
+      bind "tcp://0.0.0.0:9292"
+      static "public", immutable: true
+      shutdown_timeout "1 minute"
+      keep_alive_timeout 20
+      ```
+    TEXT
+
+    LOG_HEAD = <<~TEXT
+      ## gyre log
+
+      Keys of the YAML file of `-c`; [log.md](log.md#the-configuration) has examples. The first groups are flags, too, and a flag wins.
+    TEXT
 
     module_function
 
-    # @return [String]
-    def text
-      [head, settings, folders, tls, hooks, limits, foreign].join("\n")
+    def text = [HEAD, *web, LOG_HEAD, *log, *memcached].join("\n")
+
+    def log
+      groups = Gyre::CLI::Log::Configuration::SETTINGS.groups
+      groups.map { |heading, rows| section(heading || "Only in the file", rows, flags: !heading.nil?) } + [
+        section("logs", Gyre::CLI::Log::Configuration::LOG, "Each entry; what is not set is as at the top."),
+        section("options of Redis", Gyre::Log::Output::REDIS_SETTINGS), section("rotate", Gyre::Log::Rotation::Policy::SETTINGS),
+        section("inputs", Gyre::Log::Inlet::SETTINGS, "Each entry."), section("tls", Gyre::Log::TLS_SETTINGS),
+        section("limits", Gyre::Log::Limits::TABLE)
+      ]
     end
 
-    def head
-      <<~TEXT
-        # Configuration: every word of `config/gyre.rb`
-
-        This page is made of the tables that the server itself reads (`rake docs:configuration`). A word with a flag can be given on the command line
-        instead, and the flag wins. What the settings do is described in [serve.md](serve.md). `gyre serve --check` reports what is wrong with a file.
-
-        ```ruby
-        bind "tcp://0.0.0.0:9292"
-        static "public", immutable: true
-        shutdown_timeout "1 minute"
-        keep_alive_timeout 20
-        ```
-
-        ## Settings
-      TEXT
+    def memcached
+      ["## Gyre::Memcached::Client\n\nKeywords; [memcached.md](memcached.md) compares them with Dalli's.\n",
+       *Gyre::Memcached::Options::SETTINGS.groups.map { |heading, rows| section(heading, rows) }]
     end
 
-    def settings
-      help = Gyre::CLI::Serve.new.flags.help
-      rows = Gyre::Web::Settings::TABLE.map do |row|
-        flag = "--#{row.name.to_s.tr("_", "-")}"
-        [code(row.name), help.match?(/#{flag}\b/) ? code(flag) : "", value(row.type), row.meaning]
-      end
-      table(%w[word flag value meaning], rows)
-    end
-
-    def folders
-      "## Folders\n\nOptions of `static` and `sendfile`: `static \"public\", at: \"/files\"`, or on the command line " \
-        "`--static 'public?at=/files'`.\n\n" + table(%w[option value], Gyre::Web::Folder::OPTIONS.map { |name, type| [code(name), value(type)] })
-    end
-
-    def tls
-      "## TLS\n\nOf an address (`bind \"ssl://*:443?cert=PATH&key=PATH\"`), or of the word `tls` " \
-        "(`tls \"example.org\", cert: PATH, key: PATH`).\n\n" +
-        table(%w[setting value meaning], Gyre::Web::TLSSettings::TABLE.map { |row| [code(row.name), value(row.type), row.meaning] })
-    end
-
-    def hooks
-      "## Hooks\n\nEach takes a block, which may take the worker's number: `after_fork { |number| … }`.\n\n" +
-        table(["word", "also as", "runs"],
-              Gyre::Web::Cluster::Hooks::TABLE.map { |row| [code(row.name), row.aliases.map { |name| code(name) }.join(", "), row.meaning] })
-    end
-
-    def limits
-      "## Limits\n\n`\"none\"` switches a limit of time off.\n\n" +
-        table(["word", "flag", "default", "beyond it", "bounds"],
-              Gyre::HTTP::Limits::TABLE.map do |row|
-                [code(row.word), code(row.flag), [row.default_text, (row.unit if row.default)].compact.join(" "),
-                 row.status ? row.status.to_s : "closes", row.meaning]
-              end)
+    def web
+      groups = Gyre::Web::SETTINGS.groups.reject { |heading, _| heading.nil? || heading.start_with?("Limits") }
+      [
+        *groups.map { |heading, rows| section(heading.sub(/ \(.*/, ""), rows, flags: true) },
+        section("Limits", Gyre::HTTP::Limits::TABLE, flags: true) { |row| "beyond it: #{row.status || "the connection closes"}" },
+        section("Folders", Gyre::Web::Folder::SETTINGS,
+                "Options of `static` and `sendfile`: `static \"public\", at: \"/files\"`, `--static 'public?at=/files'`."),
+        section("TLS", Gyre::Web::Addresses::CERTIFICATE,
+                "Of an address, `bind \"ssl://*:443?cert=PATH&key=PATH\"`, or of the word `tls`, `tls \"example.org\", cert: PATH, key: PATH`."),
+        section("Hooks", Gyre::Web::SETTINGS.groups.fetch(nil),
+                "Words only. A hook takes a block, which may take the worker's number: `after_fork { |number| … }`.") do |row|
+          "also #{row.also.map { |name| "`#{name}`" }.join(", ")}" if row.also.any?
+        end,
+        foreign
+      ]
     end
 
     def foreign
-      "## Words of other servers\n\nThey are refused with this advice.\n\n" +
-        table(%w[word advice], Gyre::Web::Settings::FOREIGN.map { |name, advice| [code(name), advice] })
+      rows = Gyre::Web::SETTINGS.foreign.group_by(&:last).map { |advice, words| [words.map { |word, _| "`#{word}`" }.join(", "), advice] }
+      "### Words of other servers\n\nThey are refused with this advice.\n\n#{table(%w[word advice], rows)}"
+    end
+
+    # The block adds to a row's meaning.
+    def section(heading, rows, text = nil, flags: false)
+      cells = rows.map do |row|
+        more = yield row if block_given?
+        flag = "`#{[*row.short, row.flag].join("`, `")}`" if flags
+        value = row.section? || row.argument.nil? ? row.expected : row.argument.delete("[]")
+        ["`#{row.word}`", *flag, row.default_text, value, [row.text, *more].join("; ")]
+      end
+      "### #{heading}\n\n#{"#{text}\n\n" if text}#{table(["setting", *("flag" if flags), "default", "value", "meaning"], cells)}"
     end
 
     def table(head, rows)
       lines = [head, head.map { "---" }, *rows].map { |cells| "| #{cells.map { |cell| cell.to_s.gsub("|", "\\|") }.join(" | ")} |" }
       "#{lines.join("\n").gsub("|  |", "| |").gsub("| --- ", "|---").gsub("--- |", "---|")}\n"
-    end
-
-    def value(type)
-      type.is_a?(Array) ? type.map { |name| code(name) }.join(", ") : TYPES.fetch(type, type.to_s)
-    end
-
-    def code(text)
-      "`#{text}`"
     end
   end
 end

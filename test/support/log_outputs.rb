@@ -4,7 +4,7 @@
 # it, clients with an identity, an output's state, and the program itself. For test cases that have
 # GyreTest::Helpers.
 require "support/log_server"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 
 module GyreTest
   # Included by test cases.

@@ -5,7 +5,6 @@
 # itself.
 
 module GyreTest
-  # See the head of this file.
   class OpenMetrics
     class Invalid < StandardError; end
 

@@ -9,8 +9,8 @@ module GyreTest
   module OpenSSLPeer
     class << self
       # @return [OpenSSL::SSL::SSLContext] for OpenSSL::SSL::SSLSocket#connect
-      def client(ca: nil, certificate: nil, key: nil, verify: !ca.nil?)
-        context(certificate, key) do |context|
+      def client(ca: nil, cert: nil, key: nil, verify: !ca.nil?)
+        context(cert, key) do |context|
           context.ca_file = ca if ca
           context.verify_mode = verify ? OpenSSL::SSL::VERIFY_PEER : OpenSSL::SSL::VERIFY_NONE
           yield context if block_given?
@@ -18,8 +18,8 @@ module GyreTest
       end
 
       # @return [OpenSSL::SSL::SSLContext] for OpenSSL::SSL::SSLSocket#accept
-      def server(certificate:, key:, &block)
-        context(certificate, key, &block)
+      def server(cert:, key:, &block)
+        context(cert, key, &block)
       end
 
       private

@@ -16,4 +16,13 @@ module GyreTest
     "jruby" => %w[test/jruby_test.rb],
     "storm" => %w[h2_streams hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
   }.freeze
+  # What .ci/run leaves out on Ruby 3.4 (GYRE_TEST_SAMPLE): commands, guides, files and processes,
+  # for which 3.1 and 4.0 prove the same. The rest is next to Ruby's own code: hooks, sockets, TLS,
+  # HTTP.
+  SAME_ON_EACH_RUBY = %r{\Atest/(?:bench|cli|conformance|docs|oracle|rack2|showcase|support)/|
+                         \Atest/(?:async|examples|showcase|tidy)_test|\Atest/async/(?!selector)|
+                         \Atest/web/(?!serve_test|tls_serve_test|cluster/program_test)|
+                         \Atest/log/(?!client_test|server_test)|
+                         \Atest/contracts/(?:log_ingest_(?:cases|line|syslog)|memcached)|
+                         \Atest/memcached/(?!cancellation|client|faults|sharing)}x
 end

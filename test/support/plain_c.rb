@@ -14,16 +14,16 @@ module GyreTest
     ROOT = File.expand_path("../..", __dir__)
     # Each program's sources; in test/c there may be headers beside them.
     PROGRAMS = {
-      "http1_parser_test" => %w[test/c/http1_exercise.c
-                                ext/gyre/http/http1_parser.c ext/gyre/http/http1_fields.c ext/gyre/http/http1_target.c ext/gyre/http/http1_chunked.c],
+      "http1_parser_test" => %w[test/c/http1_exercise.c] +
+                             %w[head h1/parser h1/fields h1/target h1/chunked].map { |name| "ext/gyre/http/#{name}.c" },
       "log_ingest_test" => %w[test/c/log_exercise.c] +
                            %w[crc32 decoder frame hub line record session sink syslog
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },
-      "http2_session_test" => %w[http2_session http2_head http_admission http_histogram http1_parser http1_fields http1_target http1_head]
+      "http2_session_test" => %w[h2/session h2/head admission statistics head]
                               .map { |name| "ext/gyre/http/#{name}.c" } + %w[ext/gyre/loop/timers.c ext/gyre/net/transport.c],
-      "http_admission_test" => %w[ext/gyre/http/http_admission.c ext/gyre/http/http_histogram.c ext/gyre/loop/timers.c],
+      "http_admission_test" => %w[ext/gyre/http/admission.c ext/gyre/http/statistics.c ext/gyre/loop/timers.c],
       "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
-                           ext/gyre/loop/backend_poll.c ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],
+                           ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],
       "shares_test" => %w[ext/gyre/net/shares.c],
       "memcached_wire_test" => %w[test/c/memcached_exercise.c ext/gyre/memcached/memcached_wire.c],

@@ -33,7 +33,7 @@ module GyreTest
       def contexts
         @contexts ||= begin
           certificate, key = identity("server")
-          [Gyre::TLS.client(ca: certificates.authority), Gyre::TLS.server(certificate: certificate, key: key)]
+          [Gyre::TLS.client(ca: certificates.authority), Gyre::TLS.server(cert: certificate, key: key)]
         end
       end
     end

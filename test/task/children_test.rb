@@ -17,7 +17,7 @@ GyreTest::Engines.test_case("TaskChildrenTest") do
     end
   end
 
-  def test_children_that_are_over_are_gone_whatever_their_place
+  def test_finished_children_are_removed_wherever_they_are
     names = %w[a b c]
     names.permutation do |order|
       Gyre.run do |task|

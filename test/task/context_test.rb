@@ -18,7 +18,7 @@ GyreTest::Engines.test_case("TaskContextTest") do
     end
   end
 
-  def test_children_have_what_the_parent_had_when_they_started
+  def test_children_start_with_their_parents_values
     Gyre.run do |task|
       task[:user] = "anna"
       gate = Gyre::Queue.new
@@ -32,7 +32,7 @@ GyreTest::Engines.test_case("TaskContextTest") do
     end
   end
 
-  def test_what_a_child_sets_leaks_neither_up_nor_aside
+  def test_a_childs_values_are_invisible_to_parent_and_siblings
     Gyre.run do |task|
       task[:user] = "anna"
       child = task.async { |own| (own[:user] = "carla") && sleep(0.001) && own[:user] }

@@ -34,7 +34,7 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
     end
   end
 
-  def test_it_raises_what_it_was_given
+  def test_it_raises_the_given_exception
     own = Class.new(StandardError)
     Gyre.run do |task|
       assert_raises(own) { task.with_timeout(0.001, own) { sleep } }
@@ -45,7 +45,7 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
     end
   end
 
-  def test_nil_is_no_limit
+  def test_nil_means_no_limit
     Gyre.run { |task| assert_equal(:value, task.with_timeout(nil) { sleep(0.01) && :value }) }
   end
 

@@ -11,7 +11,7 @@ GyreTest::Engines.test_case("TaskFailureTest") do
     capture { Gyre.run(&block) }.last
   end
 
-  def test_one_that_is_not_awaited_is_reported_with_name_and_trace
+  def test_an_unawaited_failure_is_reported_with_name_and_trace
     line = __LINE__ + 1
     said = reported { |task| task.async("fetch prices") { raise KeyError, "no such shop" } }
     assert_match(/unhandled in task "fetch prices": #{Regexp.escape(__FILE__)}:#{line}:.*no such shop \(KeyError\)/, said)
@@ -23,7 +23,7 @@ GyreTest::Engines.test_case("TaskFailureTest") do
     assert_match(/unhandled in task at #{Regexp.escape(__FILE__)}:#{__LINE__ - 1}: /, said)
   end
 
-  def test_one_that_is_awaited_in_time_is_not_reported
+  def test_a_failure_awaited_in_time_is_not_reported
     said = reported do |task|
       broken = task.async { sleep(0.001) && raise("x") }
       assert_raises(RuntimeError) { broken.wait }
@@ -31,7 +31,7 @@ GyreTest::Engines.test_case("TaskFailureTest") do
     assert_equal "", said
   end
 
-  def test_one_that_is_awaited_long_after_it_failed_is_not_reported
+  def test_a_failure_awaited_long_afterwards_is_not_reported
     said = reported do |task|
       broken = task.async { raise "x" }
       slow = task.async { sleep 0.03 }
@@ -146,12 +146,12 @@ GyreTest::Engines.test_case("TaskFailureTest") do
     assert_match(/x \(RuntimeError\)/, said)
   end
 
-  def test_an_exception_that_is_no_standard_error_is_not_lost_either
+  def test_an_exception_other_than_a_standard_error_is_not_lost_either
     said = reported { |task| task.async("child") { raise NotImplementedError, "not yet" } }
     assert_match(/task "child".*not yet/, said)
   end
 
-  def test_a_stop_is_no_failure
+  def test_a_stop_is_not_a_failure
     assert_equal "", reported { |task| task.async { sleep }.stop }
   end
 

@@ -27,11 +27,11 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     ended
   end
 
-  def test_it_stops_one_that_sleeps
+  def test_it_stops_a_sleeping_task
     assert_equal(:stopped, stopped_while { sleep 100 })
   end
 
-  def test_it_stops_one_that_reads
+  def test_it_stops_a_reading_task
     reader, writer = IO.pipe
     assert_equal(:stopped, stopped_while { reader.read(1) })
     assert_equal(:stopped, stopped_while { reader.wait_readable })
@@ -39,14 +39,14 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     [reader, writer].each(&:close)
   end
 
-  def test_it_stops_one_that_accepts
+  def test_it_stops_an_accepting_task
     server = TCPServer.new("127.0.0.1", 0)
     assert_equal(:stopped, stopped_while { server.accept })
   ensure
     server.close
   end
 
-  def test_it_stops_one_that_waits_for_a_mutex
+  def test_it_stops_a_task_that_waits_for_a_mutex
     mutex = Thread::Mutex.new
     Gyre.run do |task|
       task.async(transient: true) { mutex.synchronize { sleep } }
@@ -57,12 +57,12 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     refute_predicate mutex, :locked?
   end
 
-  def test_it_stops_one_that_waits_for_a_queue
+  def test_it_stops_a_task_that_waits_for_a_queue
     assert_equal(:stopped, stopped_while { Thread::Queue.new.pop })
     assert_equal(:stopped, stopped_while { Gyre::Queue.new.pop })
   end
 
-  def test_it_stops_one_that_waits_for_a_condition_variable
+  def test_it_stops_a_task_that_waits_for_a_condition_variable
     skip "Ruby before 3.2 leaves an interrupted ConditionVariable#wait without its mutex" if RUBY_VERSION < "3.2"
 
     assert_equal :stopped, (stopped_while do
@@ -71,14 +71,14 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     end)
   end
 
-  def test_it_stops_one_that_waits_for_a_thread
+  def test_it_stops_a_task_that_waits_for_a_thread
     thread = Thread.new { sleep }
     assert_equal(:stopped, stopped_while { thread.join })
   ensure
     thread.kill.join
   end
 
-  def test_it_stops_one_that_waits_for_a_child_process
+  def test_it_stops_a_task_that_waits_for_a_child_process
     pid = Process.spawn("sleep", "100")
     assert_equal(:stopped, stopped_while { Process.wait(pid) })
   ensure
@@ -86,7 +86,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     Process.wait(pid)
   end
 
-  def test_it_stops_one_that_waits_for_another_task
+  def test_it_stops_a_task_that_waits_for_another_task
     Gyre.run do |task|
       sleeper = task.async { sleep }
       waiting = task.async { sleeper.wait }
@@ -166,7 +166,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     end
   end
 
-  def test_an_exception_in_the_cleaning_up_is_what_the_task_ends_with
+  def test_a_task_ends_with_the_exception_of_its_cleaning_up
     Gyre.run do |task|
       waiting = task.async do
         sleep
@@ -177,7 +177,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     end
   end
 
-  def test_stopping_one_that_is_over_does_nothing
+  def test_stopping_a_finished_task_does_nothing
     Gyre.run do |task|
       over = task.async { :value }
       assert_same over, over.stop
@@ -327,7 +327,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     assert_nil thread.value
   end
 
-  def test_one_that_was_woken_is_stopped_at_its_next_wait_at_the_latest
+  def test_a_woken_task_is_stopped_at_its_next_wait_at_the_latest
     Gyre.run do |task|
       queue = Thread::Queue.new
       waiting = task.async { queue.pop && sleep(100) }
@@ -356,7 +356,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
   end
 
   # As Thread#raise and Thread#kill may do at any line.
-  def test_what_strikes_while_a_task_ends_does_not_keep_its_run
+  def test_an_exception_while_a_task_ends_does_not_keep_its_run
     { Interrupt => :raised, RuntimeError => :reported }.each do |error, meant|
       %i[stop_family end_children finish disown task_finished].each do |step|
         said = nil
@@ -377,7 +377,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     Gyre.run do |root|
       root.async do |task|
         2.times { task.async { sleep 0.001 } }
-        owner = step == :task_finished ? task.instance_variable_get(:@run) : task
+        owner = step == :task_finished ? task.run : task
         owner.define_singleton_method(step) do |*arguments, **options|
           super(*arguments, **options).tap { (struck = true) && raise(error, "struck") unless struck }
         end

@@ -68,7 +68,7 @@ GyreTest::Engines.test_case("TaskStoppingTest") do
     end
   end
 
-  def test_a_stop_of_the_parent_waits_too_and_spares_what_is_below
+  def test_a_stop_of_the_parent_waits_too_and_spares_the_tasks_below
     Gyre.run do |task|
       steps = []
       parent = task.async do |own|
@@ -164,7 +164,7 @@ GyreTest::Engines.test_case("TaskStoppingTest") do
     assert_equal ["left\ninterrupted\n", ""], [run.out, run.err]
   end
 
-  def test_one_that_waits_for_a_child_sees_its_own_stop_and_not_the_childs_nil
+  def test_a_task_that_waits_for_a_child_sees_its_own_stop_rather_than_the_childs_nil
     Gyre.run do |task|
       seen = nil
       parent = task.async do |own|

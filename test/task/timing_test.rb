@@ -34,7 +34,7 @@ GyreTest::Engines.test_case("TaskTimingTest") do
     end
   end
 
-  def test_a_parent_waits_for_what_comes_later_unless_it_is_transient
+  def test_a_parent_waits_for_later_work_unless_it_is_transient
     ran = []
     Gyre.run do |task|
       task.after(0.01) { ran << :needed }
@@ -87,7 +87,7 @@ GyreTest::Engines.test_case("TaskTimingTest") do
     Gyre.run { |task| assert_raises(KeyError) { task.every(0.001) { raise KeyError }.wait } }
   end
 
-  def test_what_every_needs
+  def test_every_checks_its_arguments
     Gyre.run do |task|
       [0, -1, "1", nil].each { |seconds| assert_raises(ArgumentError) { task.every(seconds) { nil } } }
       assert_raises(ArgumentError) { task.every(1) }

@@ -84,7 +84,7 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
       rescue RuntimeError
         nil
       end
-      unawaited = task.instance_variable_get(:@run).unawaited
+      unawaited = task.run.unawaited
       assert_empty unawaited.instance_variable_get(:@failures)
     end
   end

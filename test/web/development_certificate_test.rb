@@ -40,7 +40,7 @@ class DevelopmentCertificateTest < Minitest::Test
     assert_equal [first.path], Dir[File.join(@folder, "*")]
   end
 
-  def test_what_is_of_no_use_is_made_again
+  def test_a_useless_certificate_is_made_again
     path = make.path
     { "rubbish" => ->(_) { File.write(path, "rubbish") }, "readable" => ->(_) { File.chmod(0o644, path) },
       "a link" => ->(pem) { File.rename(path, "#{path}.1") && File.symlink("#{path}.1", path) && pem },

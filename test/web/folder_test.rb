@@ -17,8 +17,9 @@ class WebFolderTest < Minitest::Test
   end
 
   def test_what_cannot_be_is_refused
-    { "public?listing" => "listing is no option", "public?index=maybe" => "index: must be true or false", "" => "must be text",
-      "public?at" => "at: must be text", "public?at=files" => "at: must be a URL path" }.each do |text, message|
+    { "public?listing" => "listing: unknown option of a folder; known: at, index", "public?index=maybe" => "index: must be true or false",
+      "" => "must be a path",
+      "public?at" => "at: must be text" }.each do |text, message|
       assert_includes assert_raises(ArgumentError) { Folder.parse(text) }.message, message
     end
   end

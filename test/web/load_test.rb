@@ -57,7 +57,7 @@ class WebLoadTest < Minitest::Test
     end
   end
 
-  def test_a_request_timeout_cancels_what_waits
+  def test_a_request_timeout_cancels_waiting_requests
     serve(->(_env) { sleep }, limits: { request_timeout_s: 0.02 }) do |base, _server|
       assert_equal "503", get(base, "/").code
       assert_includes @log.pop, "RequestTimeout"

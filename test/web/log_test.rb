@@ -29,7 +29,7 @@ class WebLogTest < Minitest::Test
     assert_equal "", @notices.string
   end
 
-  def test_a_pipe_that_nothing_reads_holds_up_nothing_and_what_was_lost_is_reported
+  def test_a_pipe_without_a_reader_blocks_nothing_and_lost_lines_are_reported
     reader, writer = IO.pipe
     log = Gyre::Web::Log.new(errors: writer)
     30.times { |number| log.error("#{number} #{"x" * 99_999}") }

@@ -67,7 +67,7 @@ class WebServerTest < Minitest::Test
     end
   end
 
-  def test_stop_now_cancels_what_runs
+  def test_stop_now_cancels_running_requests
     events = Thread::Queue.new
     app = lambda do |_env|
       events << :running
@@ -262,7 +262,7 @@ class WebServerTest < Minitest::Test
     server.close
   end
 
-  def test_what_cannot_be_is_refused_at_once
+  def test_wrong_options_are_refused_at_once
     assert_raises(ArgumentError) { Gyre::Web::Server.new("no app") }
     assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, bind: "::1:80") }
     assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, limits: { no_such_limit: 5 }) }

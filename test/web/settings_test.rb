@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# What can be set and where a server then listens: Gyre::Web::Settings.
+# The table of a web server's settings, and where a server then listens: Gyre::Web::SETTINGS,
+# Gyre::Web::Addresses.
 
 require "test_helper"
 require "gyre/web/settings"
 require "support/configuration_guide"
 
 class WebSettingsTest < Minitest::Test
-  Settings = Gyre::Web::Settings
+  SETTINGS = Gyre::Web::SETTINGS
 
   def test_development_listens_on_this_machine_only
     assert_equal ["tcp://localhost:9292"], addresses({}, "development")
@@ -34,46 +35,21 @@ class WebSettingsTest < Minitest::Test
   end
 
   def test_the_default_port_can_be_given
-    assert_equal ["tcp://localhost:5000"], Settings.endpoints({}, "development", default_port: 5000).map(&:to_s)
-    assert_equal ["tcp://example.org:5000"], Settings.endpoints({ bind: ["example.org"] }, "production", default_port: 5000).map(&:to_s)
-  end
-
-  def test_flags_win_over_the_file_limit_by_limit
-    file = { quiet: true, rackup: "a.ru", limits: { connections_limit: 1, header_count_limit: 1 } }
-    flags = { rackup: "b.ru", limits: { connections_limit: 2 } }
-    assert_equal({ quiet: true, rackup: "b.ru", limits: { connections_limit: 2, header_count_limit: 1 } }, Settings.merge(file, flags))
-  end
-
-  def test_an_address_by_flag_is_instead_of_the_files_addresses
-    file = { bind: ["a:1"], host: "c", port: 1 }
-    assert_equal({ bind: ["b:2"] }, Settings.merge(file, { bind: ["b:2"] }))
-    assert_equal({ host: "c", port: 2 }, Settings.merge(file, { port: 2 }))
-    assert_equal({ host: "d", port: 1 }, Settings.merge(file, { host: "d" }))
-  end
-
-  def test_requests_are_logged_in_development_only
-    assert_equal "common", Settings.default_log_format("development")
-    assert_equal "none", Settings.default_log_format("production")
+    assert_equal ["tcp://localhost:5000"], Gyre::Web::Addresses.listen({}, "development", default_port: 5000).map(&:to_s)
+    assert_equal ["tcp://example.org:5000"], Gyre::Web::Addresses.listen({ bind: ["example.org"] }, "production", default_port: 5000).map(&:to_s)
   end
 
   def test_no_name_means_two_things
-    assert_equal Settings.names.uniq, Settings.names
-    assert_empty Settings::FOREIGN.keys & Settings.names
+    names = SETTINGS.flat_map { |row| [row.word, *row.also.map(&:to_s)] }
+    assert_equal names.uniq, names
+    assert_empty SETTINGS.foreign.keys & names
   end
 
   def test_advice_for_foreign_names_leads_to_names_that_exist
-    Settings::FOREIGN.each_value do |advice|
+    SETTINGS.foreign.each_value do |advice|
       name = advice[/\Awrite (\w+)\z/, 1] or next
-      assert_includes Settings.names, name.to_sym
+      assert SETTINGS[name], advice
     end
-  end
-
-  def test_the_guide_has_a_row_for_every_setting_and_limit
-    guide = File.read(File.join(GyreTest::Helpers::ROOT, "docs/serve.md"))
-    Gyre::HTTP::Limits::TABLE.each do |row|
-      assert_includes guide, "| `#{row.flag} #{row.unit.upcase}` | #{row.default_text} | #{row.status || "closes"} | #{row.meaning} |"
-    end
-    (Settings::TABLE.map(&:name) - [:rackup]).each { |name| assert_match(/^\|.*`--#{name.to_s.tr("_", "-")}/, guide) }
   end
 
   def test_the_list_of_all_settings_is_current
@@ -84,6 +60,6 @@ class WebSettingsTest < Minitest::Test
   private
 
   def addresses(settings, environment = "development")
-    Settings.endpoints(settings, environment).map(&:to_s)
+    Gyre::Web::Addresses.listen(settings, environment).map(&:to_s)
   end
 end

@@ -6,7 +6,7 @@
 require "json"
 require "test_helper"
 require "tmpdir"
-require "gyre/cli/errors"
+require "gyre/errors"
 require "gyre/web/sockets"
 
 class WebSocketsTest < Minitest::Test

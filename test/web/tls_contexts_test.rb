@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # TLS of a web server: settings in addresses and in the configuration file, certificates, host
-# names, and certificates that are read again: Gyre::Web::TLSSettings, TLSContexts, Server.
+# names, and certificates that are read again: Gyre::Web::Addresses, TLSContexts, Server.
 
 require "test_helper"
 require "stringio"
@@ -31,10 +31,8 @@ class WebTLSContextsTest < Minitest::Test
   # --- settings ---
 
   def test_an_address_has_the_settings_behind_it
-    endpoint = read("ssl://localhost:9292?cert=/etc/a%20b.pem&key=a.key&verify_mode=peer&ca=ca.pem&no_tlsv1=true" \
-                    "&verification_flags=CRL_CHECK,x509_strict")
-    assert_equal({ cert: "/etc/a b.pem", key: "a.key", verify_mode: "peer", ca: "ca.pem", verification_flags: %w[CRL_CHECK X509_STRICT] },
-                 endpoint.tls)
+    endpoint = read("ssl://localhost:9292?cert=/etc/a%20b.pem&key=a.key&verify=optional&ca=ca.pem&crl=crl.pem")
+    assert_equal({ cert: "/etc/a b.pem", key: "a.key", verify: :optional, ca: "ca.pem", crl: "crl.pem" }, endpoint.tls)
     assert_equal %w[ssl://localhost:9292 https://localhost:9292], [endpoint.to_s, endpoint.url]
     assert_equal({}, read("https://localhost").tls)
     unix = read("unix:///run/app.sock?cert=a&key=b&mode=0600")
@@ -42,11 +40,11 @@ class WebTLSContextsTest < Minitest::Test
   end
 
   def test_a_wrong_setting_is_named
-    { "cert=a" => "a cert needs its key", "cert=a&key=b&cert_pem=c" => "cert and cert_pem exclude each other",
-      "cert=a&key=b&verify_mode=peer" => "verify_mode: peer needs ca", "cert=a&key=b&ca=c" => "ca needs verify_mode",
-      "cert=a&key=b&verify_mode=yes" => "verify_mode: must be none or peer or force_peer", "crt=a&key=b" => "did you mean cert?",
-      "certificate=a" => "write cert", "cert=a&key=b&no_tlsv1_1=false" => "TLS 1.0 and 1.1 are not supported",
-      "cert" => "name=value", "cert=a&key=b&verification_flags=NO" => "verification_flags: must be some of CRL_CHECK" }.each do |query, words|
+    { "cert=a" => "a cert needs its key", "cert=a&key=b&cert_pem=c" => "cert_pem: unknown setting of TLS; write cert",
+      "cert=a&key=b&verify=yes" => "verify: must be true, false or optional", "crt=a&key=b" => "did you mean cert?",
+      "cert=a&key=b&verify_mode=peer" => "write verify: true (force_peer) or optional (peer)",
+      "certificate=a" => "write cert", "cert=a&key=b&no_tlsv1_1=true" => "leave it out: versions before TLS 1.2",
+      "cert" => "name=value", "cert=a&key=b&verification_flags=CRL_CHECK" => "write crl" }.each do |query, words|
       error = assert_raises(ArgumentError, query) { read("ssl://localhost?#{query}") }
       assert_includes error.message, words
     end
@@ -59,18 +57,10 @@ class WebTLSContextsTest < Minitest::Test
     RUBY
     assert_equal({ tls: true }, evaluate("tls"))
     assert_equal({ tls: true }, evaluate("tls true"))
-    endpoint = evaluate("ssl_bind '127.0.0.1', '9292', { cert_pem: 'a', key_pem: 'b', verify_mode: 'none' }")[:bind].first
-    assert_equal ["ssl://127.0.0.1:9292", { cert_pem: "a", key_pem: "b", verify_mode: "none" }], [endpoint.to_s, endpoint.tls]
-    { "tls cert: 'a'" => "a cert needs its key", "tls 'a b', cert: 'a', key: 'b'" => "must be a host name",
-      "tls verify_mode: 'none'" => "a certificate needs cert and key" }.each do |text, words|
+    { "tls cert: 'a'" => "needs key", "tls 'a b', cert: 'a', key: 'b'" => "names: must be a host name",
+      "tls verify: true" => "needs cert and key" }.each do |text, words|
       assert_includes assert_raises(Gyre::Web::ConfigError) { evaluate(text) }.message, "gyre.rb:1: tls: #{words}"
     end
-  end
-
-  def test_the_guide_has_a_row_for_every_setting
-    guide = File.read(File.join(GyreTest::Helpers::ROOT, "docs", "serve.md"))
-    Gyre::Web::TLSSettings::TABLE.each { |row| assert_match(/^\| `#{row.name}`/, guide) }
-    (Gyre::Web::TLSSettings::WITHOUT_EFFECT.keys + Gyre::TLS::VERIFICATION_FLAGS.keys).each { |name| assert_includes guide, "`#{name}" }
   end
 
   # --- serving ---
@@ -98,25 +88,10 @@ class WebTLSContextsTest < Minitest::Test
                  ["one.test", "ONE.test", "a.any.test", "b.a.any.test", "other.test", nil].map { |name| subject(name) }
   end
 
-  def test_two_certificates_of_the_same_names_are_a_pair
-    rsa = OpenSSL::PKey::RSA.new(2048)
-    tls = [issue("ecdsa"), issue("rsa", key: rsa), { names: %w[one.test], **issue("one-rsa", key: rsa) },
-           { names: %w[one.test two.test], **issue("one-ecdsa") }]
-    serve(bind: "ssl://127.0.0.1:0", tls: tls)
-    shown = ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"].map do |cipher|
-      [nil, "one.test"].map { |name| subject(name, cipher) }
-    end
-    assert_equal [%w[CN=rsa CN=one-rsa], %w[CN=ecdsa CN=one-ecdsa]], shown
-    assert_equal "CN=one-ecdsa", subject("two.test")
-  end
-
-  def test_two_certificates_for_the_same_hosts_that_are_no_pair_fail_the_start
+  def test_two_certificates_for_the_same_hosts_fail_the_start
     one, other, third = %w[one other third].map { |name| issue(name) }
-    rsa = issue("rsa", key: OpenSSL::PKey::RSA.new(2048))
-    { [one, other] => "are for the same hosts, and their keys are of the same kind: leave one out, or name the hosts",
-      [{ names: "a.test", **one }, third, { names: "a.test", **other }] => "keys are of the same kind",
-      [one, other, third] => "tls: three certificates are for all other hosts",
-      [one, { **rsa, ca: @ca, verify_mode: "peer" }] => "tls: ca, verify_mode of the second certificate for all other hosts has no effect" }
+    { [one, other] => "two certificates are for all other hosts: leave one out",
+      [{ names: %w[a.test], **one }, third, { names: %w[b.test a.test], **other }] => "two certificates are for a.test: leave one out" }
       .each do |tls, words|
         error = assert_raises(Gyre::StartError) { serve(bind: "ssl://127.0.0.1:0", tls: tls) }
         assert_includes error.message, words
@@ -136,8 +111,9 @@ class WebTLSContextsTest < Minitest::Test
   def test_a_start_fails_with_the_files_name
     { "cert=missing.pem&key=#{@key}" => "the certificate missing.pem: No such file",
       "cert=#{@certificate}&key=#{@ca}" => "the key #{@ca} cannot be read",
-      "cert=#{@certificate}&key=#{@key}&ocsp=#{@ca}" => "the ocsp #{@ca} holds no OCSP response", "" => "a certificate is missing: write ?cert=",
-      "cert=#{@certificate}&key=#{@key}&ssl_cipher_filter=NONSENSE" => "the ciphers of TLS 1.2 NONSENSE" }.each do |query, words|
+      "cert=#{@certificate}&key=#{@key}&ca=#{@ca}&crl=#{@ca}" => "the crl #{@ca} cannot be read", "" => "a certificate is missing: write ?cert=",
+      "cert=#{@certificate}&key=#{@key}&verify=true" => "to verify clients, ca must name the authorities",
+      "cert=#{@certificate}&key=#{@key}&ciphers=NONSENSE" => "the ciphers of TLS 1.2 NONSENSE" }.each do |query, words|
       error = assert_raises(Gyre::StartError) { serve(bind: "ssl://127.0.0.1:0?#{query}") }
       assert_includes error.message, words
     end
@@ -207,7 +183,7 @@ class WebTLSContextsTest < Minitest::Test
 
   private
 
-  def read(address) = Gyre::Web::TLSSettings.endpoint(address)
+  def read(address) = Gyre::Web::Addresses.endpoint(address)
 
   def evaluate(text) = Gyre::Web::Config.new("gyre.rb").evaluate(text)
 
@@ -225,19 +201,15 @@ class WebTLSContextsTest < Minitest::Test
   end
 
   # @return [OpenSSL::SSL::SSLSocket] connected; closed by the caller
-  def connect(name = nil, cipher = nil)
-    context = GyreTest::OpenSSLPeer.client do |each|
-      each.max_version = OpenSSL::SSL::TLS1_2_VERSION if cipher
-      each.ciphers = cipher if cipher
-    end
-    secure = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", @server.endpoints.first.port), context)
+  def connect(name = nil)
+    secure = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", @server.endpoints.first.port), GyreTest::OpenSSLPeer.client)
     secure.sync_close = true
     secure.hostname = name if name
     secure.connect
   end
 
-  def subject(name = nil, cipher = nil)
-    socket = connect(name, cipher)
+  def subject(name = nil)
+    socket = connect(name)
     socket.peer_cert.subject.to_s(OpenSSL::X509::Name::RFC2253)
   ensure
     socket&.close

@@ -6,7 +6,7 @@ require "test_helper"
 require "gyre/web/traces"
 
 class WebTracesTest < Minitest::Test
-  def test_what_stands_below_the_caller_goes_from_an_error_and_its_causes
+  def test_lines_below_the_caller_are_cut_from_an_error_and_its_causes
     error = raised(%w[app.ru:2 lib/loader.rb:1 gyre/own.rb:7 gyre/other.rb:3])
     assert_same error, Gyre::Web::Traces.cut(error, "gyre/own.rb", /loader/)
     assert_equal [%w[app.ru:2], %w[app.ru:2]], [error.backtrace, error.cause.backtrace]

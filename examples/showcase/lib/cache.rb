@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The memcached that the page measures with: the one that MEMCACHE_SERVERS names, one of the
-# showcase's own where the program is installed, or one that runs at the usual port. It is looked
-# for with the first request that needs it; its own goes with the process, however that ends.
+# The memcached for the page's measurements: MEMCACHE_SERVERS, else one of the showcase's own if the
+# program is installed, else one at the usual port. Looked up with the first request that needs it;
+# its own ends with the process in any case.
 
 require "fileutils"
 require "socket"
@@ -13,21 +13,21 @@ module Showcase
   class Cache
     USUAL = "127.0.0.1:11211"
     START_S = 5
-    # memcached ends with this script's input, which the showcase holds open.
+    # memcached ends with this script's input, which the showcase keeps open.
     UNTIL_INPUT_ENDS = '"$@" & read -r _; kill $!'
 
     def initialize
       @lock = Mutex.new
     end
 
-    # @return [String, nil] its address, as Gyre::Memcached::Client takes it; nil: there is none
+    # Its address for Gyre::Memcached::Client, or nil.
     def address
       @lock.synchronize { @address ||= ENV["MEMCACHE_SERVERS"] || start || (USUAL if answers? { TCPSocket.new(*USUAL.split(":")) }) }
     end
 
     private
 
-    # @return [String, nil] the path of its socket
+    # The path of its socket.
     def start
       program = find("memcached") or return
       folder = Dir.mktmpdir("gyre-showcase-cache")
@@ -41,7 +41,7 @@ module Showcase
     end
 
     def stop(process, folder)
-      process.close # and it waits until that has ended
+      process.close # waits for its end
       FileUtils.rm_rf(folder)
     end
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sets, gets and deletes small values in memcached: one command after the other, by many fibers at
-# once, and in batches. Tells the visitor line by line (JSON, one object a line) how long each way
-# took. The client sends together what is there together.
+# Sets, gets and deletes small values in memcached: one command after another, by many fibers at
+# once, and in batches. Reports the time of each way line by line (JSON, an object a line). The
+# client sends simultaneous commands together.
 
 require "gyre"
 require "gyre/memcached"
@@ -15,7 +15,7 @@ module Showcase
     KEYS = Array.new(4_000) { |number| "key-#{number}" }.freeze
     BATCH = 100
     COMMANDS = 3 # set, get, delete
-    # A way is repeated for so long at least, else the start of its fibers is most of it.
+    # The least time for each way; otherwise starting fibers would dominate.
     LEAST_S = 0.5
 
     WAYS = {
@@ -48,10 +48,9 @@ module Showcase
       end
     end
 
-    # @param cache [Cache] which memcached
     def initialize(cache)
       @cache = cache
-      @lock = Mutex.new # one visitor at a time, for the others would be measured with
+      @lock = Mutex.new # one visitor at a time, as others would disturb the measurement
     end
 
     def call(_env)

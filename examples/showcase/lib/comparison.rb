@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Asks all shops for their price with plain Net::HTTP, one after the other or all at once, and tells
-# the visitor line by line (JSON, one object a line) when each was asked and when it answered. The
-# two ways differ in one method.
+# Asks all shops for their price with plain Net::HTTP, one after another or all at once, and reports
+# line by line (JSON, an object a line) when each was asked and when it answered. The two ways
+# differ in one method.
 
 require "json"
 require "net/http"
@@ -25,14 +25,13 @@ module Showcase
 
     private
 
-    # 4.5 seconds: each shop is asked when the one before has answered.
+    # 4.5 seconds: asks each shop after the answer of the one before.
     def one_by_one(shops, &block)
       shops.each(&block)
     end
 
-    # 1.8 seconds: each shop is asked in a task of its own, and so all wait at the same time. If one
-    # fails, or the visitor leaves, `wait` raises, and the tasks that still run are stopped with the
-    # block.
+    # 1.8 seconds: each shop has a task, so all wait at the same time. If one fails, or the visitor
+    # leaves, `wait` raises, and the other tasks are stopped with the block.
     def at_once(shops)
       return shops.map { |shop| Thread.new { yield shop } }.each(&:join) unless Fiber.scheduler # not on Gyre
 
@@ -43,7 +42,7 @@ module Showcase
 
     def compare(way, stream, log)
       started = monotonic_now
-      lock = Mutex.new # for lines of several tasks must not mix
+      lock = Mutex.new # keeps lines of several tasks apart
       tell = lambda do |news|
         lock.synchronize { stream.write("#{JSON.generate(news.merge(at_s: (monotonic_now - started).round(3)))}\n") }
       end
@@ -60,7 +59,7 @@ module Showcase
     end
 
     def ask(host, port, shop)
-      http = Net::HTTP.new(host, port, nil) # nil: no proxy, whatever the environment has
+      http = Net::HTTP.new(host, port, nil) # nil: no proxy, whatever the environment
       JSON.parse(http.request_get(shop.path).body).fetch("price")
     end
 

@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
-# The clock and the server's figures, once a second, as server-sent events (SSE). A Rack body that
-# has `call` instead of `each` gets the stream itself and may write to it for as long as it likes.
-# Here that is for ever: the server ends it when the visitor leaves, because then `write` raises.
+# The clock and the server's figures, once a second, as server-sent events (SSE). A Rack body with
+# `call` instead of `each` gets the stream and may write to it without end. The server ends it when
+# the visitor leaves: `write` raises then.
 
 require "etc"
 require "json"
 require_relative "own_server"
 
 module Showcase
-  # Sends every listener the server's figures.
+  # Sends the server's figures to every listener.
   class Figures
     HEADERS = {
       "content-type" => "text/event-stream",
       "cache-control" => "no-cache",
-      "x-accel-buffering" => "no" # an nginx in front shall pass events on as they come
+      "x-accel-buffering" => "no" # an nginx in front passes events on as they come
     }.freeze
 
     def initialize
@@ -22,7 +22,7 @@ module Showcase
       @started = monotonic_now
     end
 
-    # One more request came in. The app calls it.
+    # Called by the app for each request.
     def count_request
       @requests += 1
     end
@@ -35,7 +35,7 @@ module Showcase
 
     # An event is lines of "field: value" and an empty line (HTML standard, section 9.2.5).
     def tell(stream, env)
-      stream.write("retry: 1000\n\n") # when the connection breaks, the browser comes back after one second
+      stream.write("retry: 1000\n\n") # after a broken connection the browser reconnects in one second
       loop do
         stream.write("data: #{JSON.generate(figures(env))}\n\n")
         sleep(1 - (Time.now.to_f % 1)) # up to the next full second; only this fiber waits
@@ -56,7 +56,7 @@ module Showcase
       }
     end
 
-    # Linux has it in pages (proc(5), statm); elsewhere nil.
+    # In pages on Linux (proc(5), statm); elsewhere nil.
     def resident_bytes
       File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
     rescue Errno::ENOENT

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# What a fiber server is bad at: a request that computes for a second, while all others wait. The
-# watchdog reports it with the place in the code, and the visitor gets that report.
+# The weak point of a fiber server: a request that computes for a second while all others wait. The
+# visitor gets the watchdog's report, with the place in the code.
 
 require "gyre/inspection/watchdog"
-require "gyre/web/holds"
+require "gyre/web/logs/watchdog_log"
 require "gyre/web/log"
 
 module Showcase
@@ -13,7 +13,7 @@ module Showcase
     SECONDS = 1.0
     LIMIT_S = 0.2
 
-    # What a watchdog writes to.
+    # The watchdog's output.
     class Report
       def initialize
         @text = Thread::Queue.new
@@ -21,7 +21,6 @@ module Showcase
 
       def puts(text) = @text << text
 
-      # @return [String]
       def read = Array.new(@text.size) { @text.pop }.join("\n")
     end
 
@@ -29,7 +28,7 @@ module Showcase
       report = Report.new
       watched(report) do
         compute
-        sleep LIMIT_S # the loop goes on, and the watchdog sees that
+        sleep LIMIT_S # the loop goes on, and the watchdog notices
       end
       [200, { "content-type" => "text/plain; charset=utf-8", "cache-control" => "no-store" }, [report.read]]
     end
@@ -42,7 +41,7 @@ module Showcase
       number += 1 until monotonic_now > over
     end
 
-    # A loop has one watchdog; in development that is the server's, which writes to its log.
+    # A loop has one watchdog; in development the server's, which writes to its log.
     def watched(report)
       return yield unless Fiber.scheduler # not on Gyre
 
@@ -52,7 +51,7 @@ module Showcase
       yield
     ensure
       watchdog&.stop
-      Gyre::Web::Holds.watch(Gyre::Web::Log.new) if servers
+      Gyre::Web::WatchdogLog.watch(Gyre::Web::Log.new) if servers
     end
 
     def monotonic_now

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Thousands of connections that do nothing, opened to this server by a child process, and what the
-# server's memory is meanwhile. Tells the visitor line by line (JSON, one object a line); when it is
-# over the child ends, and its connections with it.
+# Thousands of idle connections, opened to this server by a child process, and the server's memory
+# meanwhile. Reports line by line (JSON, an object a line); at the end the child ends with its
+# connections.
 
 require "etc"
 require "json"
@@ -14,10 +14,10 @@ module Showcase
   class Idle
     HEADERS = { "content-type" => "application/x-ndjson", "cache-control" => "no-store" }.freeze
     MOST = 10_000
-    # Descriptors that the server keeps for everything else.
+    # Descriptors for everything else in the server.
     OTHERS = 200
     HELD_S = 3
-    # Connects, and holds what it has until its input ends.
+    # Connects, and keeps the connections until its input ends.
     CHILD = <<~'RUBY'
       host, port, count = ARGV
       Process.setrlimit(:NOFILE, Process.getrlimit(:NOFILE).last)
@@ -56,14 +56,14 @@ module Showcase
       sleep HELD_S
       tell(stream, event: "done", connections: Integer(number || 0))
     ensure
-      child&.close # it waits until that has ended
+      child&.close # waits for its end
     end
 
     def tell(stream, **news)
       stream.write("#{JSON.generate(news.merge(resident_bytes: resident_bytes))}\n")
     end
 
-    # Linux has it in pages (proc(5), statm); elsewhere nil.
+    # In pages on Linux (proc(5), statm); elsewhere nil.
     def resident_bytes
       File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
     rescue Errno::ENOENT

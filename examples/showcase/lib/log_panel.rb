@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Shows the log while it is written, as server-sent events, and takes a line of the visitor's own.
+# Shows the log as it is written, as server-sent events, and logs the visitor's lines.
 
 require "gyre/log/entry"
 require "json"
@@ -14,7 +14,6 @@ module Showcase
     STATUS_S = 1.0
     ACKNOWLEDGE_S = 5
 
-    # @param logbook [Logbook]
     def initialize(logbook)
       @logbook = logbook
     end
@@ -22,15 +21,14 @@ module Showcase
     def call(env)
       return take(env) if env["REQUEST_METHOD"] == "POST"
 
-      # A browser that comes back by itself sends what it has seen last, and the page does when it
-      # looks here again.
+      # A browser that reconnects sends the last line it has seen, and so does the page.
       seen = (env["HTTP_LAST_EVENT_ID"] || env["QUERY_STRING"][/\Aafter=(\d+)\z/, 1]).to_i
       [200, Figures::HEADERS.dup, ->(stream) { follow(stream, seen) }]
     end
 
     private
 
-    # The figures also find out whether the visitor is still there: if not, `write` raises.
+    # The figures also show whether the visitor is still there: if not, `write` raises.
     def follow(stream, seen)
       stream.write("retry: 1000\n\n")
       status_at = 0
@@ -47,13 +45,13 @@ module Showcase
       stream.close
     end
 
-    # JSON has no line ends, so whatever was logged, it is one event.
+    # JSON has no line ends, so any line is one event.
     def event(line)
       entry = Gyre::Log::Entry.parse(line.text)&.to_h || { message: line.text.dup.force_encoding("UTF-8").scrub }
       "id: #{line.number}\ndata: #{JSON.generate(entry)}\n\n"
     end
 
-    # Answers when the line is on the disk.
+    # Answers once the line is on the disk.
     def take(env)
       severity = env["QUERY_STRING"]
       return refuse(400, "Log with ?#{SEVERITIES.join(", ?")}.") unless SEVERITIES.include?(severity)

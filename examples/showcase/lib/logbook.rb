@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The showcase's log: a Gyre log server with a loop and a file of its own, clients that log to it,
-# and a follower by the network, as `gyre log tail` does, and keeps the last lines for the pages. It
-# begins with the first request and goes with the process.
+# The showcase's log: a Gyre log server with its own loop and file, clients that log to it, and a
+# follower over the network, like `gyre log tail`, which keeps the last lines for the pages. Starts
+# with the first request and ends with the process.
 
 require "fileutils"
 require "gyre"
@@ -15,11 +15,11 @@ require "tmpdir"
 module Showcase
   # May be used from any thread.
   class Logbook
-    # One line of the log, and which one it is.
+    # A line of the log and its number.
     Line = Struct.new(:number, :text)
 
     LINES_KEPT = 200
-    # Kept files are removed together with the folder; until then they must not grow without end.
+    # The folder with kept files is removed at the end; until then they must not grow without bound.
     ROTATION = { size: "10 MB", keep: 1 }.freeze
     CLOSE_S = 1
 
@@ -31,9 +31,8 @@ module Showcase
       @news = Gyre::Promise.new # of the next line
     end
 
-    # @param service [String] under which name
-    # @return [Gyre::Log::Client] a Logger, whose records the server acknowledges when they are on
-    #   the disk
+    # Returns a Logger for the service, whose records the server acknowledges once they are on the
+    # disk.
     def client(service)
       @lock.synchronize do
         start unless @viewer
@@ -41,14 +40,10 @@ module Showcase
       end
     end
 
-    # Waits for lines that are newer than one that was seen.
-    #
-    # @param number [Integer] of that one; 0: none
-    # @param timeout_s [Numeric]
-    # @return [Array<Line>] none when the time is over; the first one's number shows whether some
-    #   are not there any more
+    # Waits for lines after `number` (0: all), at most `timeout_s`. The first line's number shows
+    # whether some are gone.
     def lines_after(number, timeout_s)
-      news = @news # first: so it reports whatever comes after the look
+      news = @news # first, so that it reports everything after the look
       lines = newer(number)
       return lines if lines.any?
 
@@ -58,10 +53,9 @@ module Showcase
       []
     end
 
-    # @return [Hash{Symbol => Object}] what the server reports of itself, and how much it has
-    #   acknowledged
+    # Figures of the server, and acknowledged messages.
     def figures
-      # First what is acknowledged: of that the server's figures, which come later, tell all.
+      # Acknowledged messages first: the server's figures, read later, include all of them.
       stats = @lock.synchronize { @clients.values }.map(&:stats)
       status = @viewer.status
       { messages: status["messages"], rate: status["rates"]["10"], logged: stats.sum { |each| each[:logged] },
@@ -83,7 +77,7 @@ module Showcase
       @viewer = viewer
     end
 
-    # Returns when lines are followed: none is missed.
+    # Returns once lines are followed: none is missed.
     def run(server, viewer)
       ready = Thread::Queue.new
       thread = Thread.new do
@@ -96,7 +90,7 @@ module Showcase
         ready.close
       end
       thread.name = "log server"
-      ready.pop || thread.value # raises what was wrong
+      ready.pop || thread.value # raises its error
       thread
     end
 
@@ -111,7 +105,7 @@ module Showcase
 
     def newer(number)
       @lock.synchronize do
-        number = 0 if number > @number # it was seen before this process began
+        number = 0 if number > @number # seen before this process began
         @lines.last([@number - number, LINES_KEPT].min)
       end
     end

@@ -1,31 +1,28 @@
 # frozen_string_literal: true
 
-# What the app finds out about the server that runs it: its figures and where it listens. Only with
-# Gyre; on another server there are no figures, and the environment variable SHOWCASE_URL has to
-# name where the server is. The address never comes from a request. With the Host header a visitor
-# could make the server send its requests to any other machine (server-side request forgery).
+# The app's view of its server: figures and address. Only on Gyre; elsewhere there are no figures,
+# and the environment variable SHOWCASE_URL must name the server. The address never comes from a
+# request: by the Host header a visitor could make the server send requests to any other machine
+# (server-side request forgery).
 
 require "uri"
 
 module Showcase
-  # The figures and the comparison ask it.
+  # Asked by the figures and the comparison.
   module OwnServer
-    # What one connects to when a server listens on every address.
+    # The address to connect to if a server listens on every address.
     LOOPBACK = { "0.0.0.0" => "127.0.0.1", "::" => "::1" }.freeze
 
     module_function
 
-    # @param env [Hash] of the request
-    # @return [Hash{Symbol => Object}] what the page shows: backend:, connections:, tasks:, turns:;
-    #   empty elsewhere
+    # Figures for the page: backend:, connections:, tasks:, turns:; empty elsewhere.
     def figures(env)
       server = env["gyre.server"] or return {}
       stats = Fiber.scheduler.stats
       { backend: Fiber.scheduler.backend, connections: server.stats[:connections], tasks: stats[:tasks], turns: stats[:turns] }
     end
 
-    # @param env [Hash] of the request
-    # @return [Array(String, Integer)] host and port
+    # Host and port.
     def address(env)
       if ENV["SHOWCASE_URL"]
         url = URI(ENV["SHOWCASE_URL"])

@@ -1,12 +1,11 @@
 # frozen_string_literal: true
 
-# The files of the page: everything in public/, and the Ruby files of this folder under /source/,
-# for the page shows them. The list is made once, at the start, so that no request can ever name
-# another file.
+# The page's files: everything in public/, and the Ruby files of this folder under /source/, which
+# the page shows. The list is made once, at the start, so that no request can name another file.
 
 module Showcase
-  # Answers with files. A body that has `to_path` lets the server send the file without reading it
-  # into Ruby.
+  # Answers with files. A body with `to_path` lets the server send the file without reading it into
+  # Ruby.
   class Pages
     TYPES = {
       ".css" => "text/css; charset=utf-8",
@@ -25,7 +24,7 @@ module Showcase
       @files.freeze
     end
 
-    # @return [Array<String>] every path that this part answers
+    # Every path that this part answers.
     def paths
       @files.keys
     end

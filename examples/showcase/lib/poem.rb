@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# A text that is sent while it is being made, line by line: here the making is a file and some
-# patience. The body is an Enumerator: it has `each`, and every string that it gives leaves the
-# server at once.
+# A text that is sent while it is made, line by line, here from a file and with some patience. The
+# body is an Enumerator: every string from its `each` leaves the server at once.
 
 module Showcase
-  # Recites the poem that the word "gyre" is known from.
+  # Recites the poem with the word "gyre".
   class Poem
     TEXT = File.expand_path("../jabberwocky.txt", __dir__)
     PAUSE_S = 0.2
@@ -14,7 +13,7 @@ module Showcase
       lines = Enumerator.new do |body|
         File.foreach(TEXT, encoding: "UTF-8") do |line|
           body << line
-          sleep PAUSE_S # only this fiber waits; all others are served meanwhile
+          sleep PAUSE_S # only this fiber waits
         end
         env["rack.logger"]&.info("the poem was sent to its end")
       end

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A million rows of CSV that exist nowhere: they are made while they are sent, and sent no faster
-# than the visitor reads. The server's memory therefore stays as it is, however long the table. No
-# length is known before, so it goes out chunked.
+# A million rows of CSV, made while they are sent, at the visitor's speed. So the server's memory
+# stays small, however long the table. Its length is unknown, so it is chunked.
 
 module Showcase
   # Made-up readings of six weather stations.
@@ -27,7 +26,7 @@ module Showcase
       body << "reading,station,celsius,humidity\n"
       1.step(ROWS, ROWS_IN_A_PIECE) do |first|
         body << rows(first, first + ROWS_IN_A_PIECE - 1)
-        sleep 0 # making rows is work, not waiting: let the others have a turn between two pieces
+        sleep 0 # making rows is work, not waiting: yields between two pieces
       end
       log&.info("#{ROWS} rows of readings were sent")
     end

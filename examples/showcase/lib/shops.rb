@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# Three shops that take their time before they answer what a vorpal blade costs. They stand for the
-# slow services that every app has to ask: a database, a payment provider, another team. The
-# comparison asks them over HTTP.
+# Three shops that are slow to tell the price of a vorpal blade. They stand for the slow services of
+# every app: a database, a payment provider, another team. The comparison asks them over HTTP.
 
 require "json"
 
 module Showcase
-  # A shop: its name, its path on this server, how long it takes, and its price.
+  # Name, path on this server, time to answer, price.
   Shop = Struct.new(:name, :path, :delay_s, :price, keyword_init: true) do
     def call(_env)
       sleep delay_s

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The whole app: which path is answered by which part. config.ru runs it. A part is an object with
-# `call(env)`, in a file of its own beside this one, and uses none of the others. Each request
-# is logged; what a part logs beside that goes to Rack's own "rack.logger".
+# The whole app: maps paths to parts. Run by config.ru. A part is an object with `call(env)`, in its
+# own file beside this one, and uses none of the others. Each request is logged; parts log to Rack's
+# own "rack.logger".
 
 require_relative "cache"
 require_relative "cache_panel"
@@ -42,8 +42,6 @@ module Showcase
       @routes.freeze
     end
 
-    # @param env [Hash] a Rack 3 environment
-    # @return [Array(Integer, Hash, #each or #call)] a Rack 3 answer
     def call(env)
       @figures.count_request
       log = env["rack.logger"] = @logbook.client("web")

@@ -1,11 +1,10 @@
 /*
  * Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector, on which Async runs
- * its own fibers and timers (lib/gyre/async.rb gives it to Async). It moves fibers only by
- * transfer, between the loop's fiber, which calls `select`, and those that wait. It does not use
- * Gyre::Scheduler.
+ * its own fibers and timers (lib/gyre/async.rb installs it). Moves fibers only by transfer, between
+ * the loop's fiber, which calls `select`, and waiting fibers. Does not use Gyre::Scheduler.
  *
- * What becomes ready is first put into a list and entered after the poll: a fiber may raise out of
- * `select`, and the others' reports must not be lost by that, for a change is reported once.
+ * Ready waits are first listed and entered after the poll: a fiber may raise out of `select`, and a
+ * change is reported only once.
  */
 #include "feature.h"
 
@@ -14,20 +13,15 @@
 #include "gyre.h"
 #include "loop/forks.h"
 
-#include <poll.h>
-
-#define ROUNDS_LIMIT 32 /* of ready fibers, until the kernel is asked */
+#define ROUNDS_LIMIT 32 /* of ready fibers between two questions to the kernel */
 #define SWEEP_NS INT64_C(100000000)
-#define SWEEP_BATCH 64
 
-static ID id_alive_p, id_transfer, id_raise, id_pending_interrupt_p;
-
-/* What the ready queue holds. */
+/* An element of the ready queue. */
 struct gyre_selector_entry {
   struct gyre_list node;
   VALUE fiber;                               /* or what responds to alive? and transfer */
-  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* of a fiber that queued itself; of `push`; where a flush ends */
-  struct gyre_selector_entry *allocated;     /* the next on the heap */
+  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* a fiber that queued itself; an entry of `push`; the end of a flush */
+  struct gyre_selector_entry *allocated;     /* list of all on the heap */
 };
 
 /* --- the object --- */
@@ -47,8 +41,7 @@ static void selector_mark(void *opaque) {
   }
 }
 
-/* The waits stand on the stacks of fibers that may still run: they learn that their selector is
- * gone. */
+/* Waits are on the stacks of fibers that may still run: tells them that the selector is gone. */
 static void abandon_waits(struct gyre_list *list) {
   while (!gyre_list_empty(list)) {
     struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
@@ -58,14 +51,12 @@ static void abandon_waits(struct gyre_list *list) {
   }
 }
 
-/* In a forked child the descriptors are the parent's: their numbers may long mean something
- * else. */
+/* In a forked child the descriptors are the parent's; their numbers may have other meanings. */
 static void close_loop(struct gyre_selector *selector) {
   if (selector->forks == gyre_forks) gyre_loop_close(&selector->loop);
 }
 
-/* Fibers that still wait are unreachable too, and perhaps freed before: their lists are not looked
- * at. */
+/* Ignores lists of waits: their fibers are unreachable too, and perhaps freed before. */
 static void selector_free(void *opaque) {
   struct gyre_selector *selector = opaque;
   close_loop(selector);
@@ -85,7 +76,7 @@ static size_t selector_size(const void *opaque) {
 static const rb_data_type_t selector_type = {
     .wrap_struct_name = "Gyre::Async::Selector",
     .function = {.dmark = selector_mark, .dfree = selector_free, .dsize = selector_size},
-    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every
+    /* Not write-barrier protected: marked objects are on fibers' stacks and change at every
      * switch. */
 };
 
@@ -98,7 +89,7 @@ struct gyre_selector *gyre_selector_get(VALUE self) {
 struct gyre_selector *gyre_selector_opened(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) rb_raise(rb_eRuntimeError, "the selector is closed");
-  /* What the kernel reports in a child would be lost to the parent. */
+  /* A child would take the kernel's reports from its parent. */
   if (selector->forks != gyre_forks)
     rb_raise(rb_eRuntimeError, "the selector belongs to the process that this one was forked from");
   return selector;
@@ -119,13 +110,10 @@ static VALUE selector_allocate(VALUE class) {
 static bool sleeping(struct gyre_loop *loop);
 static void sweep(struct gyre_timer *timer, void *context);
 
-/* Its being due has ended the sleep. */
+/* Firing alone ends the sleep. */
 static void time_is_over(struct gyre_timer *timer, void *context) {}
 
-/*
- * @param loop [Fiber] the fiber that will call {#select}
- * @param backend [String, Symbol, nil] as Gyre::Scheduler.new
- */
+/* `loop` is the fiber that will call #select; `backend` as Gyre::Scheduler.new takes it. */
 static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   VALUE loop_fiber, backend;
@@ -143,22 +131,16 @@ static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-/* @return [Fiber] the fiber that calls {#select} */
 static VALUE selector_loop(VALUE self) { return gyre_selector_get(self)->loop_fiber; }
 
-/* @return [String] the name of the loop's backend */
 static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(gyre_selector_opened(self)->loop.backend->name); }
 
-/*
- * Gives the loop's descriptors back. Fibers that still wait are not woken.
- *
- * @return [nil]
- * @raise [ThreadError] in another thread than the selector's, which may be waiting on the loop
- */
+/* Closes the loop's descriptors. Waiting fibers are not woken. Raises ThreadError in another
+ * thread, which may be waiting on the loop. */
 static VALUE selector_close(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) return Qnil;
-  if (selector->thread != rb_thread_current() && RTEST(rb_funcall(selector->thread, id_alive_p, 0)))
+  if (selector->thread != rb_thread_current() && RTEST(rb_funcall(selector->thread, rb_intern("alive?"), 0)))
     rb_raise(rb_eThreadError, "this selector belongs to another thread, which may be waiting on it");
   selector->closed = true;
   abandon_waits(&selector->waiting);
@@ -169,8 +151,7 @@ static VALUE selector_close(VALUE self) {
   return Qnil;
 }
 
-/* @return [Boolean] whether it is closed, or belongs to the process that this one was forked
- * from */
+/* True also in a child forked later. */
 static VALUE selector_closed_p(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   return selector->closed || selector->forks != gyre_forks ? Qtrue : Qfalse;
@@ -178,10 +159,11 @@ static VALUE selector_closed_p(VALUE self) {
 
 /* --- moving between fibers --- */
 
-/* What is dead is passed over. */
+/* Skips dead fibers. */
 static VALUE enter(VALUE fiber) {
   if (rb_obj_is_fiber(fiber)) return RTEST(rb_fiber_alive_p(fiber)) ? rb_fiber_transfer(fiber, 0, NULL) : Qnil;
-  return RTEST(rb_funcallv(fiber, id_alive_p, 0, NULL)) ? rb_funcallv(fiber, id_transfer, 0, NULL) : Qnil;
+  return RTEST(rb_funcallv(fiber, rb_intern("alive?"), 0, NULL)) ? rb_funcallv(fiber, rb_intern("transfer"), 0, NULL)
+                                                                 : Qnil;
 }
 
 VALUE gyre_selector_leave(struct gyre_selector *selector) {
@@ -189,11 +171,7 @@ VALUE gyre_selector_leave(struct gyre_selector *selector) {
   return rb_fiber_transfer(selector->loop_fiber, 0, NULL);
 }
 
-/*
- * To the loop's fiber, without being queued.
- *
- * @return [Object] what the transfer back hands over
- */
+/* Goes to the loop's fiber without queueing. Returns the value of the transfer back. */
 static VALUE selector_transfer(VALUE self) { return gyre_selector_leave(gyre_selector_opened(self)); }
 
 static void queue_push(struct gyre_selector *selector, VALUE fiber) {
@@ -212,19 +190,14 @@ static void queue_push(struct gyre_selector *selector, VALUE fiber) {
   gyre_list_append(&selector->ready, &entry->node);
 }
 
-/*
- * Queues a fiber: the next {#select} enters it. From any thread; follow it by {#wakeup} there.
- *
- * @param fiber [Fiber, #alive?, #transfer]
- * @return [nil]
- */
+/* Queues a fiber, which the next {#select} enters. From any thread, followed by {#wakeup}. */
 static VALUE selector_push(VALUE self, VALUE fiber) {
   queue_push(gyre_selector_opened(self), fiber);
   return Qnil;
 }
 
 struct passing {
-  struct gyre_selector_entry entry; /* of the current fiber, while it is away */
+  struct gyre_selector_entry entry; /* the current fiber, while away */
   int argc;
   const VALUE *argv;
   int keywords;
@@ -235,7 +208,7 @@ static VALUE pass_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Queues the current fiber and goes on in another. */
+/* Queues the current fiber and enters another. */
 static VALUE pass(VALUE self, VALUE (*body)(VALUE), int argc, const VALUE *argv) {
   struct passing passing = {.entry = {.fiber = rb_fiber_current(), .kind = ON_STACK}, .argc = argc, .argv = argv};
   passing.keywords = rb_keyword_given_p() ? RB_PASS_KEYWORDS : RB_NO_KEYWORDS;
@@ -250,19 +223,17 @@ static VALUE transfer_body(VALUE argument) {
   if (rb_obj_is_fiber(passing->argv[0]) && passing->keywords == RB_NO_KEYWORDS) {
     return rb_fiber_transfer(passing->argv[0], passing->argc - 1, passing->argv + 1);
   }
-  return rb_funcallv_kw(passing->argv[0], id_transfer, passing->argc - 1, passing->argv + 1, passing->keywords);
+  return rb_funcallv_kw(passing->argv[0], rb_intern("transfer"), passing->argc - 1, passing->argv + 1,
+                        passing->keywords);
 }
 
-/*
- * @overload resume(fiber, *arguments)
- *   Goes on in that fiber; the current one is queued.
- */
+/* Enters that fiber and queues the current one. */
 static VALUE selector_resume(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, UNLIMITED_ARGUMENTS);
   return pass(self, transfer_body, argc, argv);
 }
 
-/* Queues the current fiber at the end and goes to the loop's. */
+/* Queues the current fiber at the end and enters the loop's. */
 static VALUE selector_yield(VALUE self) {
   VALUE loop_fiber = gyre_selector_get(self)->loop_fiber;
   return pass(self, transfer_body, 1, &loop_fiber);
@@ -270,19 +241,16 @@ static VALUE selector_yield(VALUE self) {
 
 static VALUE raise_body(VALUE argument) {
   struct passing *passing = (struct passing *)argument;
-  return rb_funcallv_kw(passing->argv[0], id_raise, passing->argc - 1, passing->argv + 1, passing->keywords);
+  return rb_funcallv_kw(passing->argv[0], rb_intern("raise"), passing->argc - 1, passing->argv + 1, passing->keywords);
 }
 
-/*
- * @overload raise(fiber, *arguments, **options)
- *   Raises an exception in that fiber, as Fiber#raise, and goes on there; the current one is queued.
- */
+/* Raises an exception in that fiber, as Fiber#raise does, and queues the current one. */
 static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 2, UNLIMITED_ARGUMENTS);
   return pass(self, raise_body, argc, argv);
 }
 
-/* The next to enter, beyond the boundaries of other flushes; NULL at one's own or at the end. */
+/* The next to enter, skipping boundaries of other flushes; NULL at its own, or at the end. */
 static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
                                               const struct gyre_selector_entry *boundary) {
   for (struct gyre_list *node = selector->ready.next; node != &selector->ready; node = node->next) {
@@ -295,7 +263,6 @@ static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
 
 static bool anything_ready(struct gyre_selector *selector) { return next_ready(selector, NULL); }
 
-/* @return [Boolean] whether a fiber is queued */
 static VALUE selector_ready_p(VALUE self) { return anything_ready(gyre_selector_get(self)) ? Qtrue : Qfalse; }
 
 struct flush {
@@ -322,7 +289,7 @@ static VALUE flush_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Enters what is queued now; what these fibers queue waits for the next time. */
+/* Enters the fibers queued by now; fibers that they queue wait for the next flush. */
 static long flush_ready(struct gyre_selector *selector) {
   if (gyre_list_empty(&selector->ready)) return 0;
   struct flush flush = {.selector = selector, .boundary = {.fiber = Qnil, .kind = BOUNDARY}};
@@ -331,7 +298,7 @@ static long flush_ready(struct gyre_selector *selector) {
   return flush.count;
 }
 
-/* Enters those whose descriptors were reported. */
+/* Enters fibers whose descriptors were reported. */
 static long flush_reported(struct gyre_selector *selector) {
   long count = 0;
   while (!gyre_list_empty(&selector->reported)) {
@@ -346,35 +313,26 @@ static long flush_reported(struct gyre_selector *selector) {
 
 /* --- the loop --- */
 
-/* Before version 4.0 Ruby does not report that an IO is closed, and the kernel just drops the
- * watch. So at the first sleep after fibers have run the descriptors are looked at once more a
- * little later: a wait for a closed one shall end. */
+/* Before 4.0 Ruby does not report closes, and the kernel drops the watch silently. The first
+ * sleep after fibers have run therefore checks the descriptors a little later. */
 static void sweep(struct gyre_timer *timer, void *context) {
   struct gyre_selector *selector = GYRE_CONTAINER(context, struct gyre_selector, loop);
-  struct gyre_selector_wait *waits[SWEEP_BATCH];
-  struct pollfd descriptors[SWEEP_BATCH];
+  struct gyre_watch *watches[GYRE_CLOSED_BATCH];
   struct gyre_list *node = selector->waiting.next;
   selector->swept = true;
   while (node != &selector->waiting) {
     int count = 0;
-    for (; node != &selector->waiting && count < SWEEP_BATCH; node = node->next) {
-      struct gyre_selector_wait *wait = GYRE_CONTAINER(node, struct gyre_selector_wait, node);
-      waits[count] = wait;
-      descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
-    }
-    if (poll(descriptors, (nfds_t)count, 0) <= 0) continue;
-    for (int i = 0; i < count; i++) {
-      if (descriptors[i].revents & POLLNVAL)
-        waits[i]->watch.ready(&selector->loop, &waits[i]->watch, waits[i]->watch.interest);
-    }
+    for (; node != &selector->waiting && count < GYRE_CLOSED_BATCH; node = node->next)
+      watches[count++] = &GYRE_CONTAINER(node, struct gyre_selector_wait, node)->watch;
+    gyre_loop_report_closed(&selector->loop, watches, count);
   }
 }
 
-/* Asked by the loop before a sleep. A signal that is masked while `select` runs, as Async does it,
- * must be seen first: nothing would end the sleep for it. */
+/* Asked before each sleep. A signal masked during `select`, as Async does, is handled first:
+ * nothing else would end the sleep. */
 static bool sleeping(struct gyre_loop *loop) {
   struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
-  if (RTEST(rb_funcallv(rb_cThread, id_pending_interrupt_p, 0, NULL))) return false;
+  if (RTEST(rb_funcallv(rb_cThread, rb_intern("pending_interrupt?"), 0, NULL))) return false;
   if (!selector->swept && !gyre_list_empty(&selector->waiting) && !gyre_timer_armed(&selector->sweep)) {
     (void)gyre_timers_arm(&loop->timers, &selector->sweep, gyre_timers_now() + SWEEP_NS);
   }
@@ -382,7 +340,7 @@ static bool sleeping(struct gyre_loop *loop) {
   return true;
 }
 
-/* While fibers are ready the kernel can wait, for some rounds and milliseconds. */
+/* While fibers are ready, skips the kernel for some rounds and milliseconds. */
 static bool may_skip_the_kernel(struct gyre_selector *selector) {
   if (!anything_ready(selector)) return false;
   int64_t now_ns = gyre_timers_coarse_now();
@@ -393,11 +351,9 @@ static bool may_skip_the_kernel(struct gyre_selector *selector) {
 }
 
 /*
- * Enters the fibers that are queued, asks the kernel, and enters those whose descriptors are ready.
- * Waits only when there was no fiber to enter.
- *
- * @param duration [Numeric, nil] how long it may wait, in seconds; nil: until something happens
- * @return [Integer] how many descriptors' waits have ended
+ * Enters queued fibers, asks the kernel, and enters fibers whose descriptors are ready. Sleeps only
+ * if no fiber was queued, for `duration` seconds (nil: no limit). Returns the number of waits that
+ * ended.
  */
 static VALUE selector_select(VALUE self, VALUE duration) {
   struct gyre_selector *selector = gyre_selector_opened(self);
@@ -423,15 +379,11 @@ static VALUE selector_select(VALUE self, VALUE duration) {
   return LONG2NUM(count + reported);
 }
 
-/* @return [Float] seconds that the last {#select} slept */
+/* Seconds that the last #select slept. */
 static VALUE selector_idle_duration(VALUE self) { return DBL2NUM((double)gyre_selector_get(self)->idle_ns / 1e9); }
 
-/*
- * Ends the present {#select}'s wait, or keeps the next one from waiting. From any thread and from a
- * trap handler.
- *
- * @return [Boolean] whether it was waiting
- */
+/* Ends the present or the next {#select}'s sleep. From any thread and a trap handler. Returns
+ * whether it was sleeping. */
 static VALUE selector_wakeup(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) return Qfalse;
@@ -444,10 +396,6 @@ static VALUE selector_wakeup(VALUE self) {
 }
 
 VALUE gyre_init_selector(void) {
-  id_alive_p = rb_intern("alive?");
-  id_transfer = rb_intern("transfer");
-  id_raise = rb_intern("raise");
-  id_pending_interrupt_p = rb_intern("pending_interrupt?");
 
   VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Async"), "Selector", rb_cObject);
   rb_gc_register_mark_object(class);

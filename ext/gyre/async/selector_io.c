@@ -1,7 +1,7 @@
 /*
- * What Gyre::Async::Selector offers for descriptors and processes: io_wait, io_read, io_write,
- * process_wait. The system call is tried first, without changing the descriptor's mode, and it is
- * registered once (loop.c): that is what makes it faster than io-event's own.
+ * Waits of Gyre::Async::Selector for descriptors and processes: io_wait, io_read, io_write,
+ * process_wait. Tries the system call first, without changing the descriptor's mode, and registers
+ * once (loop.c); this makes it faster than io-event's selectors.
  */
 #include "feature.h"
 
@@ -12,10 +12,8 @@
 #include "gyre.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-static ID id_wait, id_wait_in_thread;
 static VALUE process_status_class;
 
 static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
@@ -43,7 +41,7 @@ static VALUE wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* What is ready; 0 when the fiber was entered for another reason; or -errno. */
+/* Returns ready events, 0 if the fiber was entered for another reason, or -errno. */
 static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) {
   struct gyre_selector *selector = gyre_selector_opened(self);
   struct gyre_selector_wait wait = {
@@ -58,25 +56,18 @@ static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) 
   return (int)wait.ready;
 }
 
-/*
- * Leaves the current fiber until `io` is ready.
- *
- * @param fiber [Fiber] the current one
- * @param io [IO]
- * @param events [Integer] IO::READABLE | IO::PRIORITY | IO::WRITABLE
- * @return [Integer, false] what is ready; false when another transfer entered the fiber
- * @raise [IOError] when it was closed meanwhile
- */
+/* Parks the current fiber until `io` is ready. Returns the ready events; false if another
+ * transfer entered the fiber. Raises IOError if it was closed meanwhile. */
 static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
   int ready = wait_for(self, fiber, io, rb_io_descriptor(io), NUM2UINT(events));
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
-  if (ready) rb_io_descriptor(io); /* raises when that was its being closed */
+  if (ready) rb_io_descriptor(io); /* raises if it was closed */
   return ready ? INT2NUM(ready) : Qfalse;
 }
 
 struct moving {
   VALUE io, buffer;
-  size_t offset, most; /* of the buffer's bytes */
+  size_t offset, most; /* in the buffer */
   bool writes;
   int fd;
   char *bytes;
@@ -90,7 +81,7 @@ static ssize_t move_once(const struct moving *moving, char *bytes, size_t length
   return gyre_file_call(moving->fd, bytes, length, -1, moving->writes);
 }
 
-/* In a wait the program may have closed the IO or freed the buffer. */
+/* During a wait the program may have closed the IO or freed the buffer. */
 static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned interest) {
   int ready = wait_for(self, fiber, moving->io, moving->fd, interest);
   if (ready < 0) return ready;
@@ -99,8 +90,7 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` of the bytes; with 0 what one try gives. What was moved counts more than
- * an error after it. */
+/* Moves at least `least` bytes; 0 means one try. Bytes moved win over a later error. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;
@@ -120,8 +110,7 @@ static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least
   return (ssize_t)moved;
 }
 
-/* Arguments: fiber, io, buffer, and until Ruby 4.0 the least and an offset, from 4.1 an offset and
- * the most. */
+/* Arguments: fiber, io, buffer; then until Ruby 4.0 least and offset, from 4.1 offset and most. */
 static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes) {
   rb_check_arity(argc, 4, 5);
   struct moving moving = {.io = argv[1], .buffer = argv[2], .writes = writes};
@@ -147,18 +136,13 @@ static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes
 }
 
 /*
- * @overload io_read(fiber, io, buffer, length, offset = 0)
- *   Reads at least `length` bytes into the buffer; with 0 what one try gives. From Ruby 4.1: (…, offset, length), one
- *   try of at most `length`.
- *   @return [Integer] bytes, 0 at the end of the file, or -errno (-EAGAIN: would block)
+ * Reads at least `length` bytes into the buffer; 0 means one try. From Ruby 4.1: (…, offset,
+ * length), one try of at most `length`. Returns bytes, 0 at the end of the file, or -errno
+ * (-EAGAIN: would block).
  */
 static VALUE selector_io_read(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, false); }
 
-/*
- * @overload io_write(fiber, io, buffer, length, offset = 0)
- *   Writes at least `length` bytes of the buffer; as {#io_read} otherwise.
- *   @return [Integer] bytes or -errno
- */
+/* Writes at least `length` bytes of the buffer; as {#io_read} otherwise. */
 static VALUE selector_io_write(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, true); }
 
 /* --- child processes --- */
@@ -169,7 +153,7 @@ struct process_wait {
 };
 
 static VALUE reap(struct process_wait *wait) {
-  return rb_funcall(process_status_class, id_wait, 2, wait->pid, INT2NUM(wait->flags | WNOHANG));
+  return rb_funcall(process_status_class, rb_intern("wait"), 2, wait->pid, INT2NUM(wait->flags | WNOHANG));
 }
 
 static VALUE process_wait_body(VALUE argument) {
@@ -189,30 +173,18 @@ static VALUE process_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/*
- * Leaves the current fiber until a child process has ended: by pidfd (Linux 5.3), else in a thread.
- *
- * @param fiber [Fiber] the current one
- * @param pid [Integer] as in Process.wait
- * @param flags [Integer] as in Process.wait
- * @return [Process::Status, nil, false] false when another transfer entered the fiber
- */
+/* Parks the current fiber until a child process has ended: by pidfd (Linux 5.3), else in a
+ * thread. Returns false if another transfer entered the fiber. */
 static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE flags) {
   struct process_wait wait = {self, fiber, pid, NUM2INT(flags), -1};
   struct gyre_selector *selector = gyre_selector_opened(self);
-#ifdef GYRE_HAVE_PIDFD_OPEN
-  if (NUM2PIDT(pid) > 0 && !(wait.flags & ~WNOHANG)) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
-#endif
-  if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
-  rb_update_max_fd(wait.fd);
-  gyre_loop_forget(&selector->loop, wait.fd); /* a new number, whatever was kept of it */
+  if (!(wait.flags & ~WNOHANG)) wait.fd = gyre_child_descriptor(&selector->loop, NUM2PIDT(pid));
+  if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
 void gyre_init_selector_io(VALUE class) {
   gyre_loop_on_io_close(io_is_closed);
-  id_wait = rb_intern("wait");
-  id_wait_in_thread = rb_intern("process_wait_in_thread");
   process_status_class = rb_path2class("Process::Status");
   rb_gc_register_mark_object(process_status_class);
 

@@ -1,6 +1,6 @@
 /*
- * The table of blocked fibers (see blocked.h). It grows when there are more nodes than buckets, and
- * stays as it is where there is no memory for that.
+ * The table of blocked fibers (see blocked.h). Grows with more nodes than buckets, if there is
+ * memory.
  */
 #include "fiber/blocked.h"
 
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #define FIRST_BITS 6
-#define GROWTH_BITS 2 /* a growth looks at each node */
+#define GROWTH_BITS 2 /* growing visits each node */
 
-/* Addresses of Ruby objects differ in their middle bits: multiplying by 2^64 divided by the golden
+/* Addresses of Ruby objects differ in their middle bits; multiplying by 2^64 over the golden
  * ratio brings these up. */
 static struct gyre_blocked_node **bucket(const struct gyre_blocked_table *table, uintptr_t fiber) {
   return &table->buckets[(uint64_t)fiber * UINT64_C(0x9E3779B97F4A7C15) >> (64 - table->bits)];
@@ -34,8 +34,7 @@ void gyre_blocked_clear(struct gyre_blocked_table *table) {
   table->count = 0;
 }
 
-/* Those of one fiber come in their order again: each chain is walked from its start, and
- * appended. */
+/* Keeps the order of one fiber's nodes: walks each chain from its start and appends. */
 static void grow(struct gyre_blocked_table *table) {
   struct gyre_blocked_table larger = {.bits = table->bits + GROWTH_BITS, .count = table->count};
   larger.buckets = calloc((size_t)1 << larger.bits, sizeof(*larger.buckets));

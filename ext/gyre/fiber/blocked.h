@@ -1,7 +1,6 @@
 /*
- * The waits that an unblock may end, found by their fiber: a hash table whose nodes stand in the
- * waits themselves, so that coming and going allocates nothing. Used by the block and unblock hooks
- * (scheduler.c).
+ * Waits that an unblock may end, by fiber: a hash table with its nodes inside the waits, so that
+ * coming and going allocates nothing. Used by the block and unblock hooks (scheduler_block.c).
  */
 #ifndef GYRE_BLOCKED_H
 #define GYRE_BLOCKED_H
@@ -20,19 +19,18 @@ struct gyre_blocked_table {
   size_t count;
 };
 
-/* 0 or -ENOMEM. */
 int gyre_blocked_init(struct gyre_blocked_table *table);
 void gyre_blocked_free(struct gyre_blocked_table *table);
 
-/* Forgets all; their memory may be gone. */
+/* Forgets all nodes, whose memory may be gone. */
 void gyre_blocked_clear(struct gyre_blocked_table *table);
 
-/* The nodes stand on stacks far apart, so adding touches none but the new one. */
+/* Touches no other node: they are on stacks far apart. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
-/* Harmless when it is not there any more. */
+/* Harmless if it is gone. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);
 
-/* The newest of the fiber, or NULL. */
+/* The fiber's newest, or NULL. */
 struct gyre_blocked_node *gyre_blocked_find(const struct gyre_blocked_table *table, uintptr_t fiber);
 
 #endif

@@ -1,33 +1,32 @@
 /*
-* Which fiber drives the loop, and its turns: raise what is due, run what is ready, ask the kernel,
-* deliver. Several may be driving (run inside run_until, a parked fiber while no other drives): the
-* newest does.
+ * Drives the loop, in turns: raise interrupts, run ready fibers, ask the kernel, deliver. Of
+ * several drivers (run inside run_until, a parked fiber without a driver) the newest drives.
  */
 #include "fiber/fibers.h"
 
-#define UNWIND_NS INT64_C(1000000000) /* for what is stopped when the scheduler closes, to clean up */
+#define UNWIND_NS INT64_C(1000000000) /* for stopped fibers to clean up when the scheduler closes */
 #define UNWIND_ROUNDS 3
 
-/* The newest one also waits for those that it has overtaken; they do not wait for each other. */
+/* The newest also waits for the drivers that it has overtaken, but not they for each other. */
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  size_t parked_count = scheduler->parked_count;
-  if (scheduler->driving != driving) parked_count -= scheduler->overtaken_count;
-  return parked_count == 0 && scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) &&
+  size_t parked_count = scheduler->waits.parked_count;
+  if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
+  return parked_count == 0 && scheduler->waits.ready_count == 0 && gyre_list_empty(&scheduler->interrupts.due) &&
          gyre_list_empty(&scheduler->posts) && gyre_list_empty(&scheduler->keepers) &&
          gyre_list_empty(&scheduler->loop.deferred);
 }
 
-/* From now on it waits like any parked fiber. */
+/* It waits like any parked fiber from now on. */
 static void displace(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   driving->parked.state = GYRE_PARKED;
   gyre_parked_mark(scheduler, &driving->parked, true);
-  gyre_list_append(&scheduler->parked, &driving->parked.node);
-  scheduler->parked_count++;
-  scheduler->overtaken_count++;
+  gyre_list_append(&scheduler->waits.parked, &driving->parked.node);
+  scheduler->waits.parked_count++;
+  scheduler->drivers.overtaken_count++;
 }
 
 static void go_on(struct gyre_scheduler *scheduler, struct gyre_driving *driving, enum gyre_parked_state state) {
-  if (driving->parked.state == GYRE_PARKED) scheduler->overtaken_count--;
+  if (driving->parked.state == GYRE_PARKED) scheduler->drivers.overtaken_count--;
   if (state == GYRE_READY) {
     gyre_parked_make_ready(scheduler, &driving->parked, false);
   } else {
@@ -36,36 +35,35 @@ static void go_on(struct gyre_scheduler *scheduler, struct gyre_driving *driving
 }
 
 static void set_driving(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  scheduler->driving = driving;
-  scheduler->driver = driving ? driving->parked.fiber : Qnil;
+  scheduler->drivers.newest = driving;
+  scheduler->drivers.fiber = driving ? driving->parked.fiber : Qnil;
 }
 
-/* The next overtaken one that has not been asked in this turn, or NULL. */
+/* The next overtaken driver not asked in this turn, or NULL. */
 static struct gyre_driving *next_to_ask(struct gyre_scheduler *scheduler) {
-  struct gyre_driving *driving = scheduler->driving;
+  struct gyre_driving *driving = scheduler->drivers.newest;
   while (driving && (driving->asked || driving->parked.state != GYRE_PARKED)) driving = driving->before;
   return driving;
 }
 
 static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_driving *wanted) {
-  struct gyre_driving *driving = scheduler->driving;
+  struct gyre_driving *driving = scheduler->drivers.newest;
   while (driving && driving != wanted) driving = driving->before;
   return driving && driving->parked.state == GYRE_PARKED;
 }
 
-/* A driver that was overtaken goes on when what it drives for has come true. That may be decided by
- * the program's block, in which drivers may begin and end: so the chain is walked again after
- * each. */
+/* An overtaken driver goes on once its condition holds. The program's block may decide that, and
+ * begin and end drivers meanwhile: the chain is walked again after each. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;
-  for (driving = scheduler->driving; driving; driving = driving->before) driving->asked = false;
+  for (driving = scheduler->drivers.newest; driving; driving = driving->before) driving->asked = false;
   while ((driving = next_to_ask(scheduler))) {
     driving->asked = true;
     if (driving->done(scheduler, driving) && is_overtaken(scheduler, driving)) go_on(scheduler, driving, GYRE_READY);
   }
 }
 
-/* What is posted meanwhile is for the next turn. */
+/* Later posts are for the next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   struct gyre_list *last = scheduler->posts.previous, *node;
   do {
@@ -77,24 +75,24 @@ static void run_posts(struct gyre_scheduler *scheduler) {
 }
 
 static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  if (!gyre_list_empty(&scheduler->interrupts)) gyre_interrupts_deliver(scheduler);
+  if (!gyre_list_empty(&scheduler->interrupts.due)) gyre_interrupts_deliver(scheduler);
   if (__builtin_expect(!gyre_list_empty(&scheduler->posts), 0)) run_posts(scheduler);
 
   gyre_budget_refill(scheduler);
   while (!gyre_budget_is_spent(scheduler)) {
     VALUE fiber = gyre_ready_take(scheduler);
     if (NIL_P(fiber)) break;
-    scheduler->budget--;
-    if (fiber == driving->parked.fiber) { /* the parked fiber that drives is woken itself */
+    scheduler->slice.budget--;
+    if (fiber == driving->parked.fiber) { /* the driving fiber itself is woken */
       if (driving->overdue) gyre_loop_poll(&scheduler->loop, false);
       driving->overdue = false;
       return;
     }
     gyre_enter(scheduler, fiber);
-    if (scheduler->driving != driving) return; /* overtaken meanwhile */
+    if (scheduler->drivers.newest != driving) return; /* overtaken meanwhile */
     gyre_entered(scheduler, &driving->parked);
     if (driving->done == gyre_parked_is_running && driving->done(scheduler, driving)) return;
-    if (!gyre_list_empty(&scheduler->interrupts)) break;
+    if (!gyre_list_empty(&scheduler->interrupts.due)) break;
   }
   gyre_interrupts_resume(scheduler);
   gyre_loop_run_deferred(&scheduler->loop);
@@ -102,9 +100,9 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
   if (driving->done(scheduler, driving)) return;
   if (driving->before) ask_for_overtaken(scheduler);
 
-  bool wait =
-      scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) && gyre_list_empty(&scheduler->posts);
-  if (wait) scheduler->before_sleep(scheduler);
+  bool wait = scheduler->waits.ready_count == 0 && gyre_list_empty(&scheduler->interrupts.due) &&
+              gyre_list_empty(&scheduler->posts);
+  if (wait) scheduler->sweeping.before_sleep(scheduler);
   gyre_loop_poll(&scheduler->loop, wait);
 }
 
@@ -118,13 +116,13 @@ static VALUE drive_body(VALUE argument) {
   struct gyre_scheduler *scheduler = drive->scheduler;
   struct gyre_driving *driving = &drive->driving;
   while (!driving->done(scheduler, driving)) {
-    /* A fork has forgotten it, and the fiber that forked has come back here at its end. */
-    if (!scheduler->driving) set_driving(scheduler, driving);
-    if (scheduler->driving == driving) {
+    /* A fork has forgotten it, and the forking fiber has returned here at its end. */
+    if (!scheduler->drivers.newest) set_driving(scheduler, driving);
+    if (scheduler->drivers.newest == driving) {
       turn(scheduler, driving);
     } else {
       gyre_park(scheduler, &driving->parked);
-      if (scheduler->driving && scheduler->driving != driving && driving->parked.state == GYRE_RUNNING)
+      if (scheduler->drivers.newest && scheduler->drivers.newest != driving && driving->parked.state == GYRE_RUNNING)
         displace(scheduler, driving);
     }
   }
@@ -138,12 +136,12 @@ static VALUE drive_ensure(VALUE argument) {
   go_on(scheduler, driving, GYRE_RUNNING);
   gyre_entered(scheduler, &driving->parked);
   if (driving->parked.interrupt) gyre_interrupt_return(scheduler, &driving->parked);
-  if (scheduler->driving == driving) {
+  if (scheduler->drivers.newest == driving) {
     set_driving(scheduler, driving->before);
-    /* Its fiber is entered again when nothing is ready. */
+    /* Enters its fiber again when nothing is ready. */
     if (driving->before) go_on(scheduler, driving->before, GYRE_RUNNING);
   } else {
-    struct gyre_driving *newer = scheduler->driving;
+    struct gyre_driving *newer = scheduler->drivers.newest;
     while (newer && newer->before != driving) newer = newer->before;
     if (newer) newer->before = driving->before;
   }
@@ -154,38 +152,38 @@ void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_sched
                 void *context) {
   gyre_thread_check(scheduler);
   struct drive drive = {.scheduler = scheduler,
-                        .driving = {.before = scheduler->driving, .done = done, .context = context}};
+                        .driving = {.before = scheduler->drivers.newest, .done = done, .context = context}};
   drive.driving.parked.fiber = rb_fiber_current();
-  drive.driving.parked.entered = NIL_P(scheduler->entered) ? drive.driving.parked.fiber : scheduler->entered;
-  drive.driving.overdue = scheduler->budget == 0;
+  drive.driving.parked.entered =
+      NIL_P(scheduler->running.entered) ? drive.driving.parked.fiber : scheduler->running.entered;
+  drive.driving.overdue = scheduler->slice.budget == 0;
   drive.driving.parked.blocker = Qundef;
   drive.driving.parked.interrupt = NULL;
   drive.driving.parked.state = GYRE_RUNNING;
   gyre_list_init(&drive.driving.parked.node);
   drive.driving.parked.foreign = false;
-  drive.driving.parked.worker = scheduler->worker;
+  drive.driving.parked.worker = scheduler->running.worker;
   if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber)
     displace(scheduler, drive.driving.before);
   set_driving(scheduler, &drive.driving);
   rb_ensure(drive_body, (VALUE)&drive, drive_ensure, (VALUE)&drive);
 }
 
-/* Raises Gyre::Stop in all that waits, and gives it some time to clean up. */
+/* Raises Gyre::Stop in all waits and gives them time to clean up. */
 static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  return (scheduler->parked_count == 0 && scheduler->ready_count == 0) ||
+  return (scheduler->waits.parked_count == 0 && scheduler->waits.ready_count == 0) ||
          gyre_loop_now(&scheduler->loop) > *(int64_t *)driving->context;
 }
 
 static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
-  (void)timer;
-  (void)context; /* the turn that it causes sees that the time is over */
+  /* the turn that it causes sees the end of the time */
 }
 
-/* Ruby code runs between one fiber and the next, so the list is copied; a fiber that has gone on
- * meanwhile is not interrupted. */
+/* Ruby code runs between fibers, so the list is copied; fibers that have gone on are not
+ * interrupted. */
 static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
-  VALUE fibers = rb_ary_new_capa((long)scheduler->parked_count), me = rb_fiber_current();
-  for (struct gyre_list *node = scheduler->parked.next; node != &scheduler->parked; node = node->next) {
+  VALUE fibers = rb_ary_new_capa((long)scheduler->waits.parked_count), me = rb_fiber_current();
+  for (struct gyre_list *node = scheduler->waits.parked.next; node != &scheduler->waits.parked; node = node->next) {
     VALUE fiber = GYRE_CONTAINER(node, struct gyre_parked, node)->fiber;
     if (fiber != me) rb_ary_push(fibers, fiber);
   }
@@ -194,7 +192,7 @@ static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
 
 void gyre_unwind(struct gyre_scheduler *scheduler) {
   VALUE class = rb_const_get(gyre_mGyre, rb_intern("Stop"));
-  for (int round = 0; round < UNWIND_ROUNDS && scheduler->parked_count > 0; round++) {
+  for (int round = 0; round < UNWIND_ROUNDS && scheduler->waits.parked_count > 0; round++) {
     VALUE fibers = parked_fibers(scheduler);
     for (long i = 0; i < RARRAY_LEN(fibers); i++) {
       VALUE message = rb_str_new_cstr("the scheduler closes");

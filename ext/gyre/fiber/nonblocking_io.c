@@ -1,9 +1,9 @@
 /*
  * Reads and writes that never wait (see nonblocking_io.h).
  *
- * On Linux RWF_NOWAIT makes a single call non-blocking, so that the descriptor's mode is neither
- * asked for nor changed. What does not support it (terminals; pipes on older kernels) is asked by
- * poll(2) first, for its mode belongs to other processes as well.
+ * On Linux RWF_NOWAIT makes a single call non-blocking, without reading or changing the
+ * descriptor's mode. Descriptors without it (terminals; pipes on older kernels) are checked by
+ * poll(2) first, as other processes share their mode.
  */
 #include "feature.h"
 
@@ -40,11 +40,11 @@ int gyre_ready_now(int fd, unsigned events) {
   return (int)(ready & events);
 }
 
-/* Something with a position is a file (or a block device): epoll cannot watch it. */
+/* Anything with a position is a file (or a block device), which epoll cannot watch. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* A file that RWF_NOWAIT does not work with. One on a server may wait long; what the kernel makes
- * up, or holds in memory, never does. */
+/* A file without RWF_NOWAIT. Network file systems may wait long; memory and virtual file systems
+ * never do. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
   static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,
@@ -56,7 +56,6 @@ static ssize_t unasked_file(int fd) {
   }
   return GYRE_IO_FILE_WAITS;
 #else
-  (void)fd;
   return GYRE_IO_FILE;
 #endif
 }
@@ -95,7 +94,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
   int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
-  /* In blocking mode a pipe that is ready still waits for room beyond PIPE_BUF. */
+  /* A ready pipe in blocking mode still waits for room beyond PIPE_BUF. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   do {
     count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);
@@ -118,7 +117,7 @@ ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from) {
   ssize_t count = preadv2(fd, &vector, 1, from, RWF_NOWAIT);
   if (count >= 0) return count;
   if (errno == EAGAIN) return GYRE_IO_FILE_WAITS;
-  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) return GYRE_IO_FILE; /* where the error comes again */
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) return GYRE_IO_FILE; /* the error comes again */
 #else
   (void)bytes, (void)length, (void)from;
 #endif

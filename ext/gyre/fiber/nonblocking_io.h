@@ -1,10 +1,9 @@
 /*
- * Reads and writes that never wait, whatever mode the descriptor is in: the answer is a count, or
- * -EAGAIN where the caller would have had to wait, or another -errno. No ruby.h.
+ * Reads and writes that never wait, whatever the descriptor's mode: return a count, -EAGAIN where
+ * the caller would wait, or another -errno. No ruby.h.
  *
- * A regular file is always "ready" and may wait for the disk all the same: then the answer is
- * GYRE_IO_FILE_WAITS, and the caller makes the call where waiting does no harm. GYRE_IO_FILE asks
- * for the plain call, which is not expected to wait long.
+ * A regular file is always "ready" and may still wait for the disk. GYRE_IO_FILE_WAITS then asks
+ * for a call in a thread; GYRE_IO_FILE asks for the plain call, which should be quick.
  */
 #ifndef GYRE_NONBLOCKING_IO_H
 #define GYRE_NONBLOCKING_IO_H
@@ -14,32 +13,31 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define GYRE_IO_FILE (-100000) /* no errno */
+#define GYRE_IO_FILE (-100000) /* not an errno */
 #define GYRE_IO_FILE_WAITS (-100001)
 
-/* What the caller has seen of the descriptor, so that fewer calls do. It may be wrong, for Ruby and
- * other processes change what a number stands for and the mode that it is in: no call here waits
- * for that. */
+/* What the caller has seen of the descriptor, to save calls. It may be wrong, as Ruby and other
+ * processes change numbers and modes; no call here waits because of it. */
 enum gyre_io_kind {
   GYRE_IO_ANY,
-  GYRE_IO_SOCKET,  /* most likely a socket */
-  GYRE_IO_REGULAR, /* most likely a file whose writes do not support RWF_NOWAIT */
-  GYRE_IO_PIPE     /* most likely a pipe: "would block" means that; of a file it would mean the disk */
+  GYRE_IO_SOCKET,  /* probably a socket */
+  GYRE_IO_REGULAR, /* probably a file whose writes do not support RWF_NOWAIT */
+  GYRE_IO_PIPE     /* probably a pipe: "would block" is no disk's */
 };
 
-/* Which of GYRE_READABLE, GYRE_PRIORITY and GYRE_WRITABLE it is ready for now; 0 or -errno. */
+/* Which of GYRE_READABLE, GYRE_PRIORITY and GYRE_WRITABLE hold now; 0 or -errno. */
 int gyre_ready_now(int fd, unsigned events);
 
 bool gyre_is_pipe(int fd);
 
-/* SOCK_STREAM and so on; -1: no socket. */
+/* SOCK_STREAM and so on; -1: not a socket. */
 int gyre_socket_type(int fd);
 
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);
 ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind);
 
-/* At a place of a file, as much as is in memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS where that is
- * nothing, or cannot be found out. */
+/* Reads at an offset, as much as is in memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS if that is
+ * nothing or unknown. */
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What the hooks of Gyre::Scheduler and of Gyre::Async::Selector ask of Ruby's IO and IO::Buffer in
- * the same way.
+ * Access to Ruby's IO and IO::Buffer, shared by the hooks of Gyre::Scheduler and
+ * Gyre::Async::Selector.
  */
 #ifndef GYRE_RUBY_IO_H
 #define GYRE_RUBY_IO_H
@@ -15,7 +15,7 @@
 #define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 has no macro */
 #endif
 
-/* What can be read and written in one is most likely a socket. */
+/* An IO for both reading and writing is probably a socket. */
 static inline bool gyre_io_is_duplex(VALUE io) {
   if (!RB_TYPE_P(io, T_FILE)) return false;
 #ifdef GYRE_HAVE_IO_MODE
@@ -25,12 +25,12 @@ static inline bool gyre_io_is_duplex(VALUE io) {
 #endif
 }
 
-/* The bytes of an IO::Buffer and how many it has; raises when they are not there, or may not be
+/* Returns the size of an IO::Buffer and its bytes; raises if they are gone, or must not be
  * changed and `writes` (to the descriptor) is false. */
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 
-/* A call that may wait for a disk, without the GVL. `from`: a place in the file, or -1 for its own.
- * A count or -errno. */
+/* Reads or writes a file without the GVL, as the disk may be slow. `from` is an offset, or -1
+ * for the file's own position. Returns a count or -errno. */
 ssize_t gyre_file_call(int fd, char *bytes, size_t length, off_t from, bool writes);
 
 #endif

@@ -1,8 +1,7 @@
 /*
- * Gyre::Scheduler on the native engine: the object and its own face (run, spawn, …). Ruby's
- * Fiber::Scheduler hooks for waiting are in scheduler_block.c and scheduler_timeout.c, those for
- * descriptors in scheduler_io.c, for processes in scheduler_process.c; what moves the fibers is in
- * fibers.c.
+ * Gyre::Scheduler on the native engine: the object and its own methods (run, spawn, …). Hooks of
+ * Fiber::Scheduler are in scheduler_block.c and scheduler_timeout.c, for descriptors in
+ * scheduler_io.c, for processes in scheduler_process.c; fibers.c moves the fibers.
  */
 #include "fiber/scheduler.h"
 #include "feature.h"
@@ -14,7 +13,6 @@
 
 VALUE gyre_cScheduler;
 static VALUE blocking;
-static ID id_call, id_storage;
 static VALUE fiber_class;
 
 /* --- the object --- */
@@ -50,7 +48,7 @@ static size_t scheduler_size(const void *opaque) {
 static const rb_data_type_t scheduler_type = {
     .wrap_struct_name = "Gyre::Scheduler",
     .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
-    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every
+    /* Not write-barrier protected: marked objects are on fibers' stacks and change at every
      * switch. */
 };
 
@@ -61,7 +59,7 @@ static VALUE scheduler_allocate(VALUE class) {
   gyre_fibers_init(scheduler);
   gyre_list_init(&scheduler->keepers);
   gyre_list_init(&scheduler->clients);
-  gyre_list_init(&scheduler->descriptor_waits);
+  gyre_list_init(&scheduler->sweeping.descriptor_waits);
   gyre_list_init(&scheduler->loop.unverified);
   gyre_list_init(&scheduler->loop.operations);
   gyre_list_init(&scheduler->loop.deferred);
@@ -93,19 +91,21 @@ struct gyre_scheduler *gyre_scheduler_current(void) {
   return gyre_scheduler_opened(scheduler);
 }
 
-/* For Gyre::Scheduler#initialize: opens its loop on the native backend of that name; nil takes the
- * first that opens. One on the portable engine stays as it was allocated: closed, with Ruby methods
- * in place of all of these (scheduler/portable.rb). */
+/*
+ * For Gyre::Scheduler#initialize: opens the loop on the native backend of that name; nil takes the
+ * first that opens. A scheduler on the portable engine stays closed, with Ruby methods in place of
+ * these (scheduler/portable.rb).
+ */
 static VALUE scheduler_open_native(VALUE self, VALUE name) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
 
   gyre_loop_open_on(&scheduler->loop, name);
-  if (gyre_blocked_init(&scheduler->workers) < 0) rb_memerror();
+  if (gyre_blocked_init(&scheduler->pool.workers) < 0) rb_memerror();
   gyre_block_init(scheduler);
-  scheduler->swept_switches = UINT64_MAX;
-  scheduler->before_sleep = gyre_sweep;
-  scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
+  scheduler->sweeping.switches = UINT64_MAX;
+  scheduler->sweeping.before_sleep = gyre_sweep;
+  scheduler->pool.reset_storage = rb_method_boundp(fiber_class, rb_intern("storage"), 0);
   scheduler->closed = false;
   scheduler->is_native = true;
   return self;
@@ -113,38 +113,26 @@ static VALUE scheduler_open_native(VALUE self, VALUE name) {
 
 /* --- fibers --- */
 
-/*
- * Puts the current fiber at the end of the queue and runs the others first
- * (Fiber::Scheduler#yield).
- *
- * @return [nil]
- */
+/* Requeues the current fiber at the end and runs the others first (Fiber::Scheduler#yield). */
 static VALUE scheduler_yield(VALUE self) {
   gyre_yield(gyre_scheduler_opened(self));
   return Qnil;
 }
 
 static VALUE call_job(VALUE job) {
-  if (rb_obj_is_proc(job))
-    return rb_proc_call_with_block(job, 0, NULL, Qnil); /* a shallower stack than by its method */
-  if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, id_call, 0, NULL);
+  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* a shallower stack than the method's */
+  if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, rb_intern("call"), 0, NULL);
   long count = RARRAY_LEN(job);
   VALUE callable = rb_ary_entry(job, 0);
-  return rb_funcallv(callable, id_call, (int)count - 1, RARRAY_CONST_PTR(job) + 1);
+  return rb_funcallv(callable, rb_intern("call"), (int)count - 1, RARRAY_CONST_PTR(job) + 1);
 }
 
 static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
-  return scheduler->reset_storage ? rb_funcall(rb_fiber_current(), id_storage, 0) : Qnil;
+  return scheduler->pool.reset_storage ? rb_funcall(rb_fiber_current(), rb_intern("storage"), 0) : Qnil;
 }
 
-/*
- * @overload fiber(**options, &block)
- *   Runs the block in a fiber of its own, at once up to its first wait (Fiber::Scheduler#fiber, which Fiber.schedule calls).
- *   The fiber ends with the block.
- *   @param options [Hash] as for Fiber.new; non-blocking by default
- *   @return [Fiber]
- *   @raise [ThreadError] in another thread than the scheduler's
- */
+/* Runs the block in a fiber of its own, at once up to its first wait (Fiber::Scheduler#fiber,
+ * for Fiber.schedule). The fiber ends with the block. Raises ThreadError in another thread. */
 static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE options = Qnil, block = rb_block_proc();
@@ -156,12 +144,8 @@ static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   return gyre_spawn_once(scheduler, call_job, block, options);
 }
 
-/*
- * @overload spawn(callable = nil, *arguments, &block)
- *   Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait.
- *   @return [Fiber] which goes on to other work after that
- *   @raise [ThreadError] in another thread than the scheduler's
- */
+/* Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait. Raises
+ * ThreadError in another thread. */
 static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE job;
@@ -177,15 +161,8 @@ static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
   return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
 }
 
-/*
- * Has a fiber raise an exception at its present wait, or at its next one
- * (Fiber::Scheduler#fiber_interrupt). From any thread.
- *
- * @param fiber [Fiber]
- * @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
- * @return [nil]
- * @raise [TypeError] for anything else
- */
+/* Has a fiber raise an exception at its present or next wait (Fiber::Scheduler#fiber_interrupt).
+ * From any thread. An exception of nil ends the fiber, as Fiber#kill does. */
 static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
   if (!rb_obj_is_fiber(fiber)) rb_raise(rb_eTypeError, "fiber expected, not %" PRIsVALUE, rb_obj_class(fiber));
   if (!NIL_P(exception) && !rb_obj_is_kind_of(exception, rb_eException))
@@ -194,35 +171,21 @@ static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception)
   return Qnil;
 }
 
-/*
- * The fiber that waits here in the name of this one: itself, or one that it resumes.
- *
- * @param fiber [Fiber]
- * @return [Fiber, nil] nil when there is none
- */
+/* Returns the fiber that waits for this one: itself, or one that it has resumed. */
 static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);
   return parked ? parked->fiber : Qnil;
 }
 
-/*
- * Whether the fiber has a job, for pooled ones (scheduler/pooled_fiber.rb).
- *
- * @param fiber [Fiber]
- * @return [Boolean]
- */
+/* True if a pooled fiber has a job (scheduler/pooled_fiber.rb). */
 static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
   return gyre_fiber_is_working(gyre_scheduler_get(self), fiber) ? Qtrue : Qfalse;
 }
 
 /* --- the loop --- */
 
-/*
- * Drives the loop until nothing is left to do: no fiber waits and nothing listens.
- *
- * @return [self]
- */
+/* Drives the loop until no fiber waits and nothing listens. */
 static VALUE scheduler_run(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   gyre_drive(scheduler, gyre_nothing_left, NULL);
@@ -230,15 +193,10 @@ static VALUE scheduler_run(VALUE self) {
 }
 
 static bool block_is_true(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  (void)scheduler;
-  return RTEST(rb_funcallv((VALUE)driving->context, id_call, 0, NULL));
+  return RTEST(rb_funcallv((VALUE)driving->context, rb_intern("call"), 0, NULL));
 }
 
-/*
- * Drives the loop until the block is true; it is asked once a turn.
- *
- * @return [self]
- */
+/* Drives the loop until the block is true; asks it once a turn. */
 static VALUE scheduler_run_until(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE block = rb_block_proc();
@@ -247,13 +205,11 @@ static VALUE scheduler_run_until(VALUE self) {
   return self;
 }
 
-static VALUE scheduler_loop_running_p(VALUE self) { return NIL_P(gyre_scheduler_get(self)->driver) ? Qfalse : Qtrue; }
+static VALUE scheduler_loop_running_p(VALUE self) {
+  return NIL_P(gyre_scheduler_get(self)->drivers.fiber) ? Qfalse : Qtrue;
+}
 
-/*
- * Ends the loop's present or next wait. From any thread and from a trap handler.
- *
- * @return [nil]
- */
+/* Ends the loop's present or next wait. From any thread and from a trap handler. */
 static VALUE scheduler_wakeup(VALUE self) {
   gyre_loop_wake(&gyre_scheduler_get(self)->loop);
   return Qnil;
@@ -261,8 +217,8 @@ static VALUE scheduler_wakeup(VALUE self) {
 
 static struct gyre_client *client_of(struct gyre_list *node) { return GYRE_CONTAINER(node, struct gyre_client, node); }
 
-/* Notifies each client. One of them may run Ruby code, in which any of them leave and others come:
- * so the list is walked again after each, and those that come are left out. */
+/* Notifies each client. A client may run Ruby code, in which others leave and come: the list is
+ * walked again after each, without newcomers. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   for (struct gyre_list *node = clients->next; node != clients; node = node->next) client_of(node)->due = true;
@@ -284,7 +240,7 @@ static void notify_moved(struct gyre_client *client) {
   if (client->moved) client->moved(client);
 }
 
-/* When the thread is killed, or a signal's exception is under way, nothing is waited for. */
+/* If the thread is killed, or a signal's exception is under way, nothing is awaited. */
 static VALUE close_body(VALUE self) {
   if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
   return Qnil;
@@ -307,12 +263,8 @@ static VALUE unwind_body(VALUE self) {
 
 static VALUE close_ensure(VALUE self) { return rb_ensure(unwind_body, self, close_loop, self); }
 
-/*
- * Runs what is left and gives the loop's descriptors back (Fiber::Scheduler#close).
- *
- * @return [nil]
- * @raise [ThreadError] in another thread than the scheduler's, which may be waiting on the loop
- */
+/* Runs what is left and closes the loop (Fiber::Scheduler#close). Raises ThreadError in another
+ * thread, which may be waiting on the loop. */
 static VALUE scheduler_close(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
@@ -328,19 +280,15 @@ static VALUE scheduler_backend(VALUE self) {
   return scheduler->loop.backend ? rb_str_new_cstr(scheduler->loop.backend->name) : Qnil;
 }
 
-/*
- * For the child of a fork: only the fiber that forked goes on, on a fresh loop. The parent's is
- * untouched.
- *
- * @return [nil]
- */
+/* In a forked child: only the forking fiber goes on, on a fresh loop. The parent's loop is
+ * untouched. */
 static VALUE scheduler_process_fork(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
   gyre_fibers_forked(scheduler);
   gyre_list_init(&scheduler->keepers);
-  gyre_list_init(&scheduler->descriptor_waits);
-  scheduler->sweep.place = 0;
+  gyre_list_init(&scheduler->sweeping.descriptor_waits);
+  scheduler->sweeping.timer.place = 0;
   gyre_block_forked(scheduler);
   int64_t virtual_ns = scheduler->loop.virtual_ns;
   int error = gyre_loop_reopen(&scheduler->loop);
@@ -354,12 +302,7 @@ static VALUE scheduler_process_fork(VALUE self) {
   return Qnil;
 }
 
-/*
- * For Process.daemon: another process has taken the place of this one, and all of its fibers go on
- * there.
- *
- * @return [nil]
- */
+/* For Process.daemon: another process replaces this one, and all its fibers go on there. */
 static VALUE scheduler_process_move(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
@@ -370,9 +313,7 @@ static VALUE scheduler_process_move(VALUE self) {
 }
 
 void gyre_init_scheduler(void) {
-  id_call = rb_intern("call");
   blocking = ID2SYM(rb_intern("blocking"));
-  id_storage = rb_intern("storage");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
 

@@ -1,54 +1,56 @@
 /*
- * Ruby's Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep,
- * which Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives call. What an
- * unblock gives to a fiber is never lost: it wins over a timeout of the same turn, and an exception
- * that comes before the fiber has gone on hands it to another one (interrupts.c).
+ * Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep, called
+ * by Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives. A gift of an unblock
+ * is never lost: it wins over a timeout of the same turn, and an exception before the fiber has
+ * gone on hands it to another waiter (interrupts.c).
  */
 #include "fiber/fibers.h"
 
 static VALUE sleeping; /* :sleep */
 
-/* --- what comes early ---
+/*
+ * --- what comes early ---
  *
  * An unblock may come before its fiber has parked: another thread takes the fiber off a queue's
- * list of waiters just before the fiber calls `block`. So it is kept, with its blocker, until the
- * fiber's next block, and ends that one if it is for the same. One that comes late, when the wait
- * that it is for has ended by itself, so ends no other. Of blockers only the address is kept,
- * beside a bit for what ends a sleep. */
+ * waiters just before the fiber calls `block`. It is kept with its blocker until the fiber's next
+ * block, and ends that block if the blocker is the same. An unblock that comes late, for a wait
+ * that has ended by itself, thus ends no other. Only the blocker's address is kept, with a bit for
+ * ending a sleep.
+ */
 
 #define EARLY_SIGNAL ((st_data_t)1)
-#define EARLY_ANY (~(st_data_t)1) /* several came, for different blockers */
+#define EARLY_ANY (~(st_data_t)1) /* several, for different blockers */
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
-/* Unblocks that end a sleep besides those for :sleep. ConditionVariable#wait is a sleep, and its
- * signal is an unblock for its mutex. So is IO#close while others use the IO: they unblock it for
- * the IO (Ruby 4.0), or for the thread of the fiber that closes (3.4). */
+/*
+ * Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait, which is
+ * an unblock for its mutex; and IO#close, which unblocks users of the IO for the IO (Ruby 4.0) or
+ * for the closing fiber's thread (3.4).
+ */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
   return blocker == scheduler->thread || RB_TYPE_P(blocker, T_FILE) || gyre_is_mutex(blocker);
 }
 
 static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
-  (void)early;
-  (void)context;
   return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
 }
 
-/* The fibers that have ended meanwhile have no next block. All others are marked: another fiber
- * must not come to stand at the address of one. */
+/* Ended fibers have no next block. All others are marked, so that no new fiber takes their
+ * address. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
-  st_foreach(scheduler->early, is_over, 0);
+  st_foreach(scheduler->blocks.early, is_over, 0);
   if (!RTEST(rb_fiber_alive_p(fiber))) return;
   st_data_t before, early = early_key(blocker) | (is_signal(scheduler, blocker) ? EARLY_SIGNAL : 0);
-  if (st_lookup(scheduler->early, (st_data_t)fiber, &before) && before != early)
+  if (st_lookup(scheduler->blocks.early, (st_data_t)fiber, &before) && before != early)
     early = EARLY_ANY | ((before | early) & EARLY_SIGNAL);
-  st_insert(scheduler->early, (st_data_t)fiber, early);
+  st_insert(scheduler->blocks.early, (st_data_t)fiber, early);
 }
 
-/* What came for the fiber before it parked, which is forgotten; 0 if nothing did. */
+/* Takes the early unblock of the fiber; 0 without one. */
 static st_data_t take_early(struct gyre_scheduler *scheduler, VALUE fiber) {
   st_data_t key = (st_data_t)fiber, early = 0;
-  if (scheduler->early->num_entries) (void)st_delete(scheduler->early, &key, &early);
+  if (scheduler->blocks.early->num_entries) (void)st_delete(scheduler->blocks.early, &key, &early);
   return early;
 }
 
@@ -72,18 +74,18 @@ static VALUE block_body(VALUE argument) {
   return Qnil;
 }
 
-/* Ruby raises here by itself in a killed fiber, whenever it is entered, and what another thread
- * sends: whatever the wait was given by then is handed on. */
+/* Ruby raises here by itself in a killed fiber, and for exceptions from other threads; the
+ * wait's gift is handed on. */
 static VALUE block_ensure(VALUE argument) {
   struct blocking *blocking = (struct blocking *)argument;
   struct gyre_wait *wait = &blocking->wait;
-  gyre_blocked_remove(&wait->scheduler->blocked, &wait->blocked_node);
+  gyre_blocked_remove(&wait->scheduler->blocks.table, &wait->blocked_node);
   gyre_wait_end(wait);
   if (!blocking->returned && wait->unblocked) (void)gyre_hand_on(wait->scheduler, wait);
   return Qnil;
 }
 
-/* Parks until unblock or the end of the time. Whether it was unblocked. */
+/* Parks until unblock or timeout. Returns whether it was unblocked. */
 static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeout_ns) {
   if (is_early_for(take_early(scheduler, rb_fiber_current()), blocker)) return true;
 
@@ -91,18 +93,13 @@ static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeo
   struct gyre_wait *wait = &blocking.wait;
   gyre_wait_begin(scheduler, wait, blocker);
   gyre_wait_arm(wait, timeout_ns);
-  gyre_blocked_add(&scheduler->blocked, &wait->blocked_node, wait->parked.fiber);
+  gyre_blocked_add(&scheduler->blocks.table, &wait->blocked_node, wait->parked.fiber);
   rb_ensure(block_body, (VALUE)&blocking, block_ensure, (VALUE)&blocking);
   return wait->unblocked || !wait->timed_out;
 }
 
-/*
- * Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
- *
- * @param blocker [Object] what it waits for; shown by print_hierarchy
- * @param timeout [Numeric, nil] seconds
- * @return [Boolean] whether it was unblocked
- */
+/* Parks the current fiber until {#unblock} or the timeout (Fiber::Scheduler#block).
+ * print_hierarchy shows `blocker`. Returns whether it was unblocked. */
 static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE blocker, timeout;
@@ -110,33 +107,26 @@ static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   return block(scheduler, blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
 }
 
-/* A sleep ends for its own sake or for a signal, and not for an unblock of some earlier wait. */
+/* A sleep ends by itself or by a signal, not by an unblock of an earlier wait. */
 static bool ends(const struct gyre_wait *wait, VALUE blocker) {
   return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
 }
 
-/*
- * Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. One that has not parked
- * yet does not when it comes to block for the same.
- *
- * @param blocker [Object] what it waited for
- * @param fiber [Fiber]
- * @return [Boolean] true
- */
+/* Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. A fiber that has not
+ * parked yet skips its block for the same blocker. */
 static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qfalse;
-  if (scheduler->signals->num_entries && st_is_member(scheduler->signals, (st_data_t)fiber) && gyre_is_mutex(blocker))
-    st_insert(scheduler->signals, (st_data_t)fiber, true);
+  if (scheduler->blocks.signals->num_entries && st_is_member(scheduler->blocks.signals, (st_data_t)fiber) &&
+      gyre_is_mutex(blocker))
+    st_insert(scheduler->blocks.signals, (st_data_t)fiber, true);
 
-  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, fiber);
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
-  if (wait &&
-      wait->unblocked) { /* in the place of another one, and it is still on its blocker's list: this is the next one's */
+  if (wait && wait->unblocked) { /* already took another's place, and is still on its blocker's list: the next one's */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* An exception that it is about to raise waits for its next wait, unless another fiber can have
-     * what it is given. */
+    /* Its pending exception moves to its next wait, unless another fiber can have the gift. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
     wait->unblocked = true;
@@ -147,13 +137,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   return Qtrue;
 }
 
-/*
- * Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready
- * fiber run first.
- *
- * @param duration [Numeric, nil] seconds; none: until it is unblocked
- * @return [true]
- */
+/* Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds run every other ready
+ * fiber first; no duration waits for an unblock. */
 static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE duration;
@@ -169,54 +154,43 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
 
 /* --- for condition variables --- */
 
-/*
- * ConditionVariable#wait begins in this fiber: from now on it is recorded whether a signal may have
- * reached it.
- *
- * @param mutex [Thread::Mutex] which the signal will be for; here any counts
- * @return [nil]
- */
+/* ConditionVariable#wait begins in this fiber: records from now on whether a signal, for any
+ * mutex, may have reached it. */
 static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
-  (void)mutex;
-  st_insert(gyre_scheduler_opened(self)->signals, (st_data_t)rb_fiber_current(), false);
+  st_insert(gyre_scheduler_opened(self)->blocks.signals, (st_data_t)rb_fiber_current(), false);
   return Qnil;
 }
 
-/*
- * The end of that.
- *
- * @return [Boolean] whether a signal may have come
- */
+/* Ends the record. Returns whether a signal may have come. */
 static VALUE scheduler_signalled_p(VALUE self) {
   st_data_t key = (st_data_t)rb_fiber_current(), signalled = false;
-  (void)st_delete(gyre_scheduler_get(self)->signals, &key, &signalled);
+  (void)st_delete(gyre_scheduler_get(self)->blocks.signals, &key, &signalled);
   return signalled ? Qtrue : Qfalse;
 }
 
 /* --- memory --- */
 
 void gyre_block_init(struct gyre_scheduler *scheduler) {
-  if (gyre_blocked_init(&scheduler->blocked) < 0) rb_memerror();
-  scheduler->early = st_init_numtable();
-  scheduler->signals = st_init_numtable();
+  if (gyre_blocked_init(&scheduler->blocks.table) < 0) rb_memerror();
+  scheduler->blocks.early = st_init_numtable();
+  scheduler->blocks.signals = st_init_numtable();
 }
 
-/* Those in `signals` are in a wait, which keeps them alive and takes them out at its end, however
- * it ends. */
+/* Fibers in `signals` are in a wait, which keeps them alive and removes them at its end. */
 void gyre_block_mark(struct gyre_scheduler *scheduler) {
-  if (scheduler->early) rb_mark_set(scheduler->early);
+  if (scheduler->blocks.early) rb_mark_set(scheduler->blocks.early);
 }
 
 void gyre_block_free(struct gyre_scheduler *scheduler) {
-  gyre_blocked_free(&scheduler->blocked);
-  if (scheduler->early) st_free_table(scheduler->early);
-  if (scheduler->signals) st_free_table(scheduler->signals);
+  gyre_blocked_free(&scheduler->blocks.table);
+  if (scheduler->blocks.early) st_free_table(scheduler->blocks.early);
+  if (scheduler->blocks.signals) st_free_table(scheduler->blocks.signals);
 }
 
 void gyre_block_forked(struct gyre_scheduler *scheduler) {
-  gyre_blocked_clear(&scheduler->blocked);
-  st_clear(scheduler->early);
-  st_clear(scheduler->signals);
+  gyre_blocked_clear(&scheduler->blocks.table);
+  st_clear(scheduler->blocks.early);
+  st_clear(scheduler->blocks.signals);
 }
 
 void gyre_init_scheduler_block(void) {

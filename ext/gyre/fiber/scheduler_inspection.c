@@ -1,6 +1,6 @@
 /*
-* What Gyre::Scheduler shows of itself: figures, which fiber waits for what, and what is to be found
- * out in another fiber. Called to print and to watch, never while fibers move; changes nothing.
+ * Figures of Gyre::Scheduler, its waits, and questions to fibers. Called to print and to watch,
+ * never while fibers move; changes nothing.
  */
 #include "fiber/fibers.h"
 
@@ -12,9 +12,11 @@ static void set_count(VALUE stats, const char *name, uint64_t count) {
   rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
 }
 
-/* Those that were not asked for. */
+/* The scheduler's own, which no program has armed. */
 static unsigned own_timers(const struct gyre_scheduler *scheduler) {
-  return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweep) + (unsigned)gyre_timer_armed(&scheduler->trim) : 0;
+  return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweeping.timer) +
+                         (unsigned)gyre_timer_armed(&scheduler->pool.trim)
+                   : 0;
 }
 
 VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler) {
@@ -27,10 +29,10 @@ VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *sche
   set_count(stats, "waits", loop->statistics.waits);
   set_count(stats, "wakeups", loop->statistics.wakeups);
   set_count(stats, "events", loop->statistics.events);
-  set_count(stats, "tasks", scheduler ? scheduler->busy_count : 0);
-  set_count(stats, "idle_fibers", scheduler ? scheduler->idle_count : 0);
-  set_count(stats, "parked", scheduler ? scheduler->parked_count : 0);
-  set_count(stats, "ready", scheduler ? scheduler->ready_count : 0);
+  set_count(stats, "tasks", scheduler ? scheduler->pool.busy_count : 0);
+  set_count(stats, "idle_fibers", scheduler ? scheduler->pool.idle_count : 0);
+  set_count(stats, "parked", scheduler ? scheduler->waits.parked_count : 0);
+  set_count(stats, "ready", scheduler ? scheduler->waits.ready_count : 0);
   set_count(stats, "timers", loop->timers.count - own_timers(scheduler));
   set_count(stats, "descriptors", (uint64_t)loop->watched_count);
   for (int i = 0; i < 4; i++) {
@@ -40,34 +42,21 @@ VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *sche
   return stats;
 }
 
-/*
- * What the loop has done and holds.
- *
- * @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from outside),
- *   events, tasks (fibers
- *   at work), idle_fibers, parked, ready, timers, descriptors (watched ones); lag_p50_s, lag_p90_s, lag_p99_s, lag_max_s:
- *   how long what is ready had to wait for the loop at most, in seconds
- */
 static VALUE scheduler_stats(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   return gyre_stats(&scheduler->loop, scheduler);
 }
 
-/*
- * A number that changes whenever the loop gets on: with each turn and each switch of fibers. From
- * any thread.
- *
- * @return [Integer, nil] nil while the loop sleeps
- */
+/* Changes with each turn and each switch of fibers; nil while the loop sleeps. From any thread. */
 static VALUE scheduler_pulse(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed || scheduler->loop.waiting) return Qnil;
-  return ULL2NUM(scheduler->switches + scheduler->loop.statistics.turns);
+  return ULL2NUM(scheduler->slice.switches + scheduler->loop.statistics.turns);
 }
 
-/* Looks for deadlocks also while timers and descriptors may still wake a fiber. */
+/* Looks for deadlocks even while timers and descriptors may wake a fiber. */
 static VALUE scheduler_set_suspicious(VALUE self, VALUE value) {
-  gyre_scheduler_get(self)->suspicious = RTEST(value);
+  gyre_scheduler_get(self)->sweeping.suspicious = RTEST(value);
   return value;
 }
 
@@ -97,16 +86,12 @@ static bool is_one_of(VALUE object, VALUE classes) {
   return false;
 }
 
-/*
- * The fibers that wait or are ready, for Gyre::Scheduler#waits. From any thread.
- *
- * @param classes [Array<Class>, nil] only those that wait for an object of one of these
- * @return [Array<Array>] the values of a Gyre::Inspection::Wait each
- */
+/* Waiting and ready fibers, for Gyre::Scheduler#waits. From any thread. `classes` selects by the
+ * class of the awaited object. */
 static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
   if (!NIL_P(classes)) Check_Type(classes, T_ARRAY);
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  struct gyre_list *lists[] = {&scheduler->parked, &scheduler->ready};
+  struct gyre_list *lists[] = {&scheduler->waits.parked, &scheduler->waits.ready};
   VALUE waits = rb_ary_new();
   for (int i = 0; i < 2; i++) {
     for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
@@ -121,8 +106,8 @@ static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
 /* --- questions --- */
 
 static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
-  if (fiber == scheduler->driver) return !scheduler->is_away;
-  struct gyre_list *lists[] = {&scheduler->parked, &scheduler->ready};
+  if (fiber == scheduler->drivers.fiber) return !scheduler->interrupts.is_away;
+  struct gyre_list *lists[] = {&scheduler->waits.parked, &scheduler->waits.ready};
   for (int i = 0; i < 2; i++) {
     for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
       if (GYRE_CONTAINER(node, struct gyre_parked, node)->fiber == fiber) return true;
@@ -134,25 +119,24 @@ static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
 static VALUE ask_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
 
 /*
- * @overload ask(fiber, &block)
- *   Runs the block in a fiber that waits, which goes on waiting: for what only that fiber can find out (Mutex#owned?). The
- *   block must not wait. On the scheduler's own thread only.
- *   @param fiber [Fiber]
- *   @return [Object, nil] the block's value; nil when the fiber cannot be entered
+ * Runs the block in a waiting fiber, which waits on afterwards: only the fiber itself knows some
+ * facts (Mutex#owned?). The block must not wait. Only on the scheduler's own thread. Returns nil if
+ * the fiber cannot be entered.
  */
 static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  struct gyre_question question = {rb_fiber_current(), rb_block_proc(), Qnil, Qnil}, *before = scheduler->question;
+  struct gyre_question question = {rb_fiber_current(), rb_block_proc(), Qnil, Qnil},
+                       *before = scheduler->running.question;
   if (fiber == question.asker) return rb_proc_call_with_block(question.block, 0, NULL, Qnil);
   if (!stays_in_gyre_enter(scheduler, fiber)) return Qnil;
 
   int state = 0;
-  scheduler->question = &question;
+  scheduler->running.question = &question;
   rb_protect(ask_body, fiber, &state);
-  scheduler->question = before;
+  scheduler->running.question = before;
   if (state) {
     if (!rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError)) rb_jump_tag(state);
-    rb_set_errinfo(Qnil); /* a FiberError: such as: it resumes another one */
+    rb_set_errinfo(Qnil); /* a FiberError, such as: it resumes another one */
     return Qnil;
   }
   if (RTEST(rb_obj_is_kind_of(question.error, rb_eException))) rb_exc_raise(question.error);

@@ -1,7 +1,7 @@
 /*
- * The hooks for descriptors of Gyre::Scheduler: io_wait, io_read, io_write, io_pread,
- * io_pwrite, io_close. Each tries the system call first and parks only on "would block".
- * Ruby changed the arguments of the buffered hooks twice; `struct transfer` is where that ends.
+ * The hooks for descriptors of Gyre::Scheduler: io_wait, io_read, io_write, io_pread, io_pwrite,
+ * io_close. Each tries the system call first and parks only on "would block". Ruby changed the
+ * arguments of the buffered hooks twice; `struct transfer` hides that.
  */
 #include "feature.h"
 #include "fiber/nonblocking_io.h"
@@ -16,21 +16,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/*
- * Lets others run first when the present slice of time is over: called before what may go on for
- * ever without a wait, and asks no other hook (accept, recv and the like;
- * lib/gyre/scheduler/pacing.rb).
- *
- * @return [nil]
- */
+/* Yields once the slice of time is over: for calls that may succeed for long without waiting and
+ * use no other hook (accept, recv and the like; lib/gyre/scheduler/pacing.rb). */
 static VALUE scheduler_pace(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_yield_if_due(scheduler);
   return Qnil;
 }
 
-/* A wait of no time is a question to the kernel; without news the others have their turn, one of
- * which may bring some. */
+/* A wait without time asks the kernel; without news, other fibers run, which may bring some. */
 static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
   int ready = gyre_ready_now(fd, events);
   if (ready == 0) {
@@ -41,8 +35,8 @@ static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) 
   return ready;
 }
 
-/* Waits for as long as `timeout`, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later),
- * whose end raises IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
+/* Waits for `timeout`, or without one for the IO's own (IO#timeout, Ruby 3.2 and later), which
+ * raises IO::TimeoutError. Returns ready events, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
   VALUE own_timeout = Qnil;
 #ifdef GYRE_HAVE_IO_TIMEOUT
@@ -57,14 +51,8 @@ static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int f
   return ready;
 }
 
-/*
- * Parks until `io` is ready for one of `events` (Fiber::Scheduler#io_wait).
- *
- * @param io [IO]
- * @param events [Integer] IO::READABLE | IO::PRIORITY | IO::WRITABLE
- * @param timeout [Numeric, nil] seconds
- * @return [Integer, false] the events that are ready; false when the time is over
- */
+/* Parks until `io` is ready for one of `events` (Fiber::Scheduler#io_wait). Returns the ready
+ * events; false after the timeout. */
 static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
   unsigned asked = NUM2UINT(events) & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
   int ready = wait_within_timeout(gyre_scheduler_opened(self), io, rb_io_descriptor(io), asked, timeout);
@@ -74,7 +62,7 @@ static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout
 
 /* --- buffered reads and writes --- */
 
-#define FILE_PART ((size_t)1024 * 1024) /* bytes of a file that are moved at once */
+#define FILE_PART ((size_t)1024 * 1024) /* bytes of a file moved at once */
 
 struct transfer {
   struct gyre_scheduler *scheduler;
@@ -86,17 +74,16 @@ struct transfer {
   size_t least; /* 0: try once */
   size_t most;  /* bytes */
   size_t offset;
-  off_t from; /* when positioned */
+  off_t from; /* if positioned */
 };
 
-/* What is noted in a descriptor's `kind`. */
+/* Values of a descriptor's `kind`. */
 enum { UNKNOWN, OTHER, SOCKET, STREAM_SOCKET, PIPE, REGULAR };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
-/* length, offset → transfer. Until Ruby 4.0 a length is the least that must be moved, and 0 means
- * one try; from 4.1 (interface version 4) the arguments are offset, length, and length is the
- * most. */
+/* length, offset → transfer. Until Ruby 4.0 a length is the least to be moved, and 0 means one
+ * try; from 4.1 (interface version 4) the arguments are offset, length, and length is the most. */
 static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second, size_t size) {
 #if RUBY_FIBER_SCHEDULER_VERSION >= 4
   transfer->offset = NUM2SIZET(first);
@@ -116,9 +103,8 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
 #endif
 }
 
-/* The arguments behind io and buffer, in the order of this Ruby: for a place in a file 3.1 has
- * (length, from), 3.2 (from, length, offset), 4.1 (from, offset, length). The last one may be
- * missing. */
+/* Arguments after io and buffer, by Ruby version: for an offset 3.1 has (length, from), 3.2
+ * (from, length, offset), 4.1 (from, offset, length). The last argument may be missing. */
 static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
   VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
   if (transfer->positioned) {
@@ -134,27 +120,25 @@ static void transfer_arguments(struct transfer *transfer, int count, const VALUE
   transfer_bounds(transfer, first, second, size);
 }
 
-/* Where in the file; -1: where the file itself is. */
+/* The offset in the file; -1: its own position. */
 static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
 
-/* The descriptor and the buffer's bytes: also after a wait, in which the program may have closed or
- * freed them. Returns how many bytes the buffer has. */
+/* Gets the descriptor and the buffer's bytes, also after a wait, in which the program may have
+ * closed or freed them. Returns the buffer's size. */
 static size_t transfer_open(struct transfer *transfer) {
   transfer->fd = rb_io_descriptor(transfer->io);
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* After a wait in which the work was done elsewhere; takes over what was read. The IO may be closed
- * now, and with it the buffer be gone; and whatever has come of the work, the next part needs the
- * buffer as it was. */
+/* Takes over bytes read elsewhere during a wait. The IO may be closed now and the buffer gone;
+ * the next part needs the buffer as it was. */
 static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
   if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
   if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
 }
 
-/* Or by the kernel on its own, where the backend can ask it to, while this fiber is parked. It
- * works on memory of the operation's own: the fiber may leave, and its buffer go, before it
- * ends. */
+/* A file operation done by the kernel while this fiber is parked, if the backend can. It uses
+ * its own memory: the fiber may leave and its buffer go. */
 struct file_operation {
   struct transfer *transfer;
   size_t at; /* in the buffer */
@@ -172,7 +156,7 @@ static VALUE file_operation_free(VALUE argument) {
   return Qnil;
 }
 
-/* -ENOSYS: the backend cannot. */
+/* -ENOSYS: unsupported by the backend. */
 static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length) {
   struct gyre_operation *operation =
       gyre_operation_new(transfer->writes ? GYRE_OPERATION_WRITE : GYRE_OPERATION_READ, length);
@@ -190,7 +174,7 @@ static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length)
   return result;
 }
 
-/* Or in a thread, while this fiber is parked. */
+/* Reads in a thread while this fiber is parked. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
   VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
   const char *bytes;
@@ -200,8 +184,8 @@ static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t 
   return count;
 }
 
-/* A write goes to the kernel's memory at once, mostly; handing it over costs more unless it is
- * long, or waits for the disk. */
+/* A write usually goes to the kernel's memory at once; submitting pays only if it is long, or
+ * waits for the disk. */
 static bool pays(const struct transfer *transfer, size_t length, bool waits) {
   if (!transfer->writes) return waits;
   return transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS &&
@@ -213,7 +197,7 @@ static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bo
     ssize_t count = -ENOSYS;
     if (transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS)
       count = file_operate(transfer, at, length);
-    /* Else the file system cannot, or the ring was closed. */
+    /* Otherwise the file system cannot, or the ring was closed. */
     if (count != -ENOSYS && count != -EAGAIN && count != -EINTR && count != -ECANCELED) return count;
     if (!transfer->writes) return file_read_in_thread(transfer, at, length);
   }
@@ -233,7 +217,7 @@ static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bo
   return (ssize_t)moved;
 }
 
-/* What is in memory is read at once, the rest as a file. */
+/* Reads at once what is in memory, the rest as a file. */
 static ssize_t pread_step(struct transfer *transfer, size_t at, size_t length) {
   size_t moved = 0;
   while (moved < length) {
@@ -264,9 +248,8 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
-/* What kind of descriptor it is. Nothing is kept of its mode: IO#nonblock=, IO#reopen and every
- * process that shares it change that. The kind may be wrong too, after a reopen: it is dropped when
- * a wait was in vain. */
+/* The descriptor's kind. Its mode is not kept, as IO#nonblock=, IO#reopen and other processes
+ * change it. The kind may be wrong after a reopen; it is dropped after a wait in vain. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   static const enum gyre_io_kind kinds[] = {
       [SOCKET] = GYRE_IO_SOCKET, [STREAM_SOCKET] = GYRE_IO_SOCKET, [PIPE] = GYRE_IO_PIPE, [REGULAR] = GYRE_IO_REGULAR};
@@ -279,20 +262,19 @@ static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct g
   return kinds[held->kind];
 }
 
-/* Parks until the next step may move something. 0 or -errno. */
+/* Parks until the next step may move something. Returns 0 or -errno. */
 static int transfer_wait(struct transfer *transfer, unsigned interest) {
   int ready = wait_within_timeout(transfer->scheduler, transfer->io, transfer->fd, interest, Qnil);
   if (ready < 0) return ready;
   return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
 }
 
-/* What a step has shown. The books are looked up again: in a step without the GVL a signal's
- * handler may have run, and moved them. */
+/* Learns from a step. Looks the descriptor up again: a signal handler may have moved the table
+ * in a step without the GVL. */
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
-  /* What comes short from anything else may be a message, or a line, and the next one is there
-   * already. */
+  /* A short count of anything else may be a message or a line, with the next one ready. */
   if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
     gyre_descriptor_drained(held, interest);
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;
@@ -308,25 +290,26 @@ static bool is_override(VALUE frame, bool writes) {
   return !NIL_P(rb_profile_frame_path(frame)) && is_named(frame, writes ? "io_write" : "io_read");
 }
 
-/* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets,
- * readpartial, read). They wait when the answer is "would block", so the wait may as well be here,
- * without a second pair of hooks. IO#read_nonblock must not wait; it is written in Ruby, as are
- * direct calls of the hook. Ruby's writing methods wait by themselves but for IO#syswrite, which
- * raises EAGAIN then: right for a descriptor in non-blocking mode, and for no other. */
+/*
+ * True if the hook may wait: for `least`, or as one of Ruby's blocking methods called it (gets,
+ * readpartial, read). These would wait after "would block" anyway, so waiting here saves a second
+ * pair of hooks. IO#read_nonblock, written in Ruby, must not wait, nor must direct calls of the
+ * hook. Ruby's writing methods wait by themselves except IO#syswrite, which raises EAGAIN: right
+ * only for a descriptor in non-blocking mode.
+ */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;
-  VALUE frames
-      [8]; /* the hook, a subclass's overrides of it, their caller; Ruby 3.1 does not count C frames when it leaves out some */
+  VALUE frames[8]; /* the hook, a subclass's overrides, their caller; Ruby 3.1 does not count skipped C frames */
   int lines[8];
-  int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* mostly enough; each one more takes time */
+  int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* usually enough; each one more takes time */
   if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);
   while (caller < count && is_override(frames[caller], transfer->writes)) caller++;
   if (caller == count || !NIL_P(rb_profile_frame_path(frames[caller]))) return false;
   return !transfer->writes || is_named(frames[caller], "syswrite");
 }
 
-/* Repeats the step until `least` bytes are moved; -errno counts only when nothing was. */
+/* Repeats the step until `least` bytes are moved; -errno counts only if nothing was. */
 static ssize_t transfer_run(struct transfer *transfer) {
   unsigned interest = transfer->writes ? GYRE_WRITABLE : GYRE_READABLE;
   bool waited = false;
@@ -335,7 +318,7 @@ static ssize_t transfer_run(struct transfer *transfer) {
     size_t length = transfer->most - moved;
     ssize_t count = -EAGAIN;
     struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
-    /* What is drained is not asked in vain, unless it has just been waited for. */
+    /* Skips a call that would block, unless a wait came first. */
     if (waited || !held || !gyre_loop_is_drained(&transfer->scheduler->loop, held, interest) || !may_wait(transfer)) {
       if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held);
       count = transfer_step(transfer, transfer->offset + moved, length);
@@ -358,13 +341,13 @@ static ssize_t transfer_run(struct transfer *transfer) {
   return (ssize_t)moved;
 }
 
-/* The four hooks: arguments are io, buffer, and those of transfer_arguments. */
+/* The four hooks; arguments are io, buffer, and those of transfer_arguments. */
 static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes, bool positioned) {
   rb_check_arity(argc, positioned ? 4 : 3, positioned ? 5 : 4);
   struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes,
                               .positioned = positioned};
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
-  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); -1 means something else further down */
+  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); further down -1 has another meaning */
   if (gyre_clock_is_due(transfer.scheduler) && gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
     gyre_yield_if_due(transfer.scheduler);
     if (transfer_open(&transfer) < transfer.offset + transfer.most) return INT2FIX(-EFAULT);
@@ -375,46 +358,34 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
 }
 
 /*
- * @overload io_read(io, buffer, length, offset = 0)
- *   Reads at least `length` bytes into the buffer; with 0 what one try gives (Fiber::Scheduler#io_read).
- *   From Ruby 4.1: io_read(io, buffer, offset, length), one try of at most `length`.
- *   @return [Integer] bytes, 0 at the end of the file, or -errno (-EAGAIN: would block)
+ * Reads at least `length` bytes into the buffer; 0 means one try (Fiber::Scheduler#io_read). From
+ * Ruby 4.1: io_read(io, buffer, offset, length), one try of at most `length`. Returns bytes, 0 at
+ * the end of the file, or -errno (-EAGAIN: would block).
  */
 static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, false);
 }
 
-/*
- * @overload io_write(io, buffer, length, offset = 0)
- *   Writes at least `length` bytes of the buffer (Fiber::Scheduler#io_write); as {#io_read} otherwise.
- *   @return [Integer] bytes or -errno
- */
+/* Writes at least `length` bytes of the buffer (Fiber::Scheduler#io_write); otherwise as
+ * {#io_read}. */
 static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, false);
 }
 
-/*
- * @overload io_pread(io, buffer, from, length, offset = 0)
- *   Reads at a place of a file (Fiber::Scheduler#io_pread), outside the GVL.
- *   @return [Integer] bytes or -errno
- */
+/* Reads at an offset (Fiber::Scheduler#io_pread), without the GVL. */
 static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, true);
 }
 
-/*
- * @overload io_pwrite(io, buffer, from, length, offset = 0)
- *   Writes at a place of a file (Fiber::Scheduler#io_pwrite), outside the GVL.
- *   @return [Integer] bytes or -errno
- */
+/* Writes at an offset (Fiber::Scheduler#io_pwrite), without the GVL. */
 static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, true);
 }
 
 /* --- opening --- */
 
-/* Whether opening this path may wait: a FIFO or a device (waiting_path.rb). One stat(2); Ruby's own
- * make objects, or are handed to a thread. */
+/* Whether opening this path may wait, as a FIFO or a device may (waiting_path.rb). Uses one
+ * stat(2); Ruby's own make objects or use a thread. */
 static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
   struct stat status;
   if (memchr(RSTRING_PTR(path), '\0', RSTRING_LEN(path))) return Qfalse; /* Ruby refuses it */
@@ -424,13 +395,8 @@ static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
 
 /* --- closing --- */
 
-/*
- * Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): what waits for it is woken,
- * the loop forgets it.
- *
- * @param descriptor [Integer]
- * @return [true]
- */
+/* Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): wakes its waits, and the
+ * loop forgets it. */
 static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
   int fd = RB_INTEGER_TYPE_P(descriptor) ? NUM2INT(descriptor) : rb_io_descriptor(descriptor);
   gyre_loop_let_go(&gyre_scheduler_opened(self)->loop, fd);
@@ -439,14 +405,16 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
 }
 
 void gyre_init_scheduler_io(void) {
-  /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a
+  /*
+   * Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 has a
    * broken interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and
-   * calls io_wait. */
+   * calls io_wait.
+   */
   const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
   bool broken = strcmp(version, "3.2.5") == 0;
   bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
-  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of
-   * all threads. */
+  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which deadlocks all
+   * threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cScheduler;
   rb_define_singleton_method(class, "path_waits?", scheduler_path_waits_p, 1);

@@ -1,6 +1,6 @@
 /*
- * Waiting for child processes (the process_wait hook): by an operation of the backend where it has
- * that, else a pidfd on the loop where the kernel has it, else a thread.
+ * Waits for child processes (the process_wait hook): by an operation of the backend, else by a
+ * pidfd on the loop, else in a thread.
  */
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static ID id_wait, id_wait_in_thread;
 static VALUE process_status_class;
 
 struct process_wait {
@@ -24,12 +23,12 @@ struct process_wait {
   int flags;
 };
 
-/* The status of a child that has ended, or nil. */
+/* The status of an ended child, or nil. */
 static VALUE ended(VALUE pid, int flags) {
-  return rb_funcall(process_status_class, id_wait, 2, pid, INT2NUM(flags | WNOHANG));
+  return rb_funcall(process_status_class, rb_intern("wait"), 2, pid, INT2NUM(flags | WNOHANG));
 }
 
-/* By the kernel's own waitid: any child or group, too. Qundef: the backend cannot. */
+/* By the kernel's own waitid, also for any child or group. Qundef: unsupported by the backend. */
 static VALUE wait_by_operation(struct gyre_scheduler *scheduler, VALUE pid, int flags) {
   for (;;) {
     VALUE status = ended(pid, flags);
@@ -57,6 +56,17 @@ static VALUE process_wait_body(VALUE argument) {
   }
 }
 
+int gyre_child_descriptor(struct gyre_loop *loop, pid_t pid) {
+  int fd = -1;
+#ifdef GYRE_HAVE_PIDFD_OPEN
+  if (pid > 0) fd = (int)syscall(SYS_pidfd_open, pid, 0);
+#endif
+  if (fd < 0) return fd;
+  rb_update_max_fd(fd);
+  gyre_loop_forget(loop, fd); /* a new number: forgets its former use */
+  return fd;
+}
+
 static VALUE process_wait_ensure(VALUE argument) {
   struct process_wait *wait = (struct process_wait *)argument;
   wait->scheduler->loop.outside--;
@@ -65,14 +75,8 @@ static VALUE process_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/*
- * Waits for a child process (Fiber::Scheduler#process_wait): by pidfd (Linux 5.3), else in a
- * thread; with io_uring by waitid (Linux 6.7).
- *
- * @param pid [Integer] as in Process.wait
- * @param flags [Integer] as in Process.wait
- * @return [Process::Status]
- */
+/* Fiber::Scheduler#process_wait: by pidfd (Linux 5.3), else in a thread; with io_uring by waitid
+ * (Linux 6.7). */
 static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   struct process_wait wait = {.scheduler = gyre_scheduler_opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
   if (wait.flags & WNOHANG) return ended(pid, wait.flags);
@@ -80,22 +84,16 @@ static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
     VALUE status = wait_by_operation(wait.scheduler, pid, wait.flags);
     if (status != Qundef) return status;
   }
-#ifdef GYRE_HAVE_PIDFD_OPEN
-  if (NUM2PIDT(pid) > 0 && !wait.flags) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
-#endif
-  if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
-  rb_update_max_fd(wait.fd);
-  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* a new number, whatever was kept of it */
+  if (!wait.flags) wait.fd = gyre_child_descriptor(&wait.scheduler->loop, NUM2PIDT(pid));
+  if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
   wait.scheduler->loop.outside++;
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
 /*
- * Gyre::Orphans.adopt: from now on a process below this one whose parent ends becomes this
- * process's child (prctl(2), PR_SET_CHILD_SUBREAPER). It outlives an exec, and children that are
- * forked do not inherit it.
- *
- * @return [Boolean] false where the system cannot do it
+ * Gyre::Orphans.adopt: orphaned processes below this one become its children (prctl(2),
+ * PR_SET_CHILD_SUBREAPER). Outlives an exec; forked children do not inherit it. Returns false if
+ * the system cannot do it.
  */
 static VALUE orphans_adopt(VALUE self) {
 #ifdef GYRE_HAVE_SUBREAPER
@@ -106,8 +104,6 @@ static VALUE orphans_adopt(VALUE self) {
 }
 
 void gyre_init_scheduler_process(void) {
-  id_wait = rb_intern("wait");
-  id_wait_in_thread = rb_intern("process_wait_in_thread");
   process_status_class = rb_path2class("Process::Status");
   rb_gc_register_mark_object(process_status_class);
   rb_define_method(gyre_cScheduler, "process_wait", scheduler_process_wait, 2);

@@ -1,7 +1,7 @@
 /*
- * Reads of files in a thread of Gyre::Offload, for what has to come from a disk where the backend
- * cannot have the kernel do it. Asked by the hooks for descriptors (scheduler_io.c). The thread
- * reads into memory of its own: it may outlive the wait, and the buffer that was read for.
+ * Reads files in a thread of Gyre::Offload, for disks without the kernel's help. Called by
+ * scheduler_io.c. The thread reads into its own memory: it may outlive the wait and the target
+ * buffer.
  */
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -10,7 +10,6 @@
 #include <ruby/thread.h>
 #include <unistd.h>
 
-static ID id_closed_p, id_run;
 static VALUE read_class;
 
 struct thread_read {
@@ -47,10 +46,10 @@ static void *read_without_gvl(void *opaque) {
   return NULL;
 }
 
-/* In the thread. Its number may be another file's by now if the IO was closed meanwhile. */
+/* Runs in the thread. The number may be another file's by now. */
 static VALUE thread_read_call(VALUE self) {
   struct thread_read *read = get(self);
-  if (RTEST(rb_funcallv(read->io, id_closed_p, 0, NULL))) return Qnil;
+  if (RTEST(rb_funcallv(read->io, rb_intern("closed?"), 0, NULL))) return Qnil;
   do {
     rb_nogvl(read_without_gvl, read, RUBY_UBF_IO, NULL, 0);
   } while (read->result == -EINTR);
@@ -62,7 +61,7 @@ VALUE gyre_read_in_thread(VALUE io, int fd, off_t offset, size_t length) {
   struct thread_read *read = xmalloc(sizeof(*read) + length);
   *read = (struct thread_read){.io = io, .fd = fd, .offset = offset, .length = length, .result = -EBADF};
   VALUE self = TypedData_Wrap_Struct(read_class, &thread_read_type, read);
-  rb_funcall(rb_const_get(gyre_mGyre, rb_intern("Offload")), id_run, 1, self);
+  rb_funcall(rb_const_get(gyre_mGyre, rb_intern("Offload")), rb_intern("run"), 1, self);
   return self;
 }
 
@@ -79,8 +78,6 @@ void gyre_thread_read_free(VALUE self) {
 }
 
 void gyre_init_scheduler_read(void) {
-  id_closed_p = rb_intern("closed?");
-  id_run = rb_intern("run");
   read_class = rb_define_class_under(gyre_cScheduler, "Read", rb_cObject);
   rb_gc_register_mark_object(read_class);
   rb_undef_alloc_func(read_class);

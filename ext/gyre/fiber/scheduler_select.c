@@ -1,6 +1,5 @@
 /*
- * IO.select in a fiber (the io_select hook). Asks by poll(2) what is ready now, and waits on the
- * loop for what is not.
+ * IO.select in a fiber (the io_select hook). Asks poll(2) for what is ready, and waits on the loop.
  */
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -33,7 +32,7 @@ static bool has_buffered_input(VALUE io) {
   return rb_io_read_pending(file) != 0;
 }
 
-/* The arrays of what is ready now, or nil. */
+/* The arrays of ready IOs, or nil. */
 static VALUE select_now(struct selecting *selecting) {
   int ready = poll(selecting->descriptors, (nfds_t)selecting->count, 0);
   if (ready < 0 && errno != EINTR) rb_sys_fail("select");
@@ -57,14 +56,12 @@ static VALUE select_now(struct selecting *selecting) {
 }
 
 static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
-  (void)ready;
   gyre_wake(gyre_scheduler_of(loop), &GYRE_CONTAINER(watch, struct selected_watch, watch)->wait->parked);
 }
 
 static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
-  (void)io;
   if (watch->ready != selected) return false;
-  selected(loop, watch, 0); /* it asks poll(2) again */
+  selected(loop, watch, 0); /* poll(2) is asked again */
   return true;
 }
 
@@ -86,8 +83,8 @@ static VALUE select_body(VALUE argument) {
       while (NIL_P(selecting->arrays[kind]) || of_kind >= RARRAY_LEN(selecting->arrays[kind])) kind++, of_kind = 0;
       struct selected_watch *selected_watch = &selecting->watches[i];
       if (kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
-        /* Out-of-band data are over, which select(2) does not report; the kernel would report the
-         * end again and again. */
+        /* Out-of-band data are over, which select(2) does not report; the kernel would repeat
+         * the end without pause. */
         gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
         continue;
       }
@@ -97,7 +94,7 @@ static VALUE select_body(VALUE argument) {
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
     gyre_wait_again(wait);
-    /* A timer that fires when something else has made the fiber ready leaves no mark. */
+    /* A timer that fires after something else has made the fiber ready leaves no mark. */
     if (selecting->limited && !gyre_timer_armed(&wait->timer)) wait->timed_out = true;
   }
   return result;
@@ -114,15 +111,7 @@ static VALUE select_ensure(VALUE argument) {
   return Qnil;
 }
 
-/*
- * IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later).
- *
- * @param readables [Array<IO>, nil]
- * @param writables [Array<IO>, nil]
- * @param exceptables [Array<IO>, nil]
- * @param timeout [Numeric, nil] seconds
- * @return [Array(Array<IO>, Array<IO>, Array<IO>), nil] what is ready; nil when the time is over
- */
+/* IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later). */
 static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   struct selecting selecting = {.count = 0};
@@ -138,8 +127,8 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
     selecting.count += RARRAY_LEN(keep[kind]);
     for (long i = 0; i < RARRAY_LEN(keep[kind]); i++) rb_ary_push(ios, rb_io_get_io(RARRAY_AREF(keep[kind], i)));
   }
-  /* What raises does it here, before anything is allocated: an io that is closed, perhaps by the
-   * to_io of another. */
+  /* Raises here, before anything is allocated, for an io closed meanwhile, perhaps by another's
+   * to_io. */
   for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
@@ -159,7 +148,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   selecting.limited = timeout_ns > 0;
   if (selecting.limited) gyre_wait_arm(&selecting.wait, timeout_ns);
   selecting.wait.is_broken = is_broken;
-  gyre_list_append(&scheduler->descriptor_waits, &selecting.wait.descriptor_node);
+  gyre_list_append(&scheduler->sweeping.descriptor_waits, &selecting.wait.descriptor_node);
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
   if (timeout_ns == 0 && NIL_P(result))
     gyre_yield(scheduler); /* a program may ask until another fiber has done its part */

@@ -1,39 +1,28 @@
 /*
- * What Gyre::Testing asks of a native scheduler: a clock that jumps from timer to timer instead of
- * sleeping, and an order of the ready fibers that a seed decides. Called by lib/gyre/testing.rb
- * only; any other scheduler is unchanged.
+ * Gyre::Testing on a native scheduler: a clock that jumps from timer to timer instead of sleeping,
+ * and a seeded order of ready fibers. Called by lib/gyre/testing.rb only; other schedulers are
+ * unaffected.
  */
 #include "fiber/scheduler.h"
 
-/*
- * From now on the time stands still but for jumps, and the ready fibers are drawn.
- *
- * @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in
- *   their own
- * @return [nil]
- */
+/* Stops the clock except for jumps, and draws ready fibers. The same seed gives the same order;
+ * nil keeps the fibers' own. */
 static VALUE scheduler_simulate(VALUE self, VALUE seed) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   if (!NIL_P(seed)) {
-    uint64_t random = NUM2ULL(seed) * UINT64_C(0x9e3779b97f4a7c15) + 1; /* neighbouring seeds are far apart */
-    scheduler->random = random ? random : 1;
+    uint64_t random = NUM2ULL(seed) * UINT64_C(0x9e3779b97f4a7c15) + 1; /* spreads neighbouring seeds */
+    scheduler->slice.random = random ? random : 1;
   }
   scheduler->loop.virtual_ns = gyre_timers_now();
   return Qnil;
 }
 
-/* @return [Float] the time of the loop, in seconds of the monotonic clock and its jumps */
+/* The loop's time in seconds: the monotonic clock plus its jumps. */
 static VALUE scheduler_virtual_now(VALUE self) {
   return DBL2NUM((double)gyre_loop_now(&gyre_scheduler_get(self)->loop) / 1e9);
 }
 
-/*
-* Tells that something beside the loop works for it, or has finished: meanwhile time goes at its
-* real speed.
- *
- * @param change [Integer] 1 or -1
- * @return [nil]
- */
+/* Work beside the loop begins (1) or ends (-1): meanwhile time runs at its real speed. */
 static VALUE scheduler_outside(VALUE self, VALUE change) {
   gyre_scheduler_get(self)->loop.outside += (unsigned)NUM2INT(change);
   return Qnil;

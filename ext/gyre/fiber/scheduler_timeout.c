@@ -1,25 +1,25 @@
 /*
- * Timeout.timeout (the timeout_after hook): a timer in C, and an interrupt when it fires before the
+ * Timeout.timeout (the timeout_after hook): a timer in C, and an interrupt if it fires before the
  * block has ended.
  *
- * The timer stands on the C stack of a pooled fiber, which is alive until its job has ended. Any
- * other fiber (an Enumerator's) may be collected in the middle of the block, and its stack used
- * again: there the timeout is on the heap, and belongs to a Ruby object that only that stack refers
- * to. It goes with the fiber, and does not keep it.
+ * The timer of a pooled fiber is on its C stack, as the fiber lives until its job has ended. Any
+ * other fiber (an Enumerator's) may be collected in the middle of the block and its stack reused:
+ * its timeout is on the heap, owned by a Ruby object that only that stack refers to, and goes with
+ * the fiber.
  */
 #include "fiber/fibers.h"
 
 #include <string.h>
 
 struct timeout {
-  struct gyre_list node;            /* in scheduler->timeouts, if it is on the heap */
-  struct gyre_scheduler *scheduler; /* NULL when that was freed before */
+  struct gyre_list node;            /* in scheduler->interrupts.timeouts, if on the heap */
+  struct gyre_scheduler *scheduler; /* NULL once freed */
   struct gyre_timer timer;
   struct gyre_interrupt *interrupt;
   VALUE fiber; /* a pooled one, or Qundef */
-  VALUE id;    /* of any other one, else nil */
+  VALUE id;    /* of another one, else nil */
   VALUE duration;
-  VALUE exception;       /* once it has fired; else nil */
+  VALUE exception;       /* once fired; else nil */
   struct making *making; /* while its exception is made */
   bool returned;         /* the block has ended by itself */
   int count;
@@ -27,7 +27,6 @@ struct timeout {
 };
 
 static VALUE timeout_class, never;
-static ID id_handle_interrupt, id_cancellation_in;
 
 /* --- on the heap --- */
 
@@ -39,10 +38,10 @@ static void timeout_mark(void *opaque) {
   rb_gc_mark(timeout->exception);
 }
 
-/* On the stack of the fiber that drives: the exception's constructor may wait, and the block end
+/* On the driving fiber's stack: the exception's constructor may wait, and the block end
  * meanwhile. */
 struct making {
-  struct timeout *timeout; /* NULL once that has ended */
+  struct timeout *timeout; /* NULL once ended */
   int count;
   VALUE arguments[3], exception;
 };
@@ -60,10 +59,7 @@ static void timeout_free(void *opaque) {
   xfree(opaque);
 }
 
-static size_t timeout_size(const void *opaque) {
-  (void)opaque;
-  return sizeof(struct timeout);
-}
+static size_t timeout_size(const void *opaque) { return sizeof(struct timeout); }
 
 static const rb_data_type_t timeout_type = {
     .wrap_struct_name = "Gyre::Scheduler::Timeout",
@@ -72,8 +68,8 @@ static const rb_data_type_t timeout_type = {
 };
 
 void gyre_timeouts_free(struct gyre_scheduler *scheduler) {
-  while (!gyre_list_empty(&scheduler->timeouts)) {
-    struct timeout *timeout = GYRE_CONTAINER(scheduler->timeouts.next, struct timeout, node);
+  while (!gyre_list_empty(&scheduler->interrupts.timeouts)) {
+    struct timeout *timeout = GYRE_CONTAINER(scheduler->interrupts.timeouts.next, struct timeout, node);
     gyre_list_remove(&timeout->node);
     timeout->scheduler = NULL;
   }
@@ -86,11 +82,10 @@ static VALUE make_body(VALUE argument) {
   return rb_make_exception(making->count, making->arguments);
 }
 
-/* What its constructor raises is raised instead. */
+/* An exception of its constructor is raised instead. */
 static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   struct making *making = (struct making *)argument;
   int state = 0;
-  (void)yielded;
   making->exception = rb_protect(make_body, argument, &state);
   if (!state) return Qnil;
   making->exception = rb_errinfo();
@@ -98,10 +93,9 @@ static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   return Qnil;
 }
 
-/* An exception for the thread that comes meanwhile comes out at the end, and is not taken for the
- * constructor's. */
+/* Defers exceptions for the thread, which are not the constructor's. */
 static VALUE make_undisturbed(VALUE argument) {
-  return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, make_exception, argument);
+  return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, make_exception, argument);
 }
 
 static void timeout_fire(struct gyre_timer *timer, void *context) {
@@ -109,8 +103,7 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   VALUE fiber = timeout->fiber;
   if (!NIL_P(timeout->id)) {
-    /* Its objects are there as long as the fiber is; the collector may have marked neither, and
-     * freed some already. */
+    /* Its objects live as long as the fiber; the collector may have freed some already. */
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
@@ -137,12 +130,12 @@ static VALUE timeout_body(VALUE argument) {
   return result;
 }
 
-/* The timeout's exception leaves the block. What it replaced there, and must not, is raised
+/* The timeout's exception leaves the block. A cancellation that it must not replace is raised
  * instead: see scheduler/cancellation.rb. */
 static void prefer_cancellation(VALUE self, VALUE exception) {
   rb_set_errinfo(Qnil);
   VALUE before = rb_gv_get("$!");
-  VALUE cancellation = rb_funcall(self, id_cancellation_in, 2, exception, before);
+  VALUE cancellation = rb_funcall(self, rb_intern("cancellation_in"), 2, exception, before);
   if (!NIL_P(cancellation)) rb_exc_raise(cancellation);
   rb_set_errinfo(exception);
 }
@@ -173,16 +166,8 @@ static void arm(struct timeout *timeout, struct gyre_scheduler *scheduler, int64
     rb_memerror();
 }
 
-/*
- * Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which
- * Timeout.timeout calls).
- *
- * @overload timeout_after(duration, *exception)
- *   @param duration [Numeric, nil] seconds
- *   @param exception [Array] what Kernel#raise takes: a class or an exception, a message, a backtrace; Timeout::Error without one
- *   @yieldparam duration [Numeric]
- *   @return [Object] the block's value
- */
+/* Runs the block and raises in it after the time (Fiber::Scheduler#timeout_after, for
+ * Timeout.timeout). */
 static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   rb_check_arity(argc, 1, 4);
@@ -202,7 +187,7 @@ static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
   timeout->exception = Qnil;
   timeout->id = gyre_fiber_id(scheduler, rb_fiber_current());
   arm(timeout, scheduler, duration_ns, argc, argv);
-  gyre_list_append(&scheduler->timeouts, &timeout->node);
+  gyre_list_append(&scheduler->interrupts.timeouts, &timeout->node);
   VALUE result = rb_ensure(timeout_body, (VALUE)timeout, timeout_ensure, (VALUE)timeout);
   RB_GC_GUARD(owner);
   return result;
@@ -215,7 +200,5 @@ void gyre_init_scheduler_timeout(void) {
   never = rb_hash_new();
   rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
   rb_gc_register_mark_object(rb_obj_freeze(never));
-  id_handle_interrupt = rb_intern("handle_interrupt");
-  id_cancellation_in = rb_intern("cancellation_in");
   rb_define_method(gyre_cScheduler, "timeout_after", scheduler_timeout_after, -1);
 }

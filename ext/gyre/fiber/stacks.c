@@ -1,11 +1,10 @@
 /*
- * Memory of suspended fibers' stacks. Ruby keeps the pages of a stack that was deep once: 3.1 for
- * good, 3.4 until memory is short (MADV_FREE), and counts neither. The pool of fibers (workers.c)
- * calls this for fibers that have had nothing to do for a while.
+ * Releases memory of idle fibers' stacks, for workers.c. Ruby keeps the pages of a stack that was
+ * deep once: 3.1 for good, 3.4 until memory is short (MADV_FREE), and counts neither.
  *
- * Ruby does not show where a stack ends. The kernel does: a guard page stands below each, so that a
- * stack is a mapping of its own in /proc/self/maps (proc(5)). Where that file is not there, nothing
- * happens. The virtual machine's stack lies in the same mapping (cont.c, Ruby 3.1 to 4.0):
+ * Ruby hides the ends of stacks. A guard page below each makes it a mapping of its own in
+ * /proc/self/maps (proc(5)); without that file nothing happens. The virtual machine's stack is in
+ * the same mapping (cont.c, Ruby 3.1 to 4.0):
  *
  *   start                  address   start of the machine stack                              end
  *   | unused                  | frames |  values >             unused         < control frames |
@@ -35,8 +34,8 @@ static int ascending(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* The next mapping's bounds; false at the end. One that cannot be read and written has an end of
- * 0. */
+/* The next mapping's bounds; false at the end. A mapping without read and write access has an
+ * end of 0. */
 static bool next_mapping(FILE *maps, uintptr_t *start, uintptr_t *end) {
   char line[128], access[5];
   if (!fgets(line, sizeof(line), maps)) return false;
@@ -46,7 +45,7 @@ static bool next_mapping(FILE *maps, uintptr_t *start, uintptr_t *end) {
   return true;
 }
 
-/* Whole pages only. */
+/* Releases whole pages only. */
 static void discard(uintptr_t from, uintptr_t to, uintptr_t page) {
   from = (from + page - 1) & ~(page - 1);
   to &= ~(page - 1);
@@ -77,11 +76,6 @@ void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_byte
 
 #else
 
-void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes) {
-  (void)addresses;
-  (void)count;
-  (void)machine_bytes;
-  (void)vm_bytes;
-}
+void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes) {}
 
 #endif

@@ -5,13 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Gives the kernel back the unused pages of the stacks in which the addresses are. Only for fibers
- * that are suspended a little below the address, and have only a few frames: below it, and between
- * both ends of the virtual machine's stack, nothing is in use. An address in no mapping, or in one
- * larger than a stack, is left alone. Sorts the addresses.
+/*
+ * Returns the unused pages of the stacks at these addresses to the kernel. Only for fibers
+ * suspended a little below the address, with few frames: nothing is in use below it, nor between
+ * the ends of the virtual machine's stack. Skips addresses in no mapping, or in one larger than a
+ * stack. Sorts the addresses.
  *
- * machine_bytes, vm_bytes: the sizes of both parts of a stack; Ruby adds up to one page to what it
- * was asked for. */
+ * machine_bytes, vm_bytes: the sizes of both parts of a stack; Ruby adds up to a page.
+ */
 void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes);
 
 #endif

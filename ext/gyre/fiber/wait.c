@@ -1,13 +1,12 @@
 /*
- * Waiting with everything that a wait may need: a parked fiber, a timer, a watched descriptor. The
- * hooks (scheduler.c, scheduler_io.c) and HTTP's connections wait by these functions.
+ * A wait and its parts: a parked fiber, a timer, a watched descriptor. Used by the hooks
+ * (scheduler_block.c, scheduler_io.c) and HTTP.
  */
 #include "fiber/scheduler.h"
 #include "gyre.h"
 
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 
 int64_t gyre_duration_ns(VALUE duration) {
   if (NIL_P(duration)) return -1;
@@ -16,12 +15,11 @@ int64_t gyre_duration_ns(VALUE duration) {
   double seconds = NUM2DBL(duration);
   if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
   return seconds > 9e9 ? INT64_C(9000000000000000000)
-                       : (int64_t)ceil(seconds * 1e9); /* never earlier than asked, and only 0 is 0 */
+                       : (int64_t)ceil(seconds * 1e9); /* never earlier than requested, and only 0 is 0 */
 }
 
 static void time_is_over(struct gyre_timer *timer, void *context) {
   struct gyre_wait *wait = GYRE_CONTAINER(timer, struct gyre_wait, timer);
-  (void)context;
   if (wait->parked.state != GYRE_PARKED) return;
   wait->timed_out = true;
   gyre_wake(wait->scheduler, &wait->parked);
@@ -94,7 +92,7 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
     return error == -EPERM ? (int)events : error;
   }
   gyre_wait_arm(&wait, timeout_ns);
-  gyre_list_append(&scheduler->descriptor_waits, &wait.descriptor_node);
+  gyre_list_append(&scheduler->sweeping.descriptor_waits, &wait.descriptor_node);
   rb_ensure(gyre_wait_body, (VALUE)&wait, wait_ensure, (VALUE)&wait);
   return (int)wait.ready;
 }
@@ -118,8 +116,7 @@ static VALUE operation_body(VALUE argument) {
   return Qnil;
 }
 
-/* When the wait is left by an exception, the operation and the memory that it works on live on
- * until it ends. */
+/* If an exception ends the wait, the operation and its memory live on until it ends. */
 static VALUE operation_ensure(VALUE argument) {
   struct operation_wait *wait = (struct operation_wait *)argument;
   if (!wait->ended) {
@@ -149,64 +146,53 @@ int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation 
   return 0;
 }
 
-/* Closes that Ruby makes in C are not reported (see loop_close.c), and the kernel just drops the
- * watch. So after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked
- * for by poll(2), which finds closed ones. An idle loop sweeps once and then sleeps undisturbed. It
- * also finds out then whether fibers wait for each other, when nothing else could wake any. */
+/*
+ * The kernel drops the watch of a closed descriptor, and Ruby does not report closes in C (see
+ * loop_close.c). After fibers have run, at most once in SWEEP_NS, poll(2) finds closed descriptors.
+ * An idle loop sweeps once and then sleeps undisturbed. The search for deadlocks runs with it, if
+ * nothing else could wake a fiber.
+ */
 #define SWEEP_NS INT64_C(100000000)
-#define SWEEP_BATCH 256
 
-static void sweep_batch(struct gyre_wait **waits, struct pollfd *descriptors, int count) {
-  if (poll(descriptors, (nfds_t)count, 0) <= 0) return;
-  for (int i = 0; i < count; i++) {
-    if (!(descriptors[i].revents & POLLNVAL)) continue;
-    waits[i]->ready |= waits[i]->watch.interest;
-    gyre_wake(waits[i]->scheduler, &waits[i]->parked);
-  }
-}
-
-/* Whether nothing within this loop will wake a fiber. */
+/* True if nothing in this loop will wake a fiber. */
 static bool is_idle(const struct gyre_scheduler *scheduler) {
   const struct gyre_loop *loop = &scheduler->loop;
-  return loop->timers.count == gyre_timer_armed(&scheduler->trim) && loop->watched_count == 0 &&
+  return loop->timers.count == gyre_timer_armed(&scheduler->pool.trim) && loop->watched_count == 0 &&
          gyre_list_empty(&loop->operations);
 }
 
 static bool may_be_stuck(const struct gyre_scheduler *scheduler) {
-  return scheduler->parked_count > 0 && (scheduler->suspicious || is_idle(scheduler));
+  return scheduler->waits.parked_count > 0 && (scheduler->sweeping.suspicious || is_idle(scheduler));
 }
 
 static void sweep(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
-  struct gyre_wait *waits[SWEEP_BATCH];
-  struct pollfd descriptors[SWEEP_BATCH];
+  struct gyre_watch *watches[GYRE_CLOSED_BATCH];
   int count = 0;
-  (void)timer;
-  for (struct gyre_list *node = scheduler->descriptor_waits.next; node != &scheduler->descriptor_waits;
-       node = node->next) {
+  for (struct gyre_list *node = scheduler->sweeping.descriptor_waits.next;
+       node != &scheduler->sweeping.descriptor_waits; node = node->next) {
     struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
     if (wait->parked.state != GYRE_PARKED) continue;
     if (wait->is_broken && wait->is_broken(wait)) gyre_wake(scheduler, &wait->parked);
     if (wait->watch.fd < 0) continue;
-    waits[count] = wait;
-    descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
-    if (count == SWEEP_BATCH) {
-      sweep_batch(waits, descriptors, count);
+    watches[count++] = &wait->watch;
+    if (count == GYRE_CLOSED_BATCH) {
+      gyre_loop_report_closed(&scheduler->loop, watches, count);
       count = 0;
     }
   }
-  if (count) sweep_batch(waits, descriptors, count);
-  if (may_be_stuck(scheduler) && scheduler->ready_count == 0) {
+  gyre_loop_report_closed(&scheduler->loop, watches, count);
+  if (may_be_stuck(scheduler) && scheduler->waits.ready_count == 0) {
     rb_funcall(scheduler->self, rb_intern("refuse_deadlock"), 1, is_idle(scheduler) ? Qtrue : Qfalse); /* may raise */
   }
-  scheduler->swept_switches = scheduler->switches;
+  scheduler->sweeping.switches = scheduler->slice.switches;
 }
 
 void gyre_sweep(struct gyre_scheduler *scheduler) {
-  if (scheduler->swept_switches == scheduler->switches || gyre_timer_armed(&scheduler->sweep)) return;
-  if (gyre_list_empty(&scheduler->descriptor_waits) && !may_be_stuck(scheduler)) return;
-  scheduler->sweep.fire = sweep;
-  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep,
+  if (scheduler->sweeping.switches == scheduler->slice.switches || gyre_timer_armed(&scheduler->sweeping.timer)) return;
+  if (gyre_list_empty(&scheduler->sweeping.descriptor_waits) && !may_be_stuck(scheduler)) return;
+  scheduler->sweeping.timer.fire = sweep;
+  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweeping.timer,
                         gyre_loop_now(&scheduler->loop) + (scheduler->loop.virtual_ns ? 0 : SWEEP_NS));
 }
 

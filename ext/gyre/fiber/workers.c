@@ -1,11 +1,10 @@
 /*
- * The pool of fibers: a finished one is kept for the next job, for making one costs some
- * microseconds and reusing one a tenth of that. Jobs are functions in C; what an exception of one
- * becomes is decided here. Nothing of a job (fiber-locals, storage, pending unblocks and
- * interrupts) reaches the next.
+ * The pool of fibers: making a fiber costs some microseconds, reusing one a tenth. Jobs are C
+ * functions; their exceptions are handled here. Nothing of a job (fiber-locals, storage, pending
+ * unblocks and interrupts) reaches the next.
  *
- * A fiber that the program gets hold of (Fiber.schedule) has one job only and ends with it: a
- * handle that the program keeps never means the work of another.
+ * A fiber that the program can keep (Fiber.schedule) ends with its one job: the handle never means
+ * another's work.
  */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
@@ -14,12 +13,11 @@
 #include <ruby/thread.h>
 #include <stdlib.h>
 
-#define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
-#define TRIM_NS INT64_C(500000000) /* the others go when they have had nothing to do for so long */
-#define ENDED_LIMIT 4096           /* fibers of one job that end before their stacks are collected */
-#define STACKS_LIMIT 24000         /* of those and of fibers that live, where a process has room for some 30,000 */
+#define IDLE_KEPT 16               /* idle workers kept for good */
+#define TRIM_NS INT64_C(500000000) /* the others go after this idle time */
+#define ENDED_LIMIT 4096           /* ended single-job fibers before their stacks are collected */
+#define STACKS_LIMIT 24000         /* ended and live fibers; a process has room for 30,000 or so */
 
-static ID id_fiber_failed, id_keys, id_new, id_storage, id_aset, id_pooled_fiber, id_start;
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
 static size_t machine_bytes, vm_bytes; /* of a fiber's stack */
@@ -32,21 +30,14 @@ static size_t stack_size(const char *name) {
 void gyre_init_workers(void) {
   machine_bytes = stack_size("fiber_machine_stack_size");
   vm_bytes = stack_size("fiber_vm_stack_size");
-  id_fiber_failed = rb_intern("fiber_failed");
-  id_keys = rb_intern("keys");
-  id_new = rb_intern("new");
-  id_storage = rb_intern("storage");
-  id_aset = rb_intern("[]=");
-  id_pooled_fiber = rb_intern("PooledFiber");
-  id_start = rb_intern("start");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
   blocking_key = ID2SYM(rb_intern("blocking"));
   storage_key = ID2SYM(rb_intern("storage"));
   pooled_options = rb_hash_new();
   rb_hash_aset(pooled_options, blocking_key, Qfalse);
-  /* Else its first job would begin with the storage of the fiber that made it. */
-  if (rb_method_boundp(fiber_class, id_storage, 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
+  /* Otherwise its first job would begin with the storage of the fiber that made it. */
+  if (rb_method_boundp(fiber_class, rb_intern("storage"), 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
   rb_gc_register_mark_object(rb_obj_freeze(pooled_options));
   minor_options = rb_hash_new();
   rb_hash_aset(minor_options, ID2SYM(rb_intern("full_mark")), Qfalse);
@@ -55,17 +46,15 @@ void gyre_init_workers(void) {
 }
 
 void gyre_workers_init(struct gyre_scheduler *scheduler) {
-  gyre_list_init(&scheduler->busy);
-  gyre_list_init(&scheduler->idle);
-  gyre_list_init(&scheduler->left_behind);
-  scheduler->busy_count = scheduler->idle_count = scheduler->idle_least = scheduler->freed_count = 0;
-  scheduler->starting = NULL;
-  scheduler->worker_block = Qnil;
-  scheduler->trim.place = 0;
+  struct gyre_pool *pool = &scheduler->pool;
+  *pool = (struct gyre_pool){.worker_block = Qnil};
+  gyre_list_init(&pool->busy);
+  gyre_list_init(&pool->idle);
+  gyre_list_init(&pool->left_behind);
 }
 
 struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber) {
-  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->workers, fiber);
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->pool.workers, fiber);
   return node ? GYRE_CONTAINER(node, struct gyre_worker, table_node) : NULL;
 }
 
@@ -75,61 +64,62 @@ bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber) {
 }
 
 bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler) {
-  return scheduler->worker && scheduler->worker->fiber == rb_fiber_current();
+  return scheduler->running.worker && scheduler->running.worker->fiber == rb_fiber_current();
 }
 
 static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
   gyre_list_remove(&worker->node);
-  gyre_blocked_remove(&scheduler->workers, &worker->table_node);
-  if (scheduler->worker == worker) {
-    scheduler->worker = NULL;
-    scheduler->entered = Qnil;
+  gyre_blocked_remove(&scheduler->pool.workers, &worker->table_node);
+  if (scheduler->running.worker == worker) {
+    scheduler->running.worker = NULL;
+    scheduler->running.entered = Qnil;
   }
-  scheduler->freed_count++;
+  scheduler->pool.freed_count++;
   free(worker);
 }
 
 /* --- the size of the pool --- */
 
-/* The fibers of idle workers are suspended in wait_for_job; some of their stacks may have been
- * deep. One that the program entered may wait further down, in a signal's handler. */
+/* Fibers of idle workers are suspended in wait_for_job, some with deep stacks. A fiber entered
+ * by the program may wait further down, in a signal handler. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
-  for (struct gyre_list *node = scheduler->idle.next; node != &scheduler->idle; node = node->next) {
+  for (struct gyre_list *node = scheduler->pool.idle.next; node != &scheduler->pool.idle; node = node->next) {
     const struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
     if (!worker->parked) addresses[count++] = worker->unused_below;
   }
   gyre_stacks_discard(addresses, count, machine_bytes, vm_bytes);
 }
 
-/* As many as were idle all the time since the last look: those at the end of the list. Their fibers
- * are left to the collector. */
+/* Frees the workers that were idle since the last look, from the end of the list. The collector
+ * gets their fibers. */
 static void trim(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
-  if (scheduler->idle_least > IDLE_KEPT) discard_stacks(scheduler);
-  for (; scheduler->idle_least > IDLE_KEPT; scheduler->idle_least--) {
-    scheduler->idle_count--;
-    free_worker(scheduler, GYRE_CONTAINER(scheduler->idle.previous, struct gyre_worker, node));
+  if (scheduler->pool.idle_least > IDLE_KEPT) discard_stacks(scheduler);
+  for (; scheduler->pool.idle_least > IDLE_KEPT; scheduler->pool.idle_least--) {
+    scheduler->pool.idle_count--;
+    free_worker(scheduler, GYRE_CONTAINER(scheduler->pool.idle.previous, struct gyre_worker, node));
   }
-  scheduler->idle_least = scheduler->idle_count;
+  scheduler->pool.idle_least = scheduler->pool.idle_count;
   timer->fire = trim;
-  if (scheduler->idle_count > IDLE_KEPT) /* without memory for it, they stay */
+  if (scheduler->pool.idle_count > IDLE_KEPT) /* without memory for it they stay */
     (void)gyre_timers_arm(&scheduler->loop.timers, timer, gyre_loop_now(&scheduler->loop) + TRIM_NS);
 }
 
 static void become_idle(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
-  gyre_list_prepend(&scheduler->idle, &worker->node);
-  scheduler->idle_count++;
-  if (scheduler->idle_count <= IDLE_KEPT || gyre_timer_armed(&scheduler->trim) || scheduler->loop.virtual_ns) return;
-  scheduler->idle_least = 0;
-  trim(&scheduler->trim, &scheduler->loop);
+  struct gyre_pool *pool = &scheduler->pool;
+  gyre_list_prepend(&pool->idle, &worker->node);
+  pool->idle_count++;
+  if (pool->idle_count <= IDLE_KEPT || gyre_timer_armed(&pool->trim) || scheduler->loop.virtual_ns) return;
+  pool->idle_least = 0;
+  trim(&pool->trim, &scheduler->loop);
 }
 
 static void idle_no_more(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
   gyre_list_remove(&worker->node);
-  scheduler->idle_count--;
-  if (scheduler->idle_count < scheduler->idle_least) scheduler->idle_least = scheduler->idle_count;
+  scheduler->pool.idle_count--;
+  if (scheduler->pool.idle_count < scheduler->pool.idle_least) scheduler->pool.idle_least = scheduler->pool.idle_count;
 }
 
 /* --- jobs --- */
@@ -137,29 +127,29 @@ static void idle_no_more(struct gyre_scheduler *scheduler, struct gyre_worker *w
 static VALUE run_job(VALUE argument) {
   struct gyre_worker *worker = (struct gyre_worker *)argument;
   if (RB_TYPE_P(worker->storage, T_HASH) && RHASH_SIZE(worker->storage) > 0) {
-    VALUE keys = rb_funcall(worker->storage, id_keys, 0);
+    VALUE keys = rb_funcall(worker->storage, rb_intern("keys"), 0);
     for (long i = 0; i < RARRAY_LEN(keys); i++) {
       VALUE key = RARRAY_AREF(keys, i);
-      rb_funcall(fiber_class, id_aset, 2, key, rb_hash_aref(worker->storage, key));
+      rb_funcall(fiber_class, rb_intern("[]="), 2, key, rb_hash_aref(worker->storage, key));
     }
   }
   return worker->function(worker->argument);
 }
 
-/* Fiber-locals and fiber storage of one job must not show in the next one. */
+/* Clears fiber-locals and fiber storage between jobs. */
 static VALUE forget_job(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
   VALUE thread = rb_thread_current();
-  VALUE keys = rb_funcall(thread, id_keys, 0);
+  VALUE keys = rb_funcall(thread, rb_intern("keys"), 0);
   for (long i = 0; i < RARRAY_LEN(keys); i++) {
     rb_thread_local_aset(thread, rb_to_id(RARRAY_AREF(keys, i)), Qnil);
   }
-  if (scheduler->reset_storage) {
-    VALUE storage = rb_funcall(rb_fiber_current(), id_storage, 0);
+  if (scheduler->pool.reset_storage) {
+    VALUE storage = rb_funcall(rb_fiber_current(), rb_intern("storage"), 0);
     if (RB_TYPE_P(storage, T_HASH) && RHASH_SIZE(storage) > 0) {
-      keys = rb_funcall(storage, id_keys, 0);
+      keys = rb_funcall(storage, rb_intern("keys"), 0);
       for (long i = 0; i < RARRAY_LEN(keys); i++) {
-        rb_funcall(fiber_class, id_aset, 2, RARRAY_AREF(keys, i), Qnil);
+        rb_funcall(fiber_class, rb_intern("[]="), 2, RARRAY_AREF(keys, i), Qnil);
       }
     }
   }
@@ -170,43 +160,44 @@ static VALUE report_error(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
   VALUE error = rb_errinfo();
   rb_set_errinfo(Qnil);
-  if (rb_obj_is_kind_of(error, rb_const_get(gyre_mGyre, rb_intern("Stop"))))
-    return Qnil; /* that it ends was asked for */
-  return rb_funcall(scheduler->self, id_fiber_failed, 2, error, rb_fiber_current());
+  if (rb_obj_is_kind_of(error, rb_const_get(gyre_mGyre, rb_intern("Stop")))) return Qnil; /* was asked to end */
+  return rb_funcall(scheduler->self, rb_intern("fiber_failed"), 2, error, rb_fiber_current());
 }
 
-/* An exception to report, not one that ends the program or the thread. */
+/* True for an exception to report, false if it ends the program or thread. */
 static bool reportable(void) {
   VALUE error = rb_errinfo();
   return rb_obj_is_kind_of(error, rb_eException) && !rb_obj_is_kind_of(error, rb_eSystemExit) &&
          !rb_obj_is_kind_of(error, rb_eSignal);
 }
 
-/* Nothing that was meant for the job that has ended may reach the fiber's next one. */
+/* Keeps everything meant for the ended job from the fiber's next one. */
 static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
   gyre_list_remove(&worker->node);
-  scheduler->busy_count--;
+  scheduler->pool.busy_count--;
   gyre_interrupts_drop(scheduler, worker->fiber);
   gyre_forget_early(scheduler, worker->fiber);
 }
 
-/* An idle worker's stay. The pool may give the worker up meanwhile, and free it; the program may
- * have kept its fiber, and enter it then (Fiber#raise). */
+/* An idle worker's rest. The pool may free the worker meanwhile, and the program may enter a
+ * kept fiber (Fiber#raise). */
 struct rest {
   struct gyre_scheduler *scheduler;
   struct gyre_worker *worker;
   VALUE fiber;
-  size_t freed_count; /* of workers, when it began */
-  bool over;          /* the worker is no more */
+  size_t freed_count; /* of workers, at its beginning */
+  bool over;          /* the worker was freed */
 };
 
 static bool is_given_up(const struct rest *rest) {
   return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
 }
 
-/* Leaves the idle worker's fiber until it has a job. Returns early when there is no fiber to go to:
- * then another one entered this fiber directly (Fiber#raise), and Ruby finds back to the thread's
- * root fiber when this one ends. */
+/*
+ * Leaves the idle worker's fiber until it has a job. Returns early if there is no fiber to go to:
+ * then another one entered this fiber directly (Fiber#raise), and Ruby returns to the thread's root
+ * fiber when it ends.
+ */
 static VALUE wait_for_job(VALUE argument) {
   struct rest *rest = (struct rest *)argument;
   rest->worker->unused_below = (uintptr_t)__builtin_frame_address(0);
@@ -215,19 +206,20 @@ static VALUE wait_for_job(VALUE argument) {
     if (NIL_P(next)) next = gyre_ready_take(rest->scheduler);
     if (NIL_P(next)) break;
     rb_fiber_transfer(next, 0, NULL);
-    rest->over = rest->scheduler->freed_count != rest->freed_count && is_given_up(rest);
+    rest->over = rest->scheduler->pool.freed_count != rest->freed_count && is_given_up(rest);
   } while (!rest->over && !rest->worker->function);
   return Qnil;
 }
 
-/* --- stacks ---
+/*
+ * --- stacks ---
  *
- * Ruby takes fibers' stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two that
- * take one at the same time crash. So only one Ractor at a time enters a worker's fiber for the
- * first time. The owner is a process, for a forked child may find it taken by a thread that it does
- * not have. */
+ * Ruby takes fiber stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two at the
+ * same time crash. Only one Ractor at a time therefore enters a worker's fiber for the first time.
+ * The owner is a process: a forked child may find the lock held by a thread that it lacks.
+ */
 
-static unsigned stacks_owner; /* atomic; 0: none is taken */
+static unsigned stacks_owner; /* atomic; 0: not taken */
 
 /* Lets Ruby stop this Ractor while it waits: the owner may be collecting garbage. */
 static void stacks_take(void) {
@@ -241,12 +233,14 @@ static void stacks_take(void) {
 
 static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
 
-/* Ruby keeps the stack of a fiber that has ended until it collects the fiber, and counts neither
- * its memory nor its maps. So a new stack is preceded by a collection when many have ended: as many
- * as live, because a collection reads the stacks of all that live. Counted as memory
- * (rb_gc_adjust_memory_usage), they would be collected at any time, also while most fibers live and
- * no stack is needed. A minor collection leaves only fibers that an old object referred to; a full
- * one comes when these may have become too many. Both counts are atomic, for all Ractors. */
+/*
+ * Ruby keeps an ended fiber's stack until it collects the fiber, and counts neither memory nor
+ * maps. A collection therefore precedes a new stack once as many fibers have ended as live, because
+ * a collection reads all live stacks. Counting them as memory (rb_gc_adjust_memory_usage) would
+ * collect at any time, even when no stack is needed. A minor collection leaves only fibers that an
+ * old object referred to; a full one follows when these may be too many. Both counts are atomic,
+ * for all Ractors.
+ */
 static size_t ended_count; /* since the last collection */
 static size_t left_count;  /* before that, and after the last full collection made here */
 
@@ -256,26 +250,25 @@ static void note_collection(void) {
 }
 
 static void collect_stacks(const struct gyre_scheduler *scheduler) {
-  size_t ended = __atomic_load_n(&ended_count, __ATOMIC_RELAXED), live = scheduler->busy_count;
+  size_t ended = __atomic_load_n(&ended_count, __ATOMIC_RELAXED), live = scheduler->pool.busy_count;
   if (ended < ENDED_LIMIT) return;
   bool full = ended + __atomic_load_n(&left_count, __ATOMIC_RELAXED) + live >= STACKS_LIMIT;
   if (ended < live && !full) return;
-  if (RTEST(rb_gc_disable())) return; /* it was disabled by the program */
+  if (RTEST(rb_gc_disable())) return; /* the program had disabled it */
   rb_gc_enable();
   if (full) {
     rb_gc_start();
     __atomic_store_n(&left_count, 0, __ATOMIC_RELAXED);
   } else {
-    rb_funcallv_kw(rb_mGC, id_start, 1, &minor_options, RB_PASS_KEYWORDS);
+    rb_funcallv_kw(rb_mGC, rb_intern("start"), 1, &minor_options, RB_PASS_KEYWORDS);
   }
 }
 
 static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
   stacks_give_back();
-  (void)yielded;
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  struct gyre_worker *worker = scheduler->starting;
-  scheduler->starting = NULL;
+  struct gyre_worker *worker = scheduler->pool.starting;
+  scheduler->pool.starting = NULL;
 
   for (;;) {
     int state = 0;
@@ -289,7 +282,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
         state = 0;
       }
     }
-    bool stays = !worker->once && scheduler->idle_count < GYRE_IDLE_WORKERS_LIMIT && !scheduler->closed;
+    bool stays = !worker->once && scheduler->pool.idle_count < GYRE_IDLE_WORKERS_LIMIT && !scheduler->closed;
     if (!state && stays) rb_protect(forget_job, (VALUE)scheduler, &state);
 
     release(scheduler, worker);
@@ -302,10 +295,9 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     become_idle(scheduler, worker);
 
     struct rest rest = {
-        .scheduler = scheduler, .worker = worker, .fiber = worker->fiber, .freed_count = scheduler->freed_count};
+        .scheduler = scheduler, .worker = worker, .fiber = worker->fiber, .freed_count = scheduler->pool.freed_count};
     do {
-      /* An exception for the job that has ended comes too late and means nothing to the next
-       * one. */
+      /* An exception for the ended job is too late for it and not for the next one. */
       rb_set_errinfo(Qnil);
       rb_protect(wait_for_job, (VALUE)&rest, &state);
       if (!(state ? is_given_up(&rest) : rest.over)) continue;
@@ -315,7 +307,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     } while (state && reportable() && !worker->function);
     if (state || !worker->function) {
       if (worker->function) {
-        scheduler->busy_count--;
+        scheduler->pool.busy_count--;
       } else {
         idle_no_more(scheduler, worker);
       }
@@ -327,25 +319,25 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
 }
 
 static struct gyre_worker *new_worker(struct gyre_scheduler *scheduler, VALUE options, bool once) {
-  if (NIL_P(scheduler->worker_block)) scheduler->worker_block = rb_proc_new(worker_main, scheduler->self);
-  VALUE class = once ? fiber_class : rb_const_get(gyre_cScheduler, id_pooled_fiber);
-  VALUE fiber = NIL_P(options)
-                    ? rb_funcall_with_block(class, id_new, 0, NULL, scheduler->worker_block)
-                    : rb_funcall_with_block_kw(class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
+  if (NIL_P(scheduler->pool.worker_block)) scheduler->pool.worker_block = rb_proc_new(worker_main, scheduler->self);
+  VALUE class = once ? fiber_class : rb_const_get(gyre_cScheduler, rb_intern("PooledFiber"));
+  VALUE fiber = NIL_P(options) ? rb_funcall_with_block(class, rb_intern("new"), 0, NULL, scheduler->pool.worker_block)
+                               : rb_funcall_with_block_kw(class, rb_intern("new"), 1, &options,
+                                                          scheduler->pool.worker_block, RB_PASS_KEYWORDS);
   struct gyre_worker *worker = calloc(1, sizeof(*worker));
   if (!worker) rb_memerror();
   gyre_list_init(&worker->node);
   worker->fiber = fiber;
   worker->once = once;
   worker->storage = Qnil;
-  gyre_blocked_add(&scheduler->workers, &worker->table_node, fiber);
-  scheduler->starting = worker;
+  gyre_blocked_add(&scheduler->pool.workers, &worker->table_node, fiber);
+  scheduler->pool.starting = worker;
   return worker;
 }
 
 static struct gyre_worker *acquire(struct gyre_scheduler *scheduler) {
-  while (!gyre_list_empty(&scheduler->idle)) {
-    struct gyre_worker *worker = GYRE_CONTAINER(scheduler->idle.next, struct gyre_worker, node);
+  while (!gyre_list_empty(&scheduler->pool.idle)) {
+    struct gyre_worker *worker = GYRE_CONTAINER(scheduler->pool.idle.next, struct gyre_worker, node);
     idle_no_more(scheduler, worker);
     if (RTEST(rb_fiber_alive_p(worker->fiber))) return worker;
     free_worker(scheduler, worker);
@@ -363,16 +355,16 @@ static VALUE enter_body(VALUE argument) {
   struct entering *entering = (struct entering *)argument;
   stacks_take();
   entering->stacks_taken = true;
-  entering->scheduler->starting =
-      entering->worker; /* while it waited for the stacks, a signal's handler may have started another */
+  entering->scheduler->pool.starting =
+      entering->worker; /* a signal handler may have started another while it waited for the stacks */
   gyre_enter(entering->scheduler, entering->worker->fiber);
   return Qnil;
 }
 
-/* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, too many memory
- * maps. */
+/* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, or too many
+ * memory maps. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
-  if (scheduler->starting != worker) {
+  if (scheduler->pool.starting != worker) {
     gyre_enter(scheduler, fiber);
     return;
   }
@@ -380,10 +372,10 @@ static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, 
   struct entering entering = {.scheduler = scheduler, .worker = worker};
   rb_protect(enter_body, (VALUE)&entering, &state);
   if (!state) return;
-  if (scheduler->starting == worker) {
+  if (scheduler->pool.starting == worker) {
     if (entering.stacks_taken) stacks_give_back();
-    scheduler->starting = NULL;
-    scheduler->busy_count--;
+    scheduler->pool.starting = NULL;
+    scheduler->pool.busy_count--;
     free_worker(scheduler, worker);
   }
   rb_jump_tag(state);
@@ -414,22 +406,22 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
                    VALUE argument) {
   worker->function = function;
   worker->argument = argument;
-  gyre_list_append(&scheduler->busy, &worker->node);
-  scheduler->busy_count++;
+  gyre_list_append(&scheduler->pool.busy, &worker->node);
+  scheduler->pool.busy_count++;
 
   VALUE fiber = worker->fiber;
-  gyre_forget_early(scheduler, fiber); /* an unblock that came for its last job */
-  if (rb_fiber_current() == scheduler->driver) {
-    /* The driver needs no place in the queue: a fiber that finds nothing ready comes back to it. */
-    scheduler->entered = fiber;
-    scheduler->worker = worker;
+  gyre_forget_early(scheduler, fiber); /* an unblock for its last job */
+  if (rb_fiber_current() == scheduler->drivers.fiber) {
+    /* The driver needs no place in the queue: a fiber that finds nothing ready returns to it. */
+    scheduler->running.entered = fiber;
+    scheduler->running.worker = worker;
     enter(scheduler, worker, fiber);
   } else {
     struct spawning spawning = {.scheduler = scheduler, .worker = worker, .fiber = fiber};
     gyre_park_begin(scheduler, &spawning.parked, Qundef);
     gyre_parked_make_ready(scheduler, &spawning.parked, true);
-    scheduler->entered = fiber;
-    scheduler->worker = worker;
+    scheduler->running.entered = fiber;
+    scheduler->running.worker = worker;
     rb_ensure(spawn_body, (VALUE)&spawning, spawn_ensure, (VALUE)&spawning);
   }
   return fiber;
@@ -462,42 +454,41 @@ static void mark_workers(struct gyre_list *list, bool busy) {
 
 void gyre_workers_mark(struct gyre_scheduler *scheduler) {
   if (rb_during_gc()) note_collection();
-  rb_gc_mark(scheduler->worker_block);
-  mark_workers(&scheduler->busy, true);
-  mark_workers(&scheduler->idle, false);
+  rb_gc_mark(scheduler->pool.worker_block);
+  mark_workers(&scheduler->pool.busy, true);
+  mark_workers(&scheduler->pool.idle, false);
 }
 
 static void free_workers(struct gyre_scheduler *scheduler, struct gyre_list *list) {
   while (!gyre_list_empty(list)) free_worker(scheduler, GYRE_CONTAINER(list->next, struct gyre_worker, node));
 }
 
-/* No job comes any more: the idle fibers are left to the collector, though the program may keep the
- * scheduler. */
+/* No more jobs: the collector gets the idle fibers, even if the program keeps the scheduler. */
 void gyre_workers_close(struct gyre_scheduler *scheduler) {
-  free_workers(scheduler, &scheduler->idle);
-  scheduler->idle_count = scheduler->idle_least = 0;
+  free_workers(scheduler, &scheduler->pool.idle);
+  scheduler->pool.idle_count = scheduler->pool.idle_least = 0;
 }
 
 void gyre_workers_free(struct gyre_scheduler *scheduler) {
-  if (!scheduler->workers.buckets) return; /* never initialized */
-  free_workers(scheduler, &scheduler->busy);
-  free_workers(scheduler, &scheduler->idle);
-  free_workers(scheduler, &scheduler->left_behind);
-  gyre_blocked_free(&scheduler->workers);
+  if (!scheduler->pool.workers.buckets) return; /* never initialized */
+  free_workers(scheduler, &scheduler->pool.busy);
+  free_workers(scheduler, &scheduler->pool.idle);
+  free_workers(scheduler, &scheduler->pool.left_behind);
+  gyre_blocked_free(&scheduler->pool.workers);
 }
 
-/* Of the busy ones, the one that forked goes on; what the others hold is the parent's, and is left
- * to the collector. Waits on their stacks may still refer to the workers. */
+/* Of the busy ones, the forking fiber goes on; the others' resources are the parent's. Waits on
+ * their stacks may still refer to the workers. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
   gyre_workers_close(scheduler);
-  for (struct gyre_list *node = scheduler->busy.next, *next; node != &scheduler->busy; node = next) {
+  for (struct gyre_list *node = scheduler->pool.busy.next, *next; node != &scheduler->pool.busy; node = next) {
     next = node->next;
     struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
-    if (worker == scheduler->worker) continue;
+    if (worker == scheduler->running.worker) continue;
     gyre_list_remove(node);
-    gyre_blocked_remove(&scheduler->workers, &worker->table_node);
-    gyre_list_append(&scheduler->left_behind, node);
-    scheduler->busy_count--;
+    gyre_blocked_remove(&scheduler->pool.workers, &worker->table_node);
+    gyre_list_append(&scheduler->pool.left_behind, node);
+    scheduler->pool.busy_count--;
   }
-  if (scheduler->worker) scheduler->worker->parked = NULL;
+  if (scheduler->running.worker) scheduler->running.worker->parked = NULL;
 }

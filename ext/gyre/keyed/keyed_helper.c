@@ -1,7 +1,6 @@
 /*
- * Two descriptors that Ruby cannot make, for the keyed loop's watch_process and watch_file
- * (lib/gyre/loop/): they become readable when a child process has ended, and when something happens
- * to a file. Nothing is kept here.
+ * Two descriptors that Ruby cannot make, for watch_process and watch_file (lib/gyre/loop/):
+ * readable at a child's end, and when a file changes. Keeps nothing.
  */
 #include "feature.h"
 
@@ -18,10 +17,8 @@
   (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF)
 
 /*
- * @param paths [Array<String>] files or folders
- * @return [Array<Integer>, nil] a descriptor for inotify(7), then the number of each path's watch
- *   in it; nil where there is none
- * @raise [SystemCallError] when a path cannot be watched
+ * Returns a descriptor for inotify(7), then the number of each path's watch; nil if there is none.
+ * Raises SystemCallError if a path cannot be watched.
  */
 static VALUE keyed_inotify(VALUE class, VALUE paths) {
   Check_Type(paths, T_ARRAY);
@@ -45,11 +42,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
 static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 #endif
 
-/*
- * @param pid [Integer] a child process
- * @return [Integer, nil] a pidfd; nil where the kernel has none, or the process is no child that
- *   can be waited for
- */
+/* Returns nil if the kernel has none, or the process is not a child that can be waited for. */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
 #ifdef GYRE_HAVE_PIDFD_OPEN
   int fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);

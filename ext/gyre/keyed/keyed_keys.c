@@ -1,19 +1,17 @@
 /*
- * A keyed loop's keys (see keyed_loop.h): objects of any kind, found as a Hash finds them. Most
- * keys equal nothing but themselves; these stand by address in a table of their own, so that no
- * method is called and no object is made.
+ * A keyed loop's keys (see keyed_loop.h): any objects, found as a Hash finds them. Most keys equal
+ * only themselves and are in a table by address, which needs no methods and no objects.
  */
 #include "keyed/keyed_loop.h"
 
-static ID id_hash, id_eql_p;
-
-/* Whether the key equals nothing but itself: then no method has to be called to find it. */
+/* True if the key equals only itself: finding it calls no method. */
 static bool by_identity(VALUE key) {
   if (RB_SPECIAL_CONST_P(key)) return !RB_FLOAT_TYPE_P(key);
   if (RB_BUILTIN_TYPE(key) == T_SYMBOL) return true;
   if (RB_BUILTIN_TYPE(key) != T_OBJECT && RB_BUILTIN_TYPE(key) != T_FILE) return false;
   VALUE class = CLASS_OF(key);
-  return rb_method_basic_definition_p(class, id_hash) && rb_method_basic_definition_p(class, id_eql_p);
+  return rb_method_basic_definition_p(class, rb_intern("hash")) &&
+         rb_method_basic_definition_p(class, rb_intern("eql?"));
 }
 
 struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
@@ -25,7 +23,7 @@ struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
   return value == Qfalse ? NULL : (struct gyre_keyed_watch *)(value & ~(VALUE)1);
 }
 
-/* In the Hash the address stands as an Integer: structures are aligned, so its last bit is free for
+/* The Hash holds the address as an Integer. Structures are aligned, so its last bit is free for
  * the tag. */
 static VALUE in_hash(struct gyre_keyed_watch *watch) { return (VALUE)watch | RUBY_FIXNUM_FLAG; }
 
@@ -46,12 +44,7 @@ void gyre_keyed_delete(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_wa
     st_delete(keyed->identity, &identity, NULL);
   } else if (rb_hash_lookup2(keyed->equality, key, Qfalse) == in_hash(watch)) {
     rb_hash_delete(keyed->equality, key);
-  } else { /* the key was changed meanwhile */
+  } else { /* the key has changed meanwhile */
     rb_hash_foreach(keyed->equality, delete_value, in_hash(watch));
   }
-}
-
-void gyre_init_keyed_keys(void) {
-  id_hash = rb_intern("hash");
-  id_eql_p = rb_intern("eql?");
 }

@@ -1,8 +1,7 @@
 /*
- * Gyre::Loop on the native engine: the object, its queue of events, and how it waits (see
- * keyed_loop.h).
- * The contract stands in test/contracts/loop_contract.rb; lib/gyre/loop/portable_keyed.rb is its
- * twin in Ruby.
+ * Gyre::Loop on the native engine: the object, its queue of events, its waits (see keyed_loop.h).
+ * test/contracts/loop_contract.rb has the contract, lib/gyre/loop/portable_keyed.rb is the twin in
+ * Ruby.
  */
 #include "feature.h"
 
@@ -13,7 +12,6 @@
 #include <ruby/fiber/scheduler.h>
 #include <stdlib.h>
 
-static ID id_event, id_stop;
 static VALUE thread_error;
 
 /* --- the object --- */
@@ -32,7 +30,7 @@ static void keyed_mark(void *opaque) {
   gyre_keyed_watches_mark(keyed);
 }
 
-/* The scheduler may be gone already: nothing of its loop is touched. */
+/* Touches nothing of the loop: the scheduler may be gone already. */
 static void keyed_free(void *opaque) {
   struct gyre_keyed *keyed = opaque;
   gyre_loop_close(&keyed->own);
@@ -71,7 +69,7 @@ static void leave_scheduler(struct gyre_keyed *keyed) {
   if (keyed->depth == 0) keyed->thread = Qnil;
 }
 
-/* The scheduler closes; the watches go on where the loop is used next. Fibers that wait still never
+/* The scheduler closes; the watches continue where the loop is used next. Waiting fibers never
  * go on. */
 static void closing(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
@@ -90,8 +88,8 @@ static void drop_events(struct gyre_keyed *keyed) {
   }
 }
 
-/* In a forked child: nothing is watched, nothing is queued. Helpers come last: one that raises is
- * repeated by the next call. */
+/* In a forked child nothing is watched or queued. Helpers come last: if one raises, the next
+ * call repeats it. */
 static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   if (keyed->scheduler) leave_scheduler(keyed);
@@ -104,7 +102,7 @@ static void forked(struct gyre_client *client) {
   drop_events(keyed);
   keyed->sweep.place = 0;
   keyed->stopped = keyed->signalled = keyed->sweep_due = false;
-  if (keyed->thread != rb_thread_current()) { /* it is in the parent only */
+  if (keyed->thread != rb_thread_current()) { /* exists only in the parent */
     keyed->thread = Qnil;
     keyed->depth = 0;
   }
@@ -113,7 +111,7 @@ static void forked(struct gyre_client *client) {
   keyed->forks = gyre_forks;
 }
 
-/* The process was replaced by a daemon: what is watched and queued stays. */
+/* A daemon has replaced the process: watches and queue stay. */
 static void moved(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   int error = keyed->own.backend_state ? gyre_loop_move(&keyed->own) : 0;
@@ -138,13 +136,13 @@ static VALUE keyed_allocate(VALUE class) {
 
 /* --- which loop --- */
 
-/* The scheduler of this thread, or NULL. */
+/* This thread's scheduler, or NULL. */
 static struct gyre_scheduler *present_scheduler(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
   if (NIL_P(scheduler)) return NULL;
   if (!gyre_scheduler_is_native(scheduler)) {
     if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cScheduler)))
-      return NULL; /* another one's: it sees this as a blocking call */
+      return NULL; /* another scheduler's: sees this as a blocking call */
     rb_raise(rb_eRuntimeError,
              "this loop is native, and the scheduler of its thread is portable: make the loop in that thread");
   }
@@ -195,7 +193,7 @@ void gyre_keyed_unsettle(struct gyre_keyed *keyed) {
 
 /* --- the queue --- */
 
-/* Takes the first event off the queue. Its key, or Qundef when its helper has nothing to report. */
+/* Takes the first event's key off the queue; Qundef if its helper has nothing to report. */
 static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
   keyed->first = (keyed->first + 1) & (keyed->capacity - 1);
@@ -205,7 +203,7 @@ static VALUE take(struct gyre_keyed *keyed) {
     event.watch->queued = false;
     if (event.watch->state == GYRE_KEYED_FREE) gyre_keyed_recycle(keyed, event.watch);
   }
-  return NIL_P(event.helper) || RTEST(rb_funcall(event.helper, id_event, 0)) ? event.key : Qundef;
+  return NIL_P(event.helper) || RTEST(rb_funcall(event.helper, rb_intern("event"), 0)) ? event.key : Qundef;
 }
 
 /* --- waiting --- */
@@ -239,11 +237,13 @@ static void ask(struct gyre_keyed *keyed, bool wait) {
   }
 }
 
-/* Other threads that can run do so first: what they hand back may be watched again while its
- * registration stands, and costs neither a system call nor a sleep. Not where fibers share the
- * thread: they would wait, too. */
+/*
+ * Lets other runnable threads run first: what they hand back may be watched again while its
+ * registration exists, without a system call or a sleep. Not if fibers share the thread, as they
+ * would wait, too.
+ */
 static void let_threads_run(struct gyre_keyed *keyed) {
-  if (!keyed->handed_back || keyed->scheduler || gyre_list_empty(&keyed->resting)) return;
+  if (!keyed->handed_back || keyed->scheduler || gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING])) return;
   keyed->handed_back = false;
   rb_thread_schedule();
 }
@@ -255,12 +255,12 @@ static void wait_for_events(struct gyre_keyed *keyed) {
   gyre_keyed_settle(keyed);
   gyre_keyed_prepare(keyed, true);
   if (keyed->count > 0 || keyed->stopped || keyed->signalled) return;
-  bool always = !gyre_list_empty(&keyed->always);
+  bool always = !gyre_list_empty(&keyed->lists[GYRE_KEYED_ALWAYS]);
   ask(keyed, !always);
   if (always) gyre_keyed_queue_always(keyed);
 }
 
-/* A queue that is never empty must not keep the kernel's news away. */
+/* A queue that is never empty must not hide the kernel's news. */
 static void look_now_and_then(struct gyre_keyed *keyed) {
   if (gyre_timers_coarse_now() == keyed->polled_ns) return;
   gyre_keyed_settle(keyed);
@@ -300,7 +300,6 @@ static VALUE each_body(VALUE self) {
   return self;
 }
 
-/* As Gyre::Loop#each. */
 static VALUE keyed_each(VALUE self) {
   rb_need_block();
   enter(gyre_keyed_get(self));
@@ -324,7 +323,6 @@ static VALUE next_event_body(VALUE self) {
   }
 }
 
-/* As Gyre::Loop#next_event. */
 static VALUE keyed_next_event(VALUE self) {
   enter(gyre_keyed_get(self));
   return rb_ensure(next_event_body, self, leave, self);
@@ -332,7 +330,6 @@ static VALUE keyed_next_event(VALUE self) {
 
 /* --- from outside --- */
 
-/* As Gyre::Loop#stop. */
 static VALUE keyed_stop(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return self;
@@ -342,7 +339,6 @@ static VALUE keyed_stop(VALUE self) {
   return self;
 }
 
-/* As Gyre::Loop#signal. */
 static VALUE keyed_signal(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return self;
@@ -352,10 +348,9 @@ static VALUE keyed_signal(VALUE self) {
   return self;
 }
 
-/* As Gyre::Loop#emit. */
 static VALUE keyed_emit(VALUE self, VALUE key) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
-  if (key == ID2SYM(id_stop)) {
+  if (key == ID2SYM(rb_intern("stop"))) {
     keyed_stop(self);
   } else if (!keyed->closed) {
     check_fork(keyed);
@@ -366,7 +361,6 @@ static VALUE keyed_emit(VALUE self, VALUE key) {
   return key;
 }
 
-/* As Gyre::Loop#close. */
 static VALUE keyed_close(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return Qnil;
@@ -376,7 +370,7 @@ static VALUE keyed_close(VALUE self) {
   drop_events(keyed);
   gyre_keyed_clear(keyed);
   if (keyed->scheduler) leave_scheduler(keyed);
-  keyed->closed = keyed->stopped = true; /* an `each` around it ends */
+  keyed->closed = keyed->stopped = true; /* ends a surrounding `each` */
   keyed->loop = NULL;
   gyre_loop_close(&keyed->own);
   gyre_keyed_wake(keyed);
@@ -385,7 +379,6 @@ static VALUE keyed_close(VALUE self) {
 
 static VALUE keyed_closed_p(VALUE self) { return gyre_keyed_get(self)->closed ? Qtrue : Qfalse; }
 
-/* As Gyre::Loop#backend. */
 static VALUE keyed_backend(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   struct gyre_scheduler *scheduler = keyed->loop ? NULL : present_scheduler();
@@ -393,10 +386,7 @@ static VALUE keyed_backend(VALUE self) {
   return loop->backend ? rb_str_new_cstr(loop->backend->name) : Qnil;
 }
 
-/*
- * @param backend [String, Symbol, nil] for the loop of its own; nil takes the first that opens
- * @raise [ArgumentError, RuntimeError, SystemCallError] as Gyre::Loop.on_backend
- */
+/* A `backend` of nil takes the first that opens; raises as Gyre::Loop.on_backend does. */
 static VALUE keyed_open_native(VALUE self, VALUE backend) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (!NIL_P(keyed->equality)) rb_raise(rb_eRuntimeError, "initialized twice");
@@ -409,8 +399,6 @@ static VALUE keyed_open_native(VALUE self, VALUE backend) {
 }
 
 VALUE gyre_init_keyed_loop(void) {
-  id_event = rb_intern("event");
-  id_stop = rb_intern("stop");
   thread_error = rb_path2class("ThreadError");
   rb_gc_register_mark_object(thread_error);
 

@@ -1,7 +1,6 @@
 /*
- * A keyed loop's queue of events (see keyed_loop.h): a ring, and the wake-up of what waits for it.
- * Called by what happens (keyed_watch.c) and by what the program queues; what takes events off is
- * in keyed_loop.c.
+ * A keyed loop's queue of events (see keyed_loop.h): a ring, and the wake-up of waiters. Filled by
+ * keyed_watch.c and by the program; keyed_loop.c takes events off.
  */
 #include "keyed/keyed_loop.h"
 

@@ -1,6 +1,6 @@
 /*
- * The methods by which a program adds watches to a keyed loop: they take the arguments apart, by
- * position as Ever has them and by keyword. What a watch is and does stands in keyed_watch.c.
+ * The methods that add watches to a keyed loop: they parse arguments, by position (as Ever has
+ * them) and by keyword. keyed_watch.c has the watches.
  */
 #include "feature.h"
 
@@ -9,9 +9,9 @@
 
 #include <ruby/io.h>
 
-static ID id_interval, id_io, options[4];
+static ID options[4];
 
-/* What was asked for by position and by keyword. */
+/* The arguments, by position and by keyword. */
 struct request {
   VALUE key, object;
   unsigned interest;
@@ -39,7 +39,6 @@ static int descriptor_of(VALUE io, VALUE key) {
   return rb_io_descriptor(io);
 }
 
-/* As Gyre::Loop#watch_io. */
 static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   struct request request = parse(argc, argv);
@@ -51,7 +50,6 @@ static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-/* As Gyre::Loop#watch_fd. */
 static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   struct request request = parse(argc, argv);
@@ -61,7 +59,6 @@ static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-/* As Gyre::Loop#watch_timer. */
 static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
   VALUE key, duration, interval, keywords, value = Qundef;
   rb_scan_args(argc, argv, "21:", &key, &duration, &interval, &keywords);
@@ -76,17 +73,14 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * For watch_process, watch_file and watch_signal: a key whose events a helper makes, or filters.
- *
- * @param helper [#io, #interval, #event, #cancel] io: what to watch, or nil; interval: seconds
- *   between events, or nil; event:
- *   called when one is taken, true if it is to be delivered; cancel: called when the watch is over
- * @return [self]
+ * For watch_process, watch_file and watch_signal: a helper makes or filters the key's events. The
+ * helper has io (to watch, or nil), interval (seconds between events, or nil), event (called when
+ * one is taken; true delivers it) and cancel (called when the watch is over).
  */
 static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
-  VALUE io = rb_funcall(helper, id_io, 0);
-  int64_t interval_ns = gyre_duration_ns(rb_funcall(helper, id_interval, 0));
+  VALUE io = rb_funcall(helper, rb_intern("io"), 0);
+  int64_t interval_ns = gyre_duration_ns(rb_funcall(helper, rb_intern("interval"), 0));
   int fd = NIL_P(io) ? -1 : descriptor_of(io, key);
   gyre_keyed_settle(keyed);
   if (!NIL_P(io)) {
@@ -99,7 +93,6 @@ static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE onesh
   return self;
 }
 
-/* As Gyre::Loop#unwatch. */
 static VALUE keyed_unwatch(VALUE self, VALUE key) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   gyre_keyed_settle(keyed);
@@ -109,7 +102,6 @@ static VALUE keyed_unwatch(VALUE self, VALUE key) {
   return self;
 }
 
-/* As Gyre::Loop#watching?. */
 static VALUE keyed_watching_p(VALUE self, VALUE key) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return Qfalse;
@@ -119,7 +111,6 @@ static VALUE keyed_watching_p(VALUE self, VALUE key) {
   return watch && watch->state != GYRE_KEYED_RESTING ? Qtrue : Qfalse;
 }
 
-/* As Gyre::Loop#stats. */
 static VALUE keyed_stats(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   gyre_keyed_settle(keyed);
@@ -129,8 +120,6 @@ static VALUE keyed_stats(VALUE self) {
 }
 
 void gyre_init_keyed_requests(VALUE class) {
-  id_interval = rb_intern("interval");
-  id_io = rb_intern("io");
   options[0] = rb_intern("read");
   options[1] = rb_intern("write");
   options[2] = rb_intern("oneshot");

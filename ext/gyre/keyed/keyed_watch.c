@@ -1,9 +1,9 @@
 /*
- * What a keyed loop watches: keys, descriptors, timers, and what helpers in Ruby hold (see
- * keyed_loop.h for the states). A watch is one structure from a pool; arming and cancelling a timer
- * allocates no Ruby object.
+ * The watches of a keyed loop: keys, descriptors, timers, helpers in Ruby (see keyed_loop.h for the
+ * states). A watch is a structure from a pool; arming and cancelling a timer allocates no Ruby
+ * object.
  *
- * What the loop calls (on_ready, on_time) touches no table and no Ruby code: a key's `hash` and
+ * The loop's callbacks (on_ready, on_time) touch no table and no Ruby code: a key's `hash` and
  * `eql?` may do anything.
  */
 #include "feature.h"
@@ -16,20 +16,15 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 
-#define SWEEP_NS                                                                                                       \
-  INT64_C(100000000)    /* how often it is asked whether something watched was closed, while things happen */
-#define FREE_LIMIT 4096 /* structures kept for reuse */
-
-static ID id_cancel;
+#define SWEEP_NS INT64_C(100000000) /* how often watched IOs are checked for closes, under load */
+#define FREE_LIMIT 4096             /* structures kept for reuse */
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 static void on_time(struct gyre_timer *timer, void *context);
 static void on_sweep(struct gyre_timer *timer, void *context);
 
 void gyre_keyed_watches_init(struct gyre_keyed *keyed) {
-  struct gyre_list *lists[] = {&keyed->active, &keyed->timed,  &keyed->paused, &keyed->resting,
-                               &keyed->always, &keyed->failed, &keyed->free};
-  for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) gyre_list_init(lists[i]);
+  for (int state = 0; state < GYRE_KEYED_ENDING; state++) gyre_list_init(&keyed->lists[state]);
   keyed->sweep.fire = on_sweep;
 }
 
@@ -37,34 +32,19 @@ static struct gyre_keyed_watch *of_node(struct gyre_list *node) {
   return GYRE_CONTAINER(node, struct gyre_keyed_watch, node);
 }
 
-/* The present one may be removed. */
+/* Allows removing the present element. */
 #define EACH(variable, list)                                                                                           \
   for (struct gyre_keyed_watch *variable = of_node((list)->next), *following;                                          \
        following = of_node(variable->node.next), &variable->node != (list); variable = following)
 
-static void mark_list(struct gyre_list *list) {
-  EACH(watch, list) {
-    rb_gc_mark(watch->key);
-    rb_gc_mark(watch->io);
-    rb_gc_mark(watch->helper);
-  }
-}
-
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed) {
   rb_gc_mark(keyed->equality);
-  mark_list(&keyed->active);
-  mark_list(&keyed->timed);
-  mark_list(&keyed->paused);
-  mark_list(&keyed->resting);
-  mark_list(&keyed->always);
-  mark_list(&keyed->failed);
-}
-
-static void free_list(struct gyre_list *list) {
-  while (!gyre_list_empty(list)) {
-    struct gyre_keyed_watch *watch = of_node(list->next);
-    gyre_list_remove(&watch->node);
-    free(watch);
+  for (int state = GYRE_KEYED_ACTIVE; state < GYRE_KEYED_ENDING; state++) {
+    EACH(watch, &keyed->lists[state]) {
+      rb_gc_mark(watch->key);
+      rb_gc_mark(watch->io);
+      rb_gc_mark(watch->helper);
+    }
   }
 }
 
@@ -73,21 +53,17 @@ void gyre_keyed_watches_free(struct gyre_keyed *keyed) {
     struct gyre_keyed_watch *watch = keyed->events[(keyed->first + i) & (keyed->capacity - 1)].watch;
     if (watch && watch->state == GYRE_KEYED_FREE) free(watch);
   }
-  free_list(&keyed->active);
-  free_list(&keyed->timed);
-  free_list(&keyed->paused);
-  free_list(&keyed->resting);
-  free_list(&keyed->always);
-  free_list(&keyed->failed);
-  free_list(&keyed->free);
+  for (int state = 0; state < GYRE_KEYED_ENDING; state++) {
+    EACH(watch, &keyed->lists[state]) free(watch);
+  }
   if (keyed->identity) st_free_table(keyed->identity);
 }
 
 /* --- the life of a watch --- */
 
-static void move(struct gyre_keyed_watch *watch, int state, struct gyre_list *list) {
+static void move(struct gyre_keyed_watch *watch, enum gyre_keyed_state state) {
   gyre_list_remove(&watch->node);
-  gyre_list_append(list, &watch->node);
+  gyre_list_append(&watch->keyed->lists[state], &watch->node);
   watch->state = state;
 }
 
@@ -95,12 +71,12 @@ void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch
   if (keyed->free_count >= FREE_LIMIT) {
     free(watch);
   } else {
-    gyre_list_prepend(&keyed->free, &watch->node);
+    gyre_list_prepend(&keyed->lists[GYRE_KEYED_FREE], &watch->node);
     keyed->free_count++;
   }
 }
 
-/* Ends the loop's part of it; a level-triggered registration without a watch must not stand. */
+/* Ends the loop's part; a level-triggered registration must not remain without a watch. */
 static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   if (!keyed->loop) return;
   gyre_timers_cancel(&keyed->loop->timers, &watch->timer);
@@ -114,7 +90,7 @@ static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *wat
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   VALUE key = watch->key, helper = watch->helper;
   if (watch->state == GYRE_KEYED_FREE || watch->state == GYRE_KEYED_ENDING)
-    return; /* the key's own methods came here first */
+    return; /* the key's own methods came first */
   stop_watching(keyed, watch);
   gyre_list_remove(&watch->node);
   watch->state = GYRE_KEYED_ENDING;
@@ -123,61 +99,60 @@ void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch
   watch->state = GYRE_KEYED_FREE;
   watch->key = watch->io = watch->helper = Qnil;
   if (!watch->queued) gyre_keyed_recycle(keyed, watch);
-  if (!NIL_P(helper)) rb_funcall(helper, id_cancel, 0);
+  if (!NIL_P(helper)) rb_funcall(helper, rb_intern("cancel"), 0);
   RB_GC_GUARD(key);
 }
 
 void gyre_keyed_clear(struct gyre_keyed *keyed) {
-  struct gyre_list *lists[] = {&keyed->active,  &keyed->timed,  &keyed->paused,
-                               &keyed->resting, &keyed->always, &keyed->failed};
-  for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
-    EACH(watch, lists[i]) {
+  for (int state = GYRE_KEYED_ACTIVE; state < GYRE_KEYED_ENDING; state++) {
+    struct gyre_list *list = &keyed->lists[state];
+    EACH(watch, list) {
       if (!keyed->loop) watch->watch.fd = -1, watch->timer.place = 0;
     }
-    while (!gyre_list_empty(lists[i])) gyre_keyed_release(keyed, of_node(lists[i]->next));
+    while (!gyre_list_empty(list)) gyre_keyed_release(keyed, of_node(list->next));
   }
 }
 
 static void fail(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   stop_watching(keyed, watch);
-  move(watch, GYRE_KEYED_FAILED, &keyed->failed);
+  move(watch, GYRE_KEYED_FAILED);
 }
 
-/* Has the loop watch. -errno when it does not; -EPERM has been dealt with. */
+/* Starts watching in the loop. Returns -errno on failure; handles -EPERM. */
 static int begin_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   int error = gyre_loop_watch(keyed->loop, &watch->watch, watch->fd, watch->interest | GYRE_LEVEL);
-  if (error == -EPERM) { /* always ready, as a regular file is */
-    move(watch, GYRE_KEYED_ALWAYS, &keyed->always);
+  if (error == -EPERM) { /* always ready, such as a regular file */
+    move(watch, GYRE_KEYED_ALWAYS);
     return 0;
   }
-  if (error == 0) move(watch, GYRE_KEYED_ACTIVE, &keyed->active);
+  if (error == 0) move(watch, GYRE_KEYED_ACTIVE);
   return error;
 }
 
 void gyre_keyed_detach(struct gyre_keyed *keyed) {
-  EACH(watch, &keyed->active) stop_watching(keyed, watch);
-  EACH(watch, &keyed->resting) stop_watching(keyed, watch);
-  EACH(watch, &keyed->timed) stop_watching(keyed, watch);
+  EACH(watch, &keyed->lists[GYRE_KEYED_ACTIVE]) stop_watching(keyed, watch);
+  EACH(watch, &keyed->lists[GYRE_KEYED_RESTING]) stop_watching(keyed, watch);
+  EACH(watch, &keyed->lists[GYRE_KEYED_TIMED]) stop_watching(keyed, watch);
   if (keyed->loop) gyre_timers_cancel(&keyed->loop->timers, &keyed->sweep);
 }
 
 void gyre_keyed_attach(struct gyre_keyed *keyed) {
   struct gyre_list waiting = {&waiting, &waiting};
-  gyre_list_splice(&waiting, &keyed->active);
+  gyre_list_splice(&waiting, &keyed->lists[GYRE_KEYED_ACTIVE]);
   while (!gyre_list_empty(&waiting)) {
     struct gyre_keyed_watch *watch = of_node(waiting.next);
     if (begin_watching(keyed, watch) < 0) fail(keyed, watch);
   }
-  EACH(watch, &keyed->timed) {
+  EACH(watch, &keyed->lists[GYRE_KEYED_TIMED]) {
     if (watch->timed && gyre_timers_arm(&keyed->loop->timers, &watch->timer, watch->timer.when_ns) < 0) rb_memerror();
   }
 }
 
 /* --- what happens --- */
 
-/* It has fired once and is over for the program. */
+/* A one-shot watch has fired and is over for the program. */
 static void fire_last(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
-  move(watch, GYRE_KEYED_RESTING, &keyed->resting);
+  move(watch, GYRE_KEYED_RESTING);
   watch->overdue = false;
   gyre_keyed_push(keyed, watch->key, watch->helper, NULL);
 }
@@ -190,22 +165,22 @@ static void fire(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, unsigned ready) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(ready_watch, struct gyre_keyed_watch, watch);
   struct gyre_keyed *keyed = watch->keyed;
-  if (watch->state != GYRE_KEYED_ACTIVE) { /* rests, and was not watched again */
+  if (watch->state != GYRE_KEYED_ACTIVE) { /* resting, and not watched again */
     gyre_loop_unwatch(loop, ready_watch);
   } else if (!NIL_P(watch->io) && gyre_io_is_closed(watch->io)) {
     fail(keyed, watch);
     gyre_keyed_wake(keyed);
   } else if (watch->oneshot) {
     fire_last(keyed, watch);
-  } else if (watch->queued) { /* the event is not taken yet: the loop must not spin */
+  } else if (watch->queued) { /* the event is still queued: the loop must not spin */
     gyre_loop_unwatch(loop, ready_watch);
-    move(watch, GYRE_KEYED_PAUSED, &keyed->paused);
+    move(watch, GYRE_KEYED_PAUSED);
   } else {
     fire(keyed, watch);
   }
 }
 
-/* A timer that is late by more than its interval fires once, and goes on in its old rhythm. */
+/* A timer late by more than its interval fires once and keeps its rhythm. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(timer, struct gyre_keyed_watch, timer);
   struct gyre_loop *loop = context;
@@ -217,12 +192,12 @@ static void on_time(struct gyre_timer *timer, void *context) {
   int64_t late_ns = loop->now_ns - timer->when_ns;
   int64_t missed = late_ns > 0 ? late_ns / watch->interval_ns : 0;
   (void)gyre_timers_arm(&loop->timers, timer,
-                        timer->when_ns + (missed + 1) * watch->interval_ns); /* in the place that it had */
+                        timer->when_ns + (missed + 1) * watch->interval_ns); /* at its old position */
   if (!watch->queued) fire(watch->keyed, watch);
 }
 
 void gyre_keyed_queue_always(struct gyre_keyed *keyed) {
-  EACH(watch, &keyed->always) {
+  EACH(watch, &keyed->lists[GYRE_KEYED_ALWAYS]) {
     if (watch->oneshot) {
       fire_last(keyed, watch);
     } else if (!watch->queued) {
@@ -235,13 +210,11 @@ void gyre_keyed_queue_always(struct gyre_keyed *keyed) {
 
 static void on_sweep(struct gyre_timer *timer, void *context) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(timer, struct gyre_keyed, sweep);
-  (void)context;
   keyed->sweep_due = true;
   gyre_keyed_wake(keyed);
 }
 
 static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
-  (void)loop;
   if (watch->ready != on_ready) return false;
   struct gyre_keyed_watch *keyed_watch = GYRE_CONTAINER(watch, struct gyre_keyed_watch, watch);
   if (keyed_watch->io == io) {
@@ -255,12 +228,11 @@ static bool is_closed(struct gyre_keyed_watch *watch) {
   return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_io_is_closed(watch->io);
 }
 
-/* The close of an io is not reported here, and the kernel just drops the watch. The same holds for
- * an io that was reopened before it was watched again. So both are looked for, after things have
- * happened, at most every SWEEP_NS. */
+/* Finds closed and reopened IOs: the kernel drops their watch silently. Runs after events, at
+ * most every SWEEP_NS. */
 static void sweep(struct gyre_keyed *keyed) {
   keyed->sweep_due = keyed->active_since_sweep = false;
-  EACH(watch, &keyed->active) {
+  EACH(watch, &keyed->lists[GYRE_KEYED_ACTIVE]) {
     if (is_closed(watch)) {
       fail(keyed, watch);
     } else if (watch->trusted) {
@@ -271,41 +243,43 @@ static void sweep(struct gyre_keyed *keyed) {
 }
 
 static void raise_failure(struct gyre_keyed *keyed) {
-  struct gyre_keyed_watch *watch = of_node(keyed->failed.next);
+  struct gyre_keyed_watch *watch = of_node(keyed->lists[GYRE_KEYED_FAILED].next);
   VALUE key = watch->key;
   const char *closed = NIL_P(watch->io) ? "descriptor" : "io";
   gyre_keyed_release(keyed, watch);
-  if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* its peer is to see the close, whenever the loop goes on */
-  /* At last, for the key's inspect may do anything, also unwatch it. */
+  if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* the peer sees the close before the loop's next turn */
+  /* Last, as the key's inspect may do anything, even unwatch it. */
   rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
 }
 
-/* The oldest come first. */
+/* The oldest first. */
 static void release_resting(struct gyre_keyed *keyed, bool all) {
-  while (!gyre_list_empty(&keyed->resting) && (all || of_node(keyed->resting.next)->overdue))
-    gyre_keyed_release(keyed, of_node(keyed->resting.next));
-  EACH(watch, &keyed->resting) watch->overdue = true;
+  while (!gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING]) &&
+         (all || of_node(keyed->lists[GYRE_KEYED_RESTING].next)->overdue))
+    gyre_keyed_release(keyed, of_node(keyed->lists[GYRE_KEYED_RESTING].next));
+  EACH(watch, &keyed->lists[GYRE_KEYED_RESTING]) watch->overdue = true;
 }
 
 void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits) {
   release_resting(keyed, waits);
-  EACH(watch, &keyed->paused) {
+  EACH(watch, &keyed->lists[GYRE_KEYED_PAUSED]) {
     if (!watch->queued && begin_watching(keyed, watch) < 0) fail(keyed, watch);
   }
   if (keyed->sweep_due) sweep(keyed);
-  if (!gyre_list_empty(&keyed->failed)) raise_failure(keyed);
-  if (keyed->active_since_sweep && !gyre_timer_armed(&keyed->sweep) && !gyre_list_empty(&keyed->active)) {
+  if (!gyre_list_empty(&keyed->lists[GYRE_KEYED_FAILED])) raise_failure(keyed);
+  if (keyed->active_since_sweep && !gyre_timer_armed(&keyed->sweep) &&
+      !gyre_list_empty(&keyed->lists[GYRE_KEYED_ACTIVE])) {
     (void)gyre_timers_arm(&keyed->loop->timers, &keyed->sweep, gyre_loop_now(keyed->loop) + SWEEP_NS);
   }
 }
 
 /* --- watching --- */
 
-/* The key's methods, which may do anything, have closed the loop. */
+/* The key's methods have closed the loop. */
 NORETURN(static void refuse_closed(void));
 static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
 
-/* The watch that rests under the key, or NULL. Raises when one is at work. */
+/* The resting watch under the key, or NULL. Raises for an active one. */
 static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
   struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
   if (!keyed->loop) refuse_closed();
@@ -315,16 +289,16 @@ static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
   return watch;
 }
 
-/* A new watch under the key; it is active from now on. */
+/* A new, active watch under the key. */
 static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *old) {
   if (old) gyre_keyed_release(keyed, old);
   gyre_keyed_reserve(keyed, 1);
   struct gyre_keyed_watch *watch;
-  if (gyre_list_empty(&keyed->free)) {
+  if (gyre_list_empty(&keyed->lists[GYRE_KEYED_FREE])) {
     watch = malloc(sizeof(*watch));
     if (!watch) rb_memerror();
   } else {
-    watch = of_node(keyed->free.next);
+    watch = of_node(keyed->lists[GYRE_KEYED_FREE].next);
     gyre_list_remove(&watch->node);
     keyed->free_count--;
   }
@@ -339,13 +313,13 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
   gyre_list_init(&watch->node);
   gyre_keyed_insert(keyed, key, watch);
   keyed->watch_count++;
-  move(watch, GYRE_KEYED_ACTIVE, &keyed->timed);
+  move(watch, GYRE_KEYED_TIMED);
   if (keyed->loop) return watch;
   gyre_keyed_release(keyed, watch);
   refuse_closed();
 }
 
-/* Watches of ours for an io that had this number and was closed: what happens now is not theirs. */
+/* Ends our watches of a closed io with this number: later events are not theirs. */
 static void end_closed_watches(struct gyre_keyed *keyed, int fd, VALUE io) {
   if (fd >= keyed->loop->descriptor_capacity) return;
   struct gyre_watch *watch = keyed->loop->descriptors[fd].first;
@@ -370,7 +344,7 @@ void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, 
     gyre_keyed_reserve(keyed, 1);
     watch->oneshot = oneshot;
     watch->trusted = true;
-    move(watch, GYRE_KEYED_ACTIVE, &keyed->active);
+    move(watch, GYRE_KEYED_ACTIVE);
     return;
   }
   end_closed_watches(keyed, fd, io);
@@ -379,7 +353,7 @@ void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, 
   watch->fd = fd;
   watch->interest = interest;
   watch->oneshot = oneshot;
-  keyed->active_since_sweep = true; /* it may be closed before anything happens */
+  keyed->active_since_sweep = true; /* may be closed before anything happens */
   int error = begin_watching(keyed, watch);
   if (error == 0) return;
   gyre_keyed_release(keyed, watch);
@@ -403,7 +377,4 @@ void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper) {
   begin(keyed, key, helper, resting(keyed, key));
 }
 
-void gyre_init_keyed_watch(void) {
-  id_cancel = rb_intern("cancel");
-  gyre_loop_on_io_close(io_is_closed);
-}
+void gyre_init_keyed_watch(void) { gyre_loop_on_io_close(io_is_closed); }

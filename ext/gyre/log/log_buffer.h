@@ -1,6 +1,6 @@
 /*
- * Bytes that grow, by doubling. Used by the log's codecs, which include no ruby.h. Functions return
- * 0 or -ENOMEM; the bytes stay as they were then.
+ * Growing bytes, by doubling, for the log's codecs, which include no ruby.h. Functions return 0, or
+ * -ENOMEM with the bytes unchanged.
  */
 #ifndef GYRE_LOG_BUFFER_H
 #define GYRE_LOG_BUFFER_H
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece of bytes that it does not own. */
+/* A view of bytes. */
 struct gyre_log_text {
   const char *bytes;
   size_t length;
@@ -39,7 +39,7 @@ static inline int gyre_log_buffer_reserve(struct gyre_log_buffer *buffer, size_t
   return buffer->capacity - buffer->length >= more ? 0 : gyre_log_buffer_grow(buffer, more);
 }
 
-/* Where room was made before. */
+/* Needs room made before. */
 static inline void gyre_log_buffer_put(struct gyre_log_buffer *buffer, const char *bytes, size_t length) {
   if (length > 0) memcpy(buffer->bytes + buffer->length, bytes, length);
   buffer->length += length;

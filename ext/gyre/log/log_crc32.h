@@ -1,6 +1,4 @@
-/*
- * CRC-32 as zlib computes it (ISO 3309), for the log's records. No ruby.h, no allocation.
- */
+/* CRC-32 as zlib computes it (ISO 3309), for the log's records. No ruby.h, no allocation. */
 #ifndef GYRE_LOG_CRC32_H
 #define GYRE_LOG_CRC32_H
 
@@ -10,7 +8,7 @@
 /* Fills the tables; once, before the first use. */
 void gyre_log_crc32_setup(void);
 
-/* `crc` is what came out for the bytes before, 0 at the beginning. */
+/* `crc` is the result for the bytes before, 0 at the beginning. */
 uint32_t gyre_log_crc32(uint32_t crc, const char *bytes, size_t length);
 
 #endif

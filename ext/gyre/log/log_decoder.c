@@ -1,7 +1,6 @@
 /*
- * A connection's bytes on their way through the ingest (see log_hub.h). Whole messages are cut
- * where they are; an incomplete one is kept, and of what comes next only its own rest is copied
- * behind it.
+ * A connection's bytes on their way through the ingest (see log_hub.h). Whole messages are cut in
+ * place; an incomplete one is kept, and only its own rest is copied behind it.
  */
 #include "log/log_hub.h"
 
@@ -22,7 +21,7 @@ int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_lo
   return gyre_log_origin_set(&decoder->origin, host, pid);
 }
 
-/* What is delivered from here on comes from this decoder. */
+/* Later deliveries come from this decoder. */
 static struct gyre_log_hub *enter(struct gyre_log_decoder *decoder) {
   if (decoder->origin.bytes.length > 0) decoder->hub->origin = &decoder->origin;
   return decoder->hub;
@@ -66,7 +65,7 @@ static int refuse(struct gyre_log_decoder *decoder, int result) {
   return result == -EAGAIN ? fail(decoder, -GYRE_LOG_NO_ROOM) : result;
 }
 
-/* A line of JSON is read in Ruby. */
+/* Ruby reads a line of JSON. */
 static int collect(struct gyre_log_decoder *decoder, struct gyre_log_text line) {
   if (gyre_log_buffer_reserve(&decoder->lines, line.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(&decoder->lines, line.bytes, line.length);
@@ -87,7 +86,7 @@ static int deliver(struct gyre_log_decoder *decoder, const struct gyre_log_messa
   return gyre_log_hub_deliver(decoder->hub, message, decoder->session);
 }
 
-/* How many of the bytes that have come belong behind the rest. */
+/* How many of the new bytes belong to the incomplete message. */
 static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes, size_t length) {
   if (decoder->cutter.wanted == 0) {
     const char *const end = gyre_log_line_end(&decoder->cutter, bytes, length);
@@ -97,7 +96,7 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes the rest. Returns how many bytes that took, or what is wrong. */
+/* Completes it. Returns the bytes taken, or what is wrong. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
   while (decoder->rest.length > 0 && *length > 0) {

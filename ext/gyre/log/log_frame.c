@@ -1,6 +1,6 @@
 /*
- * Frames of the old wire (see log_frame.h and lib/gyre/log/wire.rb), lines of JSON, and which
- * cutter is meant.
+ * Frames of the old wire (see log_frame.h and lib/gyre/log/wire.rb), lines of JSON, and the choice
+ * of a cutter.
  */
 #include "log/log_frame.h"
 
@@ -19,7 +19,7 @@ const char *gyre_log_wrong_text(int wrong) {
   }
 }
 
-/* LLLL twice; 0 when it is none. */
+/* LLLL twice; 0 if it is not a length. */
 static size_t frame_length(const char *bytes) {
   size_t length = 0;
   if (memcmp(bytes, bytes + 4, 4) != 0) return 0;
@@ -58,7 +58,7 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
   return cutter->kind == GYRE_LOG_JSON_LINES ? memchr(at, '\n', length) : gyre_log_syslog_line_end(at, length);
 }
 
-/* The whole line is the message's text; JSON itself is read in Ruby
+/* The whole line is the message's text; Ruby reads its JSON
  * (lib/gyre/log/ingest/json_decoder.rb). */
 static void json_line(const char *bytes, size_t length, struct gyre_log_message *message) {
   message->text = (struct gyre_log_text){bytes, length};

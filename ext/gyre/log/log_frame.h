@@ -1,7 +1,7 @@
 /*
- * Where messages begin and end in a connection's bytes, and their parts: frames of the old wire,
- * records, syslog; of lines of JSON only where they end. Called by log_decoder.c. No ruby.h;
- * nothing is copied but what syslog puts in front of a message.
+ * Cuts messages out of a connection's bytes, and into parts: frames of the old wire, records,
+ * syslog; of JSON only the lines. Called by log_decoder.c. No ruby.h; copies nothing but syslog's
+ * prefix of a message.
  */
 #ifndef GYRE_LOG_FRAME_H
 #define GYRE_LOG_FRAME_H
@@ -12,10 +12,10 @@
 
 enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LOG_JSON_LINES };
 
-/* RFC 6587, section 3.4; AUTO looks at the first bytes of each message. */
+/* RFC 6587, section 3.4; AUTO decides by each message's first bytes. */
 enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES };
 
-/* What is wrong with bytes; its text is the protocol's reply behind "error: ". */
+/* A mistake in the bytes; its text follows "error: " in the reply. */
 enum gyre_log_wrong {
   GYRE_LOG_CHECKSUM_FAILED = 1,
   GYRE_LOG_TOO_LONG,
@@ -24,25 +24,25 @@ enum gyre_log_wrong {
   GYRE_LOG_WRONG_SEQUENCE,
   GYRE_LOG_SEQUENCE_JUMP,
   GYRE_LOG_CUT_OFF,
-  GYRE_LOG_NO_ROOM /* not the peer's fault: an output can take no more, or it is unknown what it has */
+  GYRE_LOG_NO_ROOM /* not the peer's fault: an output is full, or its stored records are unknown */
 };
 
 struct gyre_log_message {
   struct gyre_log_text service, severity, text;
   uint64_t sequence; /* 0: not a record */
   uint64_t time_us;  /* of logging, since 1970 */
-  bool present;      /* there is a message; an empty line has none */
+  bool present;      /* an empty line has no message */
   bool has_time;
 };
 
-/* What a cutter keeps between two calls. */
+/* A cutter's state between calls. */
 struct gyre_log_cutter {
   enum gyre_log_kind kind;
   enum gyre_log_framing framing;
   size_t limit;                    /* bytes of a message; a frame has fewer */
   size_t scanned;                  /* of an incomplete line: no end in these */
-  size_t wanted;                   /* call again with so many bytes; 0: when a line has ended */
-  struct gyre_log_buffer *scratch; /* where syslog's message is put together; until the next call */
+  size_t wanted;                   /* call again with this many bytes; 0: at the end of a line */
+  struct gyre_log_buffer *scratch; /* for syslog's message; until the next call */
 };
 
 #define GYRE_LOG_FRAME_HEADER 8
@@ -50,14 +50,11 @@ struct gyre_log_cutter {
 /* The text of an enum gyre_log_wrong. */
 const char *gyre_log_wrong_text(int wrong);
 
-/*
- * Cuts one message from the beginning of the bytes. Returns how many bytes it takes, 0 when more
- * are needed (then it is asked again with the same bytes and more behind them), minus an enum
- * gyre_log_wrong, or GYRE_LOG_NO_MEMORY.
- */
+/* Cuts one message off the beginning. Returns its bytes, 0 if more are needed (then call again
+ * with the same bytes and more), minus an enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
 #define GYRE_LOG_NO_MEMORY (-1000)
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
-/* What was left at the end: 0 and a message (or none), or minus an enum gyre_log_wrong. */
+/* The rest at the end: returns 0 and a message (or none), or minus an enum gyre_log_wrong. */
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);
 
@@ -73,7 +70,7 @@ long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes,
 const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length);
 const char *gyre_log_syslog_line_end(const char *at, size_t length);
 
-/* As gyre_log_cut, of a line that ends with the byte at `end`; NULL: that has not come. */
+/* As gyre_log_cut, for a line that ends at `end`; NULL: not there yet. */
 static inline long gyre_log_take_line(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                                       const char *end) {
   const size_t line = end ? (size_t)(end - bytes) : length;

@@ -1,10 +1,10 @@
-/*
- * Routes, taps, channels and counts of the log's ingest (see log_hub.h).
- */
+/* Routes, taps, channels and counts of the log's ingest (see log_hub.h). */
 #include "log/log_hub.h"
 
-/* Channels with longer names are looked up each time, so that the table stays small. */
+/* Channels with longer names are looked up each time, which keeps the table small. */
 #define NAMES_LIMIT 255
+/* Services that have a counter of their own, whatever the setting. */
+#define COUNTERS_MAX ((size_t)1 << 20)
 
 /* --- life --- */
 
@@ -24,20 +24,24 @@ static void clear_channels(struct gyre_log_hub *hub) {
   hub->single = hub->latest = NULL;
 }
 
-static int counters_setup(struct gyre_log_hub *hub) {
-  static const struct gyre_log_text others = {GYRE_LOG_OTHERS, sizeof(GYRE_LOG_OTHERS) - 1};
-  hub->counters = calloc(1, sizeof(*hub->counters));
-  if (!hub->counters) return -ENOMEM;
+/* The table is at most half full. */
+static int counters_setup(struct gyre_log_hub *hub, size_t limit) {
+  size_t size = 64;
+  while (size / 2 <= limit) size *= 2;
+  hub->counters_limit = limit;
+  hub->counters = calloc(limit + 1, sizeof(*hub->counters));
+  hub->counters_table = calloc(size, sizeof(*hub->counters_table));
+  if (!hub->counters || !hub->counters_table) return -ENOMEM;
+  hub->counters_table_size = size;
   hub->counters_count = 1;
-  return gyre_log_buffer_append(&hub->counters[0].service, others.bytes, others.length);
+  return gyre_log_buffer_append_text(&hub->counters[0].service, GYRE_LOG_OTHERS);
 }
 
 struct gyre_log_hub *gyre_log_hub_open(size_t services_limit) {
   struct gyre_log_hub *const hub = calloc(1, sizeof(*hub));
   if (!hub) return NULL;
   hub->references = 1;
-  hub->counters_limit = services_limit;
-  if (counters_setup(hub) < 0) {
+  if (counters_setup(hub, services_limit < COUNTERS_MAX ? services_limit : COUNTERS_MAX) < 0) {
     gyre_log_hub_release(hub);
     return NULL;
   }
@@ -129,7 +133,7 @@ void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink) {
 
 /* --- counters --- */
 
-/* Eight bytes at a time; a collision only makes a table slower. */
+/* Hashes eight bytes at a time; a collision only costs time. */
 static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   uint64_t hash = seed ^ text.length * UINT64_C(0x9e3779b97f4a7c15), eight;
   for (; text.length >= 8; text.length -= 8, text.bytes += 8) {
@@ -143,7 +147,7 @@ static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   return hash ^ hash >> 32;
 }
 
-/* Where a service stands in the table, or where it would. */
+/* A service's slot in the table, or its future one. */
 static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text service) {
   size_t slot = hash_of(service, 0);
   for (;; slot++) {
@@ -152,38 +156,14 @@ static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text
   }
 }
 
-/* The table is at most half full. */
-static int grow_counters(struct gyre_log_hub *hub) {
-  const size_t size = hub->counters_table_size ? hub->counters_table_size * 2 : 64;
-  struct gyre_log_counter *const counters = realloc(hub->counters, (size / 2 + 1) * sizeof(*counters));
-  if (!counters) return -ENOMEM;
-  hub->counters = counters;
-  uint32_t *const table = calloc(size, sizeof(*table));
-  if (!table) return -ENOMEM;
-  free(hub->counters_table);
-  hub->counters_table = table;
-  hub->counters_table_size = size;
-  for (size_t i = 1; i < hub->counters_count; i++)
-    *table_slot(hub, gyre_log_text_of(&counters[i].service)) = (uint32_t)i;
-  return 0;
-}
-
 /* The number of a service's counter; SIZE_MAX without memory. */
 static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service) {
-  uint32_t *slot = NULL;
-  if (service.length > GYRE_LOG_SERVICE_LIMIT || hub->counters_limit == 0) return 0;
-  if (hub->counters_table_size > 0) {
-    slot = table_slot(hub, service);
-    if (*slot > 0) return *slot;
-  }
-  if (hub->counters_count - 1 >= hub->counters_limit || hub->counters_count >= UINT32_MAX / 4) return 0;
-  if (hub->counters_count > hub->counters_table_size / 2) {
-    if (grow_counters(hub) < 0) return SIZE_MAX;
-    slot = table_slot(hub, service);
-  }
-  struct gyre_log_counter counter = {{NULL, 0, 0}, 0};
-  if (gyre_log_buffer_append(&counter.service, service.bytes, service.length) < 0) return SIZE_MAX;
-  hub->counters[hub->counters_count] = counter;
+  if (service.length > GYRE_LOG_SERVICE_LIMIT) return 0;
+  uint32_t *const slot = table_slot(hub, service);
+  if (*slot > 0) return *slot;
+  if (hub->counters_count > hub->counters_limit) return 0;
+  struct gyre_log_buffer *const name = &hub->counters[hub->counters_count].service;
+  if (gyre_log_buffer_append(name, service.bytes, service.length) < 0) return SIZE_MAX;
   *slot = (uint32_t)hub->counters_count;
   return hub->counters_count++;
 }
@@ -255,7 +235,7 @@ static bool is_for(const struct gyre_log_channel *channel, struct gyre_log_text 
          gyre_log_same(gyre_log_channel_severity(channel), severity);
 }
 
-/* The channel of a message; NULL without memory. Good until the next call. */
+/* A message's channel, valid until the next call; NULL without memory. */
 static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre_log_text service,
                                            struct gyre_log_text severity) {
   if (is_for(hub->latest, service, severity)) return hub->latest;
@@ -274,7 +254,7 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
 
 /* --- messages --- */
 
-/* What many connections may bring with one read each, before they are paused. */
+/* One read of many connections, before they are paused. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {
@@ -282,7 +262,7 @@ static bool is_overfull(const struct gyre_log_sink *sink) {
   return gyre_log_sink_exceeds(sink, 1) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
 }
 
-/* Whether a message has to be dropped; else its sender is paused when the sink is full. */
+/* True if a message must be dropped; otherwise its sender is paused while the sink is full. */
 static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool anyway) {
   if (!gyre_log_sink_exceeds(sink, 1)) return false;
   if (sink->drops || anyway) {
@@ -293,7 +273,7 @@ static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool any
   return false;
 }
 
-/* A record that one of the sinks cannot take is given to none: it comes again. 0, -EAGAIN or
+/* A record that one sink cannot take goes to none: it comes again. Returns 0, -EAGAIN or
  * -ENOMEM. */
 static int check_record(const struct gyre_log_channel *channel, uint64_t sequence, struct gyre_log_session *session) {
   for (size_t i = 0; i < channel->routed; i++) {
@@ -308,8 +288,7 @@ static int check_record(const struct gyre_log_channel *channel, uint64_t sequenc
   return 0;
 }
 
-/* A record that the sink has had is not given to it again. Returns whether it was new, or
- * -ENOMEM. */
+/* Skips a record that the sink already has. Returns whether it was new, or -ENOMEM. */
 static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                 const struct gyre_log_arrival *arrival, uint64_t sequence, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
@@ -323,8 +302,7 @@ static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyr
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
-/* Sinks of taps come and go: no session remembers them. They get what is new for one of the
- * others. */
+/* Taps' sinks come and go unknown to sessions: they get what is new for another sink. */
 static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
                     uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;

@@ -1,17 +1,17 @@
 /*
- * The log's ingest without Ruby: a hub routes messages from decoders to sinks. log_ingest.c is its
- * door to Ruby; the plain C test and the fuzzer drive it, too. No ruby.h.
+ * The log's ingest without Ruby: a hub routes messages from decoders to sinks. Used by
+ * log_ingest.c, the plain C test and the fuzzer. No ruby.h.
  *
  *   bytes ─► decoder ─► cutter (log_frame.c) ─► hub: channel ─► sink ─► line (log_line.c) ─► bytes
  *                                                     session ┘
  *
- * A channel is a service with a severity: where its messages go, and what of a line is the same for
- * all of them. Channels are kept in a table of a fixed size, where a new one takes the place of
- * another; a change of routes empties it.
+ * A channel is a service with a severity: the sinks of its messages, and the constant part of their
+ * lines. A table of fixed size keeps channels; a new one replaces another, and a change of routes
+ * empties it.
  *
-* The caller of an ..._open function holds one reference and gives it back by ..._release. A hub is
-* held by what was opened on it; routes and taps hold their sinks, decoders their session. So they
-* may be released in any order.
+ * The caller of an ..._open function holds one reference and returns it by ..._release. Everything
+ * opened on a hub holds it; routes and taps hold their sinks, decoders their session. They may be
+ * released in any order.
  */
 #ifndef GYRE_LOG_HUB_H
 #define GYRE_LOG_HUB_H
@@ -25,14 +25,14 @@ struct gyre_log_hub;
 
 #define GYRE_LOG_CLIENT_ID 32
 
-/* How far a sink has a client's records. */
+/* A client's progress in a sink. */
 struct gyre_log_mark {
   uint64_t sink; /* its number */
   uint64_t last;
-  uint64_t stored; /* of these, what its output has stored */
+  uint64_t stored; /* of these, stored by its output */
   uint64_t turn;   /* of the sink, when it last got one */
-  size_t client;   /* where the client stands in the sink's list in that turn */
-  bool unknown;    /* it is unknown what the output has of the client: it gets nothing */
+  size_t client;   /* the client's index in the sink's list of that turn */
+  bool unknown;    /* the output's records of the client are unknown: it gets nothing */
 };
 
 struct gyre_log_session {
@@ -41,18 +41,18 @@ struct gyre_log_session {
   uint64_t received;
   struct gyre_log_mark *marks;
   size_t marks_count;
-  size_t unknown; /* how many of them are */
+  size_t unknown; /* number of unknown ones */
   bool refused;   /* a record was refused because of one */
 };
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
-/* The session's mark for a sink, made if there is none; NULL without memory. */
+/* The session's mark for a sink, made if missing; NULL without memory. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
-/* Whether a client may have come to this number by now. A jump of 2^48 leaves room for all that it
- * drops in a life, and does not use up the numbers. */
+/* True if a client may have reached this number. A jump of 2^48 allows for a lifetime of dropped
+ * records without using up the numbers. */
 bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
-/* Everything up to this number is stored by all that are to have it. */
+/* Everything up to this number is stored by all its outputs. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
 
 /* --- sinks: log_sink.c --- */
@@ -62,12 +62,12 @@ struct gyre_log_client {
   uint64_t last;
 };
 
-/* Which way the messages of a service with a severity take. */
+/* The route of the messages of a service and severity. */
 struct gyre_log_channel {
   size_t service_length, severity_length;
   size_t counter;
   bool wanted;
-  size_t routed, sinks_count; /* the routed ones come first, then those of taps */
+  size_t routed, sinks_count; /* routed ones first, then those of taps */
   struct gyre_log_sink **sinks;
   struct gyre_log_buffer middles[GYRE_LOG_FORMATS]; /* made when needed */
   char names[];                                     /* service, severity */
@@ -89,31 +89,33 @@ struct gyre_log_arrival {
   const struct gyre_log_origin *origin;  /* NULL: unknown */
 };
 
-/* Of a message that is culled: service, severity, text and origin. */
+/* Of a culled message: service, severity, text and origin. */
 #define GYRE_LOG_LAST_PARTS 4
 
 struct gyre_log_sink {
   unsigned references;
-  size_t *total; /* of the bytes in all sinks without a limit of their own */
+  size_t *total; /* of the bytes in all sinks without their own limit */
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
-  bool origin;  /* lines have where their message comes from */
+  bool origin;  /* lines name their message's origin */
   size_t limit; /* bytes; SIZE_MAX: none */
-  /* The queue of its output: with more bytes than the bound in it, the sink is full. Its senders
-   * are then paused. From senders that cannot be held back, beyond twice the bound and 16 MB, and
-   * where the sink drops, messages are dropped and counted. */
+  /*
+   * The bound of its output's queue: beyond it the sink is full, and its senders are paused.
+   * Messages are dropped and counted beyond twice the bound and 16 MB from senders that cannot be
+   * paused, and if the sink drops.
+   */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and not yet written */
-  bool drops;     /* no client waits for what is in it */
+  bool drops;     /* no client waits for its records */
   bool hit;       /* a decoder's message came while it was full */
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;
-  uint64_t turn; /* how often it was taken from */
+  uint64_t turn; /* how often it was emptied */
   struct gyre_log_client *clients;
   size_t clients_count, clients_capacity;
-  /* What is culled: the message before, where it came from, and how often it has come since. */
+  /* For culling: the last message, its origin, and its repetitions. */
   struct gyre_log_buffer last;
   size_t last_lengths[GYRE_LOG_LAST_PARTS];
   unsigned last_fields;
@@ -123,29 +125,29 @@ struct gyre_log_sink {
   bool repeat_has_logged_at;
 };
 
-/* `total` lives as long as the sink. NULL without memory. `key`: of the stream, for
- * GYRE_LOG_REDIS. */
+/* `total` outlives the sink. NULL without memory. `key`: of the stream, for GYRE_LOG_REDIS. */
 struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
                                          struct gyre_log_text key);
 void gyre_log_sink_retain(struct gyre_log_sink *sink);
 void gyre_log_sink_release(struct gyre_log_sink *sink);
-/* Adds a message. Returns 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                       const struct gyre_log_arrival *arrival);
-/* Notes that a client's records are in it. Returns 0 or -ENOMEM. */
+/* Notes that it has a client's records. Returns 0 or -ENOMEM. */
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
-/* Before its bytes and clients are read: what was culled becomes a line. Returns 0 or -ENOMEM. */
+/* Turns a culled message into a line, before its bytes and clients are read. Returns 0 or
+ * -ENOMEM. */
 int gyre_log_sink_finish(struct gyre_log_sink *sink);
-/* After they were read. */
+/* Called after they were read. */
 void gyre_log_sink_clear(struct gyre_log_sink *sink);
 
-/* Whether more bytes wait in it, with those that are being written, than this part of its bound. */
+/* True if its bytes, including those being written, exceed this part of its bound. */
 static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_t parts) {
   return sink->bytes.length + sink->pending > sink->bound / parts;
 }
 
-/* Memory is used again, for fresh memory costs more than the work that is done in it. When so
- * little of it was needed, and it is this large, it is given back. */
+/* Reuses memory, as fresh memory costs more than the work in it. Frees large memory that was
+ * hardly used. */
 static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
@@ -183,12 +185,12 @@ struct gyre_log_counter {
 struct gyre_log_hub {
   unsigned references;
   uint64_t messages, filtered;
-  size_t bytes;      /* in incomplete messages and in sinks without a limit: those with one bound themselves */
-  size_t incomplete; /* of these, the former */
+  size_t bytes;      /* of incomplete messages and of sinks without a bound */
+  size_t incomplete; /* the incomplete messages' part */
   uint64_t sinks_opened;
   bool crowded;                         /* a sink was hit */
-  const struct gyre_log_origin *origin; /* of what is delivered now; NULL: unknown */
-  bool unstoppable;                     /* the sender of what is delivered now cannot be held back */
+  const struct gyre_log_origin *origin; /* of the present delivery; NULL: unknown */
+  bool unstoppable;                     /* its sender cannot be paused */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;
@@ -197,7 +199,7 @@ struct gyre_log_hub {
   size_t taps_count;
   struct gyre_log_channel *channels[GYRE_LOG_CHANNELS];
   struct gyre_log_channel *latest; /* one of them, or `single` */
-  struct gyre_log_channel *single; /* one with names too long for the table */
+  struct gyre_log_channel *single; /* for names too long for the table */
   struct gyre_log_counter *counters;
   size_t counters_count, counters_limit;
   uint32_t *counters_table; /* of numbers in `counters`, 0: free */
@@ -208,19 +210,19 @@ struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
 void gyre_log_hub_retain(struct gyre_log_hub *hub);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
-/* A sink of this hub, which has to be released before the hub; NULL without memory. */
+/* A sink of this hub, to be released before it; NULL without memory. */
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 
-/* Puts a route in the place of the one for the same service. It takes what `route` holds, also when
- * it fails. 0 or -ENOMEM. */
+/* Replaces the route of the same service. Takes the contents of `route`, even if it fails.
+ * Returns 0 or -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
-/* `service` NULL: all of them. 0 or -ENOMEM. */
+/* `service` NULL: all. Returns 0 or -ENOMEM. */
 int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
-/* A message has come, at hub->time. 0, -ENOMEM, or -EAGAIN: a sink cannot take the record now, and
- * none has got it. */
+/* Delivers a message that came at hub->time. Returns 0, -ENOMEM, or -EAGAIN: a sink cannot take
+ * the record now, and none has it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
 /* --- decoders: log_decoder.c --- */
@@ -230,7 +232,7 @@ struct gyre_log_decoder {
   struct gyre_log_session *session; /* or NULL */
   struct gyre_log_cutter cutter;
   struct gyre_log_buffer rest;  /* an incomplete message */
-  struct gyre_log_buffer lines; /* of JSON, whole ones with their ends, until the binding takes them */
+  struct gyre_log_buffer lines; /* of JSON, whole, until the binding takes them */
   struct gyre_log_origin origin;
   uint64_t messages;
   int wrong; /* an enum gyre_log_wrong, or 0 */
@@ -240,14 +242,14 @@ struct gyre_log_decoder {
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
                            enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_decoder_close(struct gyre_log_decoder *decoder);
-/* Where its messages come from; once, before the first. 0 or -ENOMEM. */
+/* The origin of its messages; once, before the first. Returns 0 or -ENOMEM. */
 int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_log_text host, uint64_t pid);
-/* A message that was read elsewhere from one of its lines, at hub->time. As
+/* Delivers a message read elsewhere from one of its lines, at hub->time. As
  * gyre_log_hub_deliver. */
 int gyre_log_decoder_deliver(struct gyre_log_decoder *decoder, const struct gyre_log_message *message);
-/* 0, an enum gyre_log_wrong, or -ENOMEM. */
+/* Returns 0, an enum gyre_log_wrong, or -ENOMEM. */
 int gyre_log_decoder_feed(struct gyre_log_decoder *decoder, const char *bytes, size_t length, int64_t time_ns);
-/* The same, when nothing more will come. */
+/* The same, at the end. */
 int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns);
 
 #endif

@@ -1,8 +1,7 @@
 /*
  * Gyre::Log::Ingest with its sinks, sessions and decoders for Ruby (lib/gyre/log/ingest.rb has the
- * contract and the keyword arguments). All work is done by the hub (log_hub.h), which has no Ruby
- * in it; the objects hold references to its structures and no other Ruby objects, so the collector
- * has nothing to mark, and may free them in any order.
+ * contract). The hub (log_hub.h) does all work, without Ruby; the objects refer to its structures
+ * and to no Ruby objects, so the collector marks nothing and may free them in any order.
  */
 #include "gyre.h"
 #include "log/log_crc32.h"
@@ -10,7 +9,7 @@
 
 static VALUE class_sink, class_session, class_decoder;
 
-/* --- what all of them need --- */
+/* --- common --- */
 
 /* Raises NoMemoryError for -ENOMEM. */
 static int check(int result) {
@@ -18,7 +17,7 @@ static int check(int result) {
   return result;
 }
 
-/* The text of a String; a TypeError for anything else. */
+/* The text of a String; raises TypeError for anything else. */
 static struct gyre_log_text text_of(VALUE *string) {
   StringValue(*string);
   return (struct gyre_log_text){RSTRING_PTR(*string), (size_t)RSTRING_LEN(*string)};
@@ -116,7 +115,7 @@ static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, V
   return object;
 }
 
-/* More than one entry of a client may stand in the list when it had several sessions. */
+/* A client with several sessions may have several entries. */
 static VALUE clients_of(const struct gyre_log_sink *sink) {
   VALUE clients = rb_hash_new();
   for (size_t i = 0; i < sink->clients_count; i++) {
@@ -127,7 +126,7 @@ static VALUE clients_of(const struct gyre_log_sink *sink) {
   return clients;
 }
 
-/* Puts the bytes in the place of what the String has, into the same memory if they fit. */
+/* Replaces the String's bytes, in the same memory if they fit. */
 static void put_into(VALUE string, const struct gyre_log_buffer *bytes) {
   const long length = (long)bytes->length;
   if (gyre_log_is_waste(rb_str_capacity(string), bytes->length)) rb_str_resize(string, 0);
@@ -159,7 +158,7 @@ static VALUE sink_dropped(VALUE self) { return ULL2NUM(sink_of(self)->dropped); 
 
 static VALUE sink_is_full(VALUE self) { return boolean(gyre_log_sink_exceeds(sink_of(self), 1)); }
 
-/* Whether connections that bring messages for it have to wait. */
+/* True if connections with messages for it have to wait. */
 static VALUE sink_is_blocked(VALUE self) {
   const struct gyre_log_sink *const sink = sink_of(self);
   return boolean(!sink->drops && gyre_log_sink_exceeds(sink, 1));
@@ -167,7 +166,7 @@ static VALUE sink_is_blocked(VALUE self) {
 
 static VALUE sink_has_room(VALUE self) { return boolean(!gyre_log_sink_exceeds(sink_of(self), 2)); }
 
-/* Whether a message came while it was full; asked once. */
+/* True if a message came while it was full; asked once. */
 static VALUE sink_was_hit(VALUE self) {
   struct gyre_log_sink *const sink = sink_of(self);
   const bool hit = sink->hit;
@@ -204,7 +203,7 @@ static bool is_client_id(const char *bytes, long length) {
   return true;
 }
 
-/* What was unknown may be known now; what was known stands. */
+/* Learns an unknown mark; keeps a known one. */
 static int learn_mark(VALUE sink, VALUE sequence, VALUE object) {
   struct gyre_log_session *const session = session_of(object);
   const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = sink_of(sink)->number;
@@ -341,15 +340,14 @@ static VALUE decoder_messages(VALUE self) { return ULL2NUM(decoder_of(self)->mes
 
 /* --- routes --- */
 
-/* A sink counts in its hub, so the hub must be there as long as the sink is. */
+/* The hub must outlive its sinks, which count in it. */
 static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE object) {
   const struct sink *const sink = rb_check_typeddata(object, &sink_type);
   if (sink->hub != hub) rb_raise(rb_eArgError, "a sink of another ingest");
   return sink->sink;
 }
 
-/* What is asked of Ruby may raise, so it is asked first: an Array of its own that nothing else
- * changes. Of strings, or of sinks. */
+/* A private Array of strings or sinks, checked first: checks may raise. */
 static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
   VALUE copy = rb_ary_dup(rb_convert_type(array, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(copy); i++) {
@@ -419,9 +417,9 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
   return self;
 }
 
-/* --- messages that were read in Ruby, and those without a decoder --- */
+/* --- messages read in Ruby, and those without a decoder --- */
 
-/* Of a sender that cannot be held back. */
+/* From a sender that cannot be paused. */
 static int deliver_without_decoder(void *to, const struct gyre_log_message *message) {
   struct gyre_log_hub *const hub = to;
   hub->unstoppable = true;
@@ -484,7 +482,7 @@ static VALUE ingest_messages(VALUE self) { return ULL2NUM(hub_of(self)->messages
 
 static VALUE ingest_filtered(VALUE self) { return ULL2NUM(hub_of(self)->filtered); }
 
-/* Whether a decoder's message came for a sink that is full; asked once. */
+/* True if a decoder's message came for a full sink; asked once. */
 static VALUE ingest_is_crowded(VALUE self) {
   struct gyre_log_hub *const hub = hub_of(self);
   const bool crowded = hub->crowded;
@@ -504,7 +502,7 @@ static VALUE ingest_services(VALUE self) {
   return services;
 }
 
-/* Of a journal's batch; see lib/gyre/log/output/checksum.rb. */
+/* For a journal's batch; see lib/gyre/log/output/checksum.rb. */
 static VALUE ingest_crc32(VALUE self, VALUE bytes) {
   const struct gyre_log_text text = text_of(&bytes);
   const uint32_t crc = gyre_log_crc32(0, text.bytes, text.length);

@@ -1,7 +1,4 @@
-/*
- * Lines (see log_line.h). Most messages hold nothing that needs escaping: eight bytes are looked at
- * in one step.
- */
+/* Lines (see log_line.h). Most messages need no escaping: eight bytes are checked in one step. */
 #include "log/log_line.h"
 
 #include <stdio.h>
@@ -13,11 +10,8 @@
 
 enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
 
-/*
- * The bytes of the character that begins here, if it is UTF-8 (RFC 3629, section 4); otherwise
- * minus the bytes that stand for one broken character: the longest beginning of a possible one
- * (Unicode, section 3.9).
- */
+/* Bytes of the UTF-8 character here (RFC 3629, section 4); otherwise minus the bytes of one
+ * broken character: the longest beginning of a possible one (Unicode, section 3.9). */
 static int utf8_character(const unsigned char *at, size_t length) {
   const unsigned char first = at[0];
   int more;
@@ -43,8 +37,8 @@ static int utf8_character(const unsigned char *at, size_t length) {
   return more + 1;
 }
 
-/* Whether a character does something to a terminal or to what stands around it: C1, line and
- * paragraph separators, and what turns the direction of text (UAX 9). `length` is its bytes. */
+/* True if a character affects a terminal or its surroundings: C1, line and paragraph separators,
+ * characters that turn the text's direction (UAX 9). `length` is its bytes. */
 static inline int is_harmful(const unsigned char *at, int length) {
   if (length == 2) return (at[0] == 0xc2 && at[1] < 0xa0) || (at[0] == 0xd8 && at[1] == 0x9c);
   if (length != 3 || at[0] != 0xe2) return 0;
@@ -52,10 +46,10 @@ static inline int is_harmful(const unsigned char *at, int length) {
   return at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
 }
 
-/* A byte that is C1 where text is not taken for UTF-8. */
+/* A byte that is C1 if text is not UTF-8. */
 static inline int is_c1(unsigned char byte) { return byte >= 0x80 && byte < 0xa0; }
 
-/* How many of the bytes above ASCII that begin here can stand as they are; 0: not one. */
+/* Number of safe bytes above ASCII here; 0: none. */
 static inline size_t clean_above_ascii(const char *bytes, size_t length, enum escaping escaping) {
   const unsigned char *const at = (const unsigned char *)bytes;
   const int character = utf8_character(at, length);
@@ -67,13 +61,13 @@ static inline size_t clean_above_ascii(const char *bytes, size_t length, enum es
   return (size_t)-character;
 }
 
-/* Whether the byte cannot stand in such a text as it is; of ASCII only. */
+/* True if the ASCII byte needs escaping. */
 static inline int escaped(unsigned char byte, enum escaping escaping) {
   if (escaping == OF_JSON) return byte < 0x20 || byte == '"' || byte == '\\';
   return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
 }
 
-/* A word of which no byte can be escaped; the other way round it may err. */
+/* True if no byte of the word needs escaping; may err the other way. */
 static inline int clean_word(const char *bytes, enum escaping escaping) {
   uint64_t eight;
   memcpy(&eight, bytes, 8);
@@ -83,7 +77,7 @@ static inline int clean_word(const char *bytes, enum escaping escaping) {
   return found == 0;
 }
 
-/* How many bytes at the beginning need no escaping. */
+/* Number of bytes at the beginning that need no escaping. */
 static inline size_t clean(const char *bytes, size_t length, enum escaping escaping) {
   size_t at = 0;
   while (at < length) {
@@ -121,8 +115,8 @@ static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
   return start + 2;
 }
 
-/* What is above ASCII and cannot stand as it is: a code point, U+FFFD in JSON, single bytes in
- * text. Twelve bytes at most. Returns how many of `from` that was. */
+/* Escapes bytes above ASCII: a code point, U+FFFD in JSON, single bytes in text. Twelve bytes at
+ * most. Returns the bytes of `from` taken. */
 static size_t escape_above_ascii(struct gyre_log_buffer *buffer, const unsigned char *from, size_t length,
                                  enum escaping escaping) {
   const int character = utf8_character(from, length);
@@ -196,7 +190,7 @@ int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text k
   return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
 }
 
-/* In text a prefix of the message, as syslog's; in JSON and Redis fields. */
+/* In text a prefix of the message, like syslog's; in JSON and Redis fields. */
 static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
                          const char *pid) {
   static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"};
@@ -232,7 +226,7 @@ int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text hos
   return 0;
 }
 
-/* Apart from the usual line, which has none. */
+/* Kept out of the usual line, which has none. */
 __attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
   const struct gyre_log_text origin = line->origin->text;
   if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;

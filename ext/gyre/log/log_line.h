@@ -1,7 +1,6 @@
 /*
- * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line
- * escaped (test/oracle/log/line.rb has the same in Ruby). Called by the log's sinks. No ruby.h. All
- * functions return 0 or -ENOMEM.
+ * A message as a finished, escaped line: text, JSON, or a Redis command (test/oracle/log/line.rb is
+ * its twin in Ruby). Called by the log's sinks. No ruby.h. All functions return 0 or -ENOMEM.
  */
 #ifndef GYRE_LOG_LINE_H
 #define GYRE_LOG_LINE_H
@@ -11,19 +10,19 @@
 
 enum gyre_log_format { GYRE_LOG_TEXT, GYRE_LOG_JSON, GYRE_LOG_REDIS, GYRE_LOG_FORMATS };
 
-/* What is written of where a message comes from. */
+/* A message's origin as text. */
 struct gyre_log_origin_text {
   struct gyre_log_text text;
   unsigned fields; /* host, or host and pid; 0: unknown */
 };
 
-/* As each format has it; all zero until it is set. */
+/* In each format; all zero until set. */
 struct gyre_log_origin {
   struct gyre_log_buffer bytes;
   struct gyre_log_origin_text texts[GYRE_LOG_FORMATS];
 };
 
-/* What a line is made of. */
+/* The parts of a line. */
 struct gyre_log_line {
   struct gyre_log_text middle;               /* from gyre_log_line_middle */
   struct gyre_log_text text;                 /* the message */
@@ -32,8 +31,7 @@ struct gyre_log_line {
   const struct gyre_log_origin_text *origin; /* NULL: none */
 };
 
-/* What stands between the time and the message; the same for all messages of a service and
- * severity. */
+/* The part between time and message; the same for all messages of a service and severity. */
 int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
                          struct gyre_log_text severity);
 /* The beginning of each Redis command for a stream. */

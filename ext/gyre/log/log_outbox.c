@@ -25,7 +25,7 @@
  *
  *   measure(bytes, record_limit) → [bytes of the whole and undamaged records at the beginning, their count, last number]
  *   after(bytes, sequence) → where the first record with a higher number begins
- *   frames(bytes) → the old wire's frames of these records; nil when one cannot be carried
+ *   frames(bytes) → [the old wire's frames of these records, how many records no frame can carry]
  *   framed(bytes, n) → where the first record begins whose frame is not wholly in the first n bytes of the frames
  */
 #include "feature.h"
@@ -288,13 +288,13 @@ static VALUE batch_after(VALUE self, VALUE bytes, VALUE sequence) {
 }
 
 static VALUE batch_frames(VALUE self, VALUE bytes) {
+  size_t dropped;
   StringValue(bytes);
-  size_t length = gyre_log_batch_frames_length(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
-  if (length == SIZE_MAX) return Qnil;
-  VALUE frames = rb_str_buf_new((long)length);
-  gyre_log_batch_frames(RSTRING_PTR(frames), RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
+  VALUE frames = rb_str_buf_new(RSTRING_LEN(bytes));
+  const size_t length =
+      gyre_log_batch_frames(RSTRING_PTR(frames), RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &dropped);
   rb_str_set_len(frames, (long)length);
-  return frames;
+  return rb_assoc_new(frames, SIZET2NUM(dropped));
 }
 
 static VALUE batch_framed(VALUE self, VALUE bytes, VALUE frames) {

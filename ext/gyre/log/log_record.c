@@ -106,17 +106,11 @@ size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence)
 
 /* --- the old wire: each record is longer than its frame by the same number --- */
 
-static size_t frame_length(size_t record) { return record - GYRE_LOG_RECORD_HEAD + GYRE_LOG_BATCH_FRAME_HEAD; }
-
-size_t gyre_log_batch_frames_length(const char *bytes, size_t length) {
-  size_t offset = 0, frames = 0, record;
-  for (; whole(bytes, length, offset, &record); offset += record) {
-    size_t names = (size_t)(uint8_t)bytes[offset + 24] + (uint8_t)bytes[offset + 25];
-    if (frame_length(record) > GYRE_LOG_BATCH_FRAME_LIMIT || memchr(bytes + offset + GYRE_LOG_RECORD_HEAD, ':', names))
-      return SIZE_MAX;
-    frames += frame_length(record);
-  }
-  return frames;
+/* 0: a frame cannot carry the record. */
+static size_t frame_length(const char *record, size_t length) {
+  const size_t frame = length - GYRE_LOG_RECORD_HEAD + GYRE_LOG_BATCH_FRAME_HEAD;
+  const size_t names = (size_t)(uint8_t)record[24] + (uint8_t)record[25];
+  return frame > GYRE_LOG_BATCH_FRAME_LIMIT || memchr(record + GYRE_LOG_RECORD_HEAD, ':', names) ? 0 : frame;
 }
 
 static char *digits(char *to, size_t number) {
@@ -124,26 +118,33 @@ static char *digits(char *to, size_t number) {
   return to + 4;
 }
 
-void gyre_log_batch_frames(char *to, const char *bytes, size_t length) {
-  size_t offset = 0, record;
-  for (; whole(bytes, length, offset, &record); offset += record) {
-    const char *from = bytes + offset + GYRE_LOG_RECORD_HEAD;
-    size_t frame = frame_length(record), service = (uint8_t)bytes[offset + 24], severity = (uint8_t)bytes[offset + 25];
+size_t gyre_log_batch_frames(char *to, const char *bytes, size_t length, size_t *dropped) {
+  const char *const start = to;
+  size_t record;
+  *dropped = 0;
+  for (size_t offset = 0; whole(bytes, length, offset, &record); offset += record) {
+    const char *const names = bytes + offset + GYRE_LOG_RECORD_HEAD;
+    const size_t frame = frame_length(bytes + offset, record);
+    const size_t service = (uint8_t)bytes[offset + 24], severity = (uint8_t)bytes[offset + 25];
+    *dropped += frame == 0;
+    if (frame == 0) continue;
     to = digits(digits(to, frame), frame);
     *to++ = ':';
-    to = put(to, (struct gyre_log_text){from, service});
+    to = put(to, (struct gyre_log_text){names, service});
     *to++ = ':';
-    to = put(to, (struct gyre_log_text){from + service, severity});
+    to = put(to, (struct gyre_log_text){names + service, severity});
     *to++ = ':';
-    to = put(to, (struct gyre_log_text){from + service + severity, record - GYRE_LOG_RECORD_HEAD - service - severity});
+    to = put(
+        to, (struct gyre_log_text){names + service + severity, frame - GYRE_LOG_BATCH_FRAME_HEAD - service - severity});
   }
+  return (size_t)(to - start);
 }
 
 size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames) {
-  size_t offset = 0, record;
-  while (whole(bytes, length, offset, &record) && frame_length(record) <= frames) {
-    frames -= frame_length(record);
-    offset += record;
+  size_t offset = 0, record, frame;
+  for (; whole(bytes, length, offset, &record); offset += record) {
+    if ((frame = frame_length(bytes + offset, record)) > frames) break;
+    frames -= frame;
   }
   return offset;
 }

@@ -39,10 +39,9 @@ struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length,
 /* Where the first record with a greater sequence number begins; the records are whole. */
 size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence);
 
-/* How long the frames of these whole records are; SIZE_MAX when a frame cannot carry one. */
-size_t gyre_log_batch_frames_length(const char *bytes, size_t length);
-/* Writes them. */
-void gyre_log_batch_frames(char *to, const char *bytes, size_t length);
+/* Writes the frames of these whole records, which are shorter than the records. Returns their
+ * length; `dropped`: records that no frame can carry. */
+size_t gyre_log_batch_frames(char *to, const char *bytes, size_t length, size_t *dropped);
 /* Where the first record begins whose frame ends beyond that many bytes of the frames. */
 size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames);
 

@@ -1,7 +1,4 @@
-/*
- * A client of acknowledged logging (see log_hub.h): how far its records have come, and how far each
- * sink has them.
- */
+/* A client of acknowledged logging (see log_hub.h): its progress, in all and in each sink. */
 #include "log/log_hub.h"
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id) {

@@ -1,6 +1,4 @@
-/*
- * Finished lines for one output, until they are taken (see log_hub.h).
- */
+/* Finished lines for one output, until taken (see log_hub.h). */
 #include "log/log_hub.h"
 
 #include <stdio.h>
@@ -39,7 +37,7 @@ void gyre_log_sink_release(struct gyre_log_sink *sink) {
   free(sink);
 }
 
-/* A line that does not go in leaves nothing behind. */
+/* A line that does not fit leaves nothing behind. */
 static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *line) {
   struct gyre_log_buffer *const bytes = &sink->bytes;
   const size_t before = bytes->length;
@@ -59,7 +57,7 @@ static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *li
   return 0;
 }
 
-/* What makes a message equal to another one. */
+/* The parts that make messages equal. */
 static void parts_of(const struct gyre_log_channel *channel, struct gyre_log_text text,
                      const struct gyre_log_origin_text *origin, struct gyre_log_text parts[GYRE_LOG_LAST_PARTS]) {
   parts[0] = gyre_log_channel_service(channel);
@@ -81,7 +79,7 @@ static int remember(struct gyre_log_sink *sink, const struct gyre_log_text parts
                     unsigned fields) {
   sink->has_last = false;
   sink->last.length = 0;
-  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* also when all parts are empty */
+  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* also if all parts are empty */
   for (int i = 0; i < GYRE_LOG_LAST_PARTS; i++) {
     if (gyre_log_buffer_append(&sink->last, parts[i].bytes, parts[i].length) < 0) return -ENOMEM;
     sink->last_lengths[i] = parts[i].length;

@@ -1,13 +1,13 @@
 /*
- * Syslog: the grammar of a message (RFC 5424, RFC 3164), and where messages begin and end on a
- * stream (RFC 6587). See log_frame.h; test/oracle/log/syslog.rb has the same in Ruby. What fits no
- * grammar is a message as it is.
+ * Syslog: the grammar of a message (RFC 5424, RFC 3164), and framing on a stream (RFC 6587). See
+ * log_frame.h; test/oracle/log/syslog.rb is its twin in Ruby. Bytes outside of the grammar are a
+ * message as they are.
  */
 #include "log/log_frame.h"
 
 #include <stdio.h>
 
-/* What is left of a message to be read. */
+/* The unread rest of a message. */
 struct rest {
   const char *at, *end;
 };
@@ -18,7 +18,8 @@ static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->
 
 /* --- the grammar --- */
 
-/* The bytes up to the next space, which must be there; takes both. An empty one is none. */
+/* Takes the bytes up to the next space, and the space, which must exist. False for an empty
+ * word. */
 static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   const char *const space = memchr(rest->at, ' ', left(rest));
   if (!space || space == rest->at) return false;
@@ -27,7 +28,7 @@ static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* The same, or what is left. */
+/* The same, or the whole rest. */
 static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   if (take_word(rest, word)) return true;
   if (left(rest) == 0 || *rest->at == ' ') return false;
@@ -54,7 +55,7 @@ static struct gyre_log_text severity_of(int priority) {
   return (struct gyre_log_text){name, strlen(name)};
 }
 
-/* Puts a name and a word in front of the message, when the word is there. */
+/* Puts a name and a word before the message, if there is a word. */
 static int put_before(struct gyre_log_buffer *scratch, const char *name, struct gyre_log_text word) {
   if (word.length == 0) return 0;
   if (scratch->length > 0 && gyre_log_buffer_append(scratch, " ", 1) < 0) return -ENOMEM;
@@ -62,7 +63,7 @@ static int put_before(struct gyre_log_buffer *scratch, const char *name, struct 
   return gyre_log_buffer_append(scratch, word.bytes, word.length);
 }
 
-/* RFC 5424, section 6.2.2: "-" stands for nothing. */
+/* RFC 5424, section 6.2.2: "-" means nothing. */
 static struct gyre_log_text unless_nil(struct gyre_log_text word) {
   return word.length == 1 && word.bytes[0] == '-' ? (struct gyre_log_text){word.bytes, 0} : word;
 }
@@ -92,7 +93,7 @@ static bool take_structured_data(struct rest *rest, struct gyre_log_text *data) 
   return true;
 }
 
-/* Whether bytes look like a pattern in which 0 stands for a digit. */
+/* True if bytes match a pattern in which 0 stands for a digit. */
 static bool looks_like(const char *bytes, const char *pattern, size_t length) {
   for (size_t i = 0; i < length; i++) {
     if (pattern[i] == '0' ? !is_digit(bytes[i]) : bytes[i] != pattern[i]) return false;
@@ -106,15 +107,15 @@ static int64_t number(const char *bytes, int digits) {
   return value;
 }
 
-/* Days from 1970 on, in the Gregorian calendar: years begin in March, so that a leap day is their
- * last. */
+/* Days from 1970 on, in the Gregorian calendar; years begin in March, so that a leap day is
+ * their last. */
 static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
   year -= month <= 2;
   const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
   return year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719468;
 }
 
-/* RFC 5424, section 6.2.3. False: it is none, or before 1970. */
+/* RFC 5424, section 6.2.3. False: not a time, or before 1970. */
 static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   static const char start[] = "0000-00-00T00:00:00", zone[] = "00:00";
   const char *at = word.bytes + sizeof(start) - 1, *const end = word.bytes + word.length;
@@ -142,7 +143,7 @@ static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   return true;
 }
 
-/* RFC 5424, behind the priority. 1: done; 0: it is not of this kind. */
+/* RFC 5424, after the priority. Returns 1, or 0 if it is not of this kind. */
 static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text time, host, name, process, id, data;
   if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
@@ -160,8 +161,7 @@ static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct 
   return 1;
 }
 
-/* "Nov 21 19:20:00 ", RFC 3164, section 4.1.2, or a time as of RFC 5424. Senders leave it out,
- * too. */
+/* "Nov 21 19:20:00 ", RFC 3164, section 4.1.2, or a time of RFC 5424. Optional. */
 static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
   static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
   struct gyre_log_text word;
@@ -200,7 +200,7 @@ static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_l
   return true;
 }
 
-/* RFC 3164, behind the priority: what is not there is not missed. */
+/* RFC 3164, after the priority; every part is optional. */
 static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text host = {rest.at, 0}, tag = host, process = host;
   const char *const start = rest.at;
@@ -242,7 +242,7 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
   return 0;
 }
 
-/* --- streams: "11 <13>message" counts its bytes, everything else ends with a line feed or a zero
+/* --- streams: "11 <13>message" counts its bytes, other messages end with a line feed or a zero
  * byte; both may be mixed --- */
 
 #define DIGITS_MAX 9
@@ -250,7 +250,7 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
 
 enum head { MORE, LINE, COUNTED, WRONG };
 
-/* What kind of message begins here; for a counted one how long its head and its message are. */
+/* The kind of the message here; for a counted one the lengths of head and message. */
 static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
                            size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
@@ -279,8 +279,8 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
   return wrong < 0 ? wrong : (long)(start + count);
 }
 
-/* A zero byte ends a message as well (RFC 6587 section 3.4.2; Python's SysLogHandler). In steps,
- * for one of the two may never come. */
+/* A zero byte ends a message as well (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches
+ * in steps, as one of the two may never come. */
 const char *gyre_log_syslog_line_end(const char *at, size_t length) {
   while (length > 0) {
     const size_t step = length < LINE_STEP ? length : LINE_STEP;
@@ -315,7 +315,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* A line need not have ended; whether "12" would have counted bytes is unknown then. */
+/* A last line may be unended; whether "12" would have counted bytes is unknown then. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

@@ -1,6 +1,6 @@
 /*
- * Times as text (see log_time.h). The zone's rules are asked for each new second, so a change of
- * the zone's time is right at once.
+ * Times as text (see log_time.h). Reads the zone's rules for each new second, so a change applies
+ * at once.
  */
 #include "log/log_time.h"
 #include "feature.h"
@@ -22,7 +22,7 @@ static void new_second(struct gyre_log_time *time, int64_t second) {
   const time_t when = (time_t)second;
   struct tm parts;
   memset(&parts, 0, sizeof(parts));
-  tzset(); /* localtime_r need not look at TZ */
+  tzset(); /* localtime_r need not read TZ */
   if (!localtime_r(&when, &parts)) return;
   const long offset = parts.tm_gmtoff, minutes = (offset < 0 ? -offset : offset) / 60;
   const unsigned date[] = {(unsigned)(parts.tm_year + 1900), (unsigned)(parts.tm_mon + 1), (unsigned)parts.tm_mday,

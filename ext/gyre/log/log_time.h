@@ -1,6 +1,6 @@
 /*
- * Times as lines have them, in the local zone. Most messages fall into the same second as the one
- * before, so its text is kept. Used by the log's ingest; reads no clock. No ruby.h.
+ * Times of lines, in the local zone. Most messages share the last one's second, so its text is
+ * kept. Used by the log's ingest; reads no clock. No ruby.h.
  */
 #ifndef GYRE_LOG_TIME_H
 #define GYRE_LOG_TIME_H
@@ -19,9 +19,9 @@ struct gyre_log_time {
   char rfc3339[GYRE_LOG_TIME_RFC3339];
 };
 
-/* The moment is so many nanoseconds after 1970. */
+/* In nanoseconds after 1970. */
 void gyre_log_time_at(struct gyre_log_time *time, int64_t time_ns);
-/* The same in microseconds; false when it is beyond the times that lines can have. */
+/* In microseconds; false beyond the times of lines. */
 bool gyre_log_time_at_us(struct gyre_log_time *time, uint64_t time_us);
 
 #endif

@@ -1,15 +1,14 @@
 /*
- * The io_uring backend (Linux 5.13 and later, through liburing). What is asked for gathers in the
- * submission queue, and one io_uring_enter a turn hands it over and fetches what has happened;
- * where neither is due, a turn makes no system call. See backend.h for the contract and loop.c for
- * the books.
+ * The io_uring backend (Linux 5.13 and later, through liburing). Requests gather in the submission
+ * queue; one io_uring_enter a turn submits them and fetches completions. A turn without either
+ * makes no system call. backend.h has the contract, loop.c the books.
  *
- * A poll holds its file open, so that close(2) by the program would not reach the peer: it is
- * one-shot, unless the watcher promises to end it first (GYRE_STANDING). The kernel adds POLLRDHUP
- * to each poll (IO_POLL_UNMASK), so that a one-shot poll for room to write would end at once on a
- * socket whose peer has half-closed: there it is multishot (GYRE_READ_ENDED).
+ * A poll keeps its file open and would hide a close(2) from the peer, so it is one-shot unless the
+ * watcher ends it first (GYRE_STANDING). The kernel adds POLLRDHUP to each poll (IO_POLL_UNMASK): a
+ * one-shot poll for room to write would end at once after the peer's half-close. It is multishot
+ * then (GYRE_READ_ENDED).
  *
- * What a completion belongs to is in its 64 bits of user data:
+ * The 64 bits of user data identify the owner of a completion:
  *   generation (32) | fd (31) | 1    a watch
  *   pointer to an operation    | 0   operations are aligned
  *   IGNORED, WAKEUP                  small even numbers, no pointers
@@ -32,20 +31,19 @@
 #include <unistd.h>
 
 #define SUBMISSIONS 256
-#define COMPLETIONS 2048 /* what is beyond is kept by the kernel (IORING_FEAT_NODROP) */
+#define COMPLETIONS 2048 /* the kernel keeps more (IORING_FEAT_NODROP) */
 
 #define IGNORED UINT64_C(0)
 #define WAKEUP UINT64_C(2)
 
 #define OPCODE_WAITID 50 /* IORING_OP_WAITID, Linux 6.7; liburing 2.3 does not name it */
 
-/* RSRC_TAGS came with multishot polls in 5.13 and stands for them. */
+/* RSRC_TAGS came with multishot polls in 5.13 and indicates them. */
 #define FEATURES                                                                                                       \
   (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_RW_CUR_POS | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
-/* Set-up flags, tried from above until the kernel supports them all. SINGLE_ISSUER and
- * DEFER_TASKRUN leave the work of a completion until the ring is entered: nothing interrupts
- * Ruby. */
+/* Set-up flags, tried in this order until the kernel supports a row. SINGLE_ISSUER and
+ * DEFER_TASKRUN delay a completion's work until the ring is entered: nothing interrupts Ruby. */
 static const struct flags {
   unsigned bits;
   const char *names;
@@ -61,20 +59,22 @@ static const struct flags {
 };
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
 
-/* Whether a loop of this process has been used by two threads: then no ring is bound to one any
- * more. Ruby's M:N threads (those of Ractors, and all with RUBY_MN_THREADS=1) change the system's
- * thread that they run on. Atomic. */
+/*
+ * Set once two threads have used a loop of this process: rings are not bound to a thread from then
+ * on. Ruby's M:N threads (those of Ractors, and all with RUBY_MN_THREADS=1) change their system
+ * thread. Atomic.
+ */
 static bool threads_change;
 
 struct uring_state {
   struct io_uring ring;
   struct gyre_wakeup wakeup;
   unsigned forks;
-  bool enabled;      /* at first use: then the ring belongs to the thread that uses it */
-  bool wakeup_armed; /* a poll of the wake-up's descriptor stands */
+  bool enabled;      /* on first use, which binds the ring to its thread */
+  bool wakeup_armed; /* a poll of the wake-up's descriptor is in flight */
   bool bound;        /* to one thread */
   bool waitid;       /* the kernel has IORING_OP_WAITID */
-  unsigned quiet;    /* flag of a submission whose success is not reported, where there is such a thing (5.17) */
+  unsigned quiet;    /* flag for submissions that report no success (5.17), else 0 */
   char description[128];
 };
 
@@ -132,7 +132,7 @@ fail_set_up:
   return error;
 }
 
-/* Also in a forked child: it only unmaps and closes. */
+/* Also runs in a forked child: only unmaps and closes. */
 static void uring_backend_close(void *opaque) {
   struct uring_state *state = opaque;
   gyre_wakeup_close(&state->wakeup);
@@ -156,10 +156,10 @@ static const char *uring_backend_refusal(int error) {
 
 /* --- submissions --- */
 
-/* Hands over what has gathered. A ring bound to another thread answers -EEXIST. */
+/* Submits what has gathered. A ring bound to another thread returns -EEXIST. */
 static int flush(struct uring_state *state);
 
-/* A place in the submission queue; a full one is handed over first. */
+/* Returns a slot in the submission queue; submits a full queue first. */
 static int next_submission(struct uring_state *state, struct io_uring_sqe **submission) {
   *submission = io_uring_get_sqe(&state->ring);
   if (*submission) return 0;
@@ -169,24 +169,24 @@ static int next_submission(struct uring_state *state, struct io_uring_sqe **subm
   return *submission ? 0 : -EAGAIN;
 }
 
-/* Before the first use by a thread, and when the poll of the wake-up has ended. */
+/* Runs before a thread's first use and after the poll of the wake-up has ended. */
 static int prepare(struct uring_state *state) {
   if (!state->enabled) {
-    /* liburing 2.3 declares io_uring_enable_rings and does not export it. */
+    /* liburing 2.3 declares io_uring_enable_rings without exporting it. */
     int error = io_uring_register((unsigned)state->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
     if (error < 0) return error;
     state->enabled = true;
   }
   if (state->wakeup_armed) return 0;
   struct io_uring_sqe *submission = io_uring_get_sqe(&state->ring);
-  if (!submission) return 0; /* full: the next time */
+  if (!submission) return 0; /* full: next time */
   io_uring_prep_poll_multishot(submission, state->wakeup.read_fd, POLLIN);
   submission->user_data = WAKEUP;
   state->wakeup_armed = true;
   return 0;
 }
 
-/* Remembers that the ring was used by another thread than the one it is bound to. */
+/* Records that a thread other than the bound one has used the ring. */
 static int noticed(int error) {
   if (error == -EEXIST) __atomic_store_n(&threads_change, true, __ATOMIC_RELAXED);
   return error;
@@ -202,8 +202,7 @@ static int flush(struct uring_state *state) {
   return 0;
 }
 
-/* The kernel would report a file as ready; here it cannot be waited for, as with epoll. 0 or
- * -errno. */
+/* Rejects files, which the kernel would report as ready, as epoll does. Returns 0 or -errno. */
 static int can_be_watched(int fd) {
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
@@ -216,8 +215,8 @@ static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
   if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
-  /* Not POLL_REMOVE: that answers -EALREADY, and the poll goes on, while a report of it is under
-   * way in the kernel. */
+  /* Not POLL_REMOVE: while a report is under way in the kernel, that fails with -EALREADY and
+   * the poll goes on. */
   io_uring_prep_cancel64(submission, watch_mark(fd, generation), 0);
   submission->user_data = IGNORED;
   submission->flags |= state->quiet;
@@ -243,8 +242,7 @@ static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   return 0;
 }
 
-/* An operation names a descriptor, and the program may close it before the turn is over: it is
- * handed over at once. */
+/* Submits at once: the program may close the operation's descriptor before the turn ends. */
 static int uring_backend_submit(void *opaque, struct gyre_operation *operation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
@@ -297,13 +295,12 @@ static unsigned ready(int result) {
   return ready;
 }
 
-/* Whether the completion is one to report. */
+/* Returns whether the completion is to be reported. */
 static bool translate(struct uring_state *state, const struct io_uring_cqe *completion, struct gyre_event *event) {
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark & 1) {
-    /* Cancelled by the backend; but where threads change, also by the end of the thread that
-     * asked. */
+    /* Cancelled by the backend; unbound, also by the end of the requesting thread. */
     if (completion->res == -ECANCELED && state->bound) return false;
     event->fd = (int)((uint32_t)mark >> 1);
     event->generation = (uint32_t)(mark >> 32);
@@ -331,7 +328,7 @@ static int harvest(struct uring_state *state, struct gyre_event *events, int cap
   return filled;
 }
 
-/* Whether there is something to hand over, or the kernel has completions. */
+/* True if requests are pending or the kernel has completions. */
 static bool is_due(struct uring_state *state) {
   if (!state->enabled || !state->wakeup_armed || io_uring_sq_ready(&state->ring) > 0) return true;
   return __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
@@ -354,12 +351,11 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
 static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
   struct uring_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
-  /* Also when there is nothing to report in it: it may be a wake-up. */
+  /* Even without an event: it may be a wake-up. */
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {
     int error = enter(state, timeout_ns);
-    /* Not an error: time over, a signal, and a kernel that is short of memory or of room until some
-     * were taken. */
+    /* Not errors: timeout, a signal, and a kernel short of memory or of room. */
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY) return noticed(error);
   }
   return harvest(state, events, capacity);

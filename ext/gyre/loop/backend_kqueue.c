@@ -1,11 +1,10 @@
 /*
  * The kqueue backend (macOS, the BSDs; on Linux, for tests, through libkqueue). A watch is one
- * kevent for each direction, edge-triggered unless asked otherwise, and stays for the descriptor's
- * life. See backend.h for the contract and loop.c for the books.
+ * kevent for each direction, edge-triggered unless requested otherwise, and stays for the
+ * descriptor's life. backend.h has the contract, loop.c the books.
  *
  * Urgent data (GYRE_PRIORITY) is reported where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly);
- * elsewhere it is never reported, and asking for it is no error, for programs ask for it beside
- * other things.
+ * elsewhere a request for it is ignored, as programs make it beside others.
  */
 #include "feature.h"
 
@@ -25,11 +24,11 @@
 #include <unistd.h>
 
 #define EVENTS_LIMIT 256
-#define TIMEOUT_LIMIT_S 86400 /* some systems refuse a very long time; the loop asks again */
+#define TIMEOUT_LIMIT_S 86400 /* some systems refuse a longer time; the loop asks again */
 #define FILTERS_LIMIT 3
 
-/* A user event needs no descriptor. libkqueue takes a lock for it, so that a signal handler could
- * not wake. */
+/* A user event needs no descriptor. libkqueue takes a lock for it, which a signal handler must
+ * not. */
 #if defined(EVFILT_USER) && (!defined(LIBKQUEUE) || defined(GYRE_KQUEUE_USER_WAKEUP))
 #define USER_WAKEUP 1
 #else
@@ -43,12 +42,12 @@
 #define REMEMBERS_CLOSED 0
 #endif
 
-/* What udata is differs: a pointer, or on older NetBSD a number. */
+/* udata is a pointer, or a number on older NetBSD. */
 #define UDATA(value) ((__typeof__(((struct kevent *)0)->udata))(uintptr_t)(value))
 
 struct kqueue_state {
   int fd;
-  unsigned forks; /* a forked child does not inherit the queue: the number may be another file's there */
+  unsigned forks; /* a forked child does not inherit the queue; the number may be another file's there */
   struct gyre_wakeup wakeup;
 };
 
@@ -70,8 +69,8 @@ static void change(struct kevent *event, int fd, size_t filter, unsigned flags, 
          UDATA(generation));
 }
 
-/* Makes the changes; 0, or -errno of the first that failed. There is nothing to delete where the
- * descriptor was closed. */
+/* Applies the changes. Returns 0, or -errno of the first failure; deleting ignores a closed
+ * descriptor. */
 static int apply(int queue, struct kevent *changes, int count) {
   struct kevent receipts[2 * FILTERS_LIMIT];
   static const struct timespec now = {0, 0};
@@ -159,14 +158,14 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* A kevent that is there already would keep its flags and, with some systems, report nothing of the
- * present state: so it is made again. */
+/* Makes the kevent again: an existing one keeps its flags and, on some systems, does not report
+ * the present state. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
-  /* kqueue would report them once and then no more, at their end. */
+  /* kqueue would stop reporting them at their end. */
   if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return -EPERM;
 
   struct kevent changes[2 * FILTERS_LIMIT];
@@ -177,13 +176,13 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
       change(&changes[count++], fd, i, EV_ADD | (interest & GYRE_LEVEL ? 0 : EV_CLEAR), generation);
   }
   int error = count ? apply(state->fd, changes, count) : 0;
-  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* one direction may be there */
-  /* A device that kqueue does not support, as epoll's EPERM. */
+  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* one direction may be registered */
+  /* A device that kqueue does not support, like epoll's EPERM. */
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
 }
 
-/* What a kevent means. The read side's end is the peer's half-close, unless an error comes with it
- * (fflags). The write side's end is a complete hang-up: nothing reads any more. */
+/* Translates a kevent. The read side's end is the peer's half-close unless an error comes with
+ * it (fflags); the write side's end is a complete hang-up. */
 static unsigned readiness(const struct kevent *event) {
   static const unsigned all = GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
   bool end = event->flags & EV_EOF;

@@ -1,6 +1,6 @@
 /*
- * The table of backends, in the order in which they are tried where none is asked for (see
- * backends.h). bench/results has the figures for the order. It opens nothing.
+ * The table of backends, in the order in which they are tried by default (see backends.h).
+ * bench/results has the figures behind the order.
  */
 #include "feature.h"
 
@@ -23,10 +23,5 @@ const struct gyre_backend_choice gyre_backends[] = {
     {"kqueue", &gyre_backend_kqueue, NULL},
 #else
     {"kqueue", NULL, "<sys/event.h> was not found"},
-#endif
-#ifdef GYRE_HAVE_POLL
-    {"poll", &gyre_backend_poll, NULL},
-#else
-    {"poll", NULL, "<poll.h> was not found"},
 #endif
     {NULL, NULL, NULL}};

@@ -1,7 +1,6 @@
 /*
- * Which backends there are, the best first. The table is read where a loop is made
- * (loop_backend.c), and by the plain C test of their contract. A new backend gets its line in
- * backends.c.
+ * The backends, the best first. Read where a loop is made (loop_backend.c) and by the plain C test
+ * of the contract. A new backend gets a line in backends.c.
  */
 #ifndef GYRE_BACKENDS_H
 #define GYRE_BACKENDS_H
@@ -10,8 +9,8 @@
 
 struct gyre_backend_choice {
   const char *name;                                 /* NULL after the last one */
-  const struct gyre_backend_operations *operations; /* NULL: this build does not have it */
-  const char *missing;                              /* what the build did not find then */
+  const struct gyre_backend_operations *operations; /* NULL: not in this build */
+  const char *missing;                              /* then: the library or call that the build lacks */
 };
 
 extern const struct gyre_backend_choice gyre_backends[];

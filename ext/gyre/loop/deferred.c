@@ -1,6 +1,6 @@
 /*
  * Work for the end of a turn (see deferred.h). The scheduler's turn runs it; a poll does not sleep
- * while some waits.
+ * while work is pending.
  */
 #include "loop/loop.h"
 
@@ -8,8 +8,8 @@ void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   if (!gyre_deferred_waits(deferred)) gyre_list_append(&loop->deferred, &deferred->node);
 }
 
-/* Moved to a list of its own first: what is deferred from now on is for the next turn, and what is
- * cancelled leaves either list. */
+/* Moves the work to a list of its own first: work deferred from now on is for the next turn, and
+ * cancelled work leaves either list. */
 void gyre_loop_run_deferred(struct gyre_loop *loop) {
   struct gyre_list due = {&due, &due};
   gyre_list_splice(&due, &loop->deferred);

@@ -1,7 +1,7 @@
 /*
- * Work for the end of a loop's present turn: run once, when what was ready has run and before the
- * kernel is asked. What several fibers do in one turn (bytes for one socket, frames for one
- * connection) leaves together there.
+ * Work for the end of a loop's turn: runs once, after the ready fibers and before the kernel is
+ * asked. Output of several fibers in one turn (bytes for a socket, frames for a connection) leaves
+ * together there.
  */
 #ifndef GYRE_DEFERRED_H
 #define GYRE_DEFERRED_H
@@ -12,12 +12,11 @@
 
 struct gyre_loop;
 
-/* Embedded in what it is run for. It allocates nothing; the owner cancels it before its memory is
- * freed. */
+/* Embedded in its owner, which cancels it before freeing its memory. Allocates nothing. */
 struct gyre_deferred {
   struct gyre_list node; /* in loop->deferred */
-  /* On the loop's thread, with the GVL. It neither raises nor switches fibers; it may wake them,
-   * and defer again. */
+  /* Runs on the loop's thread, with the GVL. Must not raise or switch fibers; may wake them and
+   * defer again. */
   void (*run)(struct gyre_loop *loop, struct gyre_deferred *deferred);
 };
 
@@ -27,22 +26,22 @@ static inline void gyre_deferred_init(struct gyre_deferred *deferred,
   deferred->run = run;
 }
 
-/* Whether it is going to run. */
+/* True if it is going to run. */
 static inline bool gyre_deferred_waits(const struct gyre_deferred *deferred) {
   return !gyre_list_empty(&deferred->node);
 }
 
-/* Has it run at the end of the turn, or of the next one where the end has begun. Nothing happens to
- * one that waits already. */
+/* Runs it at the end of this turn, or of the next if the end has begun. Ignores work that is
+ * pending already. */
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
-/* It does not run; harmless when it was not going to. */
+/* Harmless if it was not going to run. */
 static inline void gyre_deferred_cancel(struct gyre_deferred *deferred) { gyre_list_remove(&deferred->node); }
 
-/* The end of a turn: runs all but those that are deferred meanwhile. */
+/* Runs all pending work except what is deferred meanwhile. */
 void gyre_loop_run_deferred(struct gyre_loop *loop);
 
-/* For loop.c: the loop closes, none of them runs. */
+/* For loop.c: the loop closes; nothing pending runs. */
 void gyre_loop_drop_deferred(struct gyre_loop *loop);
 
 #endif

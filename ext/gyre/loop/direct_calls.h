@@ -1,10 +1,9 @@
 /*
- * recv, send, read, write, epoll_wait, and preadv2 and pwritev2 with RWF_NOWAIT, without the C
- * library's wrappers. Up to glibc 2.40 each of these is a point where pthread_cancel may end the
- * thread: two atomic operations a call in a process with threads, some 60 ns, a quarter of what an
- * empty recv takes. Ruby cancels no threads. They answer -1 and errno as the wrappers do. For
- * descriptors that do not block, and for the call that the loop waits in. With sanitizers the
- * wrappers stay, for those see the bytes there. No ruby.h.
+ * recv, send, read, write, epoll_wait, preadv2 and pwritev2 (RWF_NOWAIT) without the C library's
+ * wrappers. Up to glibc 2.40 each wrapper is a cancellation point: two atomic operations a call,
+ * some 60 ns, a quarter of an empty recv. Ruby cancels no threads. They return -1 and errno like
+ * the wrappers. For non-blocking descriptors, and for the loop's own wait. Sanitizer builds keep
+ * the wrappers, which see the bytes. No ruby.h.
  */
 #ifndef GYRE_DIRECT_CALLS_H
 #define GYRE_DIRECT_CALLS_H
@@ -29,7 +28,7 @@ static inline ssize_t gyre_write(int fd, const void *bytes, size_t length) {
   return syscall(SYS_write, fd, bytes, length);
 }
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
-/* At the file's own place: -1 in both halves of the offset. */
+/* Reads at the file's own position: -1 in both halves of the offset. */
 static inline ssize_t gyre_read_now(int fd, const struct iovec *vector) {
   return syscall(SYS_preadv2, fd, vector, 1L, -1L, -1L, RWF_NOWAIT);
 }
@@ -49,7 +48,7 @@ static inline ssize_t gyre_write_now(int fd, const struct iovec *vector) {
 #ifdef GYRE_HAVE_EPOLL
 #include <sys/epoll.h>
 static inline int gyre_epoll_wait(int fd, struct epoll_event *events, int capacity, int timeout_ms) {
-#if defined(__LP64__) && defined(SYS_epoll_pwait) /* the older call is not on every architecture */
+#if defined(__LP64__) && defined(SYS_epoll_pwait) /* some architectures lack the older call */
   return (int)syscall(SYS_epoll_pwait, fd, events, capacity, timeout_ms, NULL, (size_t)0);
 #else
   return epoll_wait(fd, events, capacity, timeout_ms);

@@ -1,14 +1,14 @@
 /*
- * How many forks lie between this process and the one that first asked: what has kept an older
- * number belongs to a parent, whose kernel objects a child shares and must not touch. Instead of
- * getpid(2), a system call each time. No ruby.h.
+ * The number of forks between this process and the first caller. State with an older number belongs
+ * to a parent: a child shares its kernel objects and must not touch them. Replaces getpid(2), which
+ * costs a system call. No ruby.h.
  */
 #ifndef GYRE_FORKS_H
 #define GYRE_FORKS_H
 
 extern unsigned gyre_forks;
 
-/* Counts from now on; also a second time. */
+/* Starts to count; harmless a second time. */
 void gyre_forks_count(void);
 
 #endif

@@ -1,14 +1,13 @@
 /*
- * How long what is ready has to wait for the loop: a histogram of fixed size, for percentiles. Four
- * buckets to each doubling, so that its figures are at most a quarter too much. Fed by loop.c once
- * a turn.
+ * How long ready work waits for the loop: a histogram of fixed size. Four buckets to each doubling
+ * keep its figures at most a quarter too high. loop.c feeds it once a turn.
  */
 #ifndef GYRE_LAG_H
 #define GYRE_LAG_H
 
 #include <stdint.h>
 
-#define GYRE_LAG_BUCKETS 168 /* the last one holds what took more than an hour */
+#define GYRE_LAG_BUCKETS 168 /* the last one holds waits of more than an hour */
 
 struct gyre_lag {
   uint64_t counts[GYRE_LAG_BUCKETS];
@@ -30,9 +29,9 @@ static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
   if (ns > lag->longest_ns) lag->longest_ns = ns;
 }
 
-/* In nanoseconds: this share (0 to 1) of all was not longer. 0 when there is nothing yet. */
+/* In nanoseconds: this share (0 to 1) of all waits was not longer. 0 without data. */
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
-/* How many were surely not longer. */
+/* The number of waits that were certainly not longer. */
 uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);
 
 #endif

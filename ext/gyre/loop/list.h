@@ -1,7 +1,6 @@
 /*
- * An intrusive, circular, doubly linked list. A member of a list embeds a node; linking
- * and unlinking never allocate and never fail. An unlinked node points to itself, so removing it
- * twice is harmless.
+ * An intrusive, circular, doubly linked list. Members embed a node; linking and unlinking never
+ * allocate or fail. An unlinked node points to itself, so removing it twice is harmless.
  */
 #ifndef GYRE_LIST_H
 #define GYRE_LIST_H
@@ -30,7 +29,7 @@ static inline void gyre_list_prepend(struct gyre_list *list, struct gyre_list *n
   gyre_list_append(list->next, node);
 }
 
-/* Appends all of `from`, which is empty then. */
+/* Appends all of `from` and leaves it empty. */
 static inline void gyre_list_splice(struct gyre_list *list, struct gyre_list *from) {
   if (gyre_list_empty(from)) return;
   from->next->previous = list->previous;

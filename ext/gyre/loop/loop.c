@@ -1,11 +1,11 @@
 /*
  * The loop's books and its poll (see loop.h).
  *
- * Watches are registered with the kernel once and edge-triggered. A watch that begins after "would
- * block" trusts the registration that stands (`drained`); since the number may have been closed and
- * opened again without the loop's knowledge, what was trusted is verified with the kernel after
- * VERIFY_NS, for which the loop wakes where it sleeps. So neither a busy loop nor one that sleeps
- * for moments makes registration calls, and none sleeps longer on a stale registration.
+ * Watches are registered with the kernel once, edge-triggered. A watch that begins after "would
+ * block" trusts the existing registration (`drained`). The number may have been closed and reopened
+ * unnoticed, so the registration is verified after VERIFY_NS, for which a sleeping loop wakes.
+ * Neither a busy loop nor a loop with short sleeps makes registration calls, and none sleeps longer
+ * on a stale registration.
  */
 #include "loop/loop.h"
 
@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* what every watch has to see */
+#define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* every watch sees these */
 #define VERIFY_NS INT64_C(5000000)
-#define IN_VAIN_LIMIT 2        /* questions that found nothing: from then on the loop sleeps without asking first */
-#define SOON_NS INT64_C(10000) /* a sleep that ends sooner would not have been needed: it asks first again */
-#define STALE_TURNS 16         /* for how long a stale report is remembered */
+#define IN_VAIN_LIMIT 2        /* empty answers before the loop sleeps without asking first */
+#define SOON_NS INT64_C(10000) /* a sleep that ends sooner was unnecessary: asks first again */
+#define STALE_TURNS 16         /* how many turns a stale report is remembered */
 
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
   memset(loop, 0, sizeof(*loop));
@@ -52,7 +52,7 @@ void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch) {
   loop->unverified_ns = 0;
 }
 
-/* What is watched is asked for again before the next wait. */
+/* Registers it again before the next wait. */
 static void register_later(struct gyre_loop *loop, struct gyre_descriptor *descriptor) {
   for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) gyre_loop_ask_again(loop, watch);
 }
@@ -61,12 +61,13 @@ static void register_later(struct gyre_loop *loop, struct gyre_descriptor *descr
 static void register_all_later(struct gyre_loop *loop) {
   for (int fd = 0; fd < loop->descriptor_capacity; fd++) {
     struct gyre_descriptor *state = &loop->descriptors[fd];
-    state->registered = state->drained = state->ended = state->unread = 0;
+    state->registered = state->drained = state->ended = 0;
     register_later(loop, state);
   }
 }
 
-/* The backend reports what has ended. Without descriptors for a new one it stays. */
+/* Reopens the backend, whose thread has ended. Without descriptors for a new one the old one
+ * stays. */
 static int replace(struct gyre_loop *loop) {
   void *fresh = NULL;
   int error = loop->backend->open(&fresh);
@@ -77,8 +78,7 @@ static int replace(struct gyre_loop *loop) {
   return 0;
 }
 
-/* The backend cannot be used from this thread: at the limit of descriptors the new one takes the
- * place of the old. */
+/* Reopens the backend for this thread. At the limit of descriptors it closes the old one first. */
 static int renew(struct gyre_loop *loop) {
   if (replace(loop) == 0) return 0;
   close_backend(loop);
@@ -96,7 +96,7 @@ int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation) {
 }
 
 void gyre_loop_close(struct gyre_loop *loop) {
-  if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* it was opened */
+  if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* was opened */
   if (loop->deferred.next) gyre_loop_drop_deferred(loop);
   close_backend(loop);
   gyre_timers_free(&loop->timers);
@@ -108,7 +108,7 @@ void gyre_loop_close(struct gyre_loop *loop) {
 int gyre_loop_reopen(struct gyre_loop *loop) {
   const struct gyre_backend_operations *backend = loop->backend;
   gyre_timers_cancel_all(&loop->timers);
-  /* The kernel works on the parent's memory, not on this copy of it. */
+  /* The kernel uses the parent's memory, not this copy. */
   gyre_loop_orphan(loop);
   while (!gyre_list_empty(&loop->operations))
     gyre_operation_complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
@@ -150,53 +150,43 @@ static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   return &descriptors[fd];
 }
 
-/* What a watch is to be called for. */
-static unsigned wanted_by(const struct gyre_descriptor *descriptor, const struct gyre_watch *watch) {
-  return watch->interest & GYRE_STANDING ? watch->interest & ~(unsigned)descriptor->unread : watch->interest;
-}
-
-/* The same for all watches of a descriptor. */
+/* By all watches of a descriptor. */
 static unsigned wanted(const struct gyre_descriptor *descriptor) {
   unsigned interest = 0;
-  for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next)
-    interest |= wanted_by(descriptor, watch);
+  for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) interest |= watch->interest;
   return interest;
 }
 
-/* Registers it with the backend; every call has a new generation, so that what was under way for
- * the old one is dropped. What was once asked for stays, because asking again costs a system call;
- * but not where it would be reported for ever. */
+/* Reports for earlier generations are dropped. */
+static void next_generation(struct gyre_descriptor *descriptor) {
+  if (++descriptor->generation == 0) descriptor->generation = 1;
+}
+
+/*
+ * Registers it with the backend. Events requested once stay registered, as a change costs a system
+ * call, unless they would be reported without end.
+ */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
-  if (!(interest & ANYTHING) && descriptor->unread) return 0; /* a standing watch alone, which has to read first */
   if (!((interest | descriptor->registered) & GYRE_LEVEL)) interest |= descriptor->registered & ~GYRE_READ_ENDED;
   if (descriptor->ended & GYRE_READABLE && !(interest & GYRE_READABLE)) interest |= GYRE_READ_ENDED;
   uint32_t previous = descriptor->registered ? descriptor->generation : 0;
-  if (++descriptor->generation == 0) descriptor->generation = 1;
+  next_generation(descriptor);
   unsigned asked = interest | (descriptor->drained & interest ? GYRE_BLOCKED : 0);
   int error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, previous);
   if (error == -EEXIST && (error = renew(loop)) == 0)
     error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
   descriptor->registered = error < 0 ? 0 : (uint8_t)interest;
-  descriptor->ended = 0; /* reported again when it is so */
+  descriptor->ended = 0; /* reported again if still so */
   return error;
 }
 
-/* Whether a watch stays with the kernel when it has reported. */
+/* True if a watch stays with the kernel after its report. */
 static bool stays(const struct gyre_loop *loop, const struct gyre_descriptor *descriptor) {
   return loop->backend->capabilities & GYRE_BACKEND_EDGE ||
-         (loop->backend->capabilities & GYRE_BACKEND_LEVEL && descriptor->registered & GYRE_LEVEL) ||
          (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING ||
          descriptor->registered & GYRE_READ_ENDED;
-}
-
-/* What its standing watches are for. */
-static unsigned standing(const struct gyre_descriptor *descriptor) {
-  unsigned interest = 0;
-  for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next)
-    interest |= watch->interest & GYRE_STANDING ? watch->interest : 0;
-  return interest;
 }
 
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
@@ -209,7 +199,6 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
   if (!state) return -ENOMEM;
 
   unsigned events = interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
-  if (interest & GYRE_STANDING) state->unread = 0;
   if ((state->drained & events) == events && !(state->ended & events) && (state->registered & interest) == interest) {
     if (gyre_list_empty(&loop->unverified)) loop->unverified_ns = loop->now_ns;
     gyre_list_append(&loop->unverified, &watch->unverified);
@@ -249,8 +238,8 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   gyre_list_remove(&watch->unverified);
   int fd = watch->fd;
   watch->fd = -1;
-  /* A backend that holds the descriptor open has to let go of it: its peer would not see it
-   * closed. */
+  /* A backend that keeps the descriptor open must release it, or its peer would not see the
+   * close. */
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE) && fd < loop->descriptor_capacity &&
       loop->descriptors[fd].registered && !loop->descriptors[fd].first) {
     gyre_loop_forget(loop, fd);
@@ -258,12 +247,7 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
 }
 
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest) {
-  if (fd < 0 || fd >= loop->descriptor_capacity) return;
-  struct gyre_descriptor *state = &loop->descriptors[fd];
-  state->drained |= (uint8_t)interest;
-  if (!(state->unread & interest)) return;
-  state->unread &= (uint8_t)(~interest & ANYTHING);
-  register_later(loop, state);
+  if (fd >= 0 && fd < loop->descriptor_capacity) loop->descriptors[fd].drained |= (uint8_t)interest;
 }
 
 struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder) {
@@ -275,52 +259,55 @@ struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t
   return state;
 }
 
-static void clear(struct gyre_descriptor *state) {
-  state->registered = state->drained = state->ended = state->unread = 0;
-  if (++state->generation == 0) state->generation = 1;
+/* Its number may stand for another file from now on. */
+static void forget_registration(struct gyre_descriptor *descriptor) {
+  descriptor->registered = descriptor->drained = descriptor->ended = 0;
+  next_generation(descriptor);
 }
 
 void gyre_loop_forget(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered && loop->backend_state) loop->backend->unwatch(loop->backend_state, fd, state->generation);
-  clear(state);
+  forget_registration(state);
 }
 
 void gyre_loop_closed(struct gyre_loop *loop, int fd) {
   if (fd >= 0 && fd < loop->descriptor_capacity && loop->backend->capabilities & GYRE_BACKEND_EDGE)
-    clear(&loop->descriptors[fd]);
+    forget_registration(&loop->descriptors[fd]);
 }
 
 void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
   if (loop->descriptors[fd].first) (void)gyre_loop_report(loop, fd, ANYTHING);
-  if (fd >= loop->descriptor_capacity) return; /* closed or forked by a function that was called */
+  if (fd >= loop->descriptor_capacity) return; /* closed or forked by a called function */
   for (struct gyre_watch *watch = loop->descriptors[fd].first; watch; watch = watch->next) cancel_call(watch);
   gyre_loop_forget(loop, fd);
 }
 
 void gyre_loop_hand_over(struct gyre_loop *loop) {
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE))
-    loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* takes nothing */
+    loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* discards them */
 }
 
-/* Its watch may have ended in this very turn, and that not have been handed over yet. */
+/* Its watch may have ended in this turn without having reached the kernel. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_abandon(loop, fd);
   gyre_loop_hand_over(loop);
 }
 
-/* What trusted an earlier registration is registered now; one that cannot be watched any more
- * (closed without the loop's knowledge) is called, so that the next call on it shows the error.
- * Whether any was. */
+/*
+ * Registers everything that trusted an earlier registration. A descriptor that cannot be watched
+ * any more (closed unnoticed) is called, and its next call shows the error. Returns whether there
+ * was any.
+ */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.next, struct gyre_watch, unverified);
     gyre_list_remove(&watch->unverified);
     struct gyre_descriptor *state = &loop->descriptors[watch->fd];
-    if (register_interest(loop, state, watch->fd, wanted_by(state, watch)) < 0) {
+    if (register_interest(loop, state, watch->fd, watch->interest) < 0) {
       watch->ready(loop, watch, watch->interest & ANYTHING);
       called = true;
     }
@@ -328,23 +315,24 @@ static bool verify(struct gyre_loop *loop) {
   return called;
 }
 
-/* After a report: what is unwanted is not asked for any more, where it would be reported for
- * ever. */
+/* After a report: drops unwanted events that would be reported without end. */
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
-  if (fd >= loop->descriptor_capacity) return; /* closed or forked by the function that was called */
+  if (fd >= loop->descriptor_capacity) return; /* closed or forked by the called function */
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered & GYRE_LEVEL && ready & ANYTHING & state->registered & ~wanted(state))
     state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
-/* A report for a watch that is over. Once that is a matter of time; again it is a number that was
- * closed while a child process or a duplicate keeps its file open: that watch cannot be taken back
- * (epoll(7), questions and answers), and it would be reported for ever. */
+/*
+ * Handles a report for a watch that is over. A single one is a matter of timing. A second one means
+ * that the number was closed while a child process or a duplicate keeps its file open: such a
+ * registration cannot be removed (epoll(7), questions and answers) and would report without end.
+ */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale_turn;
   if (!same && age <= STALE_TURNS && loop->stale.generation)
-    return; /* one of several: it waits for the first to come again */
+    return; /* one of several: waits for the first to come again */
   loop->stale = *event;
   loop->stale_turn = loop->statistics.turns;
   if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
@@ -366,38 +354,35 @@ static void deliver(struct gyre_loop *loop) {
       continue;
     }
 
-    int fd = event->fd; /* a called function may ask for more events */
+    int fd = event->fd; /* called functions may request more events */
     unsigned ready = event->ready & ~GYRE_ENDED;
     state->drained &= (uint8_t)~ready;
     if (ready & GYRE_READ_ENDED) state->ended |= GYRE_READABLE;
     if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
     if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
-    if (event->ready & GYRE_ENDED) state->unread |= (uint8_t)(ready & ANYTHING & standing(state));
     if (!state->first) {
-      /* Nothing waits any more: the kernel shall not wake the loop for it again. */
+      /* Nothing waits any more: the kernel need not wake the loop for it. */
       if (state->registered) gyre_loop_forget(loop, fd);
       continue;
     }
-    /* Where the watch has ended with its report, what is still watched is asked for again before
-     * the next wait. */
+    /* If the watch has ended with its report, the rest is requested again before the next wait. */
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
-    /* A watch for urgent data alone, too, is to see that all is over. */
+    /* A watch for urgent data alone also learns of the end. */
     if (!gyre_loop_report(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)gyre_loop_report(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);
   }
 }
 
-/* A virtual clock stands still: there nothing is left for later. */
+/* A virtual clock stands still, so nothing is postponed. */
 static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
   if (gyre_list_empty(&loop->unverified)) return false;
   return now_ns - loop->unverified_ns >= VERIFY_NS || loop->virtual_ns ||
          !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
-/* Asks again and again for a moment, before the sleep that it may spare. How many events, or
- * -errno. */
+/* Asks repeatedly for a moment, to spare the sleep. Returns the number of events, or -errno. */
 static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) {
   int count;
   int64_t end_ns = gyre_timers_now() + GYRE_BUSY_POLL_NS;
@@ -410,7 +395,7 @@ static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) 
 
 static void *wait_without_gvl(void *opaque) {
   struct gyre_loop *loop = opaque;
-  if (!loop->backend_state) return NULL; /* closed by a signal's handler on the way */
+  if (!loop->backend_state) return NULL; /* closed by a signal handler meanwhile */
   int64_t next = gyre_timers_next(&loop->timers), timeout_ns = -1;
   if (next >= 0) {
     timeout_ns = next - gyre_loop_now(loop);
@@ -443,21 +428,21 @@ static VALUE wait_ensure(VALUE opaque) {
   return Qnil;
 }
 
-/* Whether work for this loop goes on elsewhere: in a thread, a child process, the kernel. */
+/* True if work for this loop goes on elsewhere: in a thread, a child process, the kernel. */
 static bool others_work(const struct gyre_loop *loop) { return loop->outside || !gyre_list_empty(&loop->operations); }
 
-/* Instead of a sleep: the virtual clock goes on to the next timer. */
+/* Moves the virtual clock to the next timer instead of sleeping. */
 static bool jump(struct gyre_loop *loop, int64_t next) {
   if (!loop->virtual_ns || next < 0 || others_work(loop)) return false;
   loop->virtual_ns = next;
   return true;
 }
 
-/* Also in the middle of a poll: what it calls may close the loop. */
+/* May be called in the middle of a poll, whose callbacks may close the loop. */
 NORETURN(static void closed(void));
 static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
 
-/* Without waiting, and with the GVL. Whether a wait may follow. */
+/* Asks without waiting, holding the GVL. Returns whether a wait may follow. */
 static bool ask_at_once(struct gyre_loop *loop) {
   int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
   bool renewed = count == -EEXIST && (count = renew(loop)) == 0;
@@ -479,10 +464,10 @@ static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
   if (loop->error) rb_syserr_fail(loop->error, "wait for events");
 }
 
-/* Takes the next events into loop->events. Whether it slept for them. */
+/* Takes the next events into loop->events. Returns whether it slept. */
 static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->event_next = loop->event_count = 0;
-  /* Before it asks: what was reported for the earlier registration would be dropped. */
+  /* Verifies before asking: reports for the earlier registration would be dropped. */
   if (!gyre_list_empty(&loop->unverified) && verification_is_due(loop, gyre_timers_coarse_now()) && verify(loop))
     wait = false;
   if (!loop->backend_state) closed();
@@ -495,7 +480,7 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   }
   int64_t next = gyre_timers_next(&loop->timers), now_ns = gyre_loop_now(loop);
   bool idle = !(next >= 0 && next <= now_ns) && !(loop->sleeping && !loop->sleeping(loop));
-  /* Last of all: what was asked before may have let others run, which woke the loop. */
+  /* Checked last: earlier steps may have let others run, which woke the loop. */
   if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
     loop->statistics.wakeups++;
     idle = false;
@@ -510,9 +495,9 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->now_ns = gyre_loop_now(loop);
   bool at_once = loop->now_ns - now_ns < SOON_NS;
   if (at_once) loop->in_vain = 0;
-  /* Without a question before, what was reported at once may have happened long ago. */
+  /* Without a question before the sleep, an immediate report may be old. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
-  /* Nothing was reported of what trusts an earlier registration. */
+  /* No report came for registrations that are only trusted. */
   if (loop->event_count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
   return true;
 }
@@ -522,12 +507,12 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   loop->statistics.turns++;
   bool slept = false;
   if (!gyre_list_empty(&loop->deferred) || !gyre_list_empty(&loop->again)) wait = false;
-  /* Events that are left from a poll that was interrupted by an exception come first. */
+  /* Events left from a poll that an exception interrupted come first. */
   if (loop->event_next >= loop->event_count) {
     slept = take_events(loop, wait);
     loop->statistics.events += (uint64_t)loop->event_count;
   }
-  /* Events first: what has come in time is not to be found late. */
+  /* Events precede timers: what came in time is not late. */
   if (!slept) {
     loop->now_ns = gyre_loop_now(loop);
     gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
@@ -538,8 +523,7 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);
 }
 
-/* The flag is cleared before each sleep: the first caller that sets it wakes the backend, and later
- * ones need not. */
+/* Cleared before each sleep: the first caller to set it wakes the backend. */
 void gyre_loop_wake(struct gyre_loop *loop) {
   if (__atomic_exchange_n(&loop->woken, 1, __ATOMIC_SEQ_CST)) return;
   if (loop->backend_state) loop->backend->wake(loop->backend_state);

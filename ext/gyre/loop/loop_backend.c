@@ -1,7 +1,7 @@
 /*
- * Opens a loop on the backend that is asked for, or on the first one that opens, and keeps the
- * reasons of those that did not. Called where loops are made; Gyre::Native.backends, probe and
- * refusals pass it to Ruby (lib/gyre/loop/backends.rb).
+ * Opens a loop on the requested backend, or on the first that opens, and keeps the reasons of
+ * failures. Called where loops are made; Gyre::Native.backends, probe and refusals give them to
+ * Ruby (lib/gyre/loop/backends.rb).
  */
 #include "feature.h"
 
@@ -15,8 +15,7 @@
 
 #define BACKENDS_LIMIT 8
 
-/* By place in the table: why it was passed over when a loop was last made, as errno; 0 when it was
- * not. Atomic. */
+/* By position in the table: the errno that ruled it out when a loop was last made, or 0. Atomic. */
 static int refused[BACKENDS_LIMIT];
 
 static const struct gyre_backend_choice *find(const char *name) {
@@ -25,7 +24,7 @@ static const struct gyre_backend_choice *find(const char *name) {
   return choice->name ? choice : NULL;
 }
 
-/* What an error of a backend's `open` means. */
+/* The meaning of an error of `open`. */
 static VALUE reason(const struct gyre_backend_choice *choice, int error) {
   VALUE text = rb_str_new_cstr(strerror(error));
   const char *hint = choice->operations->refusal ? choice->operations->refusal(error) : NULL;
@@ -71,9 +70,7 @@ void gyre_loop_open_on(struct gyre_loop *loop, VALUE name) {
   gyre_loop_enlist(loop);
 }
 
-/*
- * @return [Array<String>] the native backends that there are, the best first, built or not
- */
+/* The best first, built or not. */
 static VALUE native_backends(VALUE self) {
   VALUE names = rb_ary_new();
   for (const struct gyre_backend_choice *choice = gyre_backends; choice->name; choice++) {
@@ -82,13 +79,7 @@ static VALUE native_backends(VALUE self) {
   return names;
 }
 
-/*
- * Tries a backend by opening it.
- *
- * @param name [String]
- * @return [Array] true and its description (String or nil); or false and the reason
- * @raise [ArgumentError] for an unknown name
- */
+/* Tries a backend by opening it. Returns true and a description, or false and the reason. */
 static VALUE native_probe(VALUE self, VALUE name) {
   const struct gyre_backend_choice *choice = named(name);
   if (!choice->operations) return rb_assoc_new(Qfalse, rb_sprintf("not built: %s", choice->missing));
@@ -102,10 +93,7 @@ static VALUE native_probe(VALUE self, VALUE name) {
   return rb_assoc_new(Qtrue, *text ? rb_str_new_cstr(text) : Qnil);
 }
 
-/*
- * @return [Hash{String => String}] the backends that were passed over when a loop was last made,
- *   and why
- */
+/* Backends skipped when a loop was last made, and why. */
 static VALUE native_refusals(VALUE self) {
   VALUE refusals = rb_hash_new();
   for (int i = 0; i < BACKENDS_LIMIT && gyre_backends[i].name; i++) {

@@ -1,11 +1,10 @@
 /*
  * IO#close and IO#reopen while something waits for the IO. Ruby before 4.0 reports them to no
- * scheduler, and later ones only to that of the closing thread, and to fibers in a read or a write.
- * The kernel drops the watch, or goes on watching what the number stood for; and the number may be
- * given out again at once. So the first loop puts a step around both methods: what waits for the IO
- * is woken, on whatever loop and in whatever thread, and a backend that holds open what it watches
- * lets go of it. Closes in C (IO#close_write of a pipe) are found by the sweeps of wait.c,
- * selector.c and keyed_watch.c.
+ * scheduler; later versions report them to the closing thread's only, and to fibers in a read or
+ * write. The kernel drops the watch, or watches what the number stood for, and the number may be
+ * reused at once. The first loop therefore wraps both methods: waits for the IO end, on any loop
+ * and thread, and a backend that keeps descriptors open releases it. The sweeps of wait.c,
+ * selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe).
  */
 #include "feature.h"
 
@@ -37,8 +36,8 @@ void gyre_loop_on_io_close(gyre_close_listener *listener) {
 }
 
 static rb_ractor_local_key_t loops_key;
-/* All open loops of this Ractor, whose IOs no other one can close. Never freed: loops may outlive
- * their Ractor. */
+/* All open loops of this Ractor, whose IOs other Ractors cannot close. Never freed: loops may
+ * outlive their Ractor. */
 static struct gyre_list *loops(void) {
   struct gyre_list *list = rb_ractor_local_storage_ptr(loops_key);
   if (list) return list;
@@ -60,9 +59,10 @@ static VALUE call_super(VALUE argument) {
   return rb_call_super(closing->argc, closing->argv);
 }
 
-/* A watch that goes on is for what has the number now: the kernel is asked about it before the loop
- * sleeps again. One that no listener knows ends before its descriptor closes, so it is not of this
- * IO: the number has a new owner already. */
+/*
+ * A watch that goes on is for the number's new owner: the kernel is asked before the loop sleeps. A
+ * watch unknown to listeners ends before its descriptor closes, so it is the new owner's.
+ */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {
@@ -109,7 +109,7 @@ static VALUE io_reopen(int argc, VALUE *argv, VALUE self) {
 }
 
 void gyre_loop_enlist(struct gyre_loop *loop) {
-  static bool prepended; /* under the GVL, or a Ractor's: twice does no harm */
+  static bool prepended; /* under the GVL, or a Ractor's; a second time is harmless */
   struct gyre_list *all = loops();
   if (!all) return;
   loop->forks = gyre_forks;

@@ -1,7 +1,6 @@
 /*
- * Operations (see backend.h): their memory, their end, and what becomes of those in flight when the
- * loop closes. Called by the loop (loop.c), which submits them, and by what waits for one (wait.c):
- * that frees it when it has ended, or leaves it to the loop by cancelling it. Never raises.
+ * Operations (see backend.h): memory, end, and closing. loop.c submits them; waiters (wait.c) free
+ * them at the end, or leave them to the loop by cancelling. Never raises.
  */
 #include "loop/loop.h"
 
@@ -9,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For operations in flight to end when the loop closes: those that are waited for, and those that
- * are not. The GVL is held, and the collector may be at work. */
+/* Time for operations in flight to end when the loop closes, awaited or not. Holds the GVL; the
+ * collector may be running. */
 #define END_NS INT64_C(1000000000)
 #define UNAWAITED_END_NS INT64_C(10000000)
 

@@ -1,10 +1,12 @@
 /*
- * Which watches are called (see loop.h): those of a descriptor that the kernel reports, and those
- * that asked to be called again. Called by loop.c in each turn.
+ * Calls watches (see loop.h): of reported descriptors, and those that asked to be called again.
+ * Called by loop.c in each turn.
  *
  *   again --the next turn--> to_call --called--> in neither
  */
 #include "loop/loop.h"
+
+#include <poll.h>
 
 void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   if (watch->fd < 0) return;
@@ -12,7 +14,7 @@ void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, un
   if (gyre_list_empty(&watch->to_call)) gyre_list_append(&loop->again, &watch->to_call);
 }
 
-/* A called function may end watches, ask for more events, or raise: then the next call goes on with
+/* A called function may end watches, request more events, or raise; the next call then continues
  * the list. */
 static void call_rest(struct gyre_loop *loop) {
   while (loop->backend_state && !gyre_list_empty(&loop->to_call)) {
@@ -46,4 +48,13 @@ bool gyre_loop_report(struct gyre_loop *loop, int fd, unsigned ready) {
 void gyre_loop_report_left(struct gyre_loop *loop) {
   gyre_list_splice(&loop->to_call, &loop->again);
   call_rest(loop);
+}
+
+void gyre_loop_report_closed(struct gyre_loop *loop, struct gyre_watch *const *watches, int count) {
+  struct pollfd descriptors[GYRE_CLOSED_BATCH];
+  for (int i = 0; i < count; i++) descriptors[i] = (struct pollfd){.fd = watches[i]->fd};
+  if (count <= 0 || poll(descriptors, (nfds_t)count, 0) <= 0) return;
+  for (int i = 0; i < count; i++) {
+    if (descriptors[i].revents & POLLNVAL) watches[i]->ready(loop, watches[i], watches[i]->interest);
+  }
 }

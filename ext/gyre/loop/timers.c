@@ -1,7 +1,6 @@
 /*
  * The heap of timers (see timers.h). Four children to a node: half the depth of a binary heap, and
- * the children of a node share a cache line. Entries repeat the time, so that sifting never touches
- * the timers themselves.
+ * siblings share a cache line. Entries repeat the time, so sifting never touches the timers.
  */
 #include "loop/timers.h"
 #include "feature.h"

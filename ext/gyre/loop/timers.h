@@ -1,6 +1,6 @@
 /*
- * Timers as plain C structures in a 4-ary heap: arming and cancelling allocates nothing (but the
- * heap's own array, which grows by doubling). A timer is embedded in whatever waits for it.
+ * Timers as plain C structures in a 4-ary heap: arming and cancelling allocate nothing, except for
+ * the heap's array, which doubles. A timer is embedded in its owner.
  */
 #ifndef GYRE_TIMERS_H
 #define GYRE_TIMERS_H
@@ -27,17 +27,17 @@ struct gyre_timers {
 void gyre_timers_init(struct gyre_timers *timers);
 void gyre_timers_free(struct gyre_timers *timers);
 
-/* Cancels all: for timers that outlive the heap. Their memory has to be there still. */
+/* For timers that outlive the heap; their memory must still exist. */
 void gyre_timers_cancel_all(struct gyre_timers *timers);
 
 /* Monotonic time in nanoseconds. */
 int64_t gyre_timers_now(void);
 
-/* The same from the clock that ticks every few milliseconds and costs next to nothing, where there
- * is one. */
+/* The same from a clock that ticks every few milliseconds and costs next to nothing, if there is
+ * one. */
 int64_t gyre_timers_coarse_now(void);
 
-/* Arms the timer, or moves it when it is armed already. 0 or -ENOMEM (then it is as it was). */
+/* Arms the timer or moves it. Returns 0, or -ENOMEM and leaves it as it was. */
 int gyre_timers_arm(struct gyre_timers *timers, struct gyre_timer *timer, int64_t when_ns);
 
 /* Harmless when it is not armed. */
@@ -45,11 +45,11 @@ void gyre_timers_cancel(struct gyre_timers *timers, struct gyre_timer *timer);
 
 static inline bool gyre_timer_armed(const struct gyre_timer *timer) { return timer->place != 0; }
 
-/* When the next one is due, or -1 when there is none. */
+/* When the next one is due; -1 without timers. */
 int64_t gyre_timers_next(const struct gyre_timers *timers);
 
-/* Fires every timer that is due at `now_ns`; one that is armed again meanwhile waits for the next
- * call. Returns how many fired. */
+/* Fires the timers due at `now_ns`; timers armed meanwhile wait for the next call. Returns their
+ * number. */
 uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context);
 
 #endif

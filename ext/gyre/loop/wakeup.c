@@ -1,6 +1,6 @@
 /*
- * Wake-up by eventfd or pipe (see wakeup.h). The readers watch it edge-triggered: every signal is a
- * new edge, so nothing has to be read off in the usual case.
+ * Wake-up by eventfd or pipe (see wakeup.h). Readers watch it edge-triggered: every signal is a new
+ * edge and usually need not be read.
  */
 #include "loop/wakeup.h"
 #include "feature.h"
@@ -45,18 +45,12 @@ void gyre_wakeup_close(struct gyre_wakeup *wakeup) {
   wakeup->read_fd = wakeup->write_fd = -1;
 }
 
-void gyre_wakeup_clear(const struct gyre_wakeup *wakeup) {
-  char bytes[512];
-  while (read(wakeup->read_fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) continue;
-}
-
 void gyre_wakeup_signal(const struct gyre_wakeup *wakeup) {
   int saved_errno = errno;
   uint64_t one = 1;
   ssize_t written = write(wakeup->write_fd, &one, sizeof(one));
   if (written < 0 && errno == EAGAIN) {
-    /* Full: so many signals are unread that the reader has long been woken. Make room and signal
-     * again, so that this one is an edge too. */
+    /* Full: the reader was woken long ago. Makes room and writes again, which is an edge too. */
     char bytes[512];
     if (read(wakeup->read_fd, bytes, sizeof(bytes)) > 0) written = write(wakeup->write_fd, &one, sizeof(one));
   }

@@ -1,7 +1,6 @@
 /*
- * What one caller waits for (see memcached.h): replies become its value here. The connection hands
- * them over as they come; no Ruby code runs, for the caller's fiber is another one. What is to be
- * decoded is decoded by the caller itself (memcached_server.c).
+ * Makes a call's value (see memcached.h) of its replies. Runs no Ruby code: the caller itself
+ * decodes serialized values (memcached_request.c).
  */
 #include "memcached/memcached.h"
 
@@ -10,18 +9,47 @@
 #define CODED 3 /* flags of a value that is serialized or compressed, as Dalli has them */
 #define UTF8 4
 
-void gyre_memcached_call_init(struct gyre_memcached_call *call, enum gyre_memcached_kind kind) {
-  *call = (struct gyre_memcached_call){
-      .kind = (uint8_t)kind, .value = Qnil, .keys = Qnil, .coded = Qnil, .error = Qnil, .waiters = Qnil, .owner = Qnil};
+static VALUE call_class, reply_class;
+
+void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, enum gyre_memcached_kind kind,
+                              enum gyre_memcached_result result, const char *command) {
+  *call = (struct gyre_memcached_call){.kind = (uint8_t)kind,
+                                       .result = (uint8_t)result,
+                                       .command = command,
+                                       .server = server,
+                                       .value = Qnil,
+                                       .keys = Qnil,
+                                       .coded = Qnil,
+                                       .error = Qnil,
+                                       .owner = Qnil};
 }
 
-void gyre_memcached_call_mark(const struct gyre_memcached_call *call) {
+static void call_mark(void *opaque) {
+  const struct gyre_memcached_call *call = opaque;
+  rb_gc_mark(call->server);
   rb_gc_mark(call->value);
   rb_gc_mark(call->keys);
   rb_gc_mark(call->coded);
   rb_gc_mark(call->error);
-  rb_gc_mark(call->waiters);
   if (call->connection) rb_gc_mark(call->connection->self);
+}
+
+static const rb_data_type_t call_type = {
+    .wrap_struct_name = "Gyre::Memcached::Call",
+    .function = {.dmark = call_mark, .dfree = RUBY_TYPED_DEFAULT_FREE},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+struct gyre_memcached_call *gyre_memcached_call_get(VALUE object) {
+  return rb_check_typeddata(object, &call_type);
+}
+
+struct gyre_memcached_call *gyre_memcached_call_keep(const struct gyre_memcached_call *call) {
+  struct gyre_memcached_call *kept;
+  VALUE object = TypedData_Make_Struct(call_class, struct gyre_memcached_call, &call_type, kept);
+  *kept = *call;
+  kept->owner = object;
+  return kept;
 }
 
 static VALUE bytes_of(const struct gyre_memcached_reply *reply) {
@@ -29,7 +57,7 @@ static VALUE bytes_of(const struct gyre_memcached_reply *reply) {
   return rb_str_new(reply->data, (long)reply->data_length);
 }
 
-/* The value with its key; Qnil: a miss. */
+/* Adds the value with its key; Qnil: a miss. */
 static void add_value(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply, uint32_t index) {
   if (reply->code != GYRE_MEMCACHED_VA) return;
   VALUE key = RARRAY_AREF(call->keys, index);
@@ -47,19 +75,14 @@ static VALUE seconds(int64_t value) { return value == INT64_MIN ? Qnil : LL2NUM(
 /* The names of enum gyre_memcached_code. */
 static ID codes[GYRE_MEMCACHED_ERROR + 1];
 
-static VALUE reply_class(void) {
-  static VALUE class;
-  if (!class) {
-    class = rb_path2class("Gyre::Memcached::Reply");
-    rb_gc_register_mark_object(class);
-  }
-  return class;
-}
-
-/* Made without Ruby code: a Struct's members are set as they are. */
+/* Sets a Struct's members directly, without Ruby code. */
 static VALUE whole(const struct gyre_memcached_reply *reply) {
+  if (!reply_class) {
+    reply_class = rb_path2class("Gyre::Memcached::Reply");
+    rb_gc_register_mark_object(reply_class);
+  }
   VALUE bytes = reply->code == GYRE_MEMCACHED_VA ? bytes_of(reply) : Qnil;
-  return rb_struct_new(reply_class(), ID2SYM(codes[reply->code]), bytes, UINT2NUM(reply->flags), ULL2NUM(reply->cas),
+  return rb_struct_new(reply_class, ID2SYM(codes[reply->code]), bytes, UINT2NUM(reply->flags), ULL2NUM(reply->cas),
                        seconds(reply->ttl_s), seconds(reply->idle_s),
                        reply->hit < 0 ? Qnil
                        : reply->hit   ? Qtrue
@@ -117,6 +140,10 @@ void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyr
 }
 
 void gyre_init_memcached_call(void) {
+  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
+  call_class = rb_define_class_under(module, "Call", rb_cObject);
+  rb_gc_register_mark_object(call_class);
+  rb_undef_alloc_func(call_class);
   static const char *names[] = {"hd", "en", "nf", "ns", "ex", "va", "mn"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) codes[i] = rb_intern(names[i]);
 }

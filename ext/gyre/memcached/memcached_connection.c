@@ -1,8 +1,7 @@
 /*
  * The pipeline of one home to one memcached (see memcached.h): commands are queued behind each
- * other, leave together at the end of the loop's turn, and replies are matched in order. On a loop,
- * this file is all of it; the threads' connection is driven by memcached_threads.c. It never waits,
- * and connects nowhere.
+ * other, leave together at the end of the loop's turn, and replies are matched in order. Never
+ * waits and never connects. memcached_threads.c drives the threads' connection.
  */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
@@ -15,44 +14,46 @@
 #include <string.h>
 
 #define FIRST_ENTRIES 64
-#define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for a value that is to come */
-#define LOOK_NS INT64_C(1000000000) /* unused for so long, it may have been closed by the server */
-#define LEADS_NS LOOK_NS            /* for so long at most the thread that reads for all waits */
-#define LINES_LIMIT 65536           /* of one reply: statistics, refusals of a group */
+#define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for an incoming value */
+#define LOOK_NS INT64_C(1000000000) /* unused for longer, the server may have closed it */
+#define LINES_LIMIT 65536           /* of a reply: statistics, refusals of a group */
 #define RECEPTIONS 16               /* before others have their turn */
 
 static VALUE connection_class;
 
 /* --- memory --- */
 
+static struct gyre_memcached_entry *entry_at(const struct gyre_memcached_connection *connection, uint64_t number) {
+  return &connection->pipeline.entries[number & (connection->pipeline.capacity - 1)];
+}
+
 static void connection_mark(void *opaque) {
   const struct gyre_memcached_connection *connection = opaque;
   rb_gc_mark(connection->self); /* pinned: C keeps its address */
   rb_gc_mark(connection->transport_object);
+  rb_gc_mark(connection->io);
   rb_gc_mark(connection->scheduler_object);
   rb_gc_mark(connection->name);
-  rb_gc_mark(connection->woken);
-  rb_gc_mark(connection->crowd);
   VALUE last = Qnil;
-  if (connection->forks != gyre_forks) return; /* a child has no stacks of other threads */
-  for (uint64_t number = connection->head; number != connection->tail; number++) {
-    const struct gyre_memcached_call *call = connection->entries[number & (connection->capacity - 1)].call;
+  if (connection->forks != gyre_forks) return; /* a child lacks the other threads' stacks */
+  for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {
+    const struct gyre_memcached_call *call = entry_at(connection, number)->call;
     if (call && call->owner != last) rb_gc_mark(last = call->owner);
   }
 }
 
-/* One that is in a loop's lists is marked by its scheduler: both are garbage then, and those lists
- * may be gone. */
+/* A scheduler marks a connection in its lists, so both are garbage here, and the lists may be
+ * freed. */
 static void connection_free(void *opaque) {
   struct gyre_memcached_connection *connection = opaque;
-  gyre_deferred_cancel(&connection->late.deferred); /* the loop's end walks that list */
-  free(connection->entries);
+  gyre_deferred_cancel(&connection->on_loop.sends.deferred); /* the loop's end walks that list */
+  free(connection->pipeline.entries);
   xfree(connection);
 }
 
 static size_t connection_size(const void *opaque) {
   const struct gyre_memcached_connection *connection = opaque;
-  return sizeof(*connection) + connection->capacity * sizeof(*connection->entries);
+  return sizeof(*connection) + connection->pipeline.capacity * sizeof(*connection->pipeline.entries);
 }
 
 static const rb_data_type_t connection_type = {
@@ -65,14 +66,14 @@ static VALUE connection_allocate(VALUE class) {
   struct gyre_memcached_connection *connection;
   VALUE self = TypedData_Make_Struct(class, struct gyre_memcached_connection, &connection_type, connection);
   connection->self = self;
-  connection->transport_object = connection->scheduler_object = connection->name = Qnil;
-  connection->woken = connection->crowd = Qnil;
+  connection->transport_object = connection->io = connection->scheduler_object = connection->name = Qnil;
   connection->failed = true;
-  connection->watch.fd = -1;
-  gyre_list_init(&connection->room);
-  gyre_list_init(&connection->client.node);
-  gyre_list_init(&connection->closing.node);
-  gyre_list_init(&connection->late.deferred.node);
+  connection->on_loop.watch.fd = -1;
+  gyre_list_init(&connection->on_loop.room);
+  gyre_list_init(&connection->on_loop.client.node);
+  gyre_list_init(&connection->on_loop.closing.node);
+  gyre_list_init(&connection->on_loop.sends.deferred.node);
+  gyre_list_init(&connection->on_threads.sleeping);
   return self;
 }
 
@@ -82,48 +83,47 @@ struct gyre_memcached_connection *gyre_memcached_connection_get(VALUE connection
 
 /* --- the loop --- */
 
-/* While replies are to come, a virtual clock does not jump. */
+/* Keeps a virtual clock from jumping while replies are due. */
 static void set_waits(struct gyre_memcached_connection *connection, bool waits) {
-  if (!connection->scheduler || connection->waits == waits) return;
-  connection->waits = waits;
+  if (!connection->scheduler || connection->on_loop.waits == waits) return;
+  connection->on_loop.waits = waits;
   connection->scheduler->loop.outside += waits ? 1 : (unsigned)-1;
 }
 
 static void unlink_from_loop(struct gyre_memcached_connection *connection) {
-  if (!connection->linked) return;
+  if (!connection->on_loop.linked) return;
   struct gyre_loop *loop = &connection->scheduler->loop;
-  if (loop->expected == &connection->busy) loop->expected = NULL;
-  gyre_late_send_stop(&connection->late);
-  gyre_loop_unwatch(loop, &connection->watch);
-  if (gyre_timer_armed(&connection->timer)) gyre_timers_cancel(&loop->timers, &connection->timer);
-  gyre_list_remove(&connection->client.node);
-  gyre_list_remove(&connection->closing.node);
+  if (loop->expected == &connection->on_loop.busy) loop->expected = NULL;
+  gyre_deferred_send_stop(&connection->on_loop.sends);
+  gyre_loop_unwatch(loop, &connection->on_loop.watch);
+  if (gyre_timer_armed(&connection->on_loop.timer)) gyre_timers_cancel(&loop->timers, &connection->on_loop.timer);
+  gyre_list_remove(&connection->on_loop.client.node);
+  gyre_list_remove(&connection->on_loop.closing.node);
   set_waits(connection, false);
-  connection->linked = false;
+  connection->on_loop.linked = false;
 }
 
 static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
   int64_t in_ns = connection->timeout_ns < 0 || connection->timeout_ns > LOOK_NS ? LOOK_NS : connection->timeout_ns;
-  return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->timer, now_ns + in_ns);
+  return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->on_loop.timer, now_ns + in_ns);
 }
 
-/* It stays there for a while when it has nothing to do, so that one command after the other costs
- * no more than its own bytes. */
+/* Stays linked for a while when idle, so that single commands do not link it each time. */
 static bool link_to_loop(struct gyre_memcached_connection *connection) {
   struct gyre_loop *loop = &connection->scheduler->loop;
-  int error = gyre_loop_watch(loop, &connection->watch, connection->transport->fd, GYRE_READABLE);
+  int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, GYRE_READABLE);
   if (error == 0) error = arm(connection, gyre_loop_now(loop));
   if (error < 0) {
-    gyre_loop_unwatch(loop, &connection->watch);
+    gyre_loop_unwatch(loop, &connection->on_loop.watch);
     return false;
   }
-  gyre_list_append(&connection->scheduler->clients, &connection->client.node);
-  connection->linked = true;
+  gyre_list_append(&connection->scheduler->clients, &connection->on_loop.client.node);
+  connection->on_loop.linked = true;
   return true;
 }
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
-  struct gyre_memcached_connection *connection = GYRE_CONTAINER(watch, struct gyre_memcached_connection, watch);
+  struct gyre_memcached_connection *connection = GYRE_CONTAINER(watch, struct gyre_memcached_connection, on_loop.watch);
   (void)loop;
   if (ready & GYRE_READ_ENDED) connection->ended = true;
   gyre_memcached_connection_read(connection);
@@ -133,21 +133,21 @@ static int64_t now_of(const struct gyre_memcached_connection *connection) {
   return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
 }
 
-/* The server has time for its next reply from when that command leaves: a loop that computes may
- * have kept it for longer. What is taken part by part leaves until its last one. */
+/* Starts the next reply's time limit when its command leaves, as a computing loop may have kept
+ * it. */
 static void on_sending(struct gyre_memcached_connection *connection, bool again) {
-  if (again || connection->head >= connection->offered) connection->moved_ns = now_of(connection);
-  connection->offered = connection->tail;
+  if (again || connection->pipeline.head >= connection->pipeline.offered) connection->moved_ns = now_of(connection);
+  connection->pipeline.offered = connection->pipeline.tail;
 }
 
-static void on_late_sending(struct gyre_late_send *late, bool again) {
-  on_sending(GYRE_CONTAINER(late, struct gyre_memcached_connection, late), again);
+static void on_deferred_sending(struct gyre_deferred_send *sends, bool again) {
+  on_sending(GYRE_CONTAINER(sends, struct gyre_memcached_connection, on_loop.sends), again);
 }
 
-/* One timer for all: a server that has replies to give and gives none for so long has failed; a
- * connection that nothing uses leaves the loop; what was held back for so long is sent. */
+/* One timer: fails a server that sends no due reply in time, unlinks an unused connection, and
+ * sends commands held for long. */
 static void on_time(struct gyre_timer *timer, void *context) {
-  struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, timer);
+  struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, on_loop.timer);
   struct gyre_loop *loop = context;
   int64_t now_ns = gyre_loop_now(loop);
   if (!gyre_memcached_pending(connection)) {
@@ -155,7 +155,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
       unlink_from_loop(connection);
       return;
     }
-  } else if (connection->head >= connection->offered) {
+  } else if (connection->pipeline.head >= connection->pipeline.offered) {
     gyre_memcached_connection_send(connection, true);
     if (connection->failed) return;
   } else if (connection->timeout_ns >= 0) {
@@ -173,25 +173,26 @@ static void on_time(struct gyre_timer *timer, void *context) {
 }
 
 static void mark_client(struct gyre_client *client) {
-  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_memcached_connection, client)->self);
+  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client)->self);
 }
 
 static void on_closing(struct gyre_client *client) {
-  gyre_memcached_connection_fail(GYRE_CONTAINER(client, struct gyre_memcached_connection, client),
+  gyre_memcached_connection_fail(GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client),
                                  "its loop was closed");
 }
 
-/* The calls are the parent's; those of this child's own fiber cannot wait here while it forks. */
+/* Leaves the calls to the parent; the forking fiber itself has none. */
 static void on_fork(struct gyre_client *client) {
-  struct gyre_memcached_connection *connection = GYRE_CONTAINER(client, struct gyre_memcached_connection, client);
-  connection->head = connection->tail;
-  if (connection->scheduler->loop.expected == &connection->busy) connection->scheduler->loop.expected = NULL;
-  connection->watch.fd = -1;
-  connection->timer.place = 0;
-  gyre_list_init(&connection->room);
-  gyre_list_init(&connection->closing.node);
-  gyre_list_remove(&connection->client.node);
-  connection->linked = connection->waits = false;
+  struct gyre_memcached_connection *connection =
+      GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client);
+  connection->pipeline.head = connection->pipeline.tail;
+  if (connection->scheduler->loop.expected == &connection->on_loop.busy) connection->scheduler->loop.expected = NULL;
+  connection->on_loop.watch.fd = -1;
+  connection->on_loop.timer.place = 0;
+  gyre_list_init(&connection->on_loop.room);
+  gyre_list_init(&connection->on_loop.closing.node);
+  gyre_list_remove(&connection->on_loop.client.node);
+  connection->on_loop.linked = connection->on_loop.waits = false;
   gyre_memcached_connection_forked(connection);
 }
 
@@ -200,14 +201,14 @@ void gyre_memcached_connection_forked(struct gyre_memcached_connection *connecti
   snprintf(connection->reason, sizeof(connection->reason), "it was started before a fork, in the parent process");
 }
 
-/* For Process.daemon: its fibers go on there, with this connection. */
+/* Continues with this connection after Process.daemon. */
 static void on_move(struct gyre_client *client) {
-  GYRE_CONTAINER(client, struct gyre_memcached_connection, client)->forks = gyre_forks;
+  GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client)->forks = gyre_forks;
 }
 
 static void on_foreign_close(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   (void)scheduler;
-  gyre_memcached_connection_fail(GYRE_CONTAINER(post, struct gyre_memcached_connection, closing),
+  gyre_memcached_connection_fail(GYRE_CONTAINER(post, struct gyre_memcached_connection, on_loop.closing),
                                  GYRE_MEMCACHED_CLOSED);
 }
 
@@ -217,18 +218,14 @@ bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *co
 
 /* --- failing --- */
 
-static void finish(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call) {
+static void finish(struct gyre_memcached_call *call) {
   call->outstanding = 0;
-  if (call->wait) {
-    gyre_wake(call->wait->scheduler, &call->wait->parked);
-  } else if (!NIL_P(call->waiters)) {
-    rb_ary_concat(connection->woken, call->waiters);
-  }
+  if (call->wait) gyre_wake(call->wait->scheduler, &call->wait->parked);
 }
 
 static void wake_for_room(struct gyre_memcached_connection *connection) {
-  while (!gyre_list_empty(&connection->room)) {
-    struct gyre_memcached_room *room = GYRE_CONTAINER(connection->room.next, struct gyre_memcached_room, node);
+  while (!gyre_list_empty(&connection->on_loop.room)) {
+    struct gyre_memcached_room *room = GYRE_CONTAINER(connection->on_loop.room.next, struct gyre_memcached_room, node);
     gyre_list_remove(&room->node);
     gyre_wake(room->wait->scheduler, &room->wait->parked);
   }
@@ -240,12 +237,12 @@ void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection
   snprintf(connection->reason, sizeof(connection->reason), "%s", reason);
   if (connection->scheduler) unlink_from_loop(connection);
   uint64_t sent = connection->transport->sent_bytes;
-  while (connection->head != connection->tail) {
-    struct gyre_memcached_call *call = connection->entries[connection->head++ & (connection->capacity - 1)].call;
+  while (connection->pipeline.head != connection->pipeline.tail) {
+    struct gyre_memcached_call *call = entry_at(connection, connection->pipeline.head++)->call;
     if (!call || call->failed) continue;
     call->failed = true;
     call->unsent = call->start >= sent;
-    finish(connection, call);
+    finish(call);
   }
   wake_for_room(connection);
 }
@@ -267,7 +264,7 @@ bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *
          gyre_bytes_held(connection->transport->output) < GYRE_MEMCACHED_OUTPUT_BYTES;
 }
 
-/* An idle connection that the server has closed, or on which it has sent what nothing asked for. */
+/* Whether an idle connection is open, without an unexpected byte. */
 static bool look(struct gyre_memcached_connection *connection) {
   char byte;
   ssize_t count =
@@ -279,10 +276,11 @@ static bool look(struct gyre_memcached_connection *connection) {
   return false;
 }
 
-/* With the first of several commands. */
+/* Called with the first of several commands. */
 static bool begin(struct gyre_memcached_connection *connection) {
-  if (!connection->linked && now_of(connection) - connection->used_ns >= LOOK_NS && !look(connection)) return false;
-  if (connection->scheduler && !connection->linked) {
+  if (!connection->on_loop.linked && now_of(connection) - connection->used_ns >= LOOK_NS && !look(connection))
+    return false;
+  if (connection->scheduler && !connection->on_loop.linked) {
     gyre_loop_drained(&connection->scheduler->loop, connection->transport->fd, GYRE_READABLE);
     if (!link_to_loop(connection)) {
       gyre_memcached_connection_fail(connection, "the loop cannot watch its socket");
@@ -294,7 +292,7 @@ static bool begin(struct gyre_memcached_connection *connection) {
 
 char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connection, size_t length) {
   if (connection->failed) return NULL;
-  if (connection->head == connection->tail && !begin(connection)) return NULL;
+  if (connection->pipeline.head == connection->pipeline.tail && !begin(connection)) return NULL;
   if (connection->transport->write.state != GYRE_SIDE_OPEN) {
     fail_with(connection,
               connection->transport->write.state == GYRE_SIDE_FAILED ? connection->transport->write.error : -EPIPE);
@@ -304,14 +302,14 @@ char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connec
 }
 
 static bool grow(struct gyre_memcached_connection *connection) {
-  uint32_t capacity = connection->capacity ? connection->capacity * 2 : FIRST_ENTRIES;
+  uint32_t capacity = connection->pipeline.capacity ? connection->pipeline.capacity * 2 : FIRST_ENTRIES;
   struct gyre_memcached_entry *entries = malloc(capacity * sizeof(*entries));
   if (!entries) return false;
-  for (uint64_t number = connection->head; number != connection->tail; number++)
-    entries[number & (capacity - 1)] = connection->entries[number & (connection->capacity - 1)];
-  free(connection->entries);
-  connection->entries = entries;
-  connection->capacity = capacity;
+  for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++)
+    entries[number & (capacity - 1)] = *entry_at(connection, number);
+  free(connection->pipeline.entries);
+  connection->pipeline.entries = entries;
+  connection->pipeline.capacity = capacity;
   return true;
 }
 
@@ -319,14 +317,14 @@ int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection
                                     enum gyre_memcached_verb verb, uint32_t index, size_t length) {
   struct gyre_transport *transport = connection->transport;
   if (call) {
-    if (gyre_memcached_pending(connection) == connection->capacity && !grow(connection)) return -ENOMEM;
+    if (gyre_memcached_pending(connection) == connection->pipeline.capacity && !grow(connection)) return -ENOMEM;
     if (!call->connection) {
       call->connection = connection;
-      call->first = connection->tail;
+      call->first = connection->pipeline.tail;
       if (call->kind != GYRE_MEMCACHED_QUIET) call->start = transport->sent_bytes + gyre_bytes_held(transport->output);
     }
     call->outstanding++;
-    connection->entries[connection->tail++ & (connection->capacity - 1)] =
+    *entry_at(connection, connection->pipeline.tail++) =
         (struct gyre_memcached_entry){.call = call, .verb = (uint8_t)verb, .index = index};
   }
   transport->output->length += (uint32_t)length;
@@ -347,7 +345,8 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
       return;
     }
   }
-  if (connection->scheduler) gyre_late_send_begin(&connection->late, connection->self, connection->scheduler);
+  if (connection->scheduler)
+    gyre_deferred_send_begin(&connection->on_loop.sends, connection->self, connection->scheduler);
 }
 
 /* --- receiving --- */
@@ -355,8 +354,7 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* After a refused value the server may have taken it for commands: only SERVER_ERROR swallows
- * it. */
+/* After a refused value the server may read it as commands: only SERVER_ERROR skips it. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
@@ -367,7 +365,7 @@ static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_WORD] = MAY(OK) | MAY(VERSION) | MAY(STORED) | MAY(MN) | ERRORS,
 };
 
-/* Of several lines, this is not the last one. */
+/* Whether more lines of the reply follow. */
 static bool goes_on(const struct gyre_memcached_entry *entry, const struct gyre_memcached_reply *reply) {
   if (entry->verb == GYRE_MEMCACHED_VERB_MN) return reply->code != GYRE_MEMCACHED_MN;
   return reply->code == GYRE_MEMCACHED_STAT;
@@ -385,21 +383,21 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
   return false;
 }
 
-/* Hands out the replies that are whole. How many bytes those were; -1: it has failed. */
+/* Delivers whole replies. Returns their bytes; -1: it has failed. */
 static ssize_t take(struct gyre_memcached_connection *connection, const char *bytes, size_t length) {
   size_t used = 0;
-  connection->wanted = 0;
-  connection->taking = true; /* until the end: an exception (no memory) leaves it out of step */
+  connection->pipeline.wanted = 0;
+  connection->pipeline.taking = true; /* until the end: an exception (no memory) leaves it out of step */
   while (used < length) {
     struct gyre_memcached_reply reply;
     size_t wanted;
     ssize_t count = gyre_memcached_parse(&reply, bytes + used, length - used, &wanted);
     if (count == 0) {
-      connection->wanted = wanted;
+      connection->pipeline.wanted = wanted;
       break;
     }
-    struct gyre_memcached_entry *entry = &connection->entries[connection->head & (connection->capacity - 1)];
-    if (count > 0 && connection->head == connection->tail) {
+    struct gyre_memcached_entry *entry = entry_at(connection, connection->pipeline.head);
+    if (count > 0 && connection->pipeline.head == connection->pipeline.tail) {
       reply.text = "nothing asked for it";
       count = -1;
     } else if (count > 0 && !(may_follow[entry->verb] & 1u << reply.code)) {
@@ -416,26 +414,26 @@ static ssize_t take(struct gyre_memcached_connection *connection, const char *by
       return refuse(connection, &reply, bytes + used - count, (size_t)count), -1;
     }
     if (call) gyre_memcached_call_take(call, &reply, index);
-    if (last) connection->head++;
-    if (call && last && --call->outstanding == 0) finish(connection, call);
+    if (last) connection->pipeline.head++;
+    if (call && last && --call->outstanding == 0) finish(call);
   }
-  connection->taking = false;
+  connection->pipeline.taking = false;
   return (ssize_t)used;
 }
 
-/* Takes what the input has, as far as it is whole. */
+/* Takes whole replies from the input. */
 static bool take_input(struct gyre_memcached_connection *connection) {
   struct gyre_transport *transport = connection->transport;
-  if (gyre_transport_available(transport) < connection->wanted) return true;
+  if (gyre_transport_available(transport) < connection->pipeline.wanted) return true;
   ssize_t used = take(connection, gyre_transport_input(transport), gyre_transport_available(transport));
   if (used < 0) return false;
   gyre_transport_consume(transport, (size_t)used);
   return true;
 }
 
-/* Where a value is to come, its room is made at once, so that it is not moved again and again. */
+/* Reserves the room of an incoming value at once, so that it is not moved again and again. */
 static bool make_room(struct gyre_memcached_connection *connection) {
-  size_t available = gyre_transport_available(connection->transport), wanted = connection->wanted;
+  size_t available = gyre_transport_available(connection->transport), wanted = connection->pipeline.wanted;
   if (wanted <= available) return true;
   size_t room = wanted - available < READ_AHEAD_BYTES ? wanted - available : READ_AHEAD_BYTES;
   return room < GYRE_LENT_BYTES || gyre_bytes_reserve(&connection->transport->input, room) != NULL;
@@ -459,25 +457,26 @@ static ssize_t receive(struct gyre_memcached_connection *connection) {
 }
 
 static void watch_for(struct gyre_memcached_connection *connection, unsigned wants) {
-  if (!connection->linked) return;
+  if (!connection->on_loop.linked) return;
   struct gyre_loop *loop = &connection->scheduler->loop;
   gyre_loop_drained(loop, connection->transport->fd, wants);
-  if (connection->watch.fd >= 0 && connection->watch.interest == wants) return;
-  gyre_loop_unwatch(loop, &connection->watch);
-  int error = gyre_loop_watch(loop, &connection->watch, connection->transport->fd, wants);
+  if (connection->on_loop.watch.fd >= 0 && connection->on_loop.watch.interest == wants) return;
+  gyre_loop_unwatch(loop, &connection->on_loop.watch);
+  int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, wants);
   if (error < 0) fail_with(connection, error);
 }
 
 void gyre_memcached_connection_read(struct gyre_memcached_connection *connection) {
   struct gyre_transport *transport = connection->transport;
   if (connection->failed) return;
-  if (connection->taking) {
+  if (connection->pipeline.taking) {
     fail_with(connection, -ENOMEM);
     return;
   }
   for (int i = 0;; i++) {
     if (i == RECEPTIONS) { /* a thread asks again by itself */
-      if (connection->linked) gyre_loop_report_again(&connection->scheduler->loop, &connection->watch, GYRE_READABLE);
+      if (connection->on_loop.linked)
+        gyre_loop_report_again(&connection->scheduler->loop, &connection->on_loop.watch, GYRE_READABLE);
       break;
     }
     ssize_t count = receive(connection);
@@ -494,7 +493,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return;
     }
-    /* What comes next is a new edge; but an end that was reported already is none. */
+    /* The next bytes are a new edge; an end that was reported already is not. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;
@@ -505,24 +504,27 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
     connection->used_ns = connection->moved_ns;
     set_waits(connection, false);
   }
-  if (!gyre_list_empty(&connection->room) && gyre_memcached_pending(connection) <= GYRE_MEMCACHED_PENDING_LIMIT / 2 &&
+  if (!gyre_list_empty(&connection->on_loop.room) &&
+      gyre_memcached_pending(connection) <= GYRE_MEMCACHED_PENDING_LIMIT / 2 &&
       gyre_bytes_held(transport->output) <= GYRE_MEMCACHED_OUTPUT_BYTES / 2)
     wake_for_room(connection);
 }
 
-/* --- the thread that reads for all (memcached_threads.c) --- */
+/* --- threads without a loop --- */
 
-int64_t gyre_memcached_connection_leads_ns(const struct gyre_memcached_connection *connection) {
-  return connection->timeout_ns < 0 || connection->timeout_ns > LEADS_NS ? LEADS_NS : connection->timeout_ns;
-}
-
-int64_t gyre_memcached_connection_trusted_ns(const struct gyre_memcached_connection *connection) {
-  return connection->led_ns + 2 * gyre_memcached_connection_leads_ns(connection) - gyre_timers_now();
-}
-
-bool gyre_memcached_connection_is_led(struct gyre_memcached_connection *connection) {
-  if (connection->leader && gyre_memcached_connection_trusted_ns(connection) <= 0) connection->leader = 0;
-  return connection->leader != 0;
+void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *connection) {
+  struct gyre_memcached_on_threads *threads = &connection->on_threads;
+  bool is_read = threads->reading;
+  for (struct gyre_list *node = threads->sleeping.next; node != &threads->sleeping;) {
+    struct gyre_memcached_reader *reader = GYRE_CONTAINER(node, struct gyre_memcached_reader, node);
+    node = node->next;
+    if (!gyre_memcached_is_over(connection, reader->call)) {
+      if (is_read) continue;
+      is_read = true; /* by this one */
+    }
+    gyre_list_remove(&reader->node);
+    rb_thread_wakeup_alive(reader->thread);
+  }
 }
 
 /* --- calls that are left --- */
@@ -530,9 +532,9 @@ bool gyre_memcached_connection_is_led(struct gyre_memcached_connection *connecti
 void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
   struct gyre_memcached_connection *connection = call->connection;
   if (!call->outstanding || !connection) return;
-  uint64_t number = call->first > connection->head ? call->first : connection->head;
-  for (; number != connection->tail && call->outstanding; number++) {
-    struct gyre_memcached_entry *entry = &connection->entries[number & (connection->capacity - 1)];
+  uint64_t number = call->first > connection->pipeline.head ? call->first : connection->pipeline.head;
+  for (; number != connection->pipeline.tail && call->outstanding; number++) {
+    struct gyre_memcached_entry *entry = entry_at(connection, number);
     if (entry->call != call) continue;
     entry->call = NULL;
     call->outstanding--;
@@ -542,16 +544,13 @@ void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
 
 /* --- Ruby --- */
 
-/* @api private Takes a connected transport, of the present thread's loop, or of all threads without
- *   one. */
+/* Takes a connected transport, of the present thread's loop, or of all threads without one. */
 static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALUE timeout) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   if (!NIL_P(connection->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
   int64_t timeout_ns = gyre_duration_ns(timeout);
   connection->transport = gyre_transport_of(transport);
-  VALUE io = rb_funcall(transport, rb_intern("to_io"), 0);
-  connection->woken = rb_ary_new();
-  connection->crowd = rb_ary_new();
+  connection->io = rb_funcall(transport, rb_intern("to_io"), 0);
   connection->scheduler = gyre_socket_scheduler();
   connection->scheduler_object = connection->scheduler ? connection->scheduler->self : Qnil;
   connection->transport_object = transport;
@@ -559,55 +558,50 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   connection->timeout_ns = timeout_ns;
   connection->forks = gyre_forks;
   connection->used_ns = now_of(connection);
-  connection->watch.ready = on_ready;
-  connection->timer.fire = on_time;
-  connection->closing.run = on_foreign_close;
-  connection->client =
+  connection->on_loop.watch.ready = on_ready;
+  connection->on_loop.timer.fire = on_time;
+  connection->on_loop.closing.run = on_foreign_close;
+  connection->on_loop.client =
       (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork, .moved = on_move};
-  gyre_list_init(&connection->client.node);
-  gyre_late_send_init(&connection->late, connection->transport, io);
-  connection->late.sending = on_late_sending;
+  gyre_list_init(&connection->on_loop.client.node);
+  gyre_deferred_send_init(&connection->on_loop.sends, connection->transport, connection->io);
+  connection->on_loop.sends.sending = on_deferred_sending;
   connection->failed = false;
   return self;
 }
 
-/* @api private @return [Boolean] */
 static VALUE connection_usable_p(VALUE self) {
   return gyre_memcached_connection_usable(gyre_memcached_connection_get(self)) ? Qtrue : Qfalse;
 }
 
-static VALUE shut_down(VALUE transport) {
-  return rb_funcall(rb_funcall(transport, rb_intern("to_io"), 0), rb_intern("shutdown"), 0);
-}
+static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
-/* @api private
- * Closes it; what waits fails. A child of a fork closes its own descriptor only. What another
- * thread's loop has, and what a thread reads from, is closed when those have left it: then this is
- * called again.
- * @return [Boolean] whether it is closed
+/*
+ * Closes the connection and fails its calls. A forked child closes only its own descriptor. Returns
+ * false while another thread's loop watches it or a thread reads from it; then call again.
  */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   bool here = connection->forks == gyre_forks;
   if (NIL_P(connection->transport_object)) return Qtrue;
-  if (here && connection->linked && gyre_thread_is_foreign(connection->scheduler)) {
-    gyre_post(connection->scheduler, &connection->closing);
+  if (here && connection->on_loop.linked && gyre_thread_is_foreign(connection->scheduler)) {
+    gyre_post(connection->scheduler, &connection->on_loop.closing);
     return Qfalse;
   }
   if (here) gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
   connection->failed = true;
-  if (here && gyre_memcached_connection_is_led(connection)) {
+  if (here && connection->on_threads.reading) {
     int error;
-    rb_protect(shut_down, connection->transport_object, &error); /* which wakes that thread */
-    if (error) rb_set_errinfo(Qnil);                             /* it has ended already */
+    rb_protect(shut_down, connection->io, &error); /* wakes that thread */
+    if (error) rb_set_errinfo(Qnil);               /* it has ended already */
     return Qfalse;
   }
-  if (here && !connection->scheduler) rb_funcall(self, rb_intern("wake_threads"), 0); /* nothing else does */
+  if (here) gyre_memcached_connection_wake_threads(connection);
   rb_funcall(connection->transport_object, rb_intern("abandon"), 0);
   return Qtrue;
 }
 
-/* @api private @return [Integer] commands whose replies have not come */
+/* The number of commands without a reply. */
 static VALUE connection_pending(VALUE self) {
   return ULL2NUM(gyre_memcached_pending(gyre_memcached_connection_get(self)));
 }

@@ -1,7 +1,7 @@
 /*
- * How a call of the memcached client goes: its command is queued in the present home's pipeline and
- * sent, its fiber or thread waits, and the reply becomes a value. memcached_server.c and
- * memcached_many.c fill in what is to be queued. A call never retries.
+ * Carries out a call of the memcached client: queues its command in the present home's pipeline,
+ * sends it, waits, and makes the value. memcached_server.c and memcached_multi.c fill in what is
+ * queued. Never retries.
  */
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
@@ -14,7 +14,6 @@
 #define CODED 3 /* flags of a value that is serialized or compressed, as Dalli has them */
 #define UTF8 4
 
-static VALUE call_class;
 static ID id_connect, id_fail, id_refuse, id_dump, id_load, id_full;
 
 /* --- the server, and its connection here --- */
@@ -56,104 +55,58 @@ VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server)
   return Qnil;
 }
 
-/* --- calls that are Ruby objects: of fibers that another library may collect, and of commands that
- * are sent now and waited for later --- */
-
-struct handle {
-  struct gyre_memcached_call call; /* first: the connection knows only that */
-  VALUE server;
-  const char *command;
-  enum gyre_memcached_result result;
-  long count;
-};
-
-static void handle_mark(void *opaque) {
-  const struct handle *handle = opaque;
-  gyre_memcached_call_mark(&handle->call);
-  rb_gc_mark(handle->server);
-}
-
-static const rb_data_type_t handle_type = {
-    .wrap_struct_name = "Gyre::Memcached::Call",
-    .function = {.dmark = handle_mark, .dfree = RUBY_TYPED_DEFAULT_FREE},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
-
-static void put_on_heap(struct gyre_memcached_request *request) {
-  struct handle *handle;
-  request->call_object = TypedData_Make_Struct(call_class, struct handle, &handle_type, handle);
-  handle->call = request->own;
-  handle->call.owner = request->call_object;
-  handle->server = request->self;
-  handle->command = request->command;
-  handle->result = request->result;
-  handle->count = request->count;
-  request->call = &handle->call;
-}
-
 /* --- waiting --- */
 
-static VALUE wait_in_loop(VALUE argument) {
-  struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
-  while (request->call->outstanding) gyre_wait_again(&request->wait);
-  return Qnil;
-}
-
-static VALUE leave_loop(VALUE argument) {
-  struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
-  request->call->wait = NULL;
-  gyre_wait_end(&request->wait);
-  return Qnil;
-}
-
-static void wait_for_reply(struct gyre_memcached_request *request) {
-  struct gyre_memcached_call *call = request->call;
-  if (!call->outstanding) return;
-  struct gyre_memcached_connection *connection = call->connection;
-  if (!connection->scheduler) {
-    gyre_memcached_threads_wait(connection, call, request->until_ns);
-    return;
-  }
-  gyre_wait_begin(connection->scheduler, &request->wait, connection->self);
-  call->wait = &request->wait;
-  rb_ensure(wait_in_loop, (VALUE)request, leave_loop, (VALUE)request);
-}
-
-struct room_wait {
+/* A fiber of a loop that waits, on its stack. */
+struct loop_wait {
   struct gyre_memcached_connection *connection;
+  struct gyre_memcached_call *call; /* NULL: it waits for room */
   struct gyre_memcached_room room;
   struct gyre_wait wait;
 };
 
-static VALUE wait_in_crowd(VALUE argument) {
-  struct room_wait *wait = (struct room_wait *)argument;
-  while (!wait->connection->failed && !gyre_memcached_connection_has_room(wait->connection)) {
-    if (gyre_list_empty(&wait->room.node)) gyre_list_append(&wait->connection->room, &wait->room.node);
+static VALUE wait_in_loop(VALUE argument) {
+  struct loop_wait *wait = (struct loop_wait *)argument;
+  while (!gyre_memcached_is_over(wait->connection, wait->call)) {
+    if (!wait->call && gyre_list_empty(&wait->room.node))
+      gyre_list_append(&wait->connection->on_loop.room, &wait->room.node);
     gyre_wait_again(&wait->wait);
   }
   return Qnil;
 }
 
-static VALUE leave_crowd(VALUE argument) {
-  struct room_wait *wait = (struct room_wait *)argument;
+static VALUE leave_loop(VALUE argument) {
+  struct loop_wait *wait = (struct loop_wait *)argument;
+  if (wait->call) wait->call->wait = NULL;
   gyre_list_remove(&wait->room.node);
   gyre_wait_end(&wait->wait);
   return Qnil;
 }
 
-void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) {
-  gyre_memcached_connection_send(connection, true);
+/* Waits until the call is over, or with NULL until there is room; in a thread without a loop for
+ * `timeout_ns` at most; -1: no limit. */
+static void wait_until_over(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
+                            int64_t timeout_ns) {
   if (!connection->scheduler) {
-    gyre_memcached_threads_wait(connection, NULL, -1);
+    gyre_memcached_threads_wait(connection, call, timeout_ns);
     return;
   }
-  struct room_wait wait = {.connection = connection, .room = {.wait = &wait.wait}};
+  struct loop_wait wait;
+  wait.connection = connection;
+  wait.call = call;
+  wait.room.wait = &wait.wait;
   gyre_list_init(&wait.room.node);
   gyre_wait_begin(connection->scheduler, &wait.wait, connection->self);
-  rb_ensure(wait_in_crowd, (VALUE)&wait, leave_crowd, (VALUE)&wait);
+  if (call) call->wait = &wait.wait;
+  rb_ensure(wait_in_loop, (VALUE)&wait, leave_loop, (VALUE)&wait);
 }
 
-/* The present home's, with room for a command. */
+void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) {
+  gyre_memcached_connection_send(connection, true);
+  wait_until_over(connection, NULL, -1);
+}
+
+/* Takes the present home's connection, with room for a command. */
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);
@@ -170,10 +123,10 @@ static VALUE request_body(VALUE argument) {
   struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
   int error;
   bool alone;
-  do { /* one that turns out to be closed before anything was queued is replaced */
+  do { /* replaces a connection found closed before anything was queued */
     take_connection(request);
     alone = !gyre_memcached_pending(request->connection) && request->connection->scheduler &&
-            request->connection->scheduler->ready_count == 0;
+            request->connection->scheduler->waits.ready_count == 0;
     error = request->put(request);
   } while (error == -EPIPE && !request->call->connection);
   if (error == -ENOMEM) rb_memerror();
@@ -186,34 +139,19 @@ static VALUE request_body(VALUE argument) {
     return Qnil;
   }
   gyre_memcached_connection_send(request->connection, alone);
-  if (alone && request->connection->linked) request->connection->scheduler->loop.expected = &request->connection->busy;
-  wait_for_reply(request);
+  if (alone && request->connection->on_loop.linked)
+    request->connection->scheduler->loop.expected = &request->connection->on_loop.busy;
+  if (request->call->outstanding) wait_until_over(request->connection, request->call, -1);
   return Qnil;
 }
 
-static VALUE wait_body(VALUE argument) {
-  struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
-  gyre_memcached_connection_send(request->connection, false);
-  wait_for_reply(request);
-  return Qnil;
-}
-
-/* It leaves by an exception: another one reads, and may wait for this reply as well. */
-static VALUE stop_waiting(VALUE argument) {
-  const struct gyre_memcached_call *call = ((struct gyre_memcached_request *)argument)->call;
-  if (call->outstanding && !call->connection->scheduler) gyre_memcached_threads_hand_over(call->connection);
-  return Qnil;
-}
-
-/* Likewise, but what is queued goes out, and the replies are dropped. */
+/* Sends the queue after an exception, and drops the replies. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
   struct gyre_memcached_call *call = request->call;
   if (!call->outstanding || (request->starts && request->started)) return Qnil;
-  struct gyre_memcached_connection *connection = call->connection;
   gyre_memcached_call_leave(call);
-  gyre_memcached_connection_send(connection, false);
-  if (!connection->scheduler) gyre_memcached_threads_hand_over(connection);
+  gyre_memcached_connection_send(call->connection, false);
   return Qnil;
 }
 
@@ -221,120 +159,101 @@ void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE 
                                   enum gyre_memcached_result result, const char *command) {
   request->self = self;
   request->server = gyre_memcached_server_get(self);
-  request->command = command;
-  request->result = result;
-  request->connection_object = request->call_object = Qnil;
-  request->data = request->list = Qnil;
-  request->starts = request->holds = request->drops = request->started = request->quiet = false;
-  request->until_ns = -1;
+  request->connection_object = request->data = request->list = Qnil;
+  request->starts = request->holds = request->drops = request->started = request->full = false;
+  request->put = gyre_memcached_put;
+  request->verb = GYRE_MEMCACHED_VERB_MG;
   request->data_flags = 0;
   request->flags_length = 0;
   request->ttl_s = 0;
-  request->done = request->count = 0;
-  gyre_memcached_call_init(&request->own, kind);
+  request->done = request->step = 0;
+  gyre_memcached_call_init(&request->own, self, kind, result, command);
   request->call = &request->own;
 }
 
-/* Raises what has become of it, if that is an error. */
-static void check(const struct gyre_memcached_request *request) {
-  const struct gyre_memcached_call *call = request->call;
+/* Raises the call's error, if any. */
+static void check(const struct gyre_memcached_call *call) {
+  const struct gyre_memcached_connection *connection = call->connection;
   if (__builtin_expect(call->failed, 0))
-    rb_funcall(request->self, id_fail, 4, ID2SYM(rb_intern(request->command)),
-               rb_str_new_cstr(call->connection ? call->connection->reason : "no connection"),
-               call->unsent ? Qfalse : Qtrue,
-               !call->connection || call->connection->transport->received_bytes ? Qtrue : Qfalse);
+    rb_funcall(call->server, id_fail, 4, ID2SYM(rb_intern(call->command)),
+               rb_str_new_cstr(connection ? connection->reason : "no connection"), call->unsent ? Qfalse : Qtrue,
+               !connection || connection->transport->received_bytes ? Qtrue : Qfalse);
   if (__builtin_expect(!NIL_P(call->error) && call->kind != GYRE_MEMCACHED_QUIET, 0))
-    rb_funcall(request->self, id_refuse, 2, ID2SYM(rb_intern(request->command)), call->error);
-  request->server->failures = 0;
+    rb_funcall(call->server, id_refuse, 2, ID2SYM(rb_intern(call->command)), call->error);
+  gyre_memcached_server_get(call->server)->failures = 0;
 }
 
-static VALUE load(const struct gyre_memcached_server *server, VALUE bytes, uint32_t flags) {
+static VALUE load(const struct gyre_memcached_call *call, VALUE bytes, uint32_t flags) {
+  const struct gyre_memcached_server *server = gyre_memcached_server_get(call->server);
   if (!(flags & CODED) || server->raw) return bytes;
   return rb_funcall(server->values, id_load, 2, bytes, UINT2NUM(flags));
 }
 
-static VALUE load_all(const struct gyre_memcached_request *request) {
-  VALUE table = request->call->value, coded = request->call->coded;
+static VALUE load_all(const struct gyre_memcached_call *call) {
+  VALUE coded = call->coded;
   for (long i = 0; !NIL_P(coded) && i < RARRAY_LEN(coded); i += 3) {
-    VALUE flags = RARRAY_AREF(coded, i + 1);
-    rb_hash_aset(table, RARRAY_AREF(coded, i), load(request->server, RARRAY_AREF(coded, i + 2), NUM2UINT(flags)));
+    VALUE value = load(call, RARRAY_AREF(coded, i + 2), NUM2UINT(RARRAY_AREF(coded, i + 1)));
+    rb_hash_aset(call->value, RARRAY_AREF(coded, i), value);
   }
-  return table;
+  return call->value;
 }
 
-static VALUE result(const struct gyre_memcached_request *request) {
-  const struct gyre_memcached_call *call = request->call;
-  check(request);
-  switch (request->result) {
+static VALUE result(const struct gyre_memcached_call *call) {
+  check(call);
+  switch (call->result) {
   case GYRE_MEMCACHED_RESULT_VALUE:
     if (call->code != GYRE_MEMCACHED_VA) return call->code == GYRE_MEMCACHED_HD ? Qtrue : Qnil;
-    return load(request->server, call->value, call->flags);
+    return load(call, call->value, call->flags);
   case GYRE_MEMCACHED_RESULT_CAS: return call->code == GYRE_MEMCACHED_HD ? ULL2NUM(call->cas) : Qfalse;
   case GYRE_MEMCACHED_RESULT_DONE: return call->code == GYRE_MEMCACHED_HD ? Qtrue : Qfalse;
-  case GYRE_MEMCACHED_RESULT_COUNT: return LONG2NUM(request->count - (long)call->refused);
-  case GYRE_MEMCACHED_RESULT_TABLE: return load_all(request);
+  case GYRE_MEMCACHED_RESULT_COUNT: return LONG2NUM(call->count - (long)call->refused);
+  case GYRE_MEMCACHED_RESULT_TABLE: return load_all(call);
   default: return call->value;
   }
 }
 
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
-  /* Fibers of another library's scheduler may be collected while they wait. */
+  /* Another library's scheduler may drop fibers that wait. */
   bool kept = request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler());
-  if (kept && !request->drops) put_on_heap(request);
+  if (kept && !request->drops) request->call = gyre_memcached_call_keep(&request->own);
+  VALUE owner = request->call->owner;
   rb_ensure(request_body, (VALUE)request, leave, (VALUE)request);
-  VALUE value = request->starts ? request->call_object : result(request);
+  VALUE value = request->starts ? owner : result(request->call);
+  RB_GC_GUARD(owner);
   RB_GC_GUARD(request->connection_object);
-  RB_GC_GUARD(request->call_object);
   RB_GC_GUARD(request->data);
   RB_GC_GUARD(request->list);
   return value;
 }
 
-static struct gyre_memcached_request request_of(VALUE self) {
-  struct handle *handle = rb_check_typeddata(self, &handle_type);
-  return (struct gyre_memcached_request){.self = handle->server,
-                                         .server = gyre_memcached_server_get(handle->server),
-                                         .connection = handle->call.connection,
-                                         .call_object = self,
-                                         .call = &handle->call,
-                                         .until_ns = -1,
-                                         .command = handle->command,
-                                         .result = handle->result,
-                                         .count = handle->count};
-}
-
 /*
- * @api private Waits for what was started, in the home in which that was. Several threads may, and
- * each may leave by an exception: the others, and it itself later, get the reply all the same.
- * @param timeout [Numeric, nil] seconds, of a thread without a loop
- * @return [Boolean] whether it is over
+ * Waits for a started call in its home, up to `timeout` seconds in a thread without a loop. Several
+ * threads may wait; one that leaves by an exception takes the reply from nobody. Returns whether
+ * the call is over.
  */
 static VALUE call_wait(VALUE self, VALUE timeout) {
-  struct handle *handle = rb_check_typeddata(self, &handle_type);
-  struct gyre_memcached_request request = request_of(self);
+  struct gyre_memcached_call *call = gyre_memcached_call_get(self);
+  struct gyre_memcached_connection *connection = call->connection;
   int64_t timeout_ns = gyre_duration_ns(timeout);
-  if (timeout_ns >= 0) request.until_ns = gyre_timers_now() + timeout_ns;
-  if (handle->call.outstanding && !gyre_memcached_connection_usable(request.connection)) {
-    gyre_memcached_call_leave(&handle->call);
-    handle->call.failed = true;
-    gyre_memcached_connection_forked(request.connection);
+  if (call->outstanding && !gyre_memcached_connection_usable(connection)) {
+    gyre_memcached_call_leave(call);
+    call->failed = true;
+    gyre_memcached_connection_forked(connection);
   }
-  if (handle->call.outstanding) {
-    const struct gyre_scheduler *home = request.connection->scheduler;
-    if (home && home != gyre_socket_scheduler())
-      rb_raise(rb_eThreadError, "a call that a fiber has started can be waited for by fibers of its thread only");
-    if (handle->call.wait) rb_raise(rb_eThreadError, "it is waited for already");
-    rb_ensure(wait_body, (VALUE)&request, stop_waiting, (VALUE)&request);
-  }
+  if (!call->outstanding) return Qtrue;
+  if (connection->scheduler && connection->scheduler != gyre_socket_scheduler())
+    rb_raise(rb_eThreadError, "a call that a fiber has started can be waited for by fibers of its thread only");
+  if (call->wait) rb_raise(rb_eThreadError, "it is waited for already");
+  gyre_memcached_connection_send(connection, false);
+  if (call->outstanding) wait_until_over(connection, call, timeout_ns);
   RB_GC_GUARD(self);
-  return handle->call.outstanding ? Qfalse : Qtrue;
+  return call->outstanding ? Qfalse : Qtrue;
 }
 
-/* @api private Waits as well. */
+/* Waits for the value. */
 static VALUE call_value(VALUE self) {
   (void)call_wait(self, Qnil);
-  struct gyre_memcached_request request = request_of(self);
-  VALUE value = result(&request);
+  VALUE value = result(gyre_memcached_call_get(self));
   RB_GC_GUARD(self);
   return value;
 }
@@ -393,30 +312,60 @@ VALUE gyre_memcached_dump(struct gyre_memcached_request *request, VALUE value) {
 
 /* --- what goes on the wire --- */
 
-int gyre_memcached_put(struct gyre_memcached_request *request, const char *verb, uint32_t index) {
-  struct gyre_memcached_connection *connection = request->connection;
-  size_t room = gyre_memcached_key_room(request->key_length) + GYRE_MEMCACHED_COMMAND_BYTES + request->flags_length;
-  char *start = gyre_memcached_connection_reserve(connection, room);
-  if (!start) return connection->failed ? -EPIPE : -ENOMEM;
-  char *end = gyre_memcached_put_command(start, verb, request->key, request->key_length, request->form, request->flags,
-                                         request->flags_length);
-  return gyre_memcached_connection_queue(connection, request->quiet ? NULL : request->call, request->verb, index,
-                                         (size_t)(end - start));
+static const char verbs[][3] = {"mg", "ms", "md", "ma"};
+
+enum gyre_memcached_verb gyre_memcached_verb_of(VALUE name) {
+  for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+    if (strcmp(rb_id2name(SYM2ID(name)), verbs[i]) == 0) return (enum gyre_memcached_verb)i;
+  }
+  rb_raise(rb_eArgError, "no meta command");
+}
+
+static char *reserve(struct gyre_memcached_request *request, size_t length, int *error) {
+  char *start = gyre_memcached_connection_reserve(request->connection, length);
+  if (!start) *error = request->connection->failed ? -EPIPE : -ENOMEM;
+  return start;
+}
+
+static char *reserve_command(struct gyre_memcached_request *request, size_t more, int *error) {
+  size_t key_room = gyre_memcached_key_room(request->key_length);
+  return reserve(request, key_room + GYRE_MEMCACHED_COMMAND_BYTES + request->flags_length + more, error);
+}
+
+/* Quiet commands have no reply of their own. */
+static int queue(struct gyre_memcached_request *request, size_t length) {
+  struct gyre_memcached_call *call = request->step ? NULL : request->call;
+  return gyre_memcached_connection_queue(request->connection, call, request->verb, (uint32_t)request->done, length);
+}
+
+int gyre_memcached_put(struct gyre_memcached_request *request) {
+  int error;
+  char *start = reserve_command(request, 0, &error);
+  if (!start) return error;
+  char *end = gyre_memcached_put_command(start, verbs[request->verb], request->key, request->key_length, request->form,
+                                         request->flags, request->flags_length);
+  return queue(request, (size_t)(end - start));
 }
 
 int gyre_memcached_put_value(struct gyre_memcached_request *request) {
-  struct gyre_memcached_connection *connection = request->connection;
+  int error;
   size_t length = (size_t)RSTRING_LEN(request->data);
-  size_t room =
-      gyre_memcached_key_room(request->key_length) + GYRE_MEMCACHED_COMMAND_BYTES + request->flags_length + length;
-  char *start = gyre_memcached_connection_reserve(connection, room);
-  if (!start) return connection->failed ? -EPIPE : -ENOMEM;
+  char *start = reserve_command(request, length, &error);
+  if (!start) return error;
   char *end = gyre_memcached_put_set(start, request->key, request->key_length, request->form, length,
                                      request->data_flags, request->ttl_s, request->flags, request->flags_length);
   memcpy(end, RSTRING_PTR(request->data), length);
   memcpy(end + length, "\r\n", 2);
-  return gyre_memcached_connection_queue(connection, request->quiet ? NULL : request->call, GYRE_MEMCACHED_VERB_MS, 0,
-                                         (size_t)(end - start) + length + 2);
+  request->verb = GYRE_MEMCACHED_VERB_MS;
+  return queue(request, (size_t)(end - start) + length + 2);
+}
+
+int gyre_memcached_put_line(struct gyre_memcached_request *request, const char *line, size_t length) {
+  int error;
+  char *start = reserve(request, length, &error);
+  if (!start) return error;
+  memcpy(start, line, length);
+  return gyre_memcached_connection_queue(request->connection, request->call, request->verb, 0, length);
 }
 
 void gyre_init_memcached_request(void) {
@@ -427,9 +376,7 @@ void gyre_init_memcached_request(void) {
   id_load = rb_intern("load");
   id_full = rb_intern("full");
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
-  call_class = rb_define_class_under(module, "Call", rb_cObject);
-  rb_gc_register_mark_object(call_class);
-  rb_undef_alloc_func(call_class);
+  VALUE call_class = rb_define_class_under(module, "Call", rb_cObject);
   rb_define_method(call_class, "wait", call_wait, 1);
   rb_define_method(call_class, "value", call_value, 0);
 }

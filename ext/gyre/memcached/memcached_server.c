@@ -1,23 +1,18 @@
 /*
- * Gyre::Memcached::Server in C: the calls for one key. lib/gyre/memcached/server.rb connects, and
- * has what errors are; memcached_request.c has the way of a call.
+ * Implements Gyre::Memcached::Server's calls for one key, and its connections.
+ * lib/gyre/memcached/server.rb connects and names errors; memcached_request.c carries out calls.
  */
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
 
-#include <errno.h>
 #include <string.h>
 
 static ID id_close;
 
 /* --- one key --- */
 
-static int put_get(struct gyre_memcached_request *request) { return gyre_memcached_put(request, "mg", 0); }
-static int put_delete(struct gyre_memcached_request *request) { return gyre_memcached_put(request, "md", 0); }
-static int put_arithmetic(struct gyre_memcached_request *request) { return gyre_memcached_put(request, "ma", 0); }
-
-/* Whether it only starts: `how` is nil, :send, :hold (it leaves with the others) or :drop
- * (likewise, and nothing waits for its reply). */
+/* Sets whether the call only starts: `how` is nil, :send, :hold (leaves with the others) or
+ * :drop (likewise, without a reply). Then a Call is returned. */
 static void set_starts(struct gyre_memcached_request *request, int argc, VALUE *argv, int required) {
   rb_check_arity(argc, required, required + 1);
   if (argc == required || NIL_P(argv[required])) return;
@@ -27,32 +22,17 @@ static void set_starts(struct gyre_memcached_request *request, int argc, VALUE *
   request->holds = request->drops || how == rb_intern("hold");
 }
 
-/*
- * @api private
- * @param key [Object]
- * @param starts [Symbol, nil] :send or :hold start it only
- * @return [Object, Call, nil]
- */
+/* get(key, how = nil) */
 static VALUE server_get(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_GET, GYRE_MEMCACHED_RESULT_VALUE, "get");
   set_starts(&request, argc, argv, 1);
   gyre_memcached_callers_key(&request, argv[0]);
-  request.flags = " v f";
-  request.flags_length = request.server->raw ? 2 : 4;
-  request.verb = GYRE_MEMCACHED_VERB_MG;
-  request.put = put_get;
+  gyre_memcached_set_flags(&request, " v f", request.server->raw ? 2 : 4);
   return gyre_memcached_request_run(&request);
 }
 
-/*
- * @api private
- * @param key [Object]
- * @param value [Object]
- * @param ttl [Integer] seconds
- * @param starts [Symbol, nil] :send or :hold start it only
- * @return [Integer, Call, false] the CAS number
- */
+/* set(key, value, ttl_s, how = nil): the CAS number, or false */
 static VALUE server_set(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_STATUS, GYRE_MEMCACHED_RESULT_CAS, "set");
@@ -60,42 +40,26 @@ static VALUE server_set(int argc, VALUE *argv, VALUE self) {
   request.ttl_s = NUM2LL(argv[2]);
   gyre_memcached_callers_key(&request, argv[0]);
   request.data = gyre_memcached_dump(&request, argv[1]);
-  request.flags = " c";
-  request.flags_length = 2;
+  gyre_memcached_set_flags(&request, " c", 2);
   request.put = gyre_memcached_put_value;
   return gyre_memcached_request_run(&request);
 }
 
-/*
- * @api private
- * @param key [Object]
- * @param starts [Symbol, nil] :send or :hold start it only
- * @return [Boolean, Call]
- */
+/* delete(key, how = nil): whether there was one */
 static VALUE server_delete(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_STATUS, GYRE_MEMCACHED_RESULT_DONE, "delete");
   set_starts(&request, argc, argv, 1);
   gyre_memcached_callers_key(&request, argv[0]);
   request.verb = GYRE_MEMCACHED_VERB_MD;
-  request.put = put_delete;
   return gyre_memcached_request_run(&request);
 }
 
 static const char *name_of(VALUE command) { return rb_id2name(SYM2ID(command)); }
 
-/*
- * @api private A command with all that its reply has.
- * @param command [Symbol] the client's method, for errors
- * @param verb [Symbol] :mg, :ms, :md or :ma
- * @param key [String] as Keys#full has made it
- * @param flags [String] each with a space before it
- * @param bytes [String, nil] of ms
- * @param value_flags [Integer] of the bytes
- * @param ttl [Integer] of ms, in seconds
- * @param starts [Symbol, nil] :send, :hold or :drop start it only
- * @return [Reply, Call, nil]
- */
+/* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how = nil): a Reply. `command` is
+ * the client's method, for errors; `key` is a full one; each flag has a space before it; bytes and
+ * what follows belong to ms. */
 static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   rb_check_arity(argc, 7, 8);
@@ -103,23 +67,13 @@ static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   set_starts(&request, argc, argv, 7);
   gyre_memcached_full_key(&request, argv[2]);
   request.list = rb_str_new_frozen(StringValue(argv[3]));
-  request.flags = RSTRING_PTR(request.list);
-  request.flags_length = (size_t)RSTRING_LEN(request.list);
-  const char *verb = name_of(argv[1]);
-  if (strcmp(verb, "ms") == 0) {
+  gyre_memcached_set_flags(&request, RSTRING_PTR(request.list), (size_t)RSTRING_LEN(request.list));
+  request.verb = gyre_memcached_verb_of(argv[1]);
+  if (request.verb == GYRE_MEMCACHED_VERB_MS) {
     request.data = rb_str_new_frozen(StringValue(argv[4]));
     request.data_flags = NUM2UINT(argv[5]);
     request.ttl_s = NUM2LL(argv[6]);
     request.put = gyre_memcached_put_value;
-  } else if (strcmp(verb, "mg") == 0) {
-    request.verb = GYRE_MEMCACHED_VERB_MG;
-    request.put = put_get;
-  } else if (strcmp(verb, "md") == 0) {
-    request.verb = GYRE_MEMCACHED_VERB_MD;
-    request.put = put_delete;
-  } else {
-    request.verb = GYRE_MEMCACHED_VERB_MA;
-    request.put = put_arithmetic;
   }
   return gyre_memcached_request_run(&request);
 }
@@ -127,22 +81,11 @@ static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
 /* --- no key --- */
 
 static int put_line(struct gyre_memcached_request *request) {
-  struct gyre_memcached_connection *connection = request->connection;
-  size_t length = (size_t)RSTRING_LEN(request->data);
-  char *start = gyre_memcached_connection_reserve(connection, length);
-  if (!start) return connection->failed ? -EPIPE : -ENOMEM;
-  memcpy(start, RSTRING_PTR(request->data), length);
-  return gyre_memcached_connection_queue(connection, request->call, request->verb, 0, length);
+  return gyre_memcached_put_line(request, RSTRING_PTR(request->data), (size_t)RSTRING_LEN(request->data));
 }
 
-/*
- * @api private
- * @param command [Symbol] the client's method, for errors
- * @param line [String] of the text protocol, with its end
- * @param starts [Symbol, nil] as of exchange
- * @return [String, Hash{String => String}, Call, nil] what follows the reply's first word; of stats
- *   a table
- */
+/* line(command, line, how = nil): a command of the text protocol, with its CRLF. Returns what
+ * follows the reply's first word; of stats a Hash. */
 static VALUE server_line(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   rb_check_arity(argc, 2, 3);
@@ -157,14 +100,14 @@ static VALUE server_line(int argc, VALUE *argv, VALUE self) {
 
 /* --- connections --- */
 
-/* @api private Sends what is held here. */
+/* Sends what is held here. */
 static VALUE server_release(VALUE self) {
   VALUE object = gyre_memcached_connection_here(gyre_memcached_server_get(self));
   if (!NIL_P(object)) gyre_memcached_connection_send(gyre_memcached_connection_get(object), false);
   return Qnil;
 }
 
-/* @api private @return [Connection, nil] that of the present home */
+/* Returns the present home's connection, or nil. */
 static VALUE server_connection(VALUE self) { return gyre_memcached_connection_here(gyre_memcached_server_get(self)); }
 
 static bool is_over(VALUE object) {
@@ -172,8 +115,7 @@ static bool is_over(VALUE object) {
   return !gyre_memcached_connection_usable(connection) || (connection->scheduler && connection->scheduler->closed);
 }
 
-/* @api private @return [Array<Connection>] those that can be used no more, which are not the
- *   server's from now on */
+/* Removes and returns unusable connections. */
 static VALUE server_sweep(VALUE self) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   VALUE kept = rb_ary_new(), over = rb_ary_new();
@@ -185,7 +127,7 @@ static VALUE server_sweep(VALUE self) {
   return over;
 }
 
-/* @api private The present home's from now on. */
+/* Makes it the present home's connection. */
 static VALUE server_adopt(VALUE self, VALUE connection) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   (void)gyre_memcached_connection_get(connection);
@@ -195,7 +137,7 @@ static VALUE server_adopt(VALUE self, VALUE connection) {
   return connection;
 }
 
-/* @api private @return [Array<Connection>] all, which are not the server's from now on */
+/* Removes and returns all connections. */
 static VALUE server_forget(VALUE self) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   VALUE connections = NIL_P(server->connections) ? rb_ary_new() : server->connections;
@@ -203,22 +145,20 @@ static VALUE server_forget(VALUE self) {
   return connections;
 }
 
-/* @api private @return [Integer] failures one after the other */
+/* Failures in a row. */
 static VALUE server_failures(VALUE self) { return UINT2NUM(gyre_memcached_server_get(self)->failures); }
 
-/* @api private */
 static VALUE server_set_failures(VALUE self, VALUE count) {
   gyre_memcached_server_get(self)->failures = NUM2UINT(count);
   return count;
 }
 
-/* @api private @return [Array<Connection>] */
 static VALUE server_connections(VALUE self) {
   const struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   return NIL_P(server->connections) ? rb_ary_new() : rb_ary_dup(server->connections);
 }
 
-/* @api private What makes keys and values. */
+/* Sets the makers of keys and values. */
 static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, VALUE direct_bytes) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   server->raw = RTEST(rb_funcall(values, rb_intern("raw?"), 0));

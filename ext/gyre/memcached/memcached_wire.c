@@ -110,8 +110,7 @@ static bool seconds(const char **place, const char *end, int64_t *value) {
   return true;
 }
 
-/* The flags of a reply: words with a letter each, in the order of the command's. Unknown ones are
- * skipped. */
+/* A reply's flags: words with a letter each, in the command's order. Skips unknown ones. */
 static bool parse_flags(struct gyre_memcached_reply *reply, const char *p, const char *end) {
   while (p < end) {
     if (*p == ' ') {
@@ -206,7 +205,7 @@ static ssize_t parse_value(struct gyre_memcached_reply *reply, const char *bytes
 
 ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *bytes, size_t length, size_t *wanted) {
   *wanted = length + 1;
-  if (length < 4) return 0; /* the shortest is HD and its CRLF */
+  if (length < 4) return 0; /* the shortest reply: HD and CRLF */
   *reply = (struct gyre_memcached_reply){.hit = -1, .ttl_s = INT64_MIN, .idle_s = INT64_MIN};
   int code = meta_code(bytes);
   if (code >= 0 && bytes[2] == '\r' && bytes[3] == '\n' && code != GYRE_MEMCACHED_VA) {

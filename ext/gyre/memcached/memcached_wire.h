@@ -1,7 +1,7 @@
 /*
- * memcached's meta protocol as bytes (doc/protocol.txt, "Meta Commands"): commands are put together
- * in memory of the caller, replies are parsed in place. No socket, no clock, no ruby.h, and nothing
- * is allocated. Called by memcached_connection.c and memcached_server.c.
+ * memcached's meta protocol as bytes (doc/protocol.txt, "Meta Commands"): writes commands into the
+ * caller's memory, parses replies in place. No socket, clock, ruby.h or allocation. Called by
+ * memcached_connection.c and memcached_server.c.
  */
 #ifndef GYRE_MEMCACHED_WIRE_H
 #define GYRE_MEMCACHED_WIRE_H
@@ -14,7 +14,7 @@
 #define GYRE_MEMCACHED_KEY_BYTES 250 /* on the wire, base64 included */
 #define GYRE_MEMCACHED_LINE_BYTES 8192
 #define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's own limit of -I */
-/* What a command needs at most beside its key, value and the caller's flags. */
+/* The most that a command needs beside its key, value and the caller's flags. */
 #define GYRE_MEMCACHED_COMMAND_BYTES 128
 
 enum gyre_memcached_code {
@@ -25,7 +25,7 @@ enum gyre_memcached_code {
   GYRE_MEMCACHED_EX,
   GYRE_MEMCACHED_VA,
   GYRE_MEMCACHED_MN,
-  GYRE_MEMCACHED_OK, /* from here on those of the text protocol */
+  GYRE_MEMCACHED_OK, /* those of the text protocol from here on */
   GYRE_MEMCACHED_STORED,
   GYRE_MEMCACHED_RESET,
   GYRE_MEMCACHED_VERSION,
@@ -39,38 +39,38 @@ enum gyre_memcached_code {
 struct gyre_memcached_reply {
   uint8_t code;          /* enum gyre_memcached_code */
   bool won, stale, lost; /* W, X, Z */
-  int8_t hit;            /* h: 0 or 1; -1: not there */
+  int8_t hit;            /* h: 0 or 1; -1: missing */
   uint32_t flags;        /* f */
   uint64_t cas;          /* c */
-  uint64_t opaque;       /* O, where it is a number */
-  int64_t ttl_s, idle_s; /* t (-1: without end), l; INT64_MIN: not there */
-  const char *text;      /* the line behind its first word */
+  uint64_t opaque;       /* O, if it is a number */
+  int64_t ttl_s, idle_s; /* t (-1: no expiry), l; INT64_MIN: missing */
+  const char *text;      /* the line after its first word */
   size_t text_length;
   const char *data; /* of VA */
   size_t data_length;
 };
 
-/* Takes one reply off the beginning. Its length in bytes; 0: not all of it is there, and at least
- * `*wanted` bytes are needed; -1: it breaks the protocol, and `reply->text` is the reason. */
+/* Parses one reply. Returns its length in bytes; 0: incomplete, at least `*wanted` bytes are
+ * needed; -1: it breaks the protocol, and `reply->text` has the reason. */
 ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *bytes, size_t length, size_t *wanted);
 
 enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMCACHED_REFUSED };
 
-/* How a key goes on the wire: as it is, or in base64 (flag b) where it has control characters,
- * spaces or bytes above 126. Refused: it is empty, or too long there. */
+/* A key's form on the wire: as it is, or in base64 (flag b) with control characters, spaces or
+ * bytes above 126. Refused: empty, or too long there. */
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
-/* These write behind `to` and return its new end. `to` has room for the key in its form and for
- * GYRE_MEMCACHED_COMMAND_BYTES; flags are written as they are, with a space before each. */
+/* These write behind `to` and return its new end. `to` has room for the key's form and for
+ * GYRE_MEMCACHED_COMMAND_BYTES; flags are written as given, each with a space before it. */
 char *gyre_memcached_put_command(char *to, const char *verb, const char *key, size_t length,
                                  enum gyre_memcached_key form, const char *flags, size_t flags_length);
-/* The line of ms; the value and its CRLF follow it. */
+/* The line of ms, before the value and its CRLF. */
 char *gyre_memcached_put_set(char *to, const char *key, size_t length, enum gyre_memcached_key form,
                              size_t value_length, uint32_t value_flags, int64_t ttl_s, const char *flags,
                              size_t flags_length);
 char *gyre_memcached_put_number(char *to, uint64_t number);
 
-/* What a key of this form takes up. */
+/* The size of a key in this form. */
 static inline size_t gyre_memcached_key_room(size_t length) { return (length + 2) / 3 * 4; }
 
 #endif

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #define ACCEPT_BUDGET 256
-#define QUEUE_LENGTH 4096 /* of connections that wait to be accepted: Gyre::Endpoint::BACKLOG */
+#define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
-#define TURN_NS INT64_C(2000000) /* what a process with very many connections leaves the others */
-#define TURN_CONNECTIONS 64      /* with so many it is half of that */
+#define TURN_NS INT64_C(2000000) /* time for others, from a process with very many connections */
+#define TURN_CONNECTIONS 64      /* half that time with this many */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* what a process with far fewer has to wake up on a busy machine */
+#define PATIENCE_NS INT64_C(20000000) /* time for a process with far fewer to wake up on a busy machine */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -51,8 +51,8 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* Errors of a network that a connection has met before it was accepted (accept(2), "Error
- * handling"): it has gone again. The same as Gyre::Listener::GONE. */
+/* True for network errors of a connection that has gone before its accept (accept(2), "Error
+ * handling"). The same as Gyre::Listener::GONE. */
 static bool has_gone(int error) {
   switch (error) {
   case EINTR:
@@ -71,7 +71,7 @@ static bool has_gone(int error) {
   }
 }
 
-/* No descriptor or no memory is left, for example: not accepting for a while is all that helps. */
+/* Without descriptors or memory, only a pause helps. */
 static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   struct gyre_loop *loop = acceptor->loop;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
@@ -79,20 +79,19 @@ static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   acceptor->operations->paused(acceptor, error);
 }
 
-/* Other processes may share the socket, and its mode with it: accept(2) must not block because one
- * of them has changed that. */
+/* Other processes may share the socket and its mode; none of them must make accept(2) block. */
 static void do_not_block(int fd) {
   int flags = fcntl(fd, F_GETFL);
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* False: no connection waits, or none can be had now. */
+/* False if no connection waits, or none can be accepted now. */
 static bool accept_next(struct gyre_acceptor_listener *listener) {
   struct gyre_acceptor *acceptor = listener->acceptor;
   struct sockaddr_storage peer;
   int fd = accept_one(listener->fd, &peer);
   if (fd < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) { /* EINVAL: it listens no more */
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) { /* EINVAL: listens no more */
       gyre_loop_drained(acceptor->loop, listener->fd, GYRE_READABLE);
       return false;
     }
@@ -113,11 +112,10 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
 }
 
 /*
- * Sockets that several processes accept from. Each of them is told of each connection, and the
- * first one awake would take all that wait, for their whole lives. So a process takes one at a
- * time, and waits before the next one: the longer the more connections it has, so that one with
- * fewer comes first; and much longer for one that is known to have far fewer, unless that one has
- * not stirred in such a time before. When many wait nevertheless, more are taken in each turn.
+ * For sockets of several processes: each learns of each connection, and the first one awake would
+ * take all of them for their whole lives. So a process takes one at a time and waits before the
+ * next: the longer the more connections it has, and much longer for a process with far fewer,
+ * unless that one did not react last time. If many still wait, each turn takes more.
  */
 static void arm_turn(struct gyre_acceptor *acceptor) {
   int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
@@ -130,7 +128,6 @@ static void take_turn(struct gyre_timer *timer, void *context) {
   struct gyre_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_acceptor, turn);
   bool more = false;
   int budget = acceptor->rounds < TURNS_OF_ONE ? 1 : 1 << (acceptor->rounds - TURNS_OF_ONE + 1);
-  (void)context;
   if (acceptor->patient) gyre_shares_waited(&acceptor->shares);
 
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
@@ -151,7 +148,6 @@ static void take_turn(struct gyre_timer *timer, void *context) {
 static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *reported, unsigned ready) {
   struct gyre_acceptor_listener *listener = GYRE_CONTAINER(reported, struct gyre_acceptor_listener, watch);
   struct gyre_acceptor *acceptor = listener->acceptor;
-  (void)ready;
 
   do_not_block(listener->fd);
   if (acceptor->shared) {
@@ -192,7 +188,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
     int one = 1;
-    /* Accepted sockets inherit both (Linux, BSD); on a Unix socket it fails, which is as well. */
+    /* Accepted sockets inherit both (Linux, BSD); fails harmlessly on a Unix socket. */
     setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     do_not_block(listener->fd);
     int error = watch(listener);
@@ -203,7 +199,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   return 0;
 }
 
-/* No more are taken than the queue can hold, for others may follow without end. */
+/* At most a queue full: others may follow without end. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor) {
   for (uint32_t i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
@@ -256,24 +252,11 @@ bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *pr
   return length == strlen(protocol) && memcmp(agreed, protocol, length) == 0;
 }
 #else
-bool gyre_acceptor_leave_tls(struct gyre_transport *transport) {
-  (void)transport;
-  return false; /* there is no TLS */
-}
+bool gyre_acceptor_leave_tls(struct gyre_transport *transport) { return false; } /* without TLS */
 
-bool gyre_acceptor_begun(const struct gyre_transport *transport) {
-  (void)transport;
-  return false;
-}
+bool gyre_acceptor_begun(const struct gyre_transport *transport) { return false; }
 
-bool gyre_acceptor_resumed(const struct gyre_transport *transport) {
-  (void)transport;
-  return false;
-}
+bool gyre_acceptor_resumed(const struct gyre_transport *transport) { return false; }
 
-bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol) {
-  (void)transport;
-  (void)protocol;
-  return false;
-}
+bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol) { return false; }
 #endif

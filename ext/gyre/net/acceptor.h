@@ -1,8 +1,8 @@
 /*
- * An acceptor: listening sockets on a loop, and the one accept loop over them, with its budget for
- * a turn, its limit of open connections and its pause while descriptors or memory are short. A
- * protocol's server embeds one and is given the connections. It closes no listening socket and
- * holds no fiber. No ruby.h.
+ * An acceptor: listening sockets on a loop and the accept loop over them, with its budget a turn,
+ * its limit of open connections, and its pause while descriptors or memory are short. A protocol's
+ * server embeds one and gets the connections. Closes no listening socket and holds no fiber. No
+ * ruby.h.
  */
 #ifndef GYRE_NET_ACCEPTOR_H
 #define GYRE_NET_ACCEPTOR_H
@@ -20,17 +20,17 @@ struct gyre_acceptor_listener {
   struct gyre_acceptor *acceptor;
   struct gyre_tls_context *tls; /* NULL: plain */
   int fd;
-  uint8_t proxy; /* versions of the PROXY header that its connections begin with (proxy_protocol.h); 0: none */
+  uint8_t proxy; /* accepted versions of the PROXY header (proxy_protocol.h); 0: none */
 };
 
-/* The protocol's part. Each of the first two takes the accepted descriptor, which does not block
- * and is closed by exec. */
+/* The protocol's part. The first two take the accepted descriptor, non-blocking and
+ * close-on-exec. */
 struct gyre_acceptor_operations {
-  /* 0; or -errno, and the descriptor is left to the acceptor, which closes it and pauses. */
+  /* Returns 0, or -errno; then the acceptor closes the descriptor and pauses. */
   int (*accept)(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer);
-  /* The same beyond the limit of open connections, for a refusal. */
+  /* The same beyond the limit of open connections. */
   void (*refuse)(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer);
-  /* Accepting rests for a second after this error. */
+  /* Accepting pauses for a second after this error. */
   void (*paused)(struct gyre_acceptor *acceptor, int error);
 };
 
@@ -41,40 +41,40 @@ struct gyre_acceptor {
   uint32_t listener_count;
   bool listening;
   bool shared;    /* other processes accept from the same sockets: connections are taken in turns */
-  bool patient;   /* the present turn is left to another process */
-  uint8_t rounds; /* turns of accepting in a row, with connections left */
+  bool patient;   /* leaves this turn to another process */
+  uint8_t rounds; /* turns of accepting in a row that left connections */
   struct gyre_timer pause, turn;
-  struct gyre_shares shares; /* of the other processes */
-  uint32_t open, open_limit; /* connections; `open` is counted by the protocol (gyre_acceptor_count) */
+  struct gyre_shares shares; /* the processes' counts */
+  uint32_t open, open_limit; /* connections; the protocol counts `open` (gyre_acceptor_count) */
   uint64_t accepted;
 };
 
-/* Room for so many listeners; 0 or -ENOMEM. */
+/* Makes room for the listeners. Returns 0 or -ENOMEM. */
 int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_acceptor_operations *operations,
                        size_t listeners);
-/* The context is the caller's to keep. */
+/* The caller keeps the context. */
 void gyre_acceptor_add(struct gyre_acceptor *acceptor, int fd, struct gyre_tls_context *tls);
 void gyre_acceptor_free(struct gyre_acceptor *acceptor);
 
-/* Accepts from now on; 0 or -errno, and nothing is watched. */
+/* Starts to accept. Returns 0, or -errno with nothing watched. */
 int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop);
-/* Accepts what the kernel has ready, and no more afterwards. For its clients a connection that the
- * kernel has taken is one of this server's, and may hold a request already: closing the socket
- * would reset it. */
+/* Accepts the connections that the kernel has ready, then no more. Their clients may already
+ * have sent a request, and closing the socket would reset them. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
-/* Accepts no more, from now on. */
+/* Stops accepting at once. */
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor);
 /* Adds `difference` to the count of open connections. */
 void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference);
-/* Makes a transport over an accepted descriptor; with TLS the handshake is next. 0 or -errno. */
+/* Makes a transport over an accepted descriptor; a TLS handshake is next, if any. Returns 0 or
+ * -errno. */
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);
-/* Of such a transport, after a handshake that failed with -EPROTO: whether the client speaks no
- * TLS. The transport is a plain one then. */
+/* After a handshake failed with -EPROTO: true if the client speaks no TLS. The transport becomes
+ * a plain one then. */
 bool gyre_acceptor_leave_tls(struct gyre_transport *transport);
 bool gyre_acceptor_begun(const struct gyre_transport *transport); /* the client has sent something */
 bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol); /* by ALPN */
 bool gyre_acceptor_resumed(const struct gyre_transport *transport); /* the handshake resumed a session */
-/* The loop is gone, as in a forked child: nothing of it is touched. */
+/* The loop is gone, as in a forked child: it is not touched. */
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor);
 
 #endif

@@ -11,8 +11,7 @@
 
 /* --- the memory that a thread lends --- */
 
-/* Pages that no packet reaches are never touched, so 1 MB of addresses costs a thread some 64
- * KB. */
+/* Pages without a packet are never touched: 1 MB of addresses costs a thread some 64 KB. */
 static pthread_key_t lent_key;
 static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
 static int lent_error;
@@ -32,7 +31,7 @@ static char *lent(void) {
   return bytes;
 }
 
-/* --- several at once, or one by one where the system has no call for it --- */
+/* --- several at once, or one by one if the system has no call for it --- */
 
 #ifndef GYRE_HAVE_MMSG
 struct mmsghdr {
@@ -41,7 +40,6 @@ struct mmsghdr {
 };
 
 static int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, void *timeout) {
-  (void)timeout;
   for (unsigned i = 0; i < count; i++) {
     ssize_t length = recvmsg(fd, &messages[i].msg_hdr, flags);
     if (length < 0) return i ? (int)i : -1;
@@ -80,7 +78,7 @@ int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *pac
     packets[i].bytes = parts[i].iov_base;
     packets[i].length = messages[i].msg_len > limit ? limit : messages[i].msg_len;
     packets[i].truncated = messages[i].msg_hdr.msg_flags & MSG_TRUNC;
-    socklen_t length = messages[i].msg_hdr.msg_namelen; /* of the address as it was, which may have been cut */
+    socklen_t length = messages[i].msg_hdr.msg_namelen; /* the address's own length, which may have been truncated */
     packets[i].from.length = length > sizeof(struct sockaddr_un) ? sizeof(struct sockaddr_un) : length;
   }
   return received;
@@ -105,17 +103,7 @@ bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes,
   return true;
 }
 
-static void keep_from(struct gyre_datagram_queue *queue, int first) {
-  int left = queue->count - first;
-  if (first > 0 && left > 0) {
-    memmove(queue->to, queue->to + first, (size_t)left * sizeof(*queue->to));
-    memmove(queue->lengths, queue->lengths + first, (size_t)left * sizeof(*queue->lengths));
-    memmove(queue->bytes, queue->bytes + first, (size_t)left * sizeof(*queue->bytes));
-  }
-  queue->count = left;
-}
-
-int gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue, size_t *refused) {
+size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue) {
   struct mmsghdr messages[GYRE_DATAGRAM_BATCH];
   struct iovec parts[GYRE_DATAGRAM_BATCH];
   for (int i = 0; i < queue->count; i++) {
@@ -123,21 +111,22 @@ int gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue, size_t *refus
     messages[i].msg_hdr = (struct msghdr){
         .msg_name = &queue->to[i].any, .msg_namelen = queue->to[i].length, .msg_iov = &parts[i], .msg_iovlen = 1};
   }
-  int first = 0, error = 0, asked_twice = -1;
-  while (first < queue->count) {
-    int sent = sendmmsg(fd, messages + first, (unsigned)(queue->count - first), MSG_DONTWAIT | MSG_NOSIGNAL);
+  int next = 0, asked_twice = -1;
+  size_t refused = 0;
+  while (next < queue->count) {
+    int sent = sendmmsg(fd, messages + next, (unsigned)(queue->count - next), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent > 0) {
-      first += sent;
+      next += sent;
     } else if (errno == EWOULDBLOCK || errno == EAGAIN) {
-      error = -EAGAIN;
       break;
-    } else if (errno == ECONNREFUSED && asked_twice != first) {
-      asked_twice = first; /* an error of an earlier packet's (udp(7)): this one was not tried */
+    } else if (errno == ECONNREFUSED && asked_twice != next) {
+      asked_twice = next; /* an earlier packet's error (udp(7)): this one was not tried */
     } else if (errno != EINTR) {
-      first++;
-      ++*refused;
+      next++;
+      refused++;
     }
   }
-  keep_from(queue, first);
-  return error;
+  refused += (size_t)(queue->count - next);
+  queue->count = 0;
+  return refused;
 }

@@ -1,7 +1,7 @@
 /*
- * Datagram sockets: several packets in one system call where there is one for that (recvmmsg,
- * sendmmsg), received into memory that the thread lends. Called by datagram_object.c; each call
- * moves what it can and never waits. No ruby.h.
+ * Datagram sockets: several packets in one system call if possible (recvmmsg, sendmmsg), received
+ * into memory lent by the thread. Called by datagram_object.c; each call moves what it can and
+ * never waits. No ruby.h.
  */
 #ifndef GYRE_DATAGRAM_H
 #define GYRE_DATAGRAM_H
@@ -15,12 +15,12 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define GYRE_DATAGRAM_BATCH 16    /* packets in one call; 64 are no faster */
-#define GYRE_DATAGRAM_BYTES 65536 /* more than any packet of UDP has */
-#define GYRE_DATAGRAM_QUEUED 2048 /* a larger packet is not worth a place in the queue */
+#define GYRE_DATAGRAM_BATCH 16    /* packets a call; 64 are no faster */
+#define GYRE_DATAGRAM_BYTES 65536 /* more than any UDP packet */
+#define GYRE_DATAGRAM_QUEUED 2048 /* a larger packet is not queued */
 
 struct gyre_datagram_address {
-  socklen_t length; /* 0: none, as of a Unix socket that was not bound */
+  socklen_t length; /* 0: none, as for an unbound Unix socket */
   union {
     struct sockaddr any;
     struct sockaddr_in ip4;
@@ -29,20 +29,22 @@ struct gyre_datagram_address {
   };
 };
 
-/* What was received. Valid until this thread receives again. */
+/* A received packet. Valid until this thread receives again. */
 struct gyre_datagram_packet {
   const char *bytes;
   size_t length;
-  bool truncated; /* it had more than the limit */
+  bool truncated; /* longer than the limit */
   struct gyre_datagram_address from;
 };
 
-/* Up to `count` packets (GYRE_DATAGRAM_BATCH at most) of up to `limit` bytes (GYRE_DATAGRAM_BYTES
- * at most). How many there were, -EAGAIN, or -errno: on a connected socket also what an earlier
- * packet met, as -ECONNREFUSED. */
+/*
+ * Receives up to `count` packets (GYRE_DATAGRAM_BATCH at most) of up to `limit` bytes
+ * (GYRE_DATAGRAM_BYTES at most). Returns their number, -EAGAIN, or -errno: on a connected socket
+ * also an earlier packet's, such as -ECONNREFUSED.
+ */
 int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count);
 
-/* `to` is NULL on a connected socket. 0 or -errno. */
+/* `to` is NULL on a connected socket. Returns 0 or -errno. */
 int gyre_datagram_send(int fd, const char *bytes, size_t length, const struct gyre_datagram_address *to);
 
 /* Packets that leave together. */
@@ -53,11 +55,11 @@ struct gyre_datagram_queue {
   char bytes[GYRE_DATAGRAM_BATCH][GYRE_DATAGRAM_QUEUED];
 };
 
-/* A copy of at most GYRE_DATAGRAM_QUEUED bytes. False: the queue is full. */
+/* Copies at most GYRE_DATAGRAM_QUEUED bytes. False: the queue is full. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to);
-/* Sends what is queued, and takes out what was sent and what the kernel refused; `refused` is
- * increased by these. 0, or -EAGAIN: the rest stays. */
-int gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue, size_t *refused);
+/* Sends all and empties the queue. Returns how many the kernel refused or had no room for: they are
+ * lost, as in the network. */
+size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue);
 
 #endif

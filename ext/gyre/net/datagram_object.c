@@ -1,8 +1,7 @@
 /*
- * Gyre::Datagram and its packets, as fibers and threads use them. What one call received at once
- * lies in the object until it is asked for, but never while another reader waits; replies made
- * within a turn of the scheduler leave together at its end. All is moved under the GVL, so any
- * thread may call any method.
+ * Gyre::Datagram and its packets, for fibers and threads. Packets received at once are kept in the
+ * object, but never while another reader waits; replies of one turn of the scheduler leave together
+ * at its end. Everything moves under the GVL, so any thread may call any method.
  */
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
@@ -21,14 +20,14 @@
 struct object {
   VALUE io; /* nil before initialize */
   VALUE name;
-  VALUE listener;                      /* what closes a socket that was bound, or nil */
-  VALUE received[GYRE_DATAGRAM_BATCH]; /* packets, of which `count` from `next` on have not been asked for */
+  VALUE listener;                      /* closes a bound socket; or nil */
+  VALUE received[GYRE_DATAGRAM_BATCH]; /* packets; `count` of them, from `next` on, are not taken */
   int next, count;
   int waiting; /* readers */
   int fd;
   size_t limit;
-  size_t refused;                    /* replies that the kernel did not take */
-  unsigned forks;                    /* when the rest was put here: in a forked child it is the parent's */
+  size_t refused;                    /* replies refused by the kernel */
+  unsigned forks;                    /* of the rest's owner: in a forked child it is the parent's */
   struct gyre_datagram_queue *queue; /* NULL before the first reply */
   struct gyre_deferred flushing;
 };
@@ -36,7 +35,7 @@ struct object {
 struct packet {
   VALUE bytes, socket;
   bool truncated;
-  struct gyre_datagram_address from; /* only as much of it as is used has memory */
+  struct gyre_datagram_address from; /* only its used part has memory */
 };
 
 static VALUE datagram_class, packet_class;
@@ -114,7 +113,7 @@ static struct packet *get_packet(VALUE self) {
   return RTYPEDDATA_GET_DATA(self);
 }
 
-/* Raises IOError once it is closed, by whatever means. */
+/* Raises IOError once it is closed in any way. */
 static struct object *get(VALUE self) {
   struct object *object = rb_check_typeddata(self, &object_type);
   if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized datagram socket");
@@ -122,7 +121,7 @@ static struct object *get(VALUE self) {
   if (object->forks != gyre_forks) {
     object->count = 0;
     if (object->queue) object->queue->count = 0;
-    gyre_deferred_cancel(&object->flushing); /* at the end of another thread's turn, which is in the parent only */
+    gyre_deferred_cancel(&object->flushing); /* belongs to another thread's turn, in the parent only */
     object->forks = gyre_forks;
   }
   return object;
@@ -135,17 +134,15 @@ static void fail(const struct object *object, int error, const char *what) {
 
 /* --- replies that leave together --- */
 
-/* What the kernel has no room for now is lost, as it would be in the network. */
+/* Packets beyond the kernel's room are lost, as in the network. */
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
-  (void)loop;
-  if (object->forks == gyre_forks && gyre_socket_is_open(object->io, object->fd))
-    (void)gyre_datagram_flush(object->fd, object->queue, &object->refused);
-  object->refused += (size_t)object->queue->count;
+  bool open = object->forks == gyre_forks && gyre_socket_is_open(object->io, object->fd);
+  object->refused += open ? gyre_datagram_flush(object->fd, object->queue) : (size_t)object->queue->count;
   object->queue->count = 0;
 }
 
-/* Now: what comes next is not to overtake them. */
+/* At once: later packets must not overtake these. */
 static void flush(struct object *object) {
   if (!object->queue || object->queue->count == 0) return;
   gyre_deferred_cancel(&object->flushing);
@@ -179,7 +176,7 @@ static bool wait_for_packets(struct object *object, int64_t until_ns) {
   return RTEST(rb_ensure(reading_body, (VALUE)&reading, reading_ensure, (VALUE)&reading));
 }
 
-/* While others wait each packet is one reader's: a packet that lay here would wake none of them. */
+/* While others wait, each packet goes to one reader: a packet kept here would wake none. */
 static int fill(VALUE self, struct object *object) {
   struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
   int count = gyre_datagram_receive(object->fd, object->limit, packets, object->waiting ? 1 : GYRE_DATAGRAM_BATCH);
@@ -192,7 +189,7 @@ static int fill(VALUE self, struct object *object) {
 }
 
 /*
- * The next packet. Waits until there is one, or the time is over.
+ * The next packet. Waits for it.
  *
  * @param timeout [Numeric, nil] seconds
  * @return [Packet, nil]
@@ -215,8 +212,8 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
 
 /* --- sending --- */
 
-/* Waits until the kernel has room for it. Not where that is another socket's queue, which is never
- * told: a Unix socket that is not connected. */
+/* Waits until the kernel has room, except in another socket's queue, which reports none: for an
+ * unconnected Unix socket. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);
@@ -233,8 +230,8 @@ static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_addres
  * Sends a packet.
  *
  * @param bytes [String]
- * @param to [Packet, String, nil] whose sender gets it, or a struct sockaddr; nil: the peer that
- *   the socket is connected to
+ * @param to [Packet, String, nil] the recipient: a packet's sender, or a struct sockaddr; nil: the
+ *   connected peer
  * @return [Integer] bytes
  */
 static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
@@ -258,10 +255,9 @@ static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
 }
 
 /*
- * Answers its sender. Within a Gyre scheduler what is replied in one turn leaves at its end, in one
- * system call; then a reply that the kernel refuses is lost, as others are in the network, and
- * counted by {Datagram#refused_replies}. Elsewhere, over Unix sockets and with more than 2 KB it is
- * {Datagram#send}.
+ * Answers its sender. Within a Gyre scheduler the replies of one turn leave at its end, in one
+ * system call; a reply refused by the kernel is lost, as in the network, and counted by
+ * {Datagram#refused_replies}. Elsewhere, over Unix sockets and beyond 2 KB it is {Datagram#send}.
  *
  * @param bytes [String]
  * @return [nil]
@@ -299,14 +295,16 @@ static VALUE object_flush(VALUE self) {
   return Qnil;
 }
 
-/* --- what is known of them --- */
+/* --- facts --- */
 
 static struct object *any(VALUE self) { return rb_check_typeddata(self, &object_type); }
 
-/* @param io [Socket]
+/*
+ * @param io [Socket]
  * @param name [String] for messages
- * @param listener [Listener, nil] closes the socket, where it was bound
- * @param limit [Integer] bytes of a packet */
+ * @param listener [Listener, nil] closes a bound socket
+ * @param limit [Integer] bytes of a packet
+ */
 static VALUE object_initialize(VALUE self, VALUE io, VALUE name, VALUE listener, VALUE limit) {
   struct object *object = any(self);
   long bytes = NUM2LONG(limit);
@@ -331,20 +329,26 @@ static VALUE object_set_name(VALUE self, VALUE name) {
   return name;
 }
 
-/* @return [Boolean] whether packets can be received of which the kernel no longer reports: several
- * came in one system call */
+/*
+ * @return [Boolean] whether packets can be received of which the kernel no longer reports: several
+ * came in one system call
+ */
 static VALUE object_pending_p(VALUE self) { return get(self)->count > 0 ? Qtrue : Qfalse; }
 
-/* @return [Integer] replies that the kernel did not take */
+/*
+ * @return [Integer] replies refused by the kernel
+ */
 static VALUE object_refused_replies(VALUE self) { return SIZET2NUM(any(self)->refused); }
 
 /* @return [String] binary */
 static VALUE packet_bytes(VALUE self) { return get_packet(self)->bytes; }
 
-/* @return [Boolean] whether it had more bytes than the socket's limit */
+/*
+ * @return [Boolean] whether it exceeded the socket's limit
+ */
 static VALUE packet_truncated_p(VALUE self) { return get_packet(self)->truncated ? Qtrue : Qfalse; }
 
-/* A struct sockaddr; "" for the sender of a Unix socket without an address. */
+/* A struct sockaddr; "" for an unbound Unix socket. */
 static VALUE packet_sockaddr(VALUE self) {
   const struct packet *packet = get_packet(self);
   return rb_str_new((const char *)&packet->from.any, (long)packet->from.length);

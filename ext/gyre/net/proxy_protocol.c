@@ -22,10 +22,10 @@ static int parse_v2(const uint8_t *bytes, size_t length, struct gyre_proxy_sourc
   size_t needed = 0;
   if (command == 1) {
     switch (family) {
-    case 0x00: break; /* unknown to the proxy itself */
+    case 0x00: break; /* unknown to the proxy */
     case 0x11: needed = 12; break;
     case 0x21: needed = 36; break;
-    case 0x31: needed = 216; break; /* a Unix socket has no address of a client */
+    case 0x31: needed = 216; break; /* a Unix socket has no client address */
     default: return GYRE_PROXY_WRONG;
     }
   }
@@ -65,7 +65,7 @@ static bool valid_port(const char *word) {
 static int parse_line(const uint8_t *bytes, const uint8_t *end, struct gyre_proxy_source *source) {
   const uint8_t *at = bytes + sizeof(prefix) - 1;
   const int length = (int)(end - bytes) + 2;
-  /* What stands behind UNKNOWN is to be ignored. */
+  /* The rest behind UNKNOWN is ignored. */
   if (end - at >= 7 && memcmp(at, "UNKNOWN", 7) == 0 && (end - at == 7 || at[7] == ' ')) return length;
   char protocol[5], words[2][INET6_ADDRSTRLEN], ports[2][6];
   uint8_t addresses[2][16] = {{0}};
@@ -84,12 +84,12 @@ static int parse_line(const uint8_t *bytes, const uint8_t *end, struct gyre_prox
   return length;
 }
 
-/* A line end later than the longest line can have it is not looked for (CVE-2026-47736). */
+/* Looks for the line's end only within the longest line (CVE-2026-47736). */
 static int parse_v1(const uint8_t *bytes, size_t length, struct gyre_proxy_source *source) {
   size_t most = length < GYRE_PROXY_V1_BYTES ? length : GYRE_PROXY_V1_BYTES;
   const uint8_t *feed = memchr(bytes, '\n', most);
   if (!feed) return length < GYRE_PROXY_V1_BYTES ? 0 : GYRE_PROXY_WRONG;
-  if (feed[-1] != '\r') return GYRE_PROXY_WRONG; /* there is the prefix before it */
+  if (feed[-1] != '\r') return GYRE_PROXY_WRONG; /* the prefix precedes it */
   return parse_line(bytes, feed - 1, source);
 }
 

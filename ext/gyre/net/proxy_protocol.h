@@ -1,6 +1,6 @@
 /*
- * The PROXY protocol of haproxy, versions 1 and 2 (proxy-protocol.txt): which client a proxy has in
- * front of a connection's own bytes. Bytes in, an address out: no socket, no clock, no Ruby.
+ * The PROXY protocol of haproxy, versions 1 and 2 (proxy-protocol.txt): a proxy's client, told
+ * before the connection's own bytes. Bytes in, an address out: no socket, no clock, no Ruby.
  *
  *   accepted ─► header ─► TLS's handshake or HTTP
  *                 └► refused, closed
@@ -15,11 +15,11 @@
 #define GYRE_PROXY_V1 1u
 #define GYRE_PROXY_V2 2u
 #define GYRE_PROXY_V1_BYTES 107 /* the longest line, with CRLF */
-#define GYRE_PROXY_BYTES 4096   /* the longest header that is taken, with the fields behind its addresses */
+#define GYRE_PROXY_BYTES 4096   /* the longest accepted header, with the fields behind its addresses */
 #define GYRE_PROXY_WRONG (-1)
 
 struct gyre_proxy_source {
-  uint8_t family; /* AF_INET, AF_INET6; 0: the proxy speaks for itself, the socket's own address counts */
+  uint8_t family; /* AF_INET, AF_INET6; 0: the proxy speaks for itself, and the socket's own address counts */
   uint8_t address[16];
 };
 
@@ -29,8 +29,8 @@ struct gyre_proxy_range {
   uint8_t address[16];
 };
 
-/* The header's length; 0: all of these bytes belong to it, and more have to come; GYRE_PROXY_WRONG:
- * it is none of these versions (GYRE_PROXY_V1, _V2 or both), or too long. */
+/* Returns the header's length; 0: incomplete; GYRE_PROXY_WRONG: not of these versions
+ * (GYRE_PROXY_V1, _V2 or both), or too long. */
 int gyre_proxy_parse(const uint8_t *bytes, size_t length, unsigned versions, struct gyre_proxy_source *source);
 
 bool gyre_proxy_in_range(const struct gyre_proxy_range *range, uint8_t family, const uint8_t *address);

@@ -18,16 +18,16 @@
 struct gyre_share {
   atomic_int process; /* 0: none */
   atomic_uint open;   /* connections */
-  atomic_uint signs;  /* how often it has looked at its sockets */
+  atomic_uint signs;  /* readings of its sockets */
 };
 
 static struct {
-  atomic_uint used; /* places that were ever taken, all below it */
+  atomic_uint used; /* all taken places are below it */
   struct gyre_share places[GYRE_SHARES_COUNT];
 } * map;
 
 static struct {
-  int process; /* 0: none has one. A fork has none. */
+  int process; /* 0: none; a fork has none */
   unsigned number;
 } place;
 
@@ -39,7 +39,7 @@ int gyre_shares_map(void) {
   return 0;
 }
 
-/* A successor in its place joins before it leaves. */
+/* A successor in the same process joins before it leaves. */
 static bool is_own(struct gyre_shares *shares) {
   return shares->own && atomic_load_explicit(&shares->own->process, memory_order_relaxed) == shares->process;
 }
@@ -73,7 +73,7 @@ void gyre_shares_sign(struct gyre_shares *shares) {
   if (is_own(shares)) atomic_fetch_add_explicit(&shares->own->signs, 1, memory_order_relaxed);
 }
 
-/* Of two processes that have 0 and 2, 1 and 4, 2 and 6 connections the second one waits. */
+/* With 0 and 2, 1 and 4, 2 and 6 connections the second process waits. */
 static bool has_far_fewer(struct gyre_share *other, uint32_t open) {
   return atomic_load_explicit(&other->process, memory_order_relaxed) != 0 &&
          open / 2 > atomic_load_explicit(&other->open, memory_order_relaxed);

@@ -27,8 +27,7 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
-/* NULL where the scheduler of this thread keeps nothing of it. The hooks of the same IO use it,
- * too. */
+/* NULL if this thread's scheduler keeps no entry. The hooks of the same IO use it, too. */
 static struct gyre_descriptor *held(struct gyre_scheduler *scheduler, VALUE io, int fd) {
   return scheduler ? gyre_loop_held(&scheduler->loop, fd, (uintptr_t)io) : NULL;
 }
@@ -47,7 +46,7 @@ bool gyre_socket_is_drained(VALUE io, int fd, unsigned events) {
 void gyre_socket_give_way(void) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
   if (!scheduler) {
-    rb_thread_check_ints(); /* other threads' turn, if it is time */
+    rb_thread_check_ints(); /* another thread's turn, if due */
   } else if (gyre_clock_is_due(scheduler)) {
     gyre_yield_if_due(scheduler);
   }

@@ -1,14 +1,14 @@
 /*
- * TLS by libssl (see tls.h). Each transport has a BIO of its own: it gives libssl what was
- * received, and takes what is to be sent into a queue, so that one recv and one send serve many
- * records (measured against SSL_set_fd: 20 % less CPU, two system calls fewer a request). Buffers
- * of libssl's own are released while nothing is in them.
+ * TLS by libssl (see tls.h). Each transport has its own BIO: it gives received bytes to libssl and
+ * queues bytes to be sent, so that one recv and one send serve many records (20 % less CPU than
+ * SSL_set_fd, two system calls fewer a request). libssl releases its own empty buffers.
  */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_LIBSSL
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
+#include "loop/timers.h"
 #include "net/tls_context.h"
 
 #include <arpa/inet.h>
@@ -17,16 +17,15 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RECORD_BYTES (16 * 1024)
 #define FIRST_RECORD_BYTES 4096
-#define IDLE_NS INT64_C(1000000000)    /* after which the peer's window may be small again */
-#define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before they are sent */
-#define RECORDS_A_CALL 64              /* about half a millisecond, whatever they are */
-/* One record in so many has to bring data; others are new keys, tickets, alerts (BoringSSL has 32,
- * too, Go 16). A client may cut its hello into single bytes. */
+#define IDLE_NS INT64_C(1000000000)    /* idle time after which the peer's window may be small again */
+#define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before sending */
+#define RECORDS_A_CALL 64              /* about half a millisecond, of any kind */
+/* One of this many records must bring data; others are new keys, tickets, alerts (32 in
+ * BoringSSL, 16 in Go). A client may cut its hello into single bytes. */
 #define IDLE_RECORDS_LIMIT 32
 #define HANDSHAKE_RECORDS_LIMIT 4096
 
@@ -34,24 +33,24 @@ struct tls {
   SSL *ssl;
   struct gyre_tls_context *context;
   struct gyre_transport *transport;
-  struct gyre_bytes *received; /* ciphertext that did not fit into the memory of the caller */
+  struct gyre_bytes *received; /* ciphertext beyond the caller's memory */
   struct gyre_bytes *queued;   /* ciphertext to be sent */
   const char *lent;            /* ciphertext in the thread's buffer, during a call */
   size_t lent_length;
   int64_t sent_ns;        /* when bytes were last encrypted */
-  uint32_t burst_bytes;   /* encrypted since the transport was idle, as far as that matters */
-  uint32_t replied_bytes; /* queued by reading, since the queue was empty */
+  uint32_t burst_bytes;   /* encrypted since the transport was idle, counted up to the burst's limit */
+  uint32_t replied_bytes; /* queued by reads since the queue was empty */
   unsigned records;       /* taken in this call */
-  unsigned idle_records;  /* taken since the last one with data, or since the handshake's beginning */
+  unsigned idle_records;  /* since the last one with data, or the handshake's start */
   int error;              /* -errno of the socket */
-  int failure;            /* behind bytes that were given, for the next receive: libssl repeats it as an end */
-  bool drained, ended;    /* the socket has nothing more at the moment; it has ended */
-  bool emptied;           /* by the last reception of this call: it brought less than was asked for */
-  bool writes;            /* this call is to send: it takes no more from the socket than it has to */
-  bool begun, wordy;      /* bytes have come; the first of them was a letter */
-  const char *failed;     /* what libssl was doing, and why that failed: constant texts */
+  int failure;            /* kept for the next receive, behind bytes already given: libssl would repeat it as an end */
+  bool drained, ended;    /* the socket has nothing more for now; it has ended */
+  bool emptied;           /* the last reception of this call brought less than requested */
+  bool writes;            /* this call sends, and takes no more from the socket than it must */
+  bool begun, wordy;      /* bytes have come; the first was a letter */
+  const char *failed;     /* libssl's failed step and the reason: constant texts */
   const char *reason;
-  char server[]; /* for a client with a name for its peer: that name and the peer's address; else "" */
+  char server[]; /* for a client: the peer's name and address; else "" */
 };
 
 static BIO_METHOD *bio_method;
@@ -66,13 +65,13 @@ static size_t take(struct gyre_bytes **from, char *to, size_t length) {
   return length;
 }
 
-/* No record begins with a letter. */
+/* A TLS record never begins with a letter. */
 static void look_at_first(struct tls *tls, const char *bytes) {
   tls->begun = true;
   tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
 }
 
-/* Bytes of the socket; 0: `drained`, `ended` or `error` has the reason. */
+/* Returns bytes of the socket; on 0 `drained`, `ended` or `error` has the reason. */
 static size_t receive(struct tls *tls, char *bytes, size_t length) {
   ssize_t count;
   do {
@@ -113,7 +112,7 @@ static bool refuse(struct tls *tls, const char *reason) {
   return false;
 }
 
-/* libssl goes on within one call as long as records come without data: here that ends. */
+/* libssl goes on within one call while records without data come; this ends it. */
 static bool is_worthwhile(struct tls *tls) {
   if (tls->idle_records <= (tls->transport->handshaken ? IDLE_RECORDS_LIMIT : HANDSHAKE_RECORDS_LIMIT)) return true;
   return refuse(tls, "the peer sends record after record without data");
@@ -127,7 +126,7 @@ static int bio_read(BIO *bio, char *bytes, size_t length, size_t *count) {
   if (tls->received) {
     *count = take(&tls->received, bytes, length);
   } else if (tls->writes) {
-    *count = receive(tls, bytes, length); /* what lies behind is left for the reader, to whom the kernel reports it */
+    *count = receive(tls, bytes, length); /* the kernel reports the rest to the reader */
   } else if (tls->lent_length || receive_ciphertext(tls)) {
     *count = length < tls->lent_length ? length : tls->lent_length;
     memcpy(bytes, tls->lent, *count);
@@ -152,8 +151,6 @@ static int bio_write(BIO *bio, const char *bytes, size_t length, size_t *count) 
 }
 
 static long bio_control(BIO *bio, int command, long number, void *pointer) {
-  (void)number;
-  (void)pointer;
   struct tls *tls = BIO_get_data(bio);
   switch (command) {
   case BIO_CTRL_FLUSH: return 1; /* the operations send the queue */
@@ -176,18 +173,14 @@ static bool make_bio_method(void) {
 }
 
 static void count_record(int sent, int version, int type, const void *bytes, size_t length, SSL *ssl, void *argument) {
-  (void)version;
-  (void)bytes;
-  (void)length;
-  (void)ssl;
   struct tls *tls = argument;
   if (sent || type != SSL3_RT_HEADER) return;
   tls->records++;
   tls->idle_records++;
 }
 
-/* What does not fit into the caller's memory stays here until the next call; the lent buffer
- * serves other transports meanwhile. */
+/* Keeps ciphertext beyond the caller's memory until the next call, as the lent buffer serves
+ * other transports meanwhile. */
 static void keep_lent(struct tls *tls) {
   if (gyre_bytes_append(&tls->received, tls->lent, tls->lent_length) < 0) tls->error = -ENOMEM;
   tls->lent = NULL;
@@ -222,7 +215,7 @@ static void note(struct tls *tls) {
   ERR_clear_error(); /* Ruby's openssl looks at the same queue */
 }
 
-/* What a call of libssl that moved nothing comes to; 0: the peer has ended in order. */
+/* The result of a call of libssl that moved nothing; 0: the peer has ended in order. */
 static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   switch (SSL_get_error(tls->ssl, result)) {
   case SSL_ERROR_WANT_READ: side->wants = GYRE_READABLE; return -EAGAIN;
@@ -264,10 +257,10 @@ static int tls_handshake(struct gyre_transport *transport) {
   }
   if (error == 0) tls->idle_records = 0;
   if (error != 0 && error != -EAGAIN)
-    gyre_tls_session_forget(tls->context, tls->server); /* it may be what is refused */
+    gyre_tls_session_forget(tls->context, tls->server); /* the session may be the refused one */
   int sent = send_queued(tls);                          /* an alert, too */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
-    transport->read.wants = GYRE_WRITABLE; /* the peer answers only what it has got */
+    transport->read.wants = GYRE_WRITABLE; /* the peer answers only what it has received */
     return -EAGAIN;
   }
   return error == 0 ? sent : error;
@@ -314,7 +307,7 @@ static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }
 
-/* The peer's end in order, too, is still to be received. */
+/* False before the peer's orderly end is received, too. */
 static bool tls_emptied(const struct gyre_transport *transport) {
   const struct tls *tls = transport->state;
   return tls->emptied && !tls_pending(transport, false) && !(SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN);
@@ -330,23 +323,20 @@ static int tls_flush(struct gyre_transport *transport) {
   return error;
 }
 
-/* The first bytes of a burst go in a small record: a record is of use only when all of it has
- * come, and a large one takes a round trip more than the peer's first window. Idle time ends a
- * burst. */
+/* A burst begins with a small record: a record is useful only as a whole, and a large one takes
+ * a round trip more than the peer's first window. Idle time ends a burst. */
 static size_t record_bytes(struct tls *tls) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  int64_t now_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+  int64_t now_ns = gyre_timers_now();
   if (now_ns - tls->sent_ns > IDLE_NS) tls->burst_bytes = 0;
   tls->sent_ns = now_ns;
   return tls->burst_bytes < FIRST_RECORD_BYTES ? FIRST_RECORD_BYTES - tls->burst_bytes : RECORD_BYTES;
 }
 
-/* Encrypts a record; bytes or -errno. */
+/* Encrypts a record. Returns bytes or -errno. */
 static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   size_t count = 0;
   tls->writes = true;
-  int result = SSL_write_ex(tls->ssl, bytes, length, &count); /* it reads the rest of a message that came in part */
+  int result = SSL_write_ex(tls->ssl, bytes, length, &count); /* reads the rest of a partial message */
   tls->writes = false;
   if (result != 1) {
     int error = outcome(tls, result, &tls->transport->write);
@@ -356,8 +346,8 @@ static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   return (ssize_t)count;
 }
 
-/* Up to `length` of what lies `offset` bytes into the pieces: a part of one, or several together
- * in lent memory. */
+/* Up to `length` bytes at `offset` of the pieces: a part of one, or several together in lent
+ * memory. */
 static const char *gather(const struct iovec *pieces, int count, size_t offset, size_t *length) {
   while (count && offset >= pieces->iov_len) {
     offset -= pieces->iov_len;
@@ -385,7 +375,7 @@ static const char *gather(const struct iovec *pieces, int count, size_t offset, 
   return bytes;
 }
 
-/* Until all is taken or the socket is full. */
+/* Sends until all is taken or the socket is full. */
 static ssize_t tls_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tls *tls = transport->state;
   size_t moved = 0;
@@ -439,8 +429,7 @@ static int tls_end(struct gyre_transport *transport) {
 static void tls_release(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls) return;
-  /* libssl drops the session of a connection that was not ended in order, though it is none the
-   * worse for that. */
+  /* libssl drops the session of a connection that was not ended in order, although it is intact. */
   if (!tls->reason) SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(tls->ssl);
   gyre_bytes_free(&tls->received);
@@ -469,7 +458,7 @@ static bool is_address(const char *name) {
   return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* RFC 6066, section 3: an address is not sent as a name. */
+/* An address is not sent as a name (RFC 6066, section 3). */
 static bool expect_name(SSL *ssl, const char *name, bool verify) {
   if (is_address(name)) return !verify || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
   if (SSL_set_tlsext_host_name(ssl, name) != 1) return false;
@@ -477,8 +466,8 @@ static bool expect_name(SSL *ssl, const char *name, bool verify) {
   return !verify || SSL_set1_host(ssl, name) == 1;
 }
 
-/* Without the dot at the end of an absolute name: certificates have none, nor has what is sent
- * (RFC 6066, section 3). False: it is too long. */
+/* Strips the dot of an absolute name, which neither certificates nor SNI have (RFC 6066, section
+ * 3). False: too long. */
 static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) {
   size_t length = name ? strlen(name) : 0;
   if (length && name[length - 1] == '.') length--;
@@ -488,8 +477,8 @@ static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) 
   return true;
 }
 
-/* The transport's bytes of before: the peer's may be the beginning of its handshake, and its own
- * are sent as they are (STARTTLS, a proxy's header). */
+/* Takes over the transport's buffers: the peer's bytes may begin its handshake, its own leave in
+ * plain text (STARTTLS, a proxy's header). */
 static void take_over(struct tls *tls, struct gyre_transport *transport) {
   tls->transport = transport;
   tls->received = transport->input;
@@ -592,7 +581,7 @@ int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, si
   X509 *certificate = SSL_get1_peer_certificate(((struct tls *)transport->state)->ssl);
   BIO *bio = certificate ? BIO_new(BIO_s_mem()) : NULL;
   int length = 0;
-  /* RFC 2253 in UTF-8, as OpenSSL::X509::Name#to_utf8 */
+  /* RFC 2253 in UTF-8, like OpenSSL::X509::Name#to_utf8 */
   if (bio &&
       X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0)
     length = BIO_read(bio, text, (int)size);

@@ -24,12 +24,9 @@ struct gyre_tls_options {
   const char *ca_file, *ca_folder;         /* paths; both NULL: a client takes the system's */
   const char *authorities;                 /* what tells those of different contexts apart: the file's content */
   enum gyre_tls_verify verify;
-  unsigned long verify_flags;   /* X509_V_FLAG_… */
+  const char *crl, *crl_name;   /* revocation lists, one of each authority; their file */
   const char *ciphers, *suites; /* of TLS 1.2 and 1.3, for a server; NULL: the usual ones */
   bool only_1_3;
-  const unsigned char *staple; /* an OCSP response, DER */
-  size_t staple_length;
-  const char *staple_name;          /* its file */
   struct gyre_tls_tickets *tickets; /* of a server; NULL: the context has keys of its own */
   const unsigned char *alpn;        /* protocols as on the wire (RFC 7301): a byte of length before each */
   unsigned alpn_length;
@@ -44,17 +41,8 @@ void gyre_tls_context_release(struct gyre_tls_context *context);
  * begins with "*.". 0 or -ENOMEM. */
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
 
-/* A second certificate of the same identity, with a key of another kind (RSA beside ECDSA): clients
- * are shown the one that they can use. 0, -EEXIST when both keys are of one kind, or -ENOMEM. */
-int gyre_tls_context_set_pair(struct gyre_tls_context *context, struct gyre_tls_context *pair);
-
-/* In seconds since 1970. */
-struct gyre_tls_times {
-  int64_t from, to;  /* when the certificate is good */
-  int64_t staple_to; /* when a new OCSP response is due; 0: it does not tell, or there is none */
-};
-/* False: it has no certificate. */
-bool gyre_tls_context_times(const struct gyre_tls_context *context, struct gyre_tls_times *times);
+/* From and until when its certificate is good, in seconds since 1970. False: it has none. */
+bool gyre_tls_context_times(const struct gyre_tls_context *context, int64_t *from, int64_t *until);
 
 /* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's
  * for a client: sent (unless it is an address), and checked where the context verifies; with

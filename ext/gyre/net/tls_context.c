@@ -34,7 +34,7 @@ struct gyre_tls_name {
   char text[];
 };
 
-/* What a server gave a client to resume by: the newest of each server. */
+/* The newest session that each server has given for resumption. */
 struct gyre_tls_session {
   struct gyre_tls_session *next;
   SSL_SESSION *ssl;
@@ -106,7 +106,6 @@ void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const ch
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
                            const unsigned char *offered, unsigned offered_length, void *argument) {
   struct gyre_tls_context *context = argument;
-  (void)ssl;
   unsigned char *found;
   if (SSL_select_next_proto(&found, chosen_length, context->alpn, context->alpn_length, offered, offered_length) !=
       OPENSSL_NPN_NEGOTIATED)
@@ -129,7 +128,6 @@ static struct gyre_tls_context *find_identity(const struct gyre_tls_context *con
   return found ? found->identity : NULL;
 }
 
-/* The chain of one of the two kinds of key beside what the connection has. */
 static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
   STACK_OF(X509) *chain = NULL;
   SSL_CTX_get0_chain_certs(identity->ssl, &chain);
@@ -137,8 +135,8 @@ static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
                               chain, 1) == 1;
 }
 
-/* The name of RFC 6066, section 3, as it lies in the hello, which libssl checks only later: the
- * length of the extension's list and a type and length come first. False: there is none. */
+/* Reads the name of RFC 6066, section 3, in the hello, which libssl checks only later. The
+ * list's length, a type and the name's length precede it. False: there is none. */
 static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   const unsigned char *bytes;
   size_t size;
@@ -171,30 +169,13 @@ static int choose_identity(SSL *ssl, int *alert, void *argument) {
   *alert = SSL_AD_INTERNAL_ERROR;
   if (!identity) return SSL_CLIENT_HELLO_SUCCESS; /* the default identity */
   SSL_certs_clear(ssl);                           /* one of another kind would be chosen still */
-  if (!show(ssl, identity) || (identity->pair && !show(ssl, identity->pair)) || !limit_sessions(ssl, context, identity))
-    return SSL_CLIENT_HELLO_ERROR;
+  if (!show(ssl, identity) || !limit_sessions(ssl, context, identity)) return SSL_CLIENT_HELLO_ERROR;
   SSL_set_app_data(ssl, identity);
   return SSL_CLIENT_HELLO_SUCCESS;
 }
 
 static int acknowledge_name(SSL *ssl, int *alert, void *argument) {
-  (void)alert;
-  (void)argument;
   return SSL_get_app_data(ssl) ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
-}
-
-/* A response that is out of date would have clients refuse the certificate; none is better. */
-static int give_staple(SSL *ssl, void *argument) {
-  const struct gyre_tls_context *identity = SSL_get_app_data(ssl);
-  if (!identity) identity = argument;
-  if (identity->pair && SSL_get_certificate(ssl) == SSL_CTX_get0_certificate(identity->pair->ssl))
-    identity = identity->pair;
-  const struct gyre_tls_staple *staple = &identity->staple;
-  if (!staple->bytes || (staple->until && staple->until <= (int64_t)time(NULL))) return SSL_TLSEXT_ERR_NOACK;
-  unsigned char *copy = OPENSSL_memdup(staple->bytes, (size_t)staple->length);
-  if (!copy) return SSL_TLSEXT_ERR_NOACK;
-  SSL_set_tlsext_status_ocsp_resp(ssl, copy, staple->length); /* which frees it */
-  return SSL_TLSEXT_ERR_OK;
 }
 
 static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *vector, EVP_CIPHER_CTX *cipher,
@@ -233,10 +214,10 @@ static bool extend_policy_by_certificate(struct gyre_tls_context *context, const
 }
 
 static bool set_policy(struct gyre_tls_context *context, const struct gyre_tls_options *options) {
-  uint32_t verification[2] = {(uint32_t)options->verify, (uint32_t)options->verify_flags};
-  const char *authorities = options->authorities ? options->authorities : "";
-  return extend_policy(context, verification, sizeof(verification)) &&
-         extend_policy(context, authorities, strlen(authorities)) && extend_policy_by_certificate(context, context);
+  const char *authorities = options->authorities ? options->authorities : "", *crl = options->crl ? options->crl : "";
+  return extend_policy(context, &options->verify, sizeof(options->verify)) &&
+         extend_policy(context, authorities, strlen(authorities)) && extend_policy(context, crl, strlen(crl)) &&
+         extend_policy_by_certificate(context, context);
 }
 
 static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
@@ -256,8 +237,6 @@ static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_o
   SSL_CTX_set_num_tickets(ssl, 1);
   SSL_CTX_set_client_hello_cb(ssl, choose_identity, context);
   SSL_CTX_set_tlsext_servername_callback(ssl, acknowledge_name);
-  SSL_CTX_set_tlsext_status_cb(ssl, give_staple);
-  SSL_CTX_set_tlsext_status_arg(ssl, context);
   if (options->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
   if (options->tickets) {
     context->tickets = gyre_tls_tickets_retain(options->tickets);
@@ -295,11 +274,10 @@ struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *opt
   SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(ssl, 0);
   if (!(options->server ? set_server : set_client)(context, options, error)) goto fail_context;
-  if (!gyre_tls_identity_use(context, options, error)) goto fail_context;
+  if (!gyre_tls_identity_use(ssl, options, error)) goto fail_context;
   int mode = options->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
   if (options->server && options->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
   SSL_CTX_set_verify(ssl, mode, NULL);
-  if (options->verify_flags) X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), options->verify_flags);
   if (set_policy(context, options)) return context;
   snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
 
@@ -324,17 +302,14 @@ void gyre_tls_context_release(struct gyre_tls_context *context) {
     gyre_tls_context_release(name->identity);
     free(name);
   }
-  gyre_tls_context_release(context->pair);
   gyre_tls_tickets_release(context->tickets);
-  OPENSSL_free(context->staple.bytes);
   free(context);
 }
 
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text, struct gyre_tls_context *identity) {
   struct gyre_tls_name *name = malloc(sizeof(*name) + strlen(text) + 1);
   if (!name) return -ENOMEM;
-  if (!extend_policy(context, text, strlen(text)) || !extend_policy_by_certificate(context, identity) ||
-      (identity->pair && !extend_policy_by_certificate(context, identity->pair))) {
+  if (!extend_policy(context, text, strlen(text)) || !extend_policy_by_certificate(context, identity)) {
     free(name);
     return -ENOMEM;
   }
@@ -346,35 +321,16 @@ int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text
   return 0;
 }
 
-static int kind_of_key(const struct gyre_tls_context *context) {
-  return EVP_PKEY_get_base_id(SSL_CTX_get0_privatekey(context->ssl));
-}
-
-int gyre_tls_context_set_pair(struct gyre_tls_context *context, struct gyre_tls_context *pair) {
-  X509 *own = SSL_CTX_get0_certificate(context->ssl), *other = SSL_CTX_get0_certificate(pair->ssl);
-  STACK_OF(X509) *chain = NULL;
-  if (context->pair || kind_of_key(context) == kind_of_key(pair)) return -EEXIST;
-  SSL_CTX_get0_chain_certs(pair->ssl, &chain);
-  bool good = SSL_CTX_use_cert_and_key(context->ssl, other, SSL_CTX_get0_privatekey(pair->ssl), chain, 0) == 1 &&
-              SSL_CTX_select_current_cert(context->ssl, own) == 1 && extend_policy_by_certificate(context, pair);
-  ERR_clear_error();
-  if (!good) return -ENOMEM;
-  atomic_fetch_add(&pair->references, 1);
-  context->pair = pair;
-  return 0;
-}
-
 static int64_t seconds_of(const ASN1_TIME *when) {
   struct tm parts;
   return when && ASN1_TIME_to_tm(when, &parts) == 1 ? (int64_t)timegm(&parts) : 0;
 }
 
-bool gyre_tls_context_times(const struct gyre_tls_context *context, struct gyre_tls_times *times) {
+bool gyre_tls_context_times(const struct gyre_tls_context *context, int64_t *from, int64_t *until) {
   X509 *certificate = SSL_CTX_get0_certificate(context->ssl);
   if (!certificate) return false;
-  times->from = seconds_of(X509_get0_notBefore(certificate));
-  times->to = seconds_of(X509_get0_notAfter(certificate));
-  times->staple_to = context->staple.until;
+  *from = seconds_of(X509_get0_notBefore(certificate));
+  *until = seconds_of(X509_get0_notAfter(certificate));
   return true;
 }
 

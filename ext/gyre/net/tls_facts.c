@@ -1,6 +1,6 @@
 /*
- * What can be asked of the TLS under a Gyre::Transport: version, cipher, protocol, session, the
- * peer's certificate. Each is nil without TLS.
+ * Facts of the TLS under a Gyre::Transport: version, cipher, protocol, session, the peer's
+ * certificate. Each is nil without TLS.
  */
 #include "net/net.h"
 #include "net/tls.h"
@@ -13,7 +13,9 @@ static const struct gyre_transport *get_tls(VALUE self) {
   return transport->operations == &gyre_transport_tls && transport->state ? transport : NULL;
 }
 
-/* @return [String, nil] the version of TLS that is spoken, as "TLSv1.3"; nil without TLS */
+/*
+ * @return [String, nil] the TLS version, such as "TLSv1.3"; nil without TLS
+ */
 static VALUE tls_version(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   return transport ? rb_str_new_cstr(gyre_tls_version(transport)) : Qnil;
@@ -53,14 +55,18 @@ VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) {
   return asked ? certificate_of(transport) : Qundef;
 }
 
-/* @return [String, nil] the peer's certificate as DER; nil when it showed none */
+/*
+ * @return [String, nil] the peer's certificate as DER; nil without one
+ */
 static VALUE peer_certificate(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   return transport ? certificate_of(transport) : Qnil;
 }
 
-/* @return [String, nil] the subject of the peer's certificate as RFC 2253 has it, in UTF-8:
- * "CN=client,O=Example" */
+/*
+ * @return [String, nil] the subject of the peer's certificate (RFC 2253) in UTF-8:
+ * "CN=client,O=Example"
+ */
 static VALUE peer_subject(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   char text[1024];
@@ -80,12 +86,9 @@ void gyre_init_net_tls_facts(void) {
 
 #else
 
-VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) {
-  (void)transport;
-  return Qundef;
-}
+VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) { return Qundef; }
 
-static VALUE nothing(VALUE self) { return Qnil; } /* there is no TLS */
+static VALUE nothing(VALUE self) { return Qnil; } /* without TLS */
 
 void gyre_init_net_tls_facts(void) {
   VALUE transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);

@@ -1,7 +1,7 @@
 /*
- * What one side shows and what it trusts: certificates, key, OCSP response and authorities out of
- * files or text into a context of libssl. Each mistake is a message with the file's name and what
- * to do. No ruby.h.
+ * Reads what one side shows and what it trusts into a context of libssl: certificates, key,
+ * authorities, revocation lists. Each mistake is a message with the file's name and what to do. No
+ * ruby.h.
  */
 #include "feature.h"
 
@@ -9,12 +9,10 @@
 #include "net/tls_context.h"
 
 #include <openssl/err.h>
-#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* The reason is libssl's, if it has one. */
 static bool explain(char *error, const char *what, const char *name, const char *then) {
@@ -33,7 +31,6 @@ struct passphrase {
 
 static int give_passphrase(char *buffer, int size, int writing, void *argument) {
   struct passphrase *passphrase = argument;
-  (void)writing;
   if (!passphrase) return -1;
   passphrase->asked = true;
   size_t length = passphrase->text ? strlen(passphrase->text) : 0;
@@ -148,46 +145,6 @@ static bool use_key(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct gyre_tls_
   return used;
 }
 
-/* --- the OCSP response --- */
-
-static int64_t seconds_of(const ASN1_GENERALIZEDTIME *when) {
-  struct tm parts;
-  return when && ASN1_TIME_to_tm(when, &parts) == 1 ? (int64_t)timegm(&parts) : 0;
-}
-
-/* The answer about this certificate, by its serial number. */
-static OCSP_SINGLERESP *find_answer(OCSP_BASICRESP *basic, X509 *certificate) {
-  for (int i = 0; basic && i < OCSP_resp_count(basic); i++) {
-    OCSP_SINGLERESP *single = OCSP_resp_get0(basic, i);
-    ASN1_INTEGER *serial = NULL;
-    OCSP_id_get0_info(NULL, NULL, NULL, &serial, (OCSP_CERTID *)OCSP_SINGLERESP_get0_id(single));
-    if (serial && ASN1_INTEGER_cmp(serial, X509_get0_serialNumber(certificate)) == 0) return single;
-  }
-  return NULL;
-}
-
-static bool use_staple(struct gyre_tls_context *context, X509 *certificate, const struct gyre_tls_options *options,
-                       char *error) {
-  const unsigned char *at = options->staple;
-  OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &at, (long)options->staple_length);
-  bool successful = response && OCSP_response_status(response) == OCSP_RESPONSE_STATUS_SUCCESSFUL;
-  OCSP_BASICRESP *basic = successful ? OCSP_response_get1_basic(response) : NULL;
-  OCSP_SINGLERESP *answer = find_answer(basic, certificate);
-  ASN1_GENERALIZEDTIME *next = NULL;
-  if (answer) OCSP_single_get0_status(answer, NULL, NULL, NULL, &next);
-  struct gyre_tls_staple *staple = &context->staple;
-  if (answer) staple->bytes = OPENSSL_memdup(options->staple, options->staple_length);
-  staple->length = (int)options->staple_length;
-  staple->until = seconds_of(next);
-  OCSP_BASICRESP_free(basic);
-  OCSP_RESPONSE_free(response);
-  ERR_clear_error();
-  if (staple->bytes) return true;
-  if (answer) return explain(error, "no memory for the ocsp", options->staple_name, "");
-  return explain(error, "the ocsp", options->staple_name,
-                 !successful ? " holds no OCSP response in DER" : " holds no answer about the certificate");
-}
-
 /* --- authorities --- */
 
 static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
@@ -206,14 +163,31 @@ static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options
   return true;
 }
 
-bool gyre_tls_identity_use(struct gyre_tls_context *context, const struct gyre_tls_options *options, char *error) {
+/* A list of each authority, for all certificates of a chain: one that has no list is refused. */
+static bool use_revocations(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
+  BIO *bio = BIO_new_mem_buf(options->crl, -1);
+  X509_STORE *store = SSL_CTX_get_cert_store(ssl);
+  int count = 0;
+  bool good = bio != NULL;
+  for (X509_CRL *list; good && (list = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)); count++) {
+    good = X509_STORE_add_crl(store, list) == 1;
+    X509_CRL_free(list);
+  }
+  BIO_free(bio);
+  good = good && count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE; /* the end of the text */
+  if (!good) return explain(error, "the crl", options->crl_name, " cannot be read: it must be revocation lists in PEM");
+  ERR_clear_error();
+  return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) == 1;
+}
+
+bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   STACK_OF(X509) *chain = NULL;
   if (options->certificate && !(chain = read_certificates(options->certificate)))
     return explain(error, "the certificate", options->certificate_name, " cannot be read");
-  bool good = (!chain || use_certificates(context->ssl, chain, options, error)) &&
-              (!options->key || use_key(context->ssl, chain, options, error)) &&
-              (!options->staple || !chain || use_staple(context, sk_X509_value(chain, 0), options, error)) &&
-              (options->verify == GYRE_TLS_VERIFY_NONE || use_authorities(context->ssl, options, error));
+  bool good = (!chain || use_certificates(ssl, chain, options, error)) &&
+              (!options->key || use_key(ssl, chain, options, error)) &&
+              (options->verify == GYRE_TLS_VERIFY_NONE || use_authorities(ssl, options, error)) &&
+              (!options->crl || use_revocations(ssl, options, error));
   sk_X509_pop_free(chain, X509_free);
   return good;
 }

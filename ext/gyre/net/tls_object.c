@@ -12,10 +12,7 @@
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
-static size_t context_size(const void *opaque) {
-  (void)opaque;
-  return 4096; /* roughly what libssl takes; it has no figure */
-}
+static size_t context_size(const void *opaque) { return 4096; } /* roughly; libssl has no figure */
 
 static const rb_data_type_t context_type = {
     .wrap_struct_name = "Gyre::TLS::Context",
@@ -46,9 +43,8 @@ static VALUE context_build(VALUE self, VALUE given) {
   char error[GYRE_TLS_ERROR_BYTES];
   struct gyre_tls_context *former = rb_check_typeddata(self, &context_type);
   Check_Type(given, T_HASH);
-  VALUE alpn = option(given, "alpn"), staple = option(given, "staple"), tickets = option(given, "tickets");
+  VALUE alpn = option(given, "alpn"), tickets = option(given, "tickets");
   StringValue(alpn);
-  if (!NIL_P(staple)) StringValue(staple);
   struct gyre_tls_options options = {
       .server = RTEST(option(given, "server")),
       .certificate = text(given, "certificate"),
@@ -60,13 +56,11 @@ static VALUE context_build(VALUE self, VALUE given) {
       .ca_folder = text(given, "ca_folder"),
       .authorities = text(given, "authorities"),
       .verify = (enum gyre_tls_verify)NUM2INT(option(given, "verify")),
-      .verify_flags = NUM2ULONG(option(given, "verify_flags")),
+      .crl = text(given, "crl"),
+      .crl_name = text(given, "crl_name"),
       .ciphers = text(given, "ciphers"),
       .suites = text(given, "suites"),
       .only_1_3 = RTEST(option(given, "only_1_3")),
-      .staple = NIL_P(staple) ? NULL : (const unsigned char *)RSTRING_PTR(staple),
-      .staple_length = NIL_P(staple) ? 0 : (size_t)RSTRING_LEN(staple),
-      .staple_name = text(given, "staple_name"),
       .tickets = NIL_P(tickets) ? NULL : tickets_of(tickets),
       .alpn = (const unsigned char *)RSTRING_PTR(alpn),
       .alpn_length = (unsigned)RSTRING_LEN(alpn),
@@ -86,29 +80,19 @@ static VALUE context_add_name(VALUE self, VALUE name, VALUE identity) {
   return self;
 }
 
-/* @api private False: both have a key of the same kind. */
-static VALUE context_set_pair(VALUE self, VALUE pair) {
-  int error = gyre_tls_context_set_pair(gyre_tls_context_get(self), gyre_tls_context_get(pair));
-  if (error == -ENOMEM) rb_memerror();
-  return error == 0 ? Qtrue : Qfalse;
-}
-
-/* @api private [Integer, Integer, Integer]: from and until when the certificate is good, and when a
- * new OCSP response is due (0: unknown), in seconds since 1970; nil without a certificate. */
+/* @api private From and until when the certificate is good, in seconds since 1970; nil without
+ * one. */
 static VALUE context_times(VALUE self) {
-  struct gyre_tls_times times;
-  if (!gyre_tls_context_times(gyre_tls_context_get(self), &times)) return Qnil;
-  return rb_ary_new_from_args(3, LL2NUM(times.from), LL2NUM(times.to), LL2NUM(times.staple_to));
+  int64_t from, until;
+  if (!gyre_tls_context_times(gyre_tls_context_get(self), &from, &until)) return Qnil;
+  return rb_assoc_new(LL2NUM(from), LL2NUM(until));
 }
 
 /* --- the keys of tickets --- */
 
 static void tickets_free(void *opaque) { gyre_tls_tickets_release(opaque); }
 
-static size_t tickets_size(const void *opaque) {
-  (void)opaque;
-  return 512;
-}
+static size_t tickets_size(const void *opaque) { return 512; }
 
 static const rb_data_type_t tickets_type = {
     .wrap_struct_name = "Gyre::TLS::TicketKeys",
@@ -167,7 +151,6 @@ void gyre_init_net_tls(void) {
   rb_define_private_method(class, "build", context_build, 1);
   rb_define_private_method(class, "times", context_times, 0);
   rb_define_private_method(class, "add_name", context_add_name, 2);
-  rb_define_private_method(class, "set_pair", context_set_pair, 1);
 }
 
 #else

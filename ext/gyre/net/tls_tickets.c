@@ -6,7 +6,7 @@
  *      ▼                    ▼                      ▼
  *    key n                key n+1               key n+2         n+2: the present interval
  *
- * Only state[n] is kept, and overwritten when an interval has passed.
+ * Only state[n] is kept, and overwritten after each interval.
  */
 #include "net/tls_tickets.h"
 
@@ -22,25 +22,25 @@
 #include <string.h>
 #include <time.h>
 
-#define KEYS 3 /* the present one, and those that only decrypt */
+#define KEYS 3 /* the present one, and older ones that only decrypt */
 #define STATE_BYTES 32
 #define NAME_BYTES 16
 #define KEY_BYTES 32
-/* A clock that has jumped over more than that is not followed step by step. */
+/* Beyond it a jump of the clock is not followed step by step. */
 #define STEPS_LIMIT 10000
-#define NUMBER_LIMIT (INT64_C(1) << 48) /* of an interval; more is damage */
+#define NUMBER_LIMIT (INT64_C(1) << 48) /* of an interval; a larger one is damage */
 
 struct key {
   unsigned char name[NAME_BYTES];
-  unsigned char secret[2 * KEY_BYTES]; /* for the cipher, and for the MAC */
+  unsigned char secret[2 * KEY_BYTES]; /* for the cipher and the MAC */
 };
 
 struct gyre_tls_tickets {
   atomic_int references;
   pthread_mutex_t lock;
   int64_t interval_s;
-  int64_t skipped; /* intervals, by rotations on request */
-  int64_t oldest;  /* the number of keys[0], and of the state */
+  int64_t skipped; /* intervals, by requested rotations */
+  int64_t oldest;  /* the number of keys[0] and of the state */
   unsigned char state[STATE_BYTES];
   struct key keys[KEYS];
 };
@@ -77,7 +77,7 @@ static int64_t oldest_now(const struct gyre_tls_tickets *tickets) {
   return (int64_t)time(NULL) / tickets->interval_s + tickets->skipped - (KEYS - 1);
 }
 
-/* A clock that went back changes nothing. False: a key could not be computed. */
+/* Ignores a clock that went back. False: a key could not be computed. */
 static bool follow_time(struct gyre_tls_tickets *tickets) {
   int64_t now = oldest_now(tickets);
   if (tickets->oldest >= now) return true;
@@ -155,13 +155,13 @@ void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets) {
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets) {
   pthread_mutex_lock(&tickets->lock);
   (void)follow_time(tickets);
-  /* Behind a clock that went back, one more would not be seen. */
+  /* Compensates for a clock that went back, where one interval more would not show. */
   tickets->skipped += tickets->oldest - oldest_now(tickets) + 1;
   (void)follow_time(tickets);
   pthread_mutex_unlock(&tickets->lock);
 }
 
-/* A copy in *found; its place, or -1. */
+/* Copies it to *found; returns its place, or -1. */
 static int find(struct gyre_tls_tickets *tickets, const unsigned char *name, struct key *found) {
   int place = KEYS - 1;
   pthread_mutex_lock(&tickets->lock);

@@ -1,8 +1,8 @@
 /*
- * The keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain of them, one for each
- * interval of time, which processes that were given the same state compute alike. A key encrypts
- * for its interval and decrypts for two more. What is past cannot be computed from the present
- * state. Shared by contexts; any thread. No ruby.h.
+ * Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain, one key an interval, which
+ * processes with the same state compute alike. A key encrypts in its interval and decrypts for two
+ * more. Past keys cannot be computed from the present state. Shared by contexts; any thread. No
+ * ruby.h.
  */
 #ifndef GYRE_NET_TLS_TICKETS_H
 #define GYRE_NET_TLS_TICKETS_H
@@ -13,12 +13,12 @@
 #include <openssl/evp.h>
 #include <stdint.h>
 
-/* What another process needs for the same keys: it is secret. */
+/* Secret: the state that gives another process the same keys. */
 #define GYRE_TLS_TICKETS_BYTES 56
 
-struct gyre_tls_tickets; /* counted */
+struct gyre_tls_tickets; /* reference-counted */
 
-/* NULL: no memory, or no randomness. */
+/* NULL without memory or randomness. */
 struct gyre_tls_tickets *gyre_tls_tickets_new(int64_t interval_s);
 struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TLS_TICKETS_BYTES]);
 struct gyre_tls_tickets *gyre_tls_tickets_retain(struct gyre_tls_tickets *tickets);
@@ -27,8 +27,8 @@ void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes
 /* As if an interval had passed. */
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets);
 
-/* What SSL_CTX_set_tlsext_ticket_key_evp_cb asks for: 1, or 2 for a ticket of an older key, 0 where
- * the key is unknown, -1 on failure. */
+/* For SSL_CTX_set_tlsext_ticket_key_evp_cb: 1, 2 for a ticket of an older key, 0 for an unknown
+ * key, -1 on failure. */
 int gyre_tls_tickets_choose(struct gyre_tls_tickets *tickets, unsigned char name[16], unsigned char *vector,
                             EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypting);
 #endif

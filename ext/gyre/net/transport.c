@@ -1,5 +1,5 @@
 /*
- * Transports (see transport.h): buffers and the state of each side, and the operations of plain
+ * Transports (see transport.h): buffers, the state of each side, and the operations of plain
  * sockets.
  */
 #include "feature.h"
@@ -30,7 +30,7 @@ char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
   size_t held = gyre_bytes_held(bytes);
   if (room > GYRE_BYTES_LIMIT - held) return NULL;
   if (bytes && bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
-  /* Moved to the front only when half is free there, so that many small takings do not move the
+  /* Moves bytes to the front only with half of it free, so that many small reads do not move the
    * same bytes often. */
   if (bytes && held + room <= bytes->capacity && bytes->offset >= bytes->capacity / 2) {
     memmove(bytes->bytes, bytes->bytes + bytes->offset, held);
@@ -195,7 +195,6 @@ size_t gyre_transport_untaken(const struct gyre_transport *transport) {
   int bytes = 0;
   if (transport->fd >= 0 && ioctl(transport->fd, TIOCOUTQ, &bytes) == 0 && bytes > 0) return (size_t)bytes;
 #else
-  (void)transport;
 #endif
   return 0;
 }
@@ -207,8 +206,7 @@ static int writable(const struct gyre_transport *transport) {
   return transport->write.state == GYRE_SIDE_OPEN ? 0 : -EPIPE;
 }
 
-/* 0 when bytes may go straight to the operations: the handshake is over, and nothing waits
- * before them. */
+/* Returns 0 if bytes may go straight to the operations: no handshake and no queue precede them. */
 static int clear_way(struct gyre_transport *transport) {
   int error = writable(transport);
   if (error < 0) return error;
@@ -216,7 +214,7 @@ static int clear_way(struct gyre_transport *transport) {
   return clear ? 0 : gyre_transport_flush(transport);
 }
 
-/* What the operations answered to a sending. */
+/* Handles the result of a send. */
 static ssize_t sent(struct gyre_transport *transport, ssize_t count) {
   if (count < 0) return fail(&transport->write, (int)count);
   transport->sent_bytes += (uint64_t)count;
@@ -242,7 +240,7 @@ ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int6
   ssize_t count = transport->operations->sendfile(transport, file, offset, length);
   char byte;
   if (count < 0 && count != -EAGAIN && pread(file, &byte, 1, (off_t)offset) < 0)
-    return -errno; /* the file's fault: it is a folder, a pipe, open for writing only, or broken */
+    return -errno; /* the file's fault: a folder, a pipe, write-only, or broken */
   return sent(transport, count);
 }
 
@@ -278,7 +276,7 @@ int gyre_transport_flush(struct gyre_transport *transport) {
 int gyre_transport_end(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_ENDED) return 0;
   if (transport->occupied) return gyre_transport_flush(transport);
-  bool begun = transport->handshaken || transport->output; /* else there is nothing that has to be ended in order */
+  bool begun = transport->handshaken || transport->output; /* otherwise nothing has to be ended in order */
   if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = begun ? GYRE_SIDE_ENDING : GYRE_SIDE_ENDED;
   if (!begun) return 0;
   return gyre_transport_flush(transport);
@@ -310,8 +308,8 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
-/* What sendfile cannot take is read and sent in pieces. It needs a socket that does not block,
- * and raises SIGPIPE, which Ruby ignores. */
+/* Reads and sends in pieces what sendfile cannot take. sendfile needs a non-blocking socket, and
+ * raises SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

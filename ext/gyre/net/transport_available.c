@@ -1,6 +1,6 @@
 /*
- * Gyre::Transport's calls that never wait, for protocols that are state machines on a keyed loop:
- * each moves what it can, and returns what to wait for. See transport_object.h.
+ * Gyre::Transport's calls that never wait, for state machines on a keyed loop: each moves what it
+ * can and returns what to wait for. See transport_object.h.
  */
 #include "loop/backend.h"
 #include "net/net.h"
@@ -14,7 +14,7 @@
 
 static VALUE wants_read, wants_write, wants_both;
 
-/* What a keyed loop's user waits for after -EAGAIN. */
+/* What to wait for after -EAGAIN. */
 static VALUE wait_symbol(const struct gyre_side *side) {
   return ID2SYM(rb_intern(side->wants == GYRE_WRITABLE ? "wait_writable" : "wait_readable"));
 }
@@ -22,13 +22,12 @@ static VALUE wait_symbol(const struct gyre_side *side) {
 /* --- reading --- */
 
 /*
- * What is there, without waiting: for protocols that are state machines on a {Gyre::Loop}. Makes
- * the TLS handshake where it is due.
+ * Reads without waiting: for state machines on a {Gyre::Loop}. Makes a due TLS handshake.
  *
  * @param limit [Integer] bytes at most
- * @param buffer [String, nil] is filled and returned; its memory is used again
- * @return [String, Symbol, nil] binary; :wait_readable or :wait_writable when nothing is there yet;
- *   nil at the end
+ * @param buffer [String, nil] filled and returned, reusing its memory
+ * @return [String, Symbol, nil] binary; :wait_readable or :wait_writable without bytes; nil at the
+ *   end
  * @raise [SystemCallError, TLS::Error] the connection has failed
  */
 static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
@@ -65,14 +64,18 @@ static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
   return string;
 }
 
-/* @return [Boolean] whether bytes can be read of which the kernel does not report (decrypted, or
- *   read ahead) */
+/*
+ * @return [Boolean] whether bytes can be read that the kernel does not report (decrypted, or read
+ *   ahead)
+ */
 static VALUE object_pending_p(VALUE self) {
   const struct gyre_transport *transport = &gyre_transport_object_get(self)->transport;
   return transport->input || gyre_transport_pending(transport) ? Qtrue : Qfalse;
 }
 
-/* @return [String] what was received and not read yet, binary; it stays to be read */
+/*
+ * @return [String] received bytes, binary; they stay to be read
+ */
 static VALUE object_unread(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   return rb_str_new(gyre_transport_input(&object->transport), (long)gyre_transport_available(&object->transport));
@@ -88,7 +91,7 @@ static VALUE available(struct gyre_transport_object *object, const struct gyre_s
 }
 
 /*
- * Takes bytes to be sent by {#flush_available}. Never waits and sends nothing by itself.
+ * Queues bytes for {#flush_available}. Never waits or sends.
  *
  * @param bytes [String]
  * @return [Integer] as {#unsent_bytes}
@@ -104,9 +107,9 @@ static VALUE object_queue(VALUE self, VALUE bytes) {
 }
 
 /*
- * Sends what is queued, as far as that goes at once.
+ * Sends the queue as far as possible at once.
  *
- * @return [true, Symbol] true when the kernel has all; else :wait_writable or :wait_readable
+ * @return [true, Symbol] true once the kernel has all; else :wait_writable or :wait_readable
  * @raise [SystemCallError, TLS::Error] the connection has failed
  */
 static VALUE object_flush_available(VALUE self) {
@@ -127,13 +130,16 @@ static VALUE object_finish_available(VALUE self) {
   return available(object, &object->transport.write, error, "send to");
 }
 
-/* @return [Integer] bytes that were written or queued and are not in the kernel; those that TLS
- *   has encrypted count as they are */
+/*
+ * @return [Integer] bytes written or queued that are not in the kernel, encrypted ones included
+ */
 static VALUE object_unsent_bytes(VALUE self) {
   return SIZET2NUM(gyre_transport_unsent(&gyre_transport_object_get(self)->transport));
 }
 
-/* @return [String] what is queued and not sent, binary */
+/*
+ * @return [String] queued bytes, binary
+ */
 static VALUE object_unsent(VALUE self) {
   const struct gyre_bytes *output = gyre_transport_object_get(self)->transport.output;
   return rb_str_new(output ? output->bytes + output->offset : NULL, (long)gyre_bytes_held(output));
@@ -142,10 +148,9 @@ static VALUE object_unsent(VALUE self) {
 /* --- both --- */
 
 /*
- * Goes on with the TLS handshake, as far as that goes at once. The calls that read and write do it,
- * too.
+ * Continues the TLS handshake as far as possible at once. Reads and writes do so, too.
  *
- * @return [true, Symbol] true when it is over, or there is none; else :wait_readable or
+ * @return [true, Symbol] true once it is over, or without TLS; else :wait_readable or
  *   :wait_writable
  * @raise [SystemCallError, TLS::Error] it has failed
  */
@@ -156,12 +161,12 @@ static VALUE object_handshake_available(VALUE self) {
 }
 
 /*
- * What a loop has to watch for, so that the calls that never wait can go on.
+ * What a loop has to watch for these calls.
  *
  * @example loop.watch_io(key, transport.to_io, **transport.wants)
- * @param read [Boolean] whether the protocol takes input at present
- * @return [Hash{Symbol => Boolean}, nil] read and write, as Gyre::Loop#watch_io takes them; one of
- *   three frozen Hashes. nil: nothing is to be waited for
+ * @param read [Boolean] whether the protocol takes input now
+ * @return [Hash{Symbol => Boolean}, nil] read and write for Gyre::Loop#watch_io; one of three
+ *   frozen Hashes. nil: nothing to wait for
  */
 static VALUE object_wants(int argc, VALUE *argv, VALUE self) {
   VALUE options, read = Qundef;

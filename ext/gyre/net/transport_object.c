@@ -1,7 +1,6 @@
 /*
- * Gyre::Transport: a transport as fibers and threads use it. A method that cannot go on waits by
- * the scheduler of its own thread, or blocks that thread only; what it moves, it moves under the
- * GVL, so any thread may call any method.
+ * Gyre::Transport: a transport for fibers and threads. Methods wait by the scheduler of their own
+ * thread, or block only that thread; bytes move under the GVL, so any thread may call any method.
  */
 #include "net/transport_object.h"
 #include "fiber/ruby_io.h"
@@ -16,16 +15,14 @@
 #include <ruby/encoding.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #define PART_BYTES 16384
 #define PIECES 16
-#define HIGH_WATER (64 * 1024) /* unsent bytes at which a writer that does not wait has to */
+#define HIGH_WATER (64 * 1024) /* unsent bytes that make a non-waiting writer wait */
 #define LOW_WATER (16 * 1024)  /* and until when */
 #define FILE_PIECE_BYTES (1 << 20)
-#define RECEPTIONS 16 /* that a reader makes without its turn */
+#define RECEPTIONS 16 /* by a reader out of turn */
 
-static ID id_wait, id_pass, id_release;
 static VALUE transport_class;
 
 /* --- memory --- */
@@ -39,14 +36,14 @@ static void object_mark(void *opaque) {
   rb_gc_mark(object->write_timeout);
   rb_gc_mark(object->read_turn);
   rb_gc_mark(object->write_turn);
-  if (object->late && object->late->scheduler) rb_gc_mark(object->late->scheduler->self);
+  if (object->sends && object->sends->scheduler) rb_gc_mark(object->sends->scheduler->self);
 }
 
 static void object_free(void *opaque) {
   struct gyre_transport_object *object = opaque;
-  if (object->late)
-    gyre_deferred_cancel(&object->late->deferred); /* its scheduler is garbage, too: that would mark this */
-  xfree(object->late);
+  if (object->sends)
+    gyre_deferred_cancel(&object->sends->deferred); /* its scheduler is garbage, too, and would mark this */
+  xfree(object->sends);
   gyre_transport_free(&object->transport);
   xfree(object);
 }
@@ -54,7 +51,7 @@ static void object_free(void *opaque) {
 static size_t object_size(const void *opaque) {
   const struct gyre_transport_object *object = opaque;
   const struct gyre_bytes *input = object->transport.input, *output = object->transport.output;
-  return sizeof(*object) + (object->late ? sizeof(*object->late) : 0) + (input ? input->capacity : 0) +
+  return sizeof(*object) + (object->sends ? sizeof(*object->sends) : 0) + (input ? input->capacity : 0) +
          (output ? output->capacity : 0);
 }
 
@@ -95,7 +92,7 @@ struct gyre_transport_object *gyre_transport_object_get(VALUE self) {
   if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized transport");
   int fd = rb_io_descriptor(object->io); /* raises IOError */
   if (fd != object->transport.fd) rb_raise(rb_eIOError, "the transport's socket was reopened");
-  if (object->late) gyre_late_send_check(object->late);
+  if (object->sends) gyre_deferred_send_check(object->sends);
   return object;
 }
 
@@ -107,7 +104,7 @@ struct gyre_transport *gyre_transport_of(VALUE self) {
 
 void gyre_transport_object_fail(struct gyre_transport_object *object, int error, const char *what) {
   const char *failed = NULL, *reason = NULL;
-  if (!object->transport.handshaken) what = "TLS handshake with"; /* whichever call went on with it */
+  if (!object->transport.handshaken) what = "TLS handshake with"; /* whichever call continued it */
 #ifdef GYRE_HAVE_LIBSSL
   if (object->transport.operations == &gyre_transport_tls && (error == -EPROTO || error == GYRE_TRUNCATED))
     reason = gyre_tls_error(&object->transport, &failed);
@@ -127,9 +124,8 @@ static void time_out(const struct gyre_transport_object *object, VALUE timeout, 
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
 }
 
-/* Until the descriptor is ready for what the side needs. Another thread may have closed it
- * meanwhile: then `get` raises. Where `timeout` is the rest of a limit for several waits, that is
- * `whole`. */
+/* Waits until the descriptor is ready for the side's need. If another thread has closed it,
+ * `get` raises. `whole` is the limit of which `timeout` is the rest. */
 static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_object *object,
                                               const struct gyre_side *side, VALUE timeout, VALUE whole,
                                               const char *what) {
@@ -142,8 +138,8 @@ static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_
   return object;
 }
 
-/* --- turns: one reader and one writer of a transport wait for the descriptor, others for their
- * turn, for what comes may be theirs too --- */
+/* --- turns: one reader and one writer wait for the descriptor, others for their turn, as the
+ * bytes may be theirs --- */
 
 struct turn {
   VALUE self, turn;
@@ -153,28 +149,27 @@ struct turn {
 
 static VALUE turn_wait(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
-  VALUE in_time = rb_funcall(turn->turn, id_wait, 1, turn->timeout);
+  VALUE in_time = rb_funcall(turn->turn, rb_intern("wait"), 1, turn->timeout);
   turn->waited = true;
   return in_time;
 }
 
-/* An exception of another thread may strike behind the wake-up, which is passed on then. */
+/* Another thread's exception may come after the wake-up, which is passed on then. */
 static VALUE turn_waited(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
   struct gyre_transport_object *object = peek(turn->self);
   object->turn_waiters--;
-  if (!turn->waited && object->turn_waiters) rb_funcall(turn->turn, id_pass, 0);
+  if (!turn->waited && object->turn_waiters) rb_funcall(turn->turn, rb_intern("pass"), 0);
   return Qnil;
 }
 
 static VALUE turn_release(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
-  return peek(turn->self)->turn_waiters ? rb_funcall(turn->turn, id_release, 0) : rb_mutex_unlock(turn->turn);
+  return peek(turn->self)->turn_waiters ? rb_funcall(turn->turn, rb_intern("release"), 0) : rb_mutex_unlock(turn->turn);
 }
 
-/* For the first time over when nothing has moved for as long as a wait for the descriptor may
- * take. A caller that was woken takes the turn whatever has become of the transport: with the turn
- * it gives the wake-up back. */
+/* Times out if nothing has moved for as long as a wait for the descriptor may take. A woken
+ * caller takes the turn in any case: it passes the wake-up on with the turn. */
 static void turn_take(VALUE self, VALUE turn, bool writes) {
   struct gyre_transport_object *object = peek(self);
   while (!RTEST(rb_mutex_trylock(turn))) {
@@ -219,12 +214,12 @@ struct reading {
   VALUE self;
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
   bool waits;      /* in its turn */
-  int receptions;  /* before that */
-  bool keep, rest; /* the separator is part of what is returned; what lacks it is returned at the end */
-  size_t limit;    /* bytes that are wanted, or at most */
+  int receptions;  /* out of turn */
+  bool keep, rest; /* returns the separator; returns the rest without one at the end */
+  size_t limit;    /* wanted, or at most */
   VALUE separator;
   size_t seen;      /* of the input, without a separator */
-  uint64_t seen_at; /* where in the stream the input began then */
+  uint64_t seen_at; /* the input's position in the stream then */
 };
 
 static VALUE take_until(struct reading *reading, struct gyre_transport_object *object) {
@@ -250,7 +245,7 @@ static VALUE take_until(struct reading *reading, struct gyre_transport_object *o
   return Qundef;
 }
 
-/* What is wanted, if the input has it; Qundef: more has to come. */
+/* The result, if the input has it; Qundef: incomplete. */
 static VALUE take_complete(struct reading *reading, struct gyre_transport_object *object) {
   size_t available = gyre_transport_available(&object->transport);
   switch (reading->kind) {
@@ -270,7 +265,7 @@ static VALUE take_at_end(struct reading *reading, struct gyre_transport_object *
                                                                      : Qnil;
 }
 
-/* Receives once, into `string` where nothing of it need be kept. As gyre_transport_receive. */
+/* Receives once, directly into `string` if possible. As gyre_transport_receive. */
 static ssize_t receive(struct reading *reading, struct gyre_transport_object *object, VALUE *string) {
   struct gyre_transport *transport = &object->transport;
   size_t most = GYRE_LENT_BYTES;
@@ -289,7 +284,7 @@ static ssize_t receive(struct reading *reading, struct gyre_transport_object *ob
   return count;
 }
 
-/* Whether to receive would be in vain. Then the wait may come first. */
+/* True if receiving would be in vain: the wait may come first. */
 static bool is_drained(struct gyre_transport_object *object) {
   struct gyre_transport *transport = &object->transport;
   if (!transport->handshaken || transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
@@ -299,8 +294,7 @@ static bool is_drained(struct gyre_transport_object *object) {
   return true;
 }
 
-/* Qundef: it would have to wait, or let others run, and may not: they would read what it has
- * received. */
+/* Qundef: it would have to wait or yield, and must not: others would read its bytes. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);
@@ -335,11 +329,11 @@ static VALUE read_by(struct reading *reading) {
 }
 
 /*
- * What is there, at least a byte: waits for that only.
+ * Reads available bytes; waits for the first one only.
  *
  * @param limit [Integer] bytes at most
  * @return [String, nil] binary; nil at the end
- * @raise [TimeoutError] when nothing comes for read_timeout_s
+ * @raise [TimeoutError] if nothing comes for read_timeout_s
  * @raise [SystemCallError, TLS::Error] the connection has failed
  * @raise [IOError] the transport is closed
  */
@@ -352,7 +346,7 @@ static VALUE object_read_partial(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * Reads so many bytes, fewer only at the end; without a length everything up to the end.
+ * Reads `length` bytes, fewer only at the end; without a length everything up to the end.
  *
  * @param length [Integer, nil] bytes
  * @return [String, nil] binary; nil at the end, "" for a length of 0 or without one
@@ -367,7 +361,9 @@ static VALUE object_read(int argc, VALUE *argv, VALUE self) {
       .self = self, .kind = all ? READ_ALL : READ_LENGTH, .limit = (size_t)length, .separator = Qnil});
 }
 
-/* @api private Up to a separator; see transport.rb. */
+/*
+ * @api private Reads up to a separator; see transport.rb.
+ */
 static VALUE object_read_until(VALUE self, VALUE separator, VALUE limit, VALUE keep, VALUE rest) {
   long most = NUM2LONG(limit);
   if (most < 0) rb_raise(rb_eArgError, "negative limit %ld given", most);
@@ -389,16 +385,16 @@ static VALUE object_read_until(VALUE self, VALUE separator, VALUE limit, VALUE k
 struct flushing {
   VALUE self;
   int (*call)(struct gyre_transport *transport);
-  uint64_t position; /* in the stream: up to there at least */
+  uint64_t position; /* at least up to there in the stream */
   bool waits;
 };
 
-/* Of all that was ever queued. */
+/* Of all bytes ever queued. */
 static uint64_t queued_bytes_sent(const struct gyre_transport_object *object) {
   return object->transport.sent_bytes - object->file_bytes;
 }
 
-/* Qundef: it would have to wait, and may not. */
+/* Qundef: it would have to wait, and must not. */
 static VALUE flush_on(VALUE argument) {
   struct flushing *flushing = (struct flushing *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(flushing->self);
@@ -414,8 +410,8 @@ static VALUE flush_on(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until what was written is sent, but for the last `rest` bytes. An exception leaves
- * `writers` counted: not all of it may ever be sent. */
+/* Waits until all but the last `rest` bytes are sent. An exception leaves `writers` counted: the
+ * rest may never be sent. */
 static void flush_but(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *),
                       uint32_t rest) {
   struct flushing flushing = {.self = self,
@@ -433,14 +429,14 @@ static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(
   flush_but(self, object, call, 0);
 }
 
-/* Nothing goes behind a message that was cut. */
+/* Nothing follows a truncated message. */
 static void cut(struct gyre_transport *transport, int error) {
   if (transport->write.state != GYRE_SIDE_OPEN) return;
   transport->write.state = GYRE_SIDE_FAILED;
   transport->write.error = (int16_t)error;
 }
 
-/* Sends as far as that goes at once, without a copy; bytes. */
+/* Sends as much as possible at once, without a copy; returns bytes. */
 static size_t send_pieces(struct gyre_transport_object *object, const VALUE *strings, int count) {
   struct iovec pieces[PIECES];
   if (count > PIECES) count = PIECES;
@@ -451,13 +447,13 @@ static size_t send_pieces(struct gyre_transport_object *object, const VALUE *str
 }
 
 /*
- * Sends the bytes of what is given, as one: those of another fiber or thread come before or behind
- * them. Returns when the kernel has them. What an exception (a timeout, a stop) interrupts stays
- * queued, and is sent with what is written next.
+ * Sends the strings as one message: bytes of other fibers and threads come before or behind.
+ * Returns once the kernel has them. After an exception (a timeout, a stop) the rest stays queued,
+ * and leaves with the next write.
  *
  * @param strings [Array<String>]
  * @return [Integer] bytes
- * @raise [TimeoutError] when the peer takes nothing for write_timeout_s
+ * @raise [TimeoutError] if the peer takes nothing for write_timeout_s
  * @raise [SystemCallError, TLS::Error] the connection has failed
  */
 static VALUE object_write(int argc, VALUE *argv, VALUE self) {
@@ -472,7 +468,7 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   struct gyre_transport *transport = &object->transport;
   if (bytes > GYRE_BYTES_LIMIT - gyre_bytes_held(transport->output))
-    gyre_transport_object_fail(object, -ENOBUFS, "send to"); /* before any of it is sent */
+    gyre_transport_object_fail(object, -ENOBUFS, "send to"); /* before any byte is sent */
   size_t sent = bytes && gyre_transport_unsent(transport) == 0 ? send_pieces(object, strings, argc) : 0, skip = sent;
   for (int i = 0; i < argc; i++) {
     size_t length = (size_t)RSTRING_LEN(strings[i]), part = skip < length ? skip : length;
@@ -487,10 +483,9 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * Has a string sent behind what was written before. Within a Gyre scheduler it does not wait: what
- * the tasks of a turn give leaves at its end together, and an error is raised by the next call that
- * writes or flushes. Only with more than 64 KB unsent it waits, until 16 KB are. Elsewhere it is
- * {#write}.
+ * Queues a string. Within a Gyre scheduler it does not wait: strings of one turn leave together at
+ * its end, and the next write or flush raises errors. Beyond 64 KB unsent it waits until 16 KB are
+ * left. Elsewhere it is {#write}.
  *
  * @param string [String]
  * @return [self]
@@ -507,17 +502,17 @@ static VALUE object_append(VALUE self, VALUE string) {
   int error = gyre_transport_write(&object->transport, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
   RB_GC_GUARD(string);
   if (error < 0) gyre_transport_object_fail(object, error, "send to");
-  if (!object->late) {
-    object->late = ALLOC(struct gyre_late_send);
-    gyre_late_send_init(object->late, &object->transport, object->io);
+  if (!object->sends) {
+    object->sends = ALLOC(struct gyre_deferred_send);
+    gyre_deferred_send_init(object->sends, &object->transport, object->io);
   }
-  gyre_late_send_begin(object->late, self, scheduler);
+  gyre_deferred_send_begin(object->sends, self, scheduler);
   if (gyre_bytes_held(object->transport.output) > HIGH_WATER) flush_but(self, object, gyre_transport_flush, LOW_WATER);
   return self;
 }
 
 /*
- * Waits until all that was written is sent.
+ * Waits until everything written is sent.
  *
  * @return [self]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
@@ -527,7 +522,7 @@ static VALUE object_flush(VALUE self) {
   return self;
 }
 
-/* --- a file is one message, whatever others write meanwhile --- */
+/* --- a file is one message, whatever others write --- */
 
 struct file_sending {
   VALUE self, file;
@@ -580,14 +575,14 @@ static VALUE send_file(VALUE argument) {
 }
 
 /*
- * Sends bytes of a file as they are, by sendfile(2) where that is possible, as one message: those
- * of another fiber or thread come before or behind them. What an exception (a timeout, a stop) cuts
- * is the last that was sent: writing raises ECONNABORTED from then on.
+ * Sends bytes of a file, by sendfile(2) if possible, as one message: bytes of other fibers and
+ * threads come before or behind. If an exception (a timeout, a stop) cuts it, nothing follows:
+ * later writes raise ECONNABORTED.
  *
- * @param file [IO] a regular file; its position does not matter and stays
+ * @param file [IO] a regular file; its position is unused
  * @param offset [Integer] bytes
  * @param length [Integer] bytes
- * @return [Integer] bytes; fewer only when the file ends before
+ * @return [Integer] bytes; fewer only if the file ends before
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
  */
 static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE length) {
@@ -606,7 +601,7 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
 }
 
 /*
- * Ends the stream for the peer, behind what is queued. It can still be read from.
+ * Ends the stream behind the queue. Reading is still possible.
  *
  * @return [nil]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
@@ -636,26 +631,27 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
 }
 
 /*
- * Closes the socket and sends nothing: neither what is queued nor, with TLS, an end. For a forked
- * child's copy of its parent's transport, and for a peer that is to notice that the stream was cut.
+ * Closes the socket without sending the queue or an end of TLS: for a forked child's copy of its
+ * parent's transport, and to show the peer that the stream was cut.
  *
  * @return [nil]
  */
 static VALUE object_abandon(VALUE self) {
   struct gyre_transport_object *object = peek(self);
   if (NIL_P(object->io)) return Qnil;
-  if (object->late) {
-    gyre_late_send_check(object->late);
-    gyre_late_send_stop(object->late);
+  if (object->sends) {
+    gyre_deferred_send_check(object->sends);
+    gyre_deferred_send_stop(object->sends);
   }
-  rb_funcall(object->io, rb_intern("close"), 0); /* rb_io_close would pass by the step that wakes what waits */
+  rb_funcall(object->io, rb_intern("close"), 0); /* rb_io_close would bypass the step that wakes waits */
   gyre_transport_free(&object->transport);
   object->transport.fd = -1;
   return Qnil;
 }
 
-/* @api private Whether a write was interrupted, or waits: then not all may be sent before the
- *   end. */
+/*
+ * @api private True if a write waits or was interrupted: the end may cut it.
+ */
 static VALUE object_stuck_p(VALUE self) { return peek(self)->writers ? Qtrue : Qfalse; }
 
 /* @return [Socket] */
@@ -663,11 +659,14 @@ static VALUE object_io(VALUE self) { return peek(self)->io; }
 /* @return [String] the peer's address, for messages */
 static VALUE object_peer(VALUE self) { return peek(self)->peer; }
 
-/* @return [Numeric, nil] how long a read waits for a byte, or for its turn; nil: without end */
+/*
+ * @return [Numeric, nil] how long a read waits for a byte, or for its turn; nil: no limit
+ */
 static VALUE object_read_timeout(VALUE self) { return peek(self)->read_timeout; }
 
-/* @param seconds [Numeric, nil] how long a read waits for a byte, or for its turn; nil: without
- *   end */
+/*
+ * @param seconds [Numeric, nil] how long a read waits for a byte, or for its turn; nil: no limit
+ */
 static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
   struct gyre_transport_object *object = peek(self);
   (void)gyre_duration_ns(seconds);
@@ -675,12 +674,16 @@ static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
   return seconds;
 }
 
-/* @return [Numeric, nil] how long a write waits for the peer to take a byte, or for its turn; nil:
- *   without end */
+/*
+ * @return [Numeric, nil] how long a write waits until the peer takes a byte, or for its turn; nil:
+ *   no limit
+ */
 static VALUE object_write_timeout(VALUE self) { return peek(self)->write_timeout; }
 
-/* @param seconds [Numeric, nil] how long a write waits for the peer to take a byte, or for its
- *   turn; nil: without end */
+/*
+ * @param seconds [Numeric, nil] how long a write waits until the peer takes a byte, or for its
+ *   turn; nil: no limit
+ */
 static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
   struct gyre_transport_object *object = peek(self);
   (void)gyre_duration_ns(seconds);
@@ -688,7 +691,9 @@ static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
   return seconds;
 }
 
-/* @return [Boolean] whether TLS is under it */
+/*
+ * @return [Boolean] whether it uses TLS
+ */
 static VALUE object_tls_p(VALUE self) {
   return peek(self)->transport.operations == &gyre_transport_plain ? Qfalse : Qtrue;
 }
@@ -713,20 +718,16 @@ static VALUE object_begin_tls(VALUE self, VALUE context, VALUE name) {
 }
 #endif
 
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
-/* @api private Waits for the handshake's end, so many seconds in all. */
+/*
+ * @api private Waits for the handshake's end, `timeout` seconds in all.
+ */
 static VALUE object_handshake(VALUE self, VALUE timeout) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
-  int64_t duration_ns = gyre_duration_ns(timeout), end_ns = now_ns() + duration_ns;
+  int64_t duration_ns = gyre_duration_ns(timeout), end_ns = gyre_timers_now() + duration_ns;
   int error;
   object->writers++; /* an exception leaves it: nothing can be sent before the end */
   while ((error = gyre_transport_handshake(&object->transport)) == -EAGAIN) {
-    int64_t left_ns = end_ns - now_ns();
+    int64_t left_ns = end_ns - gyre_timers_now();
     VALUE left = duration_ns < 0 ? Qnil : DBL2NUM(left_ns > 0 ? (double)left_ns / 1e9 : 0.0);
     object = wait_for(self, object, &object->transport.read, left, timeout, "TLS handshake with");
   }
@@ -736,9 +737,6 @@ static VALUE object_handshake(VALUE self, VALUE timeout) {
 }
 
 void gyre_init_net_transport(void) {
-  id_wait = rb_intern("wait");
-  id_pass = rb_intern("pass");
-  id_release = rb_intern("release");
   transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
   rb_gc_register_mark_object(transport_class);
   rb_define_alloc_func(transport_class, object_allocate);

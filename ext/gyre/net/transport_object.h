@@ -1,12 +1,12 @@
 /*
- * What the files of Gyre::Transport share: transport_object.c has its life and the calls that wait,
- * transport_available.c those that never do.
+ * Shared by the files of Gyre::Transport: transport_object.c has its life and the waiting calls,
+ * transport_available.c the calls that never wait.
  */
 #ifndef GYRE_TRANSPORT_OBJECT_H
 #define GYRE_TRANSPORT_OBJECT_H
 
 #include "gyre.h"
-#include "net/late_send.h"
+#include "net/deferred_send.h"
 #include "net/transport.h"
 
 struct gyre_transport_object {
@@ -15,20 +15,20 @@ struct gyre_transport_object {
   VALUE peer;
   VALUE context;
   VALUE read_timeout, write_timeout; /* seconds or nil */
-  VALUE read_turn, write_turn;       /* Gyre::Transport::Turn, once a reader or writer has waited */
+  VALUE read_turn, write_turn;       /* Gyre::Transport::Turn, after the first wait of a reader or writer */
   uint64_t file_bytes;               /* sent, and never queued */
-  uint32_t writers;                  /* that wait, or were interrupted while they did */
-  uint32_t turn_waiters;             /* callers that wait for one of the turns */
-  struct gyre_late_send *late;       /* NULL before the first << */
+  uint32_t writers;                  /* waiting, or interrupted while waiting */
+  uint32_t turn_waiters;             /* callers that wait for a turn */
+  struct gyre_deferred_send *sends;  /* NULL before the first << */
 };
 
-/* Raises IOError once it is closed, by whatever means. */
+/* Raises IOError once it is closed in any way. */
 struct gyre_transport_object *gyre_transport_object_get(VALUE self);
-/* Raises what -errno means here; `what` was tried. */
+/* Raises the meaning of -errno; `what` was tried. */
 NORETURN(void gyre_transport_object_fail(struct gyre_transport_object *object, int error, const char *what));
-/* A limit of bytes as callers give it. */
+/* Checks a caller's limit of bytes. */
 long gyre_transport_object_limit(VALUE value);
-/* Bytes of the input, which has so many. */
+/* Takes bytes of the input, which has that many. */
 VALUE gyre_transport_object_take(struct gyre_transport_object *object, size_t length);
 
 #endif

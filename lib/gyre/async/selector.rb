@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. Nearly all of it is
-# in C (ext/gyre/async/selector.c); here is the choice of its backend, and what needs a thread. It
-# requires neither Async nor io-event.
+# in C (ext/gyre/async/selector.c); here are the choice of the backend, and parts that need a
+# thread. Requires neither Async nor io-event.
 require "gyre/loop"
 require "gyre/scheduler/io_buffer"
 
@@ -15,14 +15,9 @@ end
 
 module Gyre
   module Async
-    # What an Async scheduler waits on.
     class Selector
-      # @param loop [Fiber] the fiber that will call #select
-      # @param backend [String, Symbol, nil] a native backend; nil takes what GYRE_BACKEND has, or
-      #   the best one
-      # @return [Selector]
-      # @raise [ArgumentError, RuntimeError, SystemCallError] when there is no such backend here, or
-      #   it does not open
+      # `loop` is the fiber that will call #select; a `backend` of nil means GYRE_BACKEND, or else
+      # the best.
       def self.new(loop, backend = nil)
         Loop.on_backend(backend) do |engine, name|
           raise "gyre/async: no native backend opens here:\n#{Loop.explain}" unless engine == :native
@@ -33,7 +28,7 @@ module Gyre
 
       private
 
-      # What no pidfd can be had for: any child, a process group.
+      # For any child or a process group, which have no pidfd.
       def process_wait_in_thread(pid, flags)
         return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What this build of Gyre can do, and which library it lacks: `gyre --version` prints it. The
-# extension was built with what extconf.rb has found; nothing is looked for here.
+# The parts of this build of Gyre, and the libraries that it lacks, for `gyre --version`. The
+# extension contains what extconf.rb has found; nothing is searched here.
 
 require "rbconfig"
 require "gyre/http/h2"
@@ -11,9 +11,8 @@ require "gyre/version"
 
 module Gyre
   module CLI
-    # Facts about the extension, as text.
     module Build
-      # A part that needs a library: how it is called, from which version on, Debian's package.
+      # A part that needs a library: its name, the library's least version, Debian's package.
       Part = Struct.new(:name, :library, :package, :present)
       PARTS = [
         Part.new("TLS", "OpenSSL 3.0", "libssl-dev", -> { TLS.available? }),
@@ -24,7 +23,6 @@ module Gyre
 
       module_function
 
-      # @return [String] lines; the first is "gyre" with the version
       def text
         ["gyre #{VERSION}", "  Ruby: #{RUBY_ENGINE} #{RUBY_VERSION}, #{RbConfig::CONFIG["arch"]}", "  backends: #{Loop.availables.join(", ")}",
          *(Loop.native? ? native : "  HTTP, TLS, logs, memcached: no, the C extension is missing: #{Loop.native_remedy}")].join("\n")

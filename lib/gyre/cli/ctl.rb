@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
 # `gyre ctl`: asks a server that was started with --state how it is, and tells it what to do, over
-# its control socket. The commands are Gyre::Web::Cluster::Control's.
+# its control socket (ControlClient). The commands are Gyre::CLI::ServeWorkers'.
 
 require "json"
 require "gyre/cli"
+require "gyre/cli/control_client"
 require "gyre/cli/flags"
 require "gyre/cli/state_file"
-require "gyre/net/endpoint"
+require "gyre/cli/terminal/figures"
 require "gyre/clock"
 
 module Gyre
@@ -51,23 +52,21 @@ module Gyre
       def call(words)
         command = words.first
         unless COMMANDS.include?(command)
-          raise UsageError, "#{command ? "there is no command #{command}." : "which command?"} There are: #{COMMANDS.join(", ")}"
+          raise UsageError, "#{command ? "unknown command #{command}" : "a command is missing"}; known: #{COMMANDS.join(", ")}"
         end
 
         refuse_words(words.drop(1))
         @state = StateFile.new(@path).read
-        case command
-        when "status" then print_status
-        when "stop" then stop
-        when "restart", "rolling-restart" then restart(command)
-        else done(command, *post(command))
-        end
+        @client = ControlClient.new(@state.fetch("control"))
+        command == "status" ? print_status : obey(command)
+      rescue SystemCallError, ControlClient::NoAnswer => error
+        raise StartError, "#{error.message}. Its state file #{@path} names process #{@state["pid"]}: does it run?"
       end
 
       private
 
       def print_status
-        _, status = request("GET", "/status")
+        status = @client.status
         @out.puts(@json ? JSON.generate(status) : lines(status))
         DONE
       end
@@ -84,25 +83,37 @@ module Gyre
         snapshot = worker["snapshot"] || {}
         memory = worker["resident_bytes"]
         "worker #{worker["name"]}: process #{worker["pid"]}, #{worker["phase"]} for #{worker["age_s"].round} s, code #{worker["generation"]}, " \
-          "#{snapshot["requests"].to_i} requests, #{snapshot.dig("connections", "running").to_i} running#{", #{memory >> 20} MB" if memory}"
+          "#{snapshot["requests"].to_i} requests, #{snapshot.dig("connections", "running").to_i} running#{", #{Figures.bytes(memory)}" if memory}"
       end
 
-      def post(command) = request("POST", "/#{command}")
+      def obey(command)
+        error = @client.command(command)
+        error = outcome if error == false && command != "stop"
+        return fail_with(command, error) if error
 
-      def done(command, status, answer)
-        return @out.puts("#{command}: done") || DONE if status == 200
+        sleep(LOOK_S) while command == "stop" && alive? # it is over when nothing answers any more
+        @out.puts("#{command}: done")
+        DONE
+      end
 
-        @err.puts("gyre ctl: #{command}: #{answer["error"]}")
+      def fail_with(command, error)
+        @err.puts("gyre ctl: #{command}: #{error}")
         FAILED
       end
 
-      # It is over when nothing answers any more.
-      def stop
-        status, answer = post("stop")
-        return done("stop", status, answer) unless status == 200
+      # A program that becomes another one closes the connection; from then on the new one answers.
+      def outcome
+        deadline = Clock.now + AWAY_S
+        until (last = last_restart(deadline)) && last["state"] != "running"
+          sleep(LOOK_S)
+        end
+        last["error"]
+      end
 
-        sleep(LOOK_S) while alive?
-        done("stop", 200, nil)
+      def last_restart(deadline)
+        @client.status["restart"]
+      rescue SystemCallError, ControlClient::NoAnswer
+        raise if Clock.now > deadline
       end
 
       def alive?
@@ -112,44 +123,6 @@ module Gyre
         true
       rescue Errno::ESRCH
         false
-      end
-
-      # A program that becomes another one closes the connection; from then on the new one answers.
-      def restart(command)
-        status, answer = post(command)
-        return done(command, status, answer) if status
-
-        deadline = Clock.now + AWAY_S
-        until (last = last_restart(deadline)) && last["state"] != "running"
-          sleep(LOOK_S)
-        end
-        done(command, last["state"] == "done" ? 200 : 409, last)
-      end
-
-      def last_restart(deadline)
-        request("GET", "/status").last&.fetch("restart")
-      rescue StartError
-        raise if Clock.now > deadline
-      end
-
-      # @return [Array(Integer, Hash), nil] status and answer; nil when the connection ended without
-      def request(method, path)
-        socket = Endpoint.parse(@state.fetch("control")).connect(nil)
-        socket.write("#{method} #{path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
-        head, body = socket.read.split("\r\n\r\n", 2)
-        [head[/\AHTTP\S+ (\d+)/, 1].to_i, read(body)] if body
-      rescue Errno::ECONNRESET, Errno::EPIPE
-        nil
-      rescue SystemCallError => error
-        raise StartError, "#{error.message}. Its state file #{@path} names process #{@state["pid"]}: does it run?"
-      ensure
-        socket&.close
-      end
-
-      def read(body)
-        JSON.parse(body)
-      rescue JSON::ParserError
-        { "error" => body.strip }
       end
     end
   end

@@ -6,11 +6,14 @@
 # nothing and never exits by itself.
 
 require "optparse"
-require "did_you_mean"
-require "gyre/cli/errors"
+require "gyre/errors"
+require "gyre/settings"
 
 module Gyre
   module CLI
+    # Any time that a flag takes.
+    SECONDS = Settings.row(:seconds, :seconds, "a time")
+
     # One command's flags, --help and --version among them.
     #
     #   flags = Gyre::CLI::Flags.new("Usage: tool [options] FILE") { |on| on.on("-p", "--port PORT", "the port") { |port| … } }
@@ -28,24 +31,15 @@ module Gyre
       end
       private_constant :Exact
 
-      # @return [Symbol, nil] what the command is to do instead of its work: :help, :version, or
-      #   what {#ask} was given
-      attr_reader :asked
+      attr_reader :asked # :help, :version or an argument of {#ask}: to be done instead of the command's work
 
-      # @param banner [String] what the help begins with
-      # @param width [Integer] of the help's left column
-      # @param hints [Hash{String => String}] flags that other programs have, and what to do here
-      #   instead
-      # @param aliases [Hash{String => String}] long flags that stand for others, and are not in the
-      #   help
-      # @param dash [Array<String>] flags whose optional argument may be a dash alone
-      # @param help [Array<String>] the flags that ask for help
-      # @param footer [String, nil] what the help ends with
-      # @yieldparam flags [self]
-      def initialize(banner, width: 29, hints: {}, aliases: {}, dash: [], help: ["--help"], footer: nil)
+      # `hints` maps flags of other programs to advice, `aliases` long flags to others (not in the
+      # help); `dash` lists flags whose optional argument may be a bare dash.
+      def initialize(banner, width: 29, columns: 80, hints: {}, aliases: {}, dash: [], help: ["--help"], footer: nil)
         @hints = hints
         @aliases = aliases
         @dash = dash
+        @text_width = columns - width - 4
         @parser = Exact.new(banner, width, "  ")
         yield self
         on(*help, "print this text") { ask(:help) }
@@ -55,8 +49,6 @@ module Gyre
 
       # Declares a flag, as OptionParser#on does. An ArgumentError of the block is the user's
       # mistake, and is reported with the flag.
-      #
-      # @return [void]
       def on(*words, &block)
         name = (words.grep(/\A--/).first || words.first)[/\A[\w-]+/]
         @parser.on(*words) do |value|
@@ -66,19 +58,33 @@ module Gyre
         end
       end
 
-      # @param text [String] a heading in the help
-      # @return [void]
+      # Declares the flags of a table's rows, below the headings of their groups. Their values go
+      # into the Hash; a block, if there is one, may change a row's value, or return nil for none.
+      def table(table, values)
+        table.groups.each do |heading, rows|
+          next unless heading
+
+          separator("\n#{heading}:")
+          rows.each do |row|
+            on(*words(row)) do |value|
+              value = yield(row, value) if block_given?
+              next if value.nil?
+
+              value = row.check(value)
+              values[row.name] = row.list ? [*values[row.name], *value] : value
+            end
+          end
+        end
+      end
+
       def separator(text) = @parser.separator(text)
 
-      # @param what [Symbol] what the command is to do instead of its work
-      # @return [void]
+      # The command does `what` instead of its work.
       def ask(what)
         @asked = what
       end
 
-      # @param arguments [Array<String>] left as they are
-      # @return [Array<String>] the arguments that are no flags
-      # @raise [UsageError]
+      # Returns the arguments that are not flags.
       def read(arguments)
         refuse_broken_text(arguments)
         refuse_single_dashes(arguments)
@@ -90,14 +96,21 @@ module Gyre
         raise UsageError, "#{error.args.join(" ")}: #{error.reason}"
       end
 
-      # @return [String]
       def help = @parser.help
 
       private
 
+      # A flag without an argument sets true; where the row is one of true or false, --no- sets
+      # false.
+      def words(row)
+        flag = row.boolean? ? "--[no-]#{row.flag.delete_prefix("--")}" : [row.flag, row.argument].compact.join(" ")
+        text = [row.text, ("(#{row.default_text})" if row.default_text)].compact.join(" ")
+        [*row.short, flag, *text.scan(/\S.{0,#{@text_width}}(?=\s|\z)/)]
+      end
+
       def refuse_broken_text(arguments)
         broken = arguments.find { |word| !word.valid_encoding? } or return
-        raise UsageError, "#{broken.scrub("?").inspect} is no valid #{broken.encoding}, the encoding of this terminal (see `locale`): convert it"
+        raise UsageError, "#{broken.scrub("?").inspect} is not valid #{broken.encoding}, the encoding of this terminal (see `locale`): convert it"
       end
 
       # In Ruby 3.1's OptionParser a lone dash is never an optional argument.
@@ -113,24 +126,14 @@ module Gyre
       def refuse_single_dashes(arguments)
         before_end = arguments.take_while { |word| word != "--" }
         word = before_end.find { |each| each.match?(/\A-\w/) && names.include?("-#{each[/\A[^=]+/]}") }
-        raise UsageError, "#{word}: there is no such flag; did you mean -#{word}?" if word
+        raise UsageError, "#{word}: unknown flag; did you mean -#{word}?" if word
       end
 
       def unknown(flag)
         name = flag[/\A(?:--[^=]+|-.)/]
-        near = @hints[name] || suggestion(name)
-        "#{flag}: there is no such flag#{"; #{near}" if near}"
-      end
-
-      def suggestion(name)
-        near = beginning(name) || DidYouMean::SpellChecker.new(dictionary: names).correct(name).first
-        "did you mean #{near}?" if near
-      end
-
-      # The flag that is abbreviated, if it is one only.
-      def beginning(name)
-        candidates = names.select { |each| each.start_with?(name) }
-        candidates.first if name.start_with?("--") && candidates.size == 1
+        abbreviated = names.select { |each| name.start_with?("--") && each.start_with?(name) }
+        near = @hints[name] || (abbreviated.one? ? "did you mean #{abbreviated.first}?" : Settings.nearest(name, names))
+        ["#{flag}: unknown flag", near].compact.join("; ")
       end
 
       def names

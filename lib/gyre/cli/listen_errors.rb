@@ -1,19 +1,14 @@
 # frozen_string_literal: true
 
-# Errors of listening and of opening files as sentences with what to do. Called by the commands that
-# start servers. It opens nothing.
+# Turns errors of listening and of opening files into sentences with advice. Called by the commands
+# that start servers. Opens nothing.
 
 module Gyre
   module CLI
-    # Functions without state.
     module ListenErrors
       module_function
 
-      # @param error [SystemCallError] the message has what was tried (Gyre::Endpoint#bind)
-      # @param port [String] the flag that chooses another port
-      # @param host [String] the flag that chooses another host
-      # @param bind [String] the flag that chooses another address
-      # @return [String]
+      # `port`, `host` and `bind` are the flags that choose another address.
       def explain(error, port:, host:, bind: "--bind")
         tried = error.message[/ - (.*)\z/m, 1] or return error.message
         "#{tried}: #{error.class.new.message.downcase}#{advice(error, tried, port, host, bind)}"

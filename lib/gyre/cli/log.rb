@@ -14,11 +14,7 @@ module Gyre
       COMMANDS = { "serve" => "Serve", "send" => "Send", "tail" => "Tail", "status" => "Status",
                    "reopen" => "Reopen" }.freeze
 
-      # @param arguments [Array<String>] what follows `gyre log`
-      # @param out [IO]
-      # @param err [IO]
-      # @param input [IO]
-      # @return [Integer] the exit status
+      # Returns the exit status.
       def self.start(arguments, out: $stdout, err: $stderr, input: $stdin)
         name, *rest = arguments
         return unknown(name, err) if name&.match?(/\A\w/) && !COMMANDS.key?(name)
@@ -30,7 +26,8 @@ module Gyre
       end
 
       def self.unknown(name, err)
-        err.puts("gyre log: there is no command #{name}. There are: #{COMMANDS.keys.join(", ")}. Run `gyre log --help`.")
+        hint = Settings.nearest(name, COMMANDS.keys) || "known: #{COMMANDS.keys.join(", ")}."
+        err.puts("gyre log: unknown command #{name}; #{hint} Run `gyre log --help`.")
         MISUSED
       end
       private_class_method :unknown

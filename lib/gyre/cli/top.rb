@@ -5,9 +5,9 @@
 # Screen's; it changes nothing in the server.
 
 require "gyre/cli"
+require "gyre/cli/control_client"
 require "gyre/cli/flags"
 require "gyre/cli/state_file"
-require "gyre/net/values"
 require "gyre/clock"
 
 module Gyre
@@ -27,7 +27,7 @@ module Gyre
 
       def initialize(**streams)
         super
-        @state = nil
+        @state = StateFile::PATH
         @interval_s = INTERVAL_S
       end
 
@@ -35,7 +35,7 @@ module Gyre
       def flags
         Flags.new(BANNER, help: ["-h", "--help"]) do |flags|
           flags.on("-S", "--state FILE", "the server's state file (#{StateFile::PATH})") { |value| @state = value }
-          flags.on("--interval SECONDS", "how often it looks (1)") { |value| @interval_s = Values.span(value) }
+          flags.on("--interval SECONDS", "how often it looks (1)") { |value| @interval_s = SECONDS.check(value) }
           flags.on("--once", "print one look, without colours, and end; also where there is no terminal") { @once = true }
         end
       end
@@ -43,7 +43,7 @@ module Gyre
       # (see Command#call)
       def call(words)
         refuse_words(words.drop(1))
-        @source = Source.new(words.first || StateFile.new(@state || StateFile::PATH).read.fetch("control"))
+        @server = ControlClient.new(words.first || StateFile.new(@state).read.fetch("control"))
         return once if @once || !@out.tty? || !@input.tty?
 
         Screen.new(@input, @out).run { |screen| watch(screen) }
@@ -57,10 +57,10 @@ module Gyre
       private
 
       def once
-        @out.puts(View.new(@source.status).lines)
+        @out.puts(View.new(@server.status).lines)
         DONE
-      rescue SystemCallError, Source::NoStatus => error
-        raise StartError, "#{@source}: #{error.message}"
+      rescue SystemCallError, ControlClient::NoAnswer => error
+        raise StartError, "#{@server}: #{error.message}"
       end
 
       # The server is asked in a thread, so that keys work although it does not answer.
@@ -78,23 +78,21 @@ module Gyre
             before, now = now, found if found
             look = nil
           end
-          screen.draw { |width, height, paint| View.new(now, before, error: error, source: @source).lines(width, height, paint) }
+          screen.draw { |width, height, paint| View.new(now, before, error: error, server: @server).lines(width, height, paint) }
           return if screen.wait(look ? @interval_s : [due - Clock.now, 0].max) == :quit
         end
       ensure
         look&.kill&.join
       end
 
-      # @return [Array(Hash, nil), Array(nil, String)]
       def ask
-        [@source.status, nil]
-      rescue SystemCallError, Source::NoStatus, IOError => error
+        [@server.status, nil]
+      rescue SystemCallError, ControlClient::NoAnswer, IOError => error
         [nil, error.message]
       end
     end
   end
 end
 
-require "gyre/cli/top/screen"
-require "gyre/cli/top/source"
+require "gyre/cli/terminal/screen"
 require "gyre/cli/top/view"

@@ -1,22 +1,19 @@
 # frozen_string_literal: true
 
-# Which content coding a client prefers (RFC 9110, section 12.5.3). Asked by Files::Root for files
-# that are there in several codings, and by Compression. It compresses nothing.
+# The content coding that a client prefers (RFC 9110, section 12.5.3). Asked by Files::Root for
+# files in several codings, and by Compression. Compresses nothing.
 
 module Gyre
   module HTTP
-    # A choice by Accept-Encoding.
     module AcceptEncoding
-      # Of all fields together; what is longer names no coding.
+      # Of all fields together; a longer list names no coding.
       BYTES_LIMIT = 1024
       ALIASES = { "x-gzip" => "gzip" }.freeze
       private_constant :BYTES_LIMIT, :ALIASES
 
       module_function
 
-      # @param header [String, nil] the client's
-      # @param available [Array<String>] codings, the server's favourite first
-      # @return [String, nil] one of them; nil: none, so the response is sent as it is
+      # `available` has the favourite first; nil means uncompressed.
       def choose(header, available)
         return if header.nil? || available.empty? || header.bytesize > BYTES_LIMIT
 
@@ -26,8 +23,6 @@ module Gyre
         best if chosen.positive? && chosen >= weights.fetch("identity", 0)
       end
 
-      # @param header [String]
-      # @return [Hash{String => Float}] coding, lower case => weight
       def parse(header)
         header.split(",").each_with_object({}) do |part, weights|
           coding, *parameters = part.split(";").map(&:strip)
@@ -38,7 +33,7 @@ module Gyre
         end
       end
 
-      # A weight that cannot be read is none: the coding is not used.
+      # An unreadable weight excludes the coding.
       def quality(parameters)
         text = parameters.find { |parameter| parameter.match?(/\Aq=/i) } or return 1.0
         text.match?(/\Aq=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\z/i) ? text[2..].to_f : 0.0

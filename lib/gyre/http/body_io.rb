@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# What a streaming body is called with (Rack SPEC, "Streaming Body"): the request's body to read
-# from and the response's to write to, both against the socket's back-pressure. Response makes one
-# for each such response. It buffers nothing, and it never touches the socket: reads go to
-# rack.input, writes to the Response.
+# The argument of a streaming body (Rack SPEC, "Streaming Body"): reads the request's body and
+# writes the response's, both with the socket's back-pressure. Response makes one for each such
+# response. Buffers nothing: reads go to rack.input, writes to the Response.
 
 module Gyre
   module HTTP
@@ -47,7 +46,7 @@ module Gyre
         self
       end
 
-      # Waits while the client is slow.
+      # Writes; waits while the client is slow.
       #
       # @param strings [Array<#to_s>]
       # @return [Integer] bytes written
@@ -66,7 +65,7 @@ module Gyre
         self
       end
 
-      # Each write is on its way already.
+      # Does nothing: writes are not buffered.
       #
       # @return [self]
       def flush

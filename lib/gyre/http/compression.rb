@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Compresses an app's responses for clients that take it: a Rack middleware that Gyre::Web::Server
-# puts around the app when it has the setting `compress`. gzip comes with Ruby; br and zstd are
-# offered when the app has loaded the gem brotli or zstd-ruby. Files stay as they are: Static sends
-# those that were compressed before.
+# Compresses an app's responses for clients that accept it: a Rack middleware that Gyre::Web::Server
+# adds with the setting `compress`. gzip comes with Ruby; br and zstd need the gem brotli or
+# zstd-ruby, loaded by the app. Files are left to Static, which sends precompressed ones.
 
 require "gyre/http/accept_encoding"
 require "gyre/http/compressors"
@@ -12,20 +11,20 @@ require "gyre/http/files/media_types"
 
 module Gyre
   module HTTP
-    # A response is compressed when its type is text or the like, its size is not known to be small,
-    # and nothing says that it shall stay as it is.
+    # Compresses a response with a text-like type, unless its size is known to be small or a header
+    # forbids it.
     class Compression
       # A body below this size gains nothing.
       MINIMUM_BYTES = 1024
-      # Statuses without a body, and a part of one.
+      # Statuses without a body or with a partial one.
       LEFT = [204, 205, 206, 304].freeze
-      # Headers of responses that are encoded, a part of something, or not the server's to send.
+      # Headers of responses that are encoded or partial, or sent by the app itself.
       SPECIAL = %w[content-range x-sendfile x-accel-redirect rack.hijack rack.protocol transfer-encoding].freeze
       EVENTS = "text/event-stream"
       private_constant :LEFT, :SPECIAL, :EVENTS
 
       # @param app [#call] a Rack app
-      # @param minimum_bytes [Integer] a shorter body stays as it is
+      # @param minimum_bytes [Integer] shorter bodies stay uncompressed
       # @param types [Regexp, nil] of content-type; nil: text, JSON, XML, JavaScript, SVG and the
       #   like, but not event streams
       # @param codings [Hash{String => #new}] by name, the favourite first
@@ -75,17 +74,17 @@ module Gyre
         !file?(body)
       end
 
-      # Sent by sendfile instead.
+      # Sendfile sends it instead.
       def file?(body)
         body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
       end
 
-      # What is no String is an error that the server reports.
+      # The server reports parts that are not Strings.
       def small?(parts)
         parts.any? { |part| !part.is_a?(String) } || parts.sum(&:bytesize) < @minimum_bytes
       end
 
-      # Caches have to keep both (RFC 9110, section 12.5.5).
+      # Caches must keep both (RFC 9110, section 12.5.5).
       def vary(fields)
         former = Array(fields["vary"]).join(", ")
         return if former.match?(/(?:\A|[\s,])(?:accept-encoding|\*)(?:\z|[\s,])/i)
@@ -93,7 +92,7 @@ module Gyre
         fields["vary"] = former.empty? ? "accept-encoding" : "#{former}, accept-encoding"
       end
 
-      # The same content in other bytes has a weak validator (RFC 9110, section 8.8.1), and no
+      # The same content in other bytes has a weak validator (RFC 9110, section 8.8.1) and no
       # ranges.
       def encoded(fields, coding)
         fields["content-encoding"] = coding

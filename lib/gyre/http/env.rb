@@ -1,23 +1,18 @@
 # frozen_string_literal: true
 
-# The template that each request's Rack environment is a copy of; ext/gyre/http/http1_env.c fills in
-# the rest. Server makes one for each acceptor. It has no request.
+# The template of each request's Rack environment; ext/gyre/http/env.c fills in the copies. Server
+# makes one for each acceptor.
 
 require "gyre/http/input"
 
 module Gyre
   module HTTP
-    # Hashes after the Rack 3.1 SPEC and, for chunked bodies, gyre.trailers.
+    # Hashes after the Rack 3.1 SPEC, plus gyre.trailers for chunked bodies.
     module Env
       class << self
-        # What is the same for each request of a server, and a place for whatever each request must
-        # set: a Hash that has its keys already is cheaper to fill.
-        #
-        # @param scheme [String] "http" or "https"
-        # @param errors [#puts, #write, #flush] rack.errors
-        # @param early_hints [Boolean] whether there is rack.early_hints
-        # @param extra [Hash{String => Object}] more entries, the same for each request
-        # @return [Hash{String => Object}] frozen
+        # The constant entries of a server's requests, and places for the others: a Hash that has
+        # its keys already is cheaper to fill. `extra` has more entries; `early_hints` adds
+        # rack.early_hints.
         def template(scheme: "http", errors: $stderr, early_hints: false, extra: {})
           template = {
             "REQUEST_METHOD" => "GET".b.freeze, "SCRIPT_NAME" => "".b.freeze, "PATH_INFO" => nil, "QUERY_STRING" => "".b.freeze,
@@ -33,13 +28,9 @@ module Gyre
           template.merge!(extra).freeze
         end
 
-        # Enters the certificate of a client, on a connection where it was asked for one and it was
-        # found good: by the names of Apache's mod_ssl, and puma.peercert (an
-        # OpenSSL::X509::Certificate).
-        #
-        # @api private The extension calls it.
-        # @param env [Hash]
-        # @param der [String, nil] nil: the client showed none
+        # Enters a verified client certificate, if one was requested: by the names of Apache's
+        # mod_ssl, and puma.peercert (an OpenSSL::X509::Certificate). A `der` of nil means that the
+        # client showed none.
         def client_certificate(env, der)
           env["SSL_CLIENT_VERIFY"] = der ? "SUCCESS" : "NONE"
           return unless der

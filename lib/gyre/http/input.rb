@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# rack.input: the body of a request as apps read it (Rack SPEC, "The Input Stream"). The connection
-# makes one for each request with a body; requests without one share EMPTY. Bytes come from
-# Exchange#read_body as the app asks for them: nothing is read ahead of the app except by gets,
-# nothing is kept, so it cannot be rewound.
+# rack.input: a request's body as apps read it (Rack SPEC, "The Input Stream"). The connection makes
+# one for each request with a body; others share EMPTY. Exchange#read_body brings bytes on demand:
+# only gets reads ahead, and nothing is kept, so it cannot be rewound.
 
 module Gyre
   module HTTP
     # The body of one request. All Strings are BINARY.
     class Input
-      # How much is asked of the connection when the caller gives no length.
+      # Requested from the connection if the caller gives no length.
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
 
@@ -55,11 +54,11 @@ module Gyre
       # @param exchange [Exchange]
       def initialize(exchange)
         @exchange = exchange
-        @ahead = nil # what gets has read too much; never empty
+        @ahead = nil # read too much by gets; never empty
         @closed = false
       end
 
-      # Reads as IO#read does: all that is left, or length bytes (fewer only at the end).
+      # Reads like IO#read: the whole rest, or length bytes (fewer only at the end).
       #
       # @param length [Integer, nil]
       # @param buffer [String, nil] its content is replaced
@@ -75,14 +74,14 @@ module Gyre
         while length.nil? || content.bytesize < length
           piece = take(length ? length - content.bytesize : PIECE_BYTES) or break
           content << piece
-          piece.clear # its memory goes back now and not at the next collection
+          piece.clear # frees its memory before the next collection
         end
         content if length.nil? || !content.empty?
       end
 
-      # Reads what is there, waiting only for the first byte, as IO#readpartial does.
+      # Reads available bytes like IO#readpartial, waiting only for the first.
       #
-      # @param length [Integer] at most so many bytes
+      # @param length [Integer] bytes at most
       # @param buffer [String, nil] its content is replaced
       # @return [String]
       # @raise [EOFError] at the end
@@ -91,7 +90,7 @@ module Gyre
         buffer ? buffer.replace(piece) : piece
       end
 
-      # @return [String, nil] the next line with its line end, or what is left, or nil at the end
+      # @return [String, nil] the next line with its line end, or the rest; nil at the end
       def gets
         line = String.new
         while (piece = take(PIECE_BYTES))
@@ -115,7 +114,7 @@ module Gyre
         self
       end
 
-      # No more reading; what is left of the body is the connection's business.
+      # Ends reading; the connection handles the rest of the body.
       #
       # @return [nil]
       def close

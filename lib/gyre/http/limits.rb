@@ -1,67 +1,51 @@
 # frozen_string_literal: true
 
-# Every size, count and time that bounds an HTTP/1 connection, and what happens beyond it. The
-# acceptor reads a Limits object when a server starts; the command line, the DSL and the docs are
-# made from TABLE (see net/limits.rb). It enforces nothing by itself.
+# Every size, count and time that bounds a web server and its connections, and the status that is
+# sent beyond it. The acceptor reads a Limits object when a server starts. It enforces nothing.
 
-require "gyre/net/limits"
+require "gyre/settings/limits"
 
 module Gyre
   module HTTP
-    # What may cancel a request: nothing, its client's reset of the connection, or also the end of
-    # the client's side.
-    DEPARTURES = %w[none reset closed].freeze
+    row = Gyre::Settings.method(:row)
+    megabyte = 1 << 20
 
-    # The limits of one server. Zero is a meaningful size for a body, its trailers, its rate,
-    # what is read off, running and waiting requests, and for nothing else.
-    # Where no status is named the connection just closes.
-    Limits = Gyre::Limits.with_table(
-      Gyre::Limits.row(:request_line_bytes_limit, 8_192, :bytes, "the request line with its line end", status: 414),
-      Gyre::Limits.row(:header_count_limit, 128, :count, "header lines of a request", status: 431),
-      Gyre::Limits.row(:header_bytes_limit, 65_536, :bytes, "all header lines of a request together", status: 431),
-      Gyre::Limits.row(:body_bytes_limit, 64 * 1024 * 1024, :bytes, "the body of a request, decoded", status: 413, minimum: 0),
-      Gyre::Limits.row(:trailer_bytes_limit, 16_384, :bytes, "the trailer lines after a chunked body", status: 431, minimum: 0),
-      Gyre::Limits.row(:unread_body_bytes_limit, 65_536, :bytes,
-                       "what is read off of a body that the app left unread, to keep the connection", minimum: 0),
-      Gyre::Limits.row(:handshake_timeout_s, 10, :seconds, "from accepting a connection to the end of its TLS handshake"),
-      Gyre::Limits.row(:first_byte_timeout_s, 30, :seconds, "from accepting a connection to its first byte", status: 408),
-      Gyre::Limits.row(:head_timeout_s, 30, :seconds, "from the first byte of a request to the end of its head", status: 408),
-      Gyre::Limits.row(:read_timeout_s, 30, :seconds, "between two pieces of a request's body", status: 408),
-      Gyre::Limits.row(:body_timeout_s, 3600, :seconds, "for all the waiting for a request's body", status: 408),
-      Gyre::Limits.row(:body_grace_timeout_s, 10, :seconds, "of waiting for a request's body before its rate counts", status: 408),
-      Gyre::Limits.row(:body_rate_bytes_limit, 240, :bytes,
-                       "what a request's body has to bring in a second of waiting, on average; 0: anything", status: 408, minimum: 0),
-      Gyre::Limits.row(:body_ahead_bytes_limit, 262_144, :bytes,
-                       "what has to be there of a request's body before it takes one of requests_limit's places", minimum: 0),
-      Gyre::Limits.row(:input_bytes_limit, 64 * 1024 * 1024, :bytes,
-                       "the memory of all bodies of requests together that apps have not read", status: 503),
-      Gyre::Limits.row(:response_rate_bytes_limit, 240, :bytes,
-                       "what a client has to take of its response in a second of waiting, on average; 0: anything", minimum: 0),
-      Gyre::Limits.row(:output_bytes_limit, 64 * 1024 * 1024, :bytes,
-                       "the memory of all responses together that clients have not taken; beyond it apps wait for them"),
-      Gyre::Limits.row(:files_limit, 500, :count, "files that are sent at a time", status: 503),
-      Gyre::Limits.row(:unread_body_timeout_s, 5, :seconds, "for the rest of a body that the app left unread"),
-      Gyre::Limits.row(:write_timeout_s, 30, :seconds, "for a client that takes nothing of its response"),
-      Gyre::Limits.row(:keep_alive_timeout_s, 75, :seconds, "for an idle connection until its next request"),
-      Gyre::Limits.row(:linger_timeout_s, 2, :seconds, "for a refused client, and in HTTP/2 any, to take the last response and close"),
-      Gyre::Limits.row(:keep_alive_requests_limit, 1_000_000, :count, "requests on one connection"),
-      Gyre::Limits.row(:heads_bytes_limit, 64 * 1024 * 1024, :bytes, "the memory of all heads together that have come in part",
-                       status: 503),
-      Gyre::Limits.row(:connections_limit, 20_000, :count, "open connections of a server", status: 503),
-      Gyre::Limits.row(:requests_limit, 0, :count,
-                       "requests that run at a time, the others wait; 0: all at once, or with Active Record as many as its pool has", minimum: 0),
-      Gyre::Limits.row(:request_timeout_s, nil, :seconds, "for the app to respond to a request, without the time of waiting for the client",
-                       status: 503),
-      Gyre::Limits.row(:queue_limit, 1_000, :count, "requests that wait until others have ended", status: 503, minimum: 0),
-      Gyre::Limits.row(:queue_timeout_s, 30, :seconds, "for a request to wait until others have ended", status: 503),
-      Gyre::Limits.row(:streams_limit, 100, :count, "in HTTP/2, streams of a connection at once; more are refused"),
-      Gyre::Limits.row(:stream_resets_limit, 200, :count,
-                       "in HTTP/2, streams that a client may have reset; a tenth of them is regained each second"),
-      Gyre::Limits.row(:control_frames_limit, 2_000, :count,
-                       "in HTTP/2, frames without a request or a body (PING, SETTINGS, WINDOW_UPDATE, ...), at once and each second"),
-      Gyre::Limits.row(:stream_window_bytes_limit, 262_144, :bytes, "in HTTP/2, what is held of a request's body that the app has not read"),
-      Gyre::Limits.row(:connection_window_bytes_limit, 1_048_576, :bytes, "in HTTP/2, the same of all requests of a connection"),
-      Gyre::Limits.row(:stream_output_bytes_limit, 65_536, :bytes, "in HTTP/2, what is held of a response that its client does not take")
+    # Zero is meaningful where a row's range has it. Where there is no status the connection closes.
+    Limits = Gyre::Settings::Limits.of(
+      row[:request_line_bytes_limit, :bytes, "the request line with its line end", default: 8_192, status: 414],
+      row[:header_count_limit, :count, "header lines of a request", default: 128, status: 431],
+      row[:header_bytes_limit, :bytes, "all header lines of a request together", default: 65_536, status: 431],
+      row[:body_bytes_limit, :bytes, "the body of a request, decoded", default: 64 * megabyte, status: 413, range: 0..],
+      row[:trailer_bytes_limit, :bytes, "the trailer lines after a chunked body", default: 16_384, status: 431, range: 0..],
+      row[:unread_body_bytes_limit, :bytes, "body that the app left unread and that is read to keep the connection", default: 65_536, range: 0..],
+      row[:handshake_timeout_s, :timeout, "from accepting a connection to the end of its TLS handshake", default: 10],
+      row[:first_byte_timeout_s, :timeout, "from accepting a connection to its first byte", default: 30, status: 408],
+      row[:head_timeout_s, :timeout, "from the first byte of a request to the end of its head", default: 30, status: 408],
+      row[:read_timeout_s, :timeout, "between two pieces of a request's body", default: 30, status: 408],
+      row[:body_timeout_s, :timeout, "all the time spent waiting for a request's body", default: 3600, status: 408],
+      row[:body_grace_timeout_s, :timeout, "waiting for a request's body before its rate counts", default: 10, status: 408],
+      row[:body_rate_bytes_limit, :bytes, "least rate of a request's body per second of waiting; 0: any", default: 240, status: 408, range: 0..],
+      row[:body_ahead_bytes_limit, :bytes, "body that must be there before a request takes a place of requests_limit", default: 262_144, range: 0..],
+      row[:input_bytes_limit, :bytes, "memory of all request bodies that apps have not read", default: 64 * megabyte, status: 503],
+      row[:response_rate_bytes_limit, :bytes, "least rate at which a client takes its response, per second; 0: any", default: 240, range: 0..],
+      row[:output_bytes_limit, :bytes, "memory of all responses that clients have not taken; beyond it apps wait", default: 64 * megabyte],
+      row[:files_limit, :count, "files that are sent at a time", default: 500, status: 503],
+      row[:unread_body_timeout_s, :timeout, "for the rest of a body that the app left unread", default: 5],
+      row[:write_timeout_s, :timeout, "for a client that takes nothing of its response", default: 30],
+      row[:keep_alive_timeout_s, :timeout, "for an idle connection until its next request", default: 75],
+      row[:linger_timeout_s, :timeout, "for a refused client, and any of HTTP/2, to take the last response and close", default: 2],
+      row[:keep_alive_requests_limit, :count, "requests on one connection", default: 1_000_000],
+      row[:heads_bytes_limit, :bytes, "memory of all incomplete heads", default: 64 * megabyte, status: 503],
+      row[:connections_limit, :count, "open connections of a server", default: 20_000, status: 503],
+      row[:requests_limit, :count, "requests that run at a time; 0: all, or with Active Record as many as its pool has", default: 0, range: 0..],
+      row[:request_timeout_s, :timeout, "for the app to respond, without the time spent waiting for the client", status: 503],
+      row[:queue_limit, :count, "requests that wait for others to end", default: 1_000, status: 503, range: 0..],
+      row[:queue_timeout_s, :timeout, "for a request to wait for others to end", default: 30, status: 503],
+      row[:streams_limit, :count, "HTTP/2: concurrent streams of a connection; more are refused", default: 100],
+      row[:stream_resets_limit, :count, "HTTP/2: streams that a client may have reset; a tenth is regained each second", default: 200],
+      row[:control_frames_limit, :count, "HTTP/2: frames without a request or a body (PING, SETTINGS, ...), at once and per second", default: 2_000],
+      row[:stream_window_bytes_limit, :bytes, "HTTP/2: buffered body of a request that the app has not read", default: 262_144],
+      row[:connection_window_bytes_limit, :bytes, "HTTP/2: the same for all requests of a connection", default: megabyte]
     )
   end
 end

@@ -11,18 +11,12 @@ require "gyre/http/input"
 require "gyre/http/h1/own_chunks"
 require "gyre/http/body_io"
 require "gyre/http/open_responses"
-require "gyre/net/units"
+require "gyre/settings/units"
 
 module Gyre
   module HTTP
     # One response on its way out.
     class Response
-      # @param exchange [Exchange]
-      # @param env [Hash]
-      # @param status [Integer, #to_i]
-      # @param headers [Hash, #each]
-      # @param body [#each, #call]
-      # @param open_responses [OpenResponses]
       def initialize(exchange, env, status, headers, body, open_responses = OpenResponses.new)
         @exchange = exchange
         @env = env
@@ -34,12 +28,8 @@ module Gyre
         @finished = @writing = false
       end
 
-      # Writes all of it, waiting while the client is slow.
-      #
-      # @return [void]
-      # @raise [ArgumentError, TypeError] what the app gave cannot be sent; nothing was
-      # @raise [LengthError] the body is not as long as the app's content-length
-      # @raise [Errno::EPIPE, Errno::ECONNRESET, WriteTimeout] the client is gone
+      # Writes all of it, waiting while the client is slow. Raises ArgumentError or TypeError before
+      # anything was sent, LengthError if the body does not fit its content-length.
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
@@ -51,9 +41,6 @@ module Gyre
       end
 
       # For BodyIO: framed, and never more than was announced.
-      #
-      # @param string [String]
-      # @return [Integer] bytes
       def write(string)
         raise TypeError, "a body must give Strings, not #{string.class}" unless string.is_a?(String)
         return string.bytesize unless @framing
@@ -70,16 +57,12 @@ module Gyre
         written
       end
 
-      # For OpenResponses: how far it is.
-      #
-      # @return [Integer, nil] bytes of body sent; nil while a write waits for the client
+      # For OpenResponses: how far it is. nil while a write waits for the client.
       def progress
         @writing ? nil : @exchange.body_bytes_sent
       end
 
       # For BodyIO: ends the body. May be called again.
-      #
-      # @return [void]
       def finish
         return if @finished
 
@@ -175,8 +158,7 @@ module Gyre
         path if path.is_a?(String)
       end
 
-      # @param path [String, nil]
-      # @return [Boolean] false: nothing was sent, each has to do
+      # False if nothing was sent: the body's each has to send it.
       def write_file(path)
         file = path && open_file(path) or return false
         begin
@@ -263,7 +245,7 @@ module Gyre
         @left = @framing if @framing.is_a?(Integer)
       end
 
-      # @return [Integer, nil] the app's content-length
+      # The app's content-length.
       def announced
         return @announced if defined?(@announced)
 

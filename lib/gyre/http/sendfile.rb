@@ -1,26 +1,24 @@
 # frozen_string_literal: true
 
 # Sends a file that the app names in X-Sendfile (Rack::Sendfile, Rails' send_file) or
-# X-Accel-Redirect instead of its body: a Rack middleware that Gyre::Web::Server puts around the app
-# when it has the setting `sendfile`. A file outside of the folders of that setting is never sent.
+# X-Accel-Redirect: a Rack middleware that Gyre::Web::Server adds with the setting `sendfile`. Never
+# sends a file outside of that setting's folders.
 
 require "gyre/http/files/respond"
 require "gyre/http/files/root"
 
 module Gyre
   module HTTP
-    # The app has decided that the client may have the file; conditions and ranges are dealt with
-    # here.
+    # The app has authorized the client; conditions and ranges are handled here.
     class Sendfile
       NAMES = %w[x-sendfile x-accel-redirect].freeze
-      # What a proxy tells Rack::Sendfile. From a client it would choose the file (CVE-2025-61780).
+      # A proxy's instructions for Rack::Sendfile. From a client they would choose the file
+      # (CVE-2025-61780).
       FORGED = %w[HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING].freeze
       private_constant :NAMES, :FORGED
 
-      # @param app [#call] a Rack app
-      # @param roots [Files::Root, Array<Files::Root>] where the files may be
-      # @param log [#error] is told of files that are not sent
-      # @raise [ExtensionRequired] without the C extension
+      # `log.error` is told of files that are not sent. Raises ExtensionRequired without the C
+      # extension.
       def initialize(app, roots, log:)
         Loop.require_native("Gyre::HTTP::Sendfile")
         @app = app
@@ -28,8 +26,6 @@ module Gyre
         @log = log
       end
 
-      # @param env [Hash] a Rack env
-      # @return [Array(Integer, Hash, #each)]
       def call(env)
         FORGED.each { |name| env.delete(name) }
         status, headers, body = response = @app.call(env)
@@ -65,13 +61,13 @@ module Gyre
         file.close unless taken
       end
 
-      # Conditions and ranges are about a successful GET.
+      # Only a successful GET has conditions and ranges.
       def whole(env, status, headers, file)
         headers["content-length"] = file.size.to_s
         [status, headers, env["REQUEST_METHOD"] == "HEAD" ? [] : Files::Body.new(yield)]
       end
 
-      # A path of the file system: below the folder of one root, as it is written.
+      # A path of the file system below a root's folder, as written.
       def open_path(path)
         open do |root|
           folder = [root.path, root.real_path].find { |name| path.start_with?("#{name}/") }
@@ -79,7 +75,7 @@ module Gyre
         end
       end
 
-      # A URL path below the prefix of a root, percent-encoded.
+      # A percent-encoded URL path below a root's prefix.
       def open_url(path)
         open { |root| root.name(path.b) unless root.prefix.empty? }
       end

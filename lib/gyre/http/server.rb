@@ -1,58 +1,40 @@
 # frozen_string_literal: true
 
-# An HTTP/1 server on the loop of this thread: listening sockets in, a Rack app behind.
-# Gyre::Web::Server and tests start it; it needs a scheduler of the native engine. It binds nothing
-# and handles no signal.
-#
-# The acceptor (Gyre::HTTP::NativeAcceptor, in C) is all of a server that has sockets:
+# Serves a Rack app over HTTP/1 and HTTP/2, on the loop of this thread, from listening sockets.
+# Started by Gyre::Web's server and by tests, under a scheduler of the native engine. Binds nothing
+# and handles no signals. Gyre::HTTP::NativeAcceptor (C) has the connections:
 #
 #   NativeAcceptor.new(sockets, handler, limits, template, contexts, capacity)
-#       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
-#       handler    responds to call(exchange): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
-#                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
-#                  responds to error(message), one line for the log, to hijacked(socket), and to
-#                  refused(env, status, body bytes sent, seconds) for each head that was refused
-#       limits     Gyre::HTTP::Limits, read once
-#       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP::Env.template)
-#       contexts   Array of a Gyre::TLS::Context or nil for each socket
-#       capacity   a Capacity.new(limits): the places and budgets of the server, which its acceptors share
-#   contexts=        others, for connections that are accepted from now on; each in the place of one
-#   expect_proxies(versions, ranges)  before start: connections begin with a PROXY header; for each socket 1 for version 1, 2
-#                    for version 2, 3 for either, 0 for none; the peers that are let in (family, bits, 16 bytes of address each;
-#                    none: all)
-#   departure=       the index in HTTP::DEPARTURES of what cancels a request whose client has left
-#   extended_connect=(bool)  before start: HTTP/2 clients are told that they may open a WebSocket by CONNECT (RFC 8441)
-#   exempt=          an Array of paths whose requests run at once, whatever limits.requests_limit is
-#   files=           nil, or what responds to call(path): whether there is a file by that path, whose GET and HEAD run at once as
-#                    well. It is asked on the loop, and does not wait
-#   full?            the queue of requests is full
-#   shared=(bool)    before start: other processes accept from the same sockets; connections are taken one by one, and later
-#                    the more there are
-#   map_shares, place=(number from 0 on)   of the class, before forks and in each fork: such processes know of each other, and one
-#                    with far more connections than another leaves the next ones to that one for a while
-#   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
-#   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
-#                    closed afterwards
-#   drain            stop, and: idle connections close at once, unless bytes have arrived that are not read yet; those that
-#                    never sent a byte have 0.25 s more for it, and close without a response; heads that are under way may be
-#                    completed, and from now on no response keeps its connection
-#   interrupt(exception) → Integer   scheduler.fiber_interrupt for each fiber that runs the handler now; how many they were
-#   close            stop, and all connections close at once, whatever they do
-#   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
-#                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads),
-#                    waiting: (for their turn), waited:, shed: (requests that waited, and those that got 503),
-#                    refused: (503, too many connections), handshakes: (of TLS, made), handshakes_resumed: (those of them that
-#                    resumed a session), handshakes_failed: (those that failed, or did not end in time)
-#   measurements → Hash of what JSON has, for /metrics: responses (by status class; "none": the client left before), durations and waits
-#                    and lag (counts in NativeAcceptor.duration_bounds and beyond, sum_s), received_bytes, sent_bytes
-#   oldest(limit) → Array of [env, seconds] for the requests that have been running for the longest time
-#   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
-#   EMFILE and the like on accept: pause for a second, report it once through handler.error, go on.
+#       sockets    Array of listening IOs (non-blocking), which it never closes
+#       handler    call(exchange): run in a pooled fiber when a connection has a complete head, or one to refuse; raises SystemExit
+#                  and SignalException only. error(message): for the log. hijacked(socket). refused(env, status, bytes, seconds)
+#       template   Env.template, frozen
+#       contexts   a Gyre::TLS::Context or nil for each socket; `contexts=` takes others for new connections
+#       capacity   Capacity.new(limits): the server's places and budgets, shared by its acceptors
+#   Before start:
+#       expect_proxies(versions, ranges)   for each socket 1, 2 or 3 (either) if connections begin with a PROXY header, 0 if not;
+#                                          the peers let in (family, bits, 16 bytes of address each; none: all)
+#       cancel_when_client_gone=(bool)     a client's reset raises Gyre::Stop in its request
+#       extended_connect=(bool)            announces RFC 8441 to HTTP/2 clients
+#       exempt=(paths), files=(nil or call(path) → Boolean, which must not wait)   requests that need no place
+#       shared=(bool)                      other processes accept from the same sockets: connections are taken in turns
+#   NativeAcceptor.map_shares, .place=     before forks, in each fork: processes leave connections to one that has far fewer
+#   start            accepts from now on, on the loop of the calling thread
+#   stop             accepts what the kernel has ready, and no more; connections go on, the sockets may be closed
+#   drain            stop; idle connections close, new ones have 0.25 s for their first byte, no response keeps its connection
+#   interrupt(exception)   raises in each fiber that runs the handler; returns how many
+#   close            stop, and all connections close at once
+#   full?            the queue for places is full
+#   stats            Hash of counts: connections: idle: running: accepted: requests: …
+#   measurements     Hash for /metrics: responses, durations, waits, lag, received_bytes, sent_bytes
+#   oldest(limit)    Array of [env, seconds]: the requests that run for the longest time
+#   Beyond limits.connections_limit a connection gets 503 without a handler. After EMFILE on accept it pauses for a second.
 
+require "forwardable"
 require "gyre/errors"
 require "gyre/http/exchange"
 require "gyre/http/env"
-require "gyre/http/handovers"
+require "gyre/http/thread_calls"
 require "gyre/http/h1/hijacked_socket"
 require "gyre/http/h1/hijacked_transport"
 require "gyre/http/h2"
@@ -63,203 +45,109 @@ require "gyre/net/tls"
 
 module Gyre
   module HTTP
-    # See the head of this file.
+    # One server. `stats`, `oldest`, `full?`, `interrupt`, `stop`, `drain` and `close` are the
+    # acceptor's.
     class Server
-      # How long a cancelled request may take to unwind before its connection is closed under it.
+      extend Forwardable
+
+      # Time for a cancelled request to unwind before its connection is closed.
       UNWIND_S = 1.0
-      # A streaming body that sends nothing for so long while the server stops has nothing to send.
+      # While the server stops, a streaming body that sends nothing for so long has ended.
       QUIET_S = 1.0
-      # How often shutdown looks whether the last request is done. Only a server that ends pays for
-      # it.
+      # Time between two checks for the last request during shutdown.
       LOOK_S = 0.01
-      # The {#stats} of a server that has not begun.
-      NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0, handshakes: 0,
-                      handshakes_resumed: 0, handshakes_failed: 0, waiting: 0, waited: 0, shed: 0 }.freeze
+      # The {#stats} before {#start}.
+      NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
+                       waiting waited shed].to_h { |name| [name, 0] }.freeze
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
       private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
-      # Where a server without a log reports what went wrong.
+      # The log of a server without one.
       class ErrorLog
-        # @param message [String]
-        # @return [void]
         def error(message)
           $stderr.write("gyre: #{message.chomp}\n")
         end
       end
 
-      # @return [Limits]
       attr_reader :limits
-      # @return [Capacity] places and budgets; `used` has what of them is in use
       attr_reader :capacity
+      def_delegators :@acceptor, :stats, :oldest, :full?, :interrupt, :stop, :drain, :close
 
-      # @param app [#call] a Rack app
-      # @param listeners [Array<#to_io>] listening sockets, or Gyre::Listener objects; it never
-      #   closes them
-      # @param limits [Limits]
-      # @param log [#error] takes a String: an app's exception with its trace, or a fault of the
-      #   server
-      # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after
-      #   each request; of one whose head was refused env has only REMOTE_ADDR and what was
-      #   understood (REQUEST_METHOD, REQUEST_URI, SERVER_PROTOCOL)
-      # @param scheme [String] rack.url_scheme
-      # @param errors [#puts, #write, #flush] rack.errors
-      # @param env [Hash{String => Object}] more entries of each request's env
-      # @param tls [TLS::Context, Hash{#to_io => TLS::Context}, nil] of all listeners, or of those
-      #   named (RFC 2818); their requests have rack.url_scheme "https" and HTTPS "on"
-      # @param proxy_protocol [Hash{#to_io => String}] listeners whose connections begin with a
-      #   header of the PROXY protocol: "v1", "v2" or "any". Others are refused, and REMOTE_ADDR is
-      #   the address that the header names
-      # @param proxies [Array<IPAddr>] peers that may connect to those; none: all
-      # @param cancel_when_client_gone [String] one of {HTTP::DEPARTURES}: what cancels the request
-      #   of a client, as Gyre::Stop at its present wait: "reset", that it has reset the connection;
-      #   "closed", also that it has ended its side
-      # @param exempt [Array<String>] paths whose requests wait for no place among
-      #   limits.requests_limit: those that ask about the server itself
-      # @param files [#call, nil] given the path of a GET or HEAD: whether it is a file's, which
-      #   waits for no place either; it must not wait
-      # @param early_hints [Boolean] whether env has rack.early_hints, by which the app sends a 103;
-      #   some clients and proxies take that for the response (nginx before 1.29)
-      # @param extended_connect [Boolean] whether HTTP/2 clients are told that CONNECT opens a
-      #   WebSocket (RFC 8441); browsers then do not use HTTP/1.1 for it
-      # @raise [ArgumentError] tls has no context of a server
-      # @raise [ExtensionRequired] without the C extension
+      # Never closes `listeners` (#to_io). `access_log` gets (env, status, body bytes, seconds)
+      # after each request; after a refused head env has only the parsed part. `tls` and
+      # `proxy_protocol` ("v1", "v2", "any") may name listeners; `proxies` are the peers allowed to
+      # connect to those.
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
-                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none", exempt: [], files: nil,
-                     early_hints: false, extended_connect: false)
+                     tls: nil, proxy_protocol: {}, proxies: [], early_hints: false, **options)
         Loop.require_native("the HTTP server")
         @open_responses = OpenResponses.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
         @service = Service.new(Rack2.around(app), log: log, access_log: access_log, open_responses: @open_responses)
         @listeners = Array(listeners)
-        @sockets = @listeners.map(&:to_io)
-        @shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
-        @contexts = contexts(tls)
-        @proxy_versions = @listeners.map { |listener| PROXY_VERSIONS.fetch(proxy_protocol[listener]) }
-        @proxies = proxies
         @limits = limits
         @capacity = Capacity.new(limits)
-        @departure = DEPARTURES.index(cancel_when_client_gone.to_s) or
-          raise ArgumentError, "cancel_when_client_gone must be #{DEPARTURES.join(", ")}, not #{cancel_when_client_gone.inspect}"
-        @exempt = exempt
-        @files = files
-        @extended_connect = extended_connect
-        @template = Env.template(scheme: scheme, errors: errors, early_hints: early_hints, extra: env)
-        @acceptor = nil
+        @contexts = contexts(tls)
+        template = Env.template(scheme: scheme, errors: errors, early_hints: early_hints, extra: env)
+        @acceptor = NativeAcceptor.new(@listeners.map(&:to_io), @service, limits, template, @contexts, @capacity)
+        expect_proxies(proxy_protocol, proxies)
+        configure(**options)
       end
 
-      # Accepts from now on, on the loop of this thread.
-      #
-      # @return [self]
-      # @raise [RuntimeError] the thread has no native scheduler of Gyre's, or the server was
-      #   started before
+      # Accepts from now on, on this thread's loop. Raises RuntimeError without a native scheduler,
+      # or if started before.
       def start
-        raise "this server was started already" if @acceptor
-
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
-        @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts, @capacity)
-        @acceptor.shared = @shared
-        @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
-        @acceptor.departure = @departure
-        @acceptor.extended_connect = @extended_connect
-        @acceptor.exempt = @exempt
-        @acceptor.files = @files
         @acceptor.start
         self
       end
 
-      # Takes other certificates, authorities and settings for connections that are accepted from
-      # now on. Those that are open keep theirs.
-      #
-      # @param tls [TLS::Context, Hash{#to_io => TLS::Context}] for each listener that has one
-      # @return [void]
-      # @raise [ArgumentError] a listener would lose its TLS, or get some
+      # Sets certificates, authorities and settings for new connections. Open ones keep theirs.
       def tls=(tls)
         contexts = contexts(tls)
         raise ArgumentError, "the same listeners as before need a context" unless contexts.map(&:nil?) == @contexts.map(&:nil?)
 
-        @contexts = contexts
-        @acceptor.contexts = contexts if @acceptor
+        @acceptor.contexts = @contexts = contexts
       end
 
-      # Accepts no more. The listening sockets may be closed afterwards; connections go on.
-      #
-      # @return [void]
-      def stop
-        @acceptor&.stop
-      end
+      # Running requests that {#shutdown} ends at once: event streams, upgraded and hijacked
+      # connections.
+      def endless = @open_responses.count
 
-      # Accepts no more, closes idle connections at once and every other one after its next
-      # response. Does not wait.
-      #
-      # @return [void]
-      def drain
-        @acceptor&.drain
-      end
-
-      # Raises an exception in each running request, at its present wait.
-      #
-      # @param exception [Exception]
-      # @return [Integer] how many requests that were
-      def interrupt(exception = Gyre::Stop.new("the server stops"))
-        @acceptor ? @acceptor.interrupt(exception) : 0
-      end
-
-      # Accepts no more and closes every connection, whatever it does.
-      #
-      # @return [void]
-      def close
-        @acceptor&.close
-      end
-
-      # @return [Integer] running requests that {#shutdown} ends at once: event streams, upgraded
-      #   and hijacked connections
-      def endless
-        @open_responses.count
-      end
-
-      # All of that in order: drain, end what has no end, wait for the running requests, cancel
-      # them, close. Has to run in a fiber of the loop. (Gyre::Stop is raised in a streaming body,
-      # too, once it has sent nothing for a second.)
-      #
-      # @param timeout_s [Numeric] how long running requests may go on
-      # @return [Boolean] true: none had to be cancelled, but for those without an end
+      # Drains, ends open-ended responses, waits for running requests, cancels the rest, and closes.
+      # Runs in a fiber of the loop. A streaming body gets Gyre::Stop once it has sent nothing for a
+      # second. Returns true if no other request had to be cancelled.
       def shutdown(timeout_s)
         drain
         @open_responses.finish
-        finished = quiet_within?(timeout_s) || interrupt.zero? # what is left may be connections without a request
+        finished = quiet_within?(timeout_s) || interrupt(Gyre::Stop.new("the server stops")).zero? # perhaps only connections are left
         quiet_within?(UNWIND_S) unless finished
         close
         @open_responses.close
         finished
       end
 
-      # @return [Boolean] whether the next request beyond limits.requests_limit would be refused:
-      #   the queue is full
-      def full?
-        @acceptor ? @acceptor.full? : false
-      end
-
-      # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed,
-      #   refused, handshakes … (see the head of this file)
-      def stats
-        @acceptor ? @acceptor.stats : NOT_STARTED
-      end
-
-      # @return [Hash{String => Object}] what the acceptor has counted, for metrics (see the head of
-      #   this file); empty before it runs
+      # The acceptor's counts and the budgets' use, for metrics.
       def measurements
-        @acceptor ? @acceptor.measurements : {}
-      end
-
-      # @param limit [Integer]
-      # @return [Array<Array(Hash, Float)>] env and seconds of the requests that have been running
-      #   for the longest time
-      def oldest(limit)
-        @acceptor ? @acceptor.oldest(limit) : []
+        used = @capacity.used
+        bytes = %i[heads input output]
+        @acceptor.measurements.merge(
+          "buffered_bytes" => bytes.to_h { |name| [name.to_s, used[name]] },
+          "buffered_bytes_limit" => bytes.to_h { |name| [name.to_s, @limits.public_send(:"#{name}_bytes_limit")] },
+          "files" => used[:files], "files_limit" => @limits.files_limit
+        )
       end
 
       private
+
+      # `exempt` paths, and those for which `files` returns true, need no place.
+      def configure(cancel_when_client_gone: false, exempt: [], files: nil, extended_connect: false)
+        @acceptor.shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
+        @acceptor.cancel_when_client_gone = cancel_when_client_gone
+        @acceptor.extended_connect = extended_connect
+        @acceptor.exempt = exempt
+        @acceptor.files = files
+      end
 
       def contexts(tls)
         contexts = @listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
@@ -267,8 +155,11 @@ module Gyre
         contexts
       end
 
-      def packed_proxies
-        @proxies.map { |range| [range.family, range.prefix, range.hton].pack("CCa16") }.join
+      def expect_proxies(protocols, proxies)
+        versions = @listeners.map { |listener| PROXY_VERSIONS.fetch(protocols[listener]) }
+        return if versions.all?(&:zero?)
+
+        @acceptor.expect_proxies(versions, proxies.map { |range| [range.family, range.prefix, range.hton].pack("CCa16") }.join)
       end
 
       def check_scheduler

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sends files that a client names, before an app is asked: a Rack middleware that Gyre::Web::Server
-# puts around the app when it has the setting `static`. What is no file goes to the app unchanged.
+# Sends files that a client requests, before the app is called: a Rack middleware that
+# Gyre::Web::Server adds with the setting `static`. Other requests go to the app unchanged.
 
 require "gyre/http/files/respond"
 require "gyre/http/files/root"
@@ -13,8 +13,7 @@ module Gyre
     #   use Gyre::HTTP::Static, "public", immutable: true
     class Static
       # @param app [#call] a Rack app
-      # @param roots [String, Files::Root, Array<Files::Root>] the first one that has a file sends
-      #   it
+      # @param roots [String, Files::Root, Array<Files::Root>] the first that has the file sends it
       # @param options (see Files::Root#initialize) for a folder
       # @raise [ArgumentError] there is no such folder
       # @raise [ExtensionRequired] without the C extension
@@ -31,8 +30,7 @@ module Gyre
         ((method == "GET" || method == "HEAD") && found(env)) || @app.call(env)
       end
 
-      # Whether a path is a file's, as far as that is known without a wait: one whose name is not in
-      # memory is none here.
+      # True if a path is a file's, as far as known without waiting for a disk.
       #
       # @param path [String] percent-encoded (PATH_INFO)
       # @return [Boolean]

@@ -1,20 +1,19 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that wait for each other, so that certainly none can go on before the
-# others. Looked for by Scheduler#refuse_deadlock when a loop has nothing else to do, by
-# print_hierarchy and for the watchdog.
+# Fibers of one scheduler that wait for each other in a circle. Searched by
+# Scheduler#refuse_deadlock when a loop is idle, by print_hierarchy and for the watchdog.
 #
 #   task a ──waits for──► mutex ──held by──► fiber of task b ──waits for──► task a
 #
-# Only of a mutex, of a semaphore and of what is Awaited it is known what has to go on first. A
-# queue or a condition may be fed from anywhere: no circle goes through them, and a wait with a
-# timeout ends by itself.
+# Only for a mutex, a semaphore and an Awaited it is known what has to go on first. Queues and
+# conditions may be fed from anywhere, and a wait with a timeout ends by itself: no circle goes
+# through them.
 
 module Gyre
   class Semaphore; end # sync/semaphore.rb may be loaded later
 
   class Inspection
-    # What can be waited for, with what has to go on before: tasks, and calls of Gyre.run.
+    # Something to wait for that knows what has to go on first: tasks, and calls of Gyre.run.
     # @api private
     module Awaited
       # @!method awaited
@@ -26,19 +25,19 @@ module Gyre
     # Which fiber waits for which, at one moment.
     # @api private
     class Deadlock
-      # What a wait has to be for to be looked at here.
+      # Waits for other kinds are ignored.
       KINDS = [Thread::Mutex, Awaited, Semaphore].freeze
 
-      # Called when a loop has had nothing to do for a while: nothing of it would wake a fiber, or
-      # it has a watchdog.
+      # Called for a loop without work for a while: nothing in it would wake a fiber, or it has a
+      # watchdog.
       # @param scheduler [Scheduler] this thread's
       # @param certain [Boolean] whether neither a timer nor a descriptor could change anything
-      # @raise [DeadlockError] when fibers wait for each other, and all others for them; a wait for
-      #   something else, a queue perhaps, could still end it when another thread or a signal comes,
-      #   so that is only reported
+      # @raise [DeadlockError] if fibers wait for each other, and all others for them; a wait for
+      #   something else, such as a queue, may end by another thread or a signal, and is only
+      #   reported
       def self.refuse(scheduler, certain)
         inspection = Inspection.new(scheduler, [*KINDS, Offload::Job])
-        certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might lead to something
+        certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might change something
         deadlock = new(inspection)
         circle = deadlock.circle or return (Stall.report(scheduler) if certain)
         text = inspection.describe_circle(circle)
@@ -53,15 +52,14 @@ module Gyre
         end
       end
 
-      # @param inspection [Inspection] of its runs each is what its fiber waits for, while that one
-      #   drives the loop
+      # @param inspection [Inspection] a fiber that drives the loop waits for its run
       def initialize(inspection)
         @waits = inspection.waits.select { |wait| endless?(wait) }
         @owners = inspection.owners
         @by_fiber = {}.compare_by_identity
         inspection.runs.each { |run| @by_fiber[run.fiber] = run }
         @waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
-        @prerequisites = {}.compare_by_identity # node => those that have to go on before it, where that is known
+        @prerequisites = {}.compare_by_identity # node => known nodes that have to go on before it
         collect_prerequisites
         drop_nodes_that_can_go_on
       end
@@ -74,19 +72,18 @@ module Gyre
         until places.key?(node)
           places[node] = path.size
           path << node
-          node = @prerequisites[node].find { |other| @prerequisites.key?(other) } # of a semaphore's holders, any
+          node = @prerequisites[node].find { |other| @prerequisites.key?(other) } # any of a semaphore's holders
         end
         path[places[node]..]
       end
 
-      # @param waits [Array<Wait>] all that there are
-      # @return [Boolean] whether nothing is left that could end it: all wait for a circle, directly
-      #   or not
+      # @param waits [Array<Wait>] all of the scheduler
+      # @return [Boolean] whether all wait for a circle, directly or not
       def complete?(waits)
         waits.all? { |wait| @prerequisites.key?(@by_fiber[wait.entered]) }
       end
 
-      # @return [Boolean] whether another thread may do what one of those would have to do first
+      # @return [Boolean] whether another thread could break the circle
       def lent?
         @waits.any? { |wait| wait.blocker.is_a?(Semaphore) && wait.blocker.lent? && @prerequisites.key?(wait) }
       end
@@ -97,7 +94,7 @@ module Gyre
         wait.state == :waiting && wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) }
       end
 
-      # Without recursion, here and below: a fiber's stack is small.
+      # Without recursion, as a fiber's stack is small.
       def collect_prerequisites
         pending = @by_fiber.values
         until pending.empty?
@@ -106,7 +103,7 @@ module Gyre
         end
       end
 
-      # Until only those are left of which none can go on before another one of them.
+      # Keeps only nodes that have to wait for another of them.
       def drop_nodes_that_can_go_on
         followers = {}.compare_by_identity
         @prerequisites.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
@@ -120,12 +117,10 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether any one that goes on is enough; else it takes all of them
-      def any?(node)
-        node.is_a?(Wait) && node.blocker.is_a?(Semaphore)
-      end
+      # @return [Boolean] whether one of its prerequisites is enough, rather than all
+      def any?(node) = node.is_a?(Wait) && node.blocker.is_a?(Semaphore)
 
-      # What has to go on before this one; empty when that is unknown.
+      # The nodes that have to go on before this one; empty if unknown.
       # @return [Array<Wait, Awaited>]
       def prerequisites_of(node)
         return holders(node.blocker) if any?(node)

@@ -1,26 +1,25 @@
 # frozen_string_literal: true
 
-# A task and what is below it as text, one line for each, indented like a tree: what it does, how
-# old it is and where.
+# A task and the tasks below it as text, a line each, indented like a tree: activity, age and place.
 #
 #   task "main": running [2.0 s old, app.rb:31]
 #   ├── task "fetch" (GET /index.html): reading from fd 7 (127.0.0.1:80), 4.8 s left [0.2 s old, app.rb:12]
 #   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
-# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. It may be made on another thread
-# than the tasks'; then no fiber can be asked whether it holds a mutex. Goes by a list of its own
-# and not by recursion: a fiber's stack is small.
+# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. On another thread than the tasks' no
+# fiber can be asked whether it holds a mutex. Uses a list instead of recursion, as a fiber's stack
+# is small.
 
 require "gyre/inspection"
 
 module Gyre
-  # Prints every call of Gyre.run that is under way, on all threads, with its tasks: what each waits
-  # for, how old it is and where it is. May be called from anywhere, also in a trap handler; which
-  # of them holds a mutex is shown for the tasks of the calling thread only.
+  # Prints every present call of Gyre.run, on all threads, with its tasks: what each waits for, its
+  # age and place. May be called from anywhere, also in a trap handler; holders of mutexes are shown
+  # for the calling thread's tasks only.
   #
   # @param out [#puts]
-  # @param backtrace [Boolean] prints all of where each task is, without Gyre's own part of it
+  # @param backtrace [Boolean] prints each task's whole backtrace, without Gyre's own part
   # @return [nil]
   def self.print_hierarchy(out = $stderr, backtrace: false)
     Thread.list.each do |thread|
@@ -37,7 +36,7 @@ module Gyre
     # @api private
     class Hierarchy
       # @param scheduler [Scheduler]
-      # @param backtrace [Boolean] whether each line is followed by all of where it is
+      # @param backtrace [Boolean] whether backtraces follow the lines
       def initialize(scheduler, backtrace: false)
         @backtrace = backtrace
         @inspection = Inspection.new(scheduler)
@@ -81,7 +80,7 @@ module Gyre
         end
       end
 
-      # The fibers that belong to no task: requests that are served, for example.
+      # Fibers without a task, such as those of requests.
       def each_other_line(&block)
         tasks = @inspection.tasks
         callers = @inspection.runs.map(&:fiber)
@@ -93,7 +92,7 @@ module Gyre
         end
       end
 
-      # Those that wait for each other, if any do.
+      # Circles of fibers that wait for each other.
       def each_circle_line(&block)
         circle = Deadlock.new(@inspection).circle or return
 
@@ -121,9 +120,7 @@ module Gyre
         task.stopping? ? "stopping, #{doing}" : doing
       end
 
-      def place(task, wait)
-        wait ? wait.place : Place.of(task.fiber&.backtrace)
-      end
+      def place(task, wait) = wait ? wait.place : Place.of(task.fiber&.backtrace)
 
       def each_frame(fiber, indent)
         Place.without_own(fiber&.backtrace).each { |frame| yield "#{indent}#{frame}" }

@@ -1,24 +1,23 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that all wait, each for something that only another one of them would do:
-# two tasks, each at the queue that the other was to fill. What fills a queue is unknown, so it is
-# never certain: it is reported, once, and only where there is no other thread, no timer, no
-# descriptor and no listener to signals. A single one, for which the others wait, may well wait for
-# a signal handler. Called by Deadlock.refuse when there is no circle.
+# Fibers of one scheduler that all wait, each for something that only another of them would do: two
+# tasks, each at a queue that the other was to fill. As a queue may be filled from elsewhere, a
+# stall is only reported, once, and only without other threads, timers, descriptors and signal
+# listeners. A single waiting fiber may well wait for a signal handler. Called by Deadlock.refuse if
+# there is no circle.
 
 require_relative "../loop/traps"
 
 module Gyre
   class Inspection
     module Stall
-      # Threads that do nothing unless they are asked to.
+      # Threads that do nothing unless asked.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
-      # So many fibers are shown.
+      # Fibers shown.
       LINES = 20
       private_constant :OWN_THREADS, :LINES
 
       class << self
-        # @param scheduler [Scheduler] this thread's, whose loop has nothing to wait for
         def report(scheduler)
           return if signals? || other_threads?
 
@@ -31,16 +30,14 @@ module Gyre
 
         private
 
-        # Only the main Ractor has any.
-        def signals?
-          Ractor.current == Ractor.main && Loop::Traps.any?
-        end
+        # Only the main Ractor gets signals.
+        def signals? = Ractor.current == Ractor.main && Loop::Traps.any?
 
         def other_threads?
           Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
         end
 
-        # A sleep waits for nothing else, and a wait for a thread that has ended is about to end.
+        # A sleep waits for nothing else; a wait for an ended thread is about to end.
         def for_another?(wait)
           wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
         end

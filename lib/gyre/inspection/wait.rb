@@ -1,20 +1,19 @@
 # frozen_string_literal: true
 
-# What a fiber of a scheduler waits for, seen from outside and put into words. Made by
-# Scheduler#waits, for print_hierarchy and for the search for deadlocks; it shows the moment at
-# which it was made.
+# A fiber's wait, seen from outside and put into words. Made by Scheduler#waits, for print_hierarchy
+# and the search for deadlocks; shows the moment when it was made.
 
 require_relative "place"
 
 module Gyre
   class Inspection
-    # The fiber that waits; the fiber in whose name it does (another one when it runs an Enumerator,
-    # say); :waiting or :ready; what it waits for (see {Scheduler#block}), nil when it only lets
-    # others run; the descriptor's number and the events (sum of IO::READABLE, IO::WRITABLE,
-    # IO::PRIORITY), if it is one; how many seconds it will still wait at most.
+    # The waiting fiber; the fiber on whose behalf it waits (another one in an Enumerator, say);
+    # :waiting or :ready; the awaited object (see {Scheduler#block}), nil if it only yields; number
+    # and events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY) of an awaited descriptor; seconds
+    # left of its timeout.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
-      # @param holding [String, nil] the holder of what it waits for (see {Inspection#describe}), if
-      #   it is known
+      # @param holding [String, nil] the holder of the awaited object, if known (see
+      #   {Inspection#describe})
       # @return [String] for example: reading from fd 7 (127.0.0.1:80), 4.8 s left
       def to_s(holding = nil)
         return "ready" if state == :ready
@@ -24,15 +23,11 @@ module Gyre
         left_s && !blocker.is_a?(Offload::Job) ? "#{text}, #{format("%.1f", [left_s, 0].max)} s left" : text
       end
 
-      # @return [Boolean] whether it just sleeps, and waits for nothing else
-      def sleeping?
-        blocker == :sleep && !condition_variable?
-      end
+      # @return [Boolean] whether it just sleeps
+      def sleeping? = blocker == :sleep && !condition_variable?
 
       # @return [String, nil] file and line at which the program waits
-      def place
-        Place.of(fiber.backtrace)
-      end
+      def place = Place.of(fiber.backtrace)
 
       private
 
@@ -57,12 +52,12 @@ module Gyre
         end
       end
 
-      # At the other end of a socket, or where a file is.
+      # The other end of a socket, or a file's path.
       def peer
         text = blocker.is_a?(BasicSocket) ? socket_peer : (blocker.path if blocker.respond_to?(:path))
         " (#{text})" if text
       rescue SystemCallError, IOError, SocketError
-        nil # not connected yet, or not any more
+        nil # not connected
       end
 
       def socket_peer
@@ -80,13 +75,10 @@ module Gyre
         "a queue to be filled"
       end
 
-      # The label of what has one (tasks), else the class.
-      def other
-        blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
-      end
+      # The label, if there is one (tasks), else the class.
+      def other = blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
 
-      # ConditionVariable#wait sleeps, without a blocker of its own; but it goes through
-      # condition_wait.rb.
+      # ConditionVariable#wait sleeps without a blocker of its own, through condition_wait.rb.
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end

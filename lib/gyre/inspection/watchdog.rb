@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Gyre::Watchdog: reports what holds up the loop, while it does. A thread looks at the loop's pulse
-# a few times within the limit; if the loop has not got on, it prints where the loop's thread is.
-# Gyre.run starts one when it is asked to, or when GYRE_WATCHDOG_MS is set. What counts as a hold is
-# decided in watchdog/hold.rb.
+# Gyre::Watchdog: reports code that blocks the loop, while it does. A thread reads the loop's pulse
+# a few times within the limit; if it stands still, it prints the backtrace of the loop's thread.
+# Started by Gyre.run on request, or if GYRE_WATCHDOG_MS is set. watchdog/hold.rb decides what
+# counts as a hold.
 
 require "gyre/scheduler"
 require "gyre/inspection/watchdog/cpu_time"
@@ -12,14 +12,14 @@ require "gyre/inspection/watchdog/hold"
 module Gyre
   # Watches one loop from a thread beside it.
   class Watchdog
-    # For how long the loop may be held, unless another limit is given.
+    # How long the loop may be held by default.
     LIMIT_S = 0.1
-    # How often it looks within the limit.
+    # Reads of the pulse within the limit.
     LOOKS = 4
     private_constant :LOOKS
 
     class << self
-      # Watches the present thread's loop until {#stop}, or until the loop is closed.
+      # Watches this thread's loop until {#stop}, or until it is closed.
       #
       # @param limit_s [Numeric] how long the loop may be held before it is reported
       # @param out [#puts] is written to by the watchdog's thread
@@ -34,7 +34,7 @@ module Gyre
         new(scheduler, limit_s, out)
       end
 
-      # For Gyre.run: watches while the block runs.
+      # For Gyre.run: watches during the block.
       # @param limit_s [Numeric, true, false, nil] nil: as GYRE_WATCHDOG_MS
       # @api private
       def guard(scheduler, limit_s)
@@ -79,7 +79,7 @@ module Gyre
       @scheduler.watchdog = nil if @scheduler.watchdog.equal?(self)
     end
 
-    # In a forked child, where the loop goes on and its threads do not.
+    # In a forked child the loop goes on, but its threads do not.
     # @api private
     def process_fork
       @watched = Thread.current
@@ -87,7 +87,7 @@ module Gyre
       wake
     end
 
-    # The loop has found tasks that wait for each other, while others go on.
+    # Reports tasks that wait for each other, found by the loop while others go on.
     # @param text [String] a line for each
     # @api private
     def deadlock(text)
@@ -113,10 +113,10 @@ module Gyre
       look(@scheduler.pulse) until pause || @scheduler.closed?
       look(nil)
     rescue IOError, SystemCallError
-      nil # the report has no reader
+      nil # nobody reads the report
     end
 
-    # @return [Boolean] whether it is to end
+    # Returns whether to end.
     def pause
       @lock.synchronize do
         @condition.wait(@lock, @limit_s / LOOKS.to_f) unless @stopped
@@ -132,13 +132,11 @@ module Gyre
       end
     end
 
-    # Real time, also where a program's clock is not.
-    def now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    end
+    # Real time, also under a virtual clock.
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def held(held_s)
-      work = @watched[:gyre_task] || @watched[:gyre_work] # of the fiber that runs there at the moment
+      work = @watched[:gyre_task] || @watched[:gyre_work] # of the running fiber
       frames = @watched.backtrace
       return unless frames
 
@@ -151,7 +149,7 @@ module Gyre
       @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
     end
 
-    # In one piece, so that other threads' lines do not come between.
+    # In one piece, so that other threads' lines do not mix in.
     def report(line, below = [])
       @out.puts ["gyre watchdog: #{line}", *below.map { |frame| "    #{frame.strip}" }].join("\n")
     end

@@ -15,11 +15,11 @@ module Swiftcore
       # The server refuses a wrong key; `new`, `log` and `reconnect` raise it.
       FailedToAuthenticate = Gyre::Log::Denied
 
-      # What settings are until they are set: seconds, attempts, bytes on disk, seconds, bytes in
+      # Settings until they are set: seconds, attempts, bytes on disk, seconds, bytes in
       # memory.
       DEFAULTS = { connection_failure_timeout: 86_400 * 2, max_failure_count: (1 << 62) - 1,
                    persistent_queue_limit: 10_737_412_742, reconnect_throttle_interval: 0.1,
-                   ram_queue_limit: Gyre::Log::ClientOptions::MEMORY_LIMIT, tmplog: nil }.freeze
+                   ram_queue_limit: Gyre::Log::ClientOptions::DEFAULTS[:memory_limit], tmplog: nil }.freeze
 
       class << self
         DEFAULTS.each do |name, default|

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Gyre::Log::Client: logs to a log server from any Ruby program, as a Logger. `require
-# "gyre/log/client"`. It needs no loop and no scheduler; threads, fibers, signal handlers and forked
-# children use it alike. It puts records into an outbox; a thread of its own (Gyre::Log::Sender)
-# does the rest.
+# "gyre/log/client"`. Needs neither loop nor scheduler; threads, fibers, signal handlers and forked
+# children use it alike. It puts records into an outbox; its thread (Gyre::Log::Sender) does the
+# rest.
 
 require "gyre/log/client/address"
 require "gyre/log/errors"
@@ -14,7 +14,7 @@ require "gyre/loop"
 
 module Gyre
   module Log
-    # See the head of this file, and docs/log.md.
+    # Logs to a log server; see docs/log.md.
     class Client < ::Logger
       include LoggerMethods
 
@@ -22,43 +22,41 @@ module Gyre
       attr_reader :service
 
       # @param sender [Sender]
-      # @return [Proc] for when the client is no longer referenced: what it has is sent, then its
-      #   thread ends
+      # @return [Proc] for an unreferenced client: sends its records, then ends its thread
       def self.finalizer(sender) = proc { sender.close(Float::INFINITY) }
 
-      # Begins to connect, and returns at once.
+      # Starts to connect and returns at once.
       #
-      # @param service [String] what the server files the messages under; without ":"
-      # @param host [String, nil] 127.0.0.1 if nothing is given
-      # @param port [Integer, nil] 6766 if nothing is given
+      # @param service [String] the messages' service; without ":"
+      # @param host [String, nil] default 127.0.0.1
+      # @param port [Integer, nil] default 6766
       # @param address [String, nil] instead of host and port: tcp://host:port or unix:///path
-      # @param key [String, nil] what the server asks for
-      # @param acknowledged [Boolean, :if_possible] false: the protocol of Analogger, for its
-      #   servers; :if_possible: that one only where the server has no other; until that is known,
-      #   what the old one cannot carry is refused
+      # @param key [String, nil] the server's key
+      # @param acknowledged [Boolean, :if_possible] false: Analogger's protocol, for its servers;
+      #   :if_possible: only if the server has no other; until that is known, messages beyond the
+      #   old protocol are refused
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
       # @param tls [Boolean, Hash, TLS::Context, nil] true: with the system's authorities; a Hash:
       #   what {TLS.client} takes
-      # @param connect_timeout [Numeric] seconds until a connection that is not accepted is given up
+      # @param connect_timeout [Numeric] seconds to wait for a connection
       # @param options [Hash]
-      # @option options [String, Boolean] :spool folder for what the server has not taken; true: one
-      #   of this user's; false: none
+      # @option options [String, Boolean] :spool folder for records that the server has not taken;
+      #   true: one of this user's; false: none
       # @option options [Integer] :spool_limit bytes on disk; 1 GiB
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
       # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise
       #   (SpoolFull)
-      # @option options [Numeric] :stall_timeout seconds without an answer after which a connection
-      #   is given up; 10
-      # @option options [Numeric] :flush_timeout seconds that {#flush} waits by default; 5. Rails
-      #   calls it after each request: 0 there
-      # @option options [Numeric] :exit_timeout seconds that the process's end may be held up; 5
+      # @option options [Numeric] :stall_timeout seconds without an answer that end a connection; 10
+      # @option options [Numeric] :flush_timeout default wait of {#flush}, seconds; 5. Set 0 in
+      #   Rails, which calls it after each request
+      # @option options [Numeric] :exit_timeout seconds that it may delay the process's end; 5
       # @option options [Range] :retry_interval seconds between attempts to connect: the first and
       #   the longest pause; 0.1..5.0
-      # @option options [Numeric] :adoption_interval seconds between looks for spools of processes
-      #   that have died; 60
-      # @option options [#call] :report is given errors, as Strings; by default they go to $stderr
+      # @option options [Numeric] :adoption_interval seconds between searches for spools of dead
+      #   processes; 60
+      # @option options [#call] :report gets errors, as Strings; default: $stderr
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
       def initialize(service = "default", host: nil, port: nil, address: nil, key: nil, acknowledged: true, level: DEBUG, progname: nil,
@@ -72,8 +70,7 @@ module Gyre
         @outbox = Outbox.new(@service, @options.memory_limit, @options.record_limit, acknowledged != true)
         @sender = Sender.new(@options, @outbox)
         @sender.start
-        # A clone (ActiveSupport::TaggedLogging makes one) shares it, so the last of them to go ends
-        # the thread.
+        # Clones (of ActiveSupport::TaggedLogging) share it; the last of them ends the thread.
         @shared = Object.new
         ObjectSpace.define_finalizer(@shared, Client.finalizer(@sender))
       end
@@ -81,7 +78,7 @@ module Gyre
       # Waits for the connection.
       #
       # @param timeout_s [Numeric]
-      # @return [Boolean] whether there is one
+      # @return [Boolean] whether it is connected
       # @raise [Denied, Incompatible]
       # @raise [Closed]
       def connect(timeout_s = @options.address.connect_timeout)
@@ -89,12 +86,12 @@ module Gyre
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
 
-      # Waits until the server has everything that was logged before: has acknowledged it; over the
-      # old protocol, until the network has taken it.
+      # Waits until the server has acknowledged everything logged before; over the old protocol,
+      # until the network has taken it.
       #
       # @param timeout_s [Numeric]
-      # @return [Boolean] false when the time was too short
-      # @raise [Denied, Incompatible] what was logged is kept
+      # @return [Boolean] false if the time was too short
+      # @raise [Denied, Incompatible] messages are kept
       # @raise [Closed]
       def flush(timeout_s = @options.flush_timeout)
         ready
@@ -102,8 +99,8 @@ module Gyre
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
       end
 
-      # Sends what it can, also of what ended processes have left in the spool; the rest stays there
-      # for the next client of this service.
+      # Sends what it can, including records left in the spool by ended processes; the rest stays
+      # there for the next client of this service.
       #
       # @param timeout_s [Numeric]
       # @return [void]
@@ -115,7 +112,7 @@ module Gyre
       # @return [Boolean]
       def closed? = @sender.closing?
 
-      # Tries to connect now, if there is no connection.
+      # Tries to connect now, unless connected.
       # @return [Boolean] as {#connect}
       def reconnect
         ready
@@ -123,22 +120,20 @@ module Gyre
         connect
       end
 
-      # Logger's name for it; a log device is not taken.
+      # Logger's name for it; ignores a log device.
       # @return [self]
       def reopen(*)
         @sender.reconnect
         self
       end
 
-      # @return [Exception, nil] why there is no connection; nil when there is one, or none was
-      #   tried yet
+      # @return [Exception, nil] why there is no connection; nil if connected or not tried yet
       def trouble
         @sender.error unless @sender.state == :connected
       end
 
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (the last
-      #   number), spooled:, dropped:, reconnects:, queue_bytes: (all that is not acknowledged),
-      #   spool_bytes:
+      #   number), spooled:, dropped:, reconnects:, queue_bytes: (not acknowledged), spool_bytes:
       def stats = @sender.stats
 
       # @return [String] without the key
@@ -148,7 +143,7 @@ module Gyre
 
       private
 
-      # The way of every message.
+      # Takes every message.
       def append(severity, message)
         stored = @outbox.append(severity, message)
         return true if stored
@@ -157,8 +152,8 @@ module Gyre
         true
       end
 
-      # What `Outbox#append` has not taken: another kind of object, no room, or a refusal to be
-      # raised.
+      # For messages refused by `Outbox#append`: another kind of object, no room, or a pending
+      # refusal.
       def append_slowly(severity, message)
         check(severity, message)
         ready
@@ -177,18 +172,18 @@ module Gyre
           stored != false
         end
         stored
-      rescue ThreadError # a signal handler cannot wait, nor can the sender for itself
+      rescue ThreadError # neither a signal handler nor the sender can wait
         @outbox.store(severity, message, true)
       end
 
-      # The policy for when neither the server nor the disk takes anything.
+      # For when neither the server nor the disk takes anything.
       def evict
         raise SpoolFull, full_message if @options.when_full == :raise
 
         @sender.drop if @options.when_full == :drop_oldest
       end
 
-      # Once more in a child, where no hook was called; and when the thread was killed.
+      # Starts again in a child without hooks, and after its thread was killed.
       def ready
         raise Closed, "the log client of #{@service.inspect} is closed" if @sender.closing?
 

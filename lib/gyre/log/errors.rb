@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a log client raises, beside ArgumentError for what cannot be logged, and what its threads
-# survive. Defines classes only.
+# Exceptions of a log client, beside ArgumentError for what cannot be logged, and those that its
+# threads survive. Defines classes only.
 
 require "gyre/errors"
 
@@ -16,13 +16,13 @@ module Gyre
     # The server takes the client's id for another client's. The client goes on with a fresh one.
     class IdentityTaken < ProtocolError; end
 
-    # There is no room for a message, and the client was told to say so.
+    # A message has no room, and when_full is :raise.
     class SpoolFull < Error; end
 
     # The client was closed.
     class Closed < Error; end
 
-    # What ends no thread of a client: a thread that dies of it would raise it where it is joined,
+    # Threads of a client survive these: a thread that dies would raise it where it is joined,
     # in the middle of the spooling.
     FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end

@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# Takes the bytes of connections, cuts them into messages, checks, routes, filters, culls and
-# escapes these and formats them right into sinks: buffers of finished lines, one for each output.
-# Called by the log server for each read. It has no socket, no file and no clock: the time of
-# arrival, in nanoseconds since 1970, is a parameter. The work is done in C
-# (ext/gyre/log/log_ingest.c); here are its keyword arguments, and lines of JSON. test/oracle/log
-# has the same in Ruby, for comparison only.
+# Cuts connections' bytes into messages; checks, routes, filters, culls and escapes these, and
+# formats them straight into sinks: buffers of finished lines, one for each output. Called by the
+# log server for each read. Without sockets, files and clock: the time of arrival, in nanoseconds
+# since 1970, is a parameter. C does the work (ext/gyre/log/log_ingest.c); here are its keyword
+# arguments, and lines of JSON. test/oracle/log has the same in Ruby, for comparison only.
 #
 #   Ingest.new(services_limit: 1000)
 #   sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
@@ -47,12 +46,12 @@
 #            durable: everything up to this number is stored wherever a route leads it
 #            learn({sink => sequence}): what could not be asked before;  refused?: a record came that would have needed it
 #
-# Full: a decoder's messages go in all the same, up to twice the bound and 16 MB, but its reader
-# sees `crowded?` and reads no more from it. Beyond that a record is refused (feed returns that, and
-# no sink has got it: the client sends it again), and what has no number is dropped and counted; so
-# is what cannot be held back (datagrams, log) as soon as the sink is full.
+# A full sink still takes a decoder's messages, up to twice the bound and 16 MB, but its reader sees
+# `crowded?` and stops reading. Beyond that a record is refused (feed returns that, and no sink has
+# it: the client sends it again), and messages without a number are dropped and counted. Messages of
+# senders that cannot be paused (datagrams, log) are dropped as soon as the sink is full.
 #
-# A record whose sequence is not above a sink's last one is not given to that sink again.
+# A sink skips records whose sequence is not above its last one.
 
 require "gyre/log/ingest/json_lines"
 require "gyre/log/ingest/json_decoder"
@@ -60,25 +59,20 @@ require "gyre/loop"
 
 module Gyre
   module Log
-    # See the head of this file.
     class Ingest
-      # @param services_limit [Integer] names that are counted
       def initialize(services_limit: 1000)
         setup(services_limit)
       end
 
-      # @return [Sink]
       def sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
         open_sink(format, cull, raw, origin, limit, bound, drops, key)
       end
 
-      # @return [Decoder, JSONDecoder]
       def decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
         decoder = open_decoder(kind, framing, session, limit, host, pid)
         kind == :json ? JSONDecoder.new(decoder) : decoder
       end
 
-      # @return [nil]
       def datagram(kind, bytes, time_ns)
         case kind
         when :syslog then syslog_datagram(bytes, time_ns)
@@ -89,7 +83,6 @@ module Gyre
         end
       end
 
-      # @return [Session]
       def session(client_id, last = {})
         open_session(client_id, last)
       end

@@ -1,25 +1,22 @@
 # frozen_string_literal: true
 
 # The log server: settings in, a process that collects messages out. `gyre log` and tests make one.
-# It puts the parts together (ingest, outputs, committer, hub), handles signals, and ends in order;
-# the clients' side is Gyre::Log::Connection's.
-#
-#   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
-#                                          │    ▲                            └── once more, or too late ─►┘
-#                                          └────┴─ restart, USR2: checks, stops reading, writes all, execs itself
+# It puts the parts together (ingest, outputs, committer, hub). Gyre::Log::Lifecycle serves, ends
+# and restarts it; Gyre::Log::Connection speaks with clients.
 
 require "gyre"
 require "gyre/net/endpoint"
-require "gyre/net/units"
+require "gyre/settings/units"
 require "gyre/log/server/committer"
 require "gyre/log/server/datagram_receiver"
 require "gyre/log/server/hub"
 require "gyre/log/ingest"
-require "gyre/log/server/input"
+require "gyre/log/server/inlet"
+require "gyre/log/server/lifecycle"
 require "gyre/log/limits"
 require "gyre/log/server/routing"
 require "gyre/log/server/session"
-require "gyre/log/server/status"
+require "gyre/log/server/server_status"
 
 module Gyre
   module Log
@@ -28,12 +25,11 @@ module Gyre
     #   server = Gyre::Log::Server.new(bind: 6766, default_log: "log/all.log")
     #   server.run
     class Server
-      # Stands for no limit: longer than any machine runs.
-      UNLIMITED_S = 1e9
-      private_constant :UNLIMITED_S
-
-      # What each signal does.
-      SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
+      # Messages in memory for an output without a `queue` of its own.
+      QUEUE_BYTES = 32 << 20
+      # Acknowledged clients remembered in memory while they are away.
+      SESSIONS_LIMIT = 10_000
+      private_constant :QUEUE_BYTES, :SESSIONS_LIMIT
 
       # @return [Ingest]
       attr_reader :ingest
@@ -56,7 +52,7 @@ module Gyre
       # @param sync_interval [Numeric, nil] seconds between syncs, for what no acknowledged client
       #   waits for
       # @param inputs [Array<Hash>] as in the configuration (docs/log.md)
-      # @param tls [Hash, nil] certificate:, key:, ca:, verify: of the main port
+      # @param tls [Hash, nil] cert:, key:, ca:, crl:, verify: of the main port
       # @param limits [Hash, Limits] by the names in docs/log.md
       # @param raw [Boolean] messages as they came, with line ends: lines can be forged
       # @param origin [Boolean, nil] whether lines have host and process of the client; nil: not in
@@ -76,19 +72,19 @@ module Gyre
                      restart: nil, handover: nil)
         Loop.require_native("the log server")
         @limits = limits.is_a?(Limits) ? limits : Limits.new(**limits)
-        @report, @restart, @handover, @signals = report, restart, handover, signals
-        @inputs = Input.all(bind, inputs, tls)
+        @report, @handover, @signals = report, handover, signals
+        @inputs = Inlet.all(bind, inputs, tls)
         @ingest = Ingest.new(services_limit: @limits.services_limit)
         @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, origin: origin,
                                         report: method(:report), spill_bytes_limit: @limits.spill_bytes_limit,
-                                        queue_bytes_limit: [@limits.queue_bytes_limit, @limits.memory_bytes_limit].min)
+                                        queue_bytes_limit: [QUEUE_BYTES, @limits.memory_bytes_limit].min)
         @committer = Committer.new(@routing.pairs, interval: interval, sync_interval: sync_interval)
-        @sessions = Sessions.new(@limits.sessions_limit, shared: @routing.method(:shared?), stored: @routing.method(:stored)) do |id, stored|
+        @sessions = Sessions.new(SESSIONS_LIMIT, shared: @routing.method(:shared?), stored: @routing.method(:stored)) do |id, stored|
           @ingest.session(id, stored)
         end
         @hub = Hub.new(self, key)
         @acceptors = []
-        @reopen_tasks = []
+        @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, restart)
       end
 
       # Opens the sockets. From here on clients can connect; they are served when the server runs.
@@ -123,7 +119,8 @@ module Gyre
       # @raise what an output raised that cannot go on
       def run(&block)
         listen
-        Task.current? ? serve(Task.current, &block) : Gyre.run("gyre log") { |task| serve(task, &block) }
+        serve = ->(task) { @lifecycle.serve(task, @signals, @inputs) { block&.call(self) } }
+        Task.current? ? serve.call(Task.current) : Gyre.run("gyre log", &serve)
       ensure
         close
       end
@@ -144,20 +141,18 @@ module Gyre
       #
       # @param connection [#completed]
       # @return [void]
-      def reopen_for(connection)
-        reopen_outputs("as a client has asked") { |done| connection.completed(done ? :reopened : :kept) }
-      end
+      def reopen_for(connection) = @lifecycle.reopen("as a client has asked") { |done| connection.completed(done ? :reopened : :kept) }
 
       # Asks it to restart.
       #
       # @return [void]
       def restart = @hub.loop.emit(:restart)
 
-      # @return [Hash{Symbol => Object}] see {Status}
-      def status = Status.new(self, @hub, @started_s).to_h
+      # @return [Hash{Symbol => Object}] see {ServerStatus}
+      def status = ServerStatus.new(self, @hub, @lifecycle.started_s).to_h
 
       # @return [String] JSON
-      def status_line = Status.new(self, @hub, @started_s).to_json
+      def status_line = ServerStatus.new(self, @hub, @lifecycle.started_s).to_json
 
       # A line about the server itself.
       #
@@ -175,115 +170,7 @@ module Gyre
       def close
         @acceptors.each { |acceptor| acceptor.listener.close }
         @hub.loop.close
-        @routing.close(abandon: @complete == false)
-      end
-
-      private
-
-      def serve(task)
-        @started_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        @task = task
-        committing = task.async("committer") { commit }
-        SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if @signals
-        stop if @handover&.signalled?
-        @acceptors.each(&:open)
-        @handover&.connections(@hub, @inputs)
-        yield self if block_given?
-        @hub.run { |event| handle(event) }
-        raise @failure if @failure
-
-        @complete
-      ensure
-        [@restarting, @ending, committing, *@reopen_tasks].compact.each(&:stop).each(&:wait)
-        @sessions.stop
-        @hub.connections.keys.each(&:close)
-      end
-
-      # Without it nothing would be written any more, so the server ends with it.
-      def commit
-        @committer.run
-      rescue StandardError => error
-        @failure = error
-        @hub.stop
-      end
-
-      def handle(event)
-        case SIGNALS.fetch(event, event)
-        when :reopen then reopen_outputs("HUP")
-        when :restart then @restarting ||= @task.async("restart") { replace_process } unless @stopping
-        when :stop, :stop_serving then @stopping ? @hub.stop : stop_serving
-        end
-      end
-
-      # Returns at once; the result is reported when each output has done it.
-      def reopen_outputs(why)
-        task = @task.async("reopen", transient: true) do
-          done = @committer.reopen(stop_timeout_s)
-          files = Units.count(@routing.files, "file")
-          report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
-          yield done if block_given?
-        ensure
-          @reopen_tasks.delete(task)
-        end
-        @reopen_tasks.push(task) unless task.finished?
-        @hub.log("info", "the files are reopened (#{why})")
-      end
-
-      # --- the end ---
-
-      def stop_timeout_s = @limits.stop_timeout_s || UNLIMITED_S
-
-      def stop_serving
-        @stopping = true
-        @complete = false
-        @restarting&.stop
-        @acceptors.each(&:ready).each(&:pause)
-        @acceptors.each { |acceptor| acceptor.listener.close }
-        @ending = @task.async("stop") do
-          @hub.backpressure.hold { finish }
-        ensure
-          @hub.stop
-        end
-      end
-
-      def finish
-        over_s = Clock.now + stop_timeout_s # for all that follows
-        @hub.drain_sockets { @committer.flush([over_s - Clock.now, 0].max) }
-        @complete = write_all([over_s - Clock.now, 0].max)
-        @committer.rest([over_s - Clock.now, 0].max)
-        @hub.connections.keys.each(&:leave)
-      end
-
-      # @param timeout_s [Numeric] what is left of the limit
-      # @return [Boolean] whether all that came is durable
-      def write_all(timeout_s = stop_timeout_s)
-        done = @committer.flush(timeout_s)
-        report("after #{stop_timeout_s} s #{Units.count(@hub.bytes, "byte is", "bytes are")} still not written") unless done
-        @hub.send_due
-        done
-      end
-
-      # --- a fresh process in place of this one ---
-
-      def replace_process
-        troubles = @committer.troubles
-        return report("not restarted: not everything could be written: #{troubles.join("; ")}") if troubles.any?
-
-        command = "the command that started this server is unknown"
-        command = @restart.call(@acceptors.map { |acceptor| acceptor.input.to_s }.uniq) if @restart && @handover
-        return report("not restarted: #{command}") unless command.is_a?(Array)
-
-        @hub.backpressure.hold do
-          next report("not restarted: not everything could be written") unless write_all
-
-          @committer.rest(stop_timeout_s)
-          @handover.exec(@acceptors, @hub.connections.keys, command)
-        end
-      rescue StandardError => error
-        report("not restarted: #{error.message}")
-      ensure
-        @restarting = nil
-        @committer.resume
+        @routing.close(abandon: @lifecycle.abandoned?)
       end
     end
   end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Looks at a log server: its status, and its lines as they come. Used by `gyre log status` and `gyre
-# log tail`, and by pages that show the log. Each call is a connection of its own; under a scheduler
-# only the calling fiber waits. It logs nothing.
+# Reads a log server's status, and its lines as they come. Used by `gyre log status` and `gyre log
+# tail`, and by pages that show the log. Each call has its own connection; under a scheduler only
+# the calling fiber waits. Logs nothing.
 
 require "json"
 require "gyre/net"
@@ -11,7 +11,7 @@ require "gyre/log/wire"
 
 module Gyre
   module Log
-    # One server, as its viewers see it.
+    # A viewer of one server.
     #
     #   viewer = Gyre::Log::Viewer.new("127.0.0.1:6766")
     #   viewer.status["messages"] # => 1234
@@ -49,8 +49,8 @@ module Gyre
         raise ProtocolError, "#{self} answered what is not a status"
       end
 
-      # Has the server write and sync all that it has and reopen its files. Returns when that is
-      # done: the former files, renamed, may be compressed then.
+      # Makes the server write and sync everything and reopen its files. Returns when that is done:
+      # the former, renamed files may be compressed then.
       #
       # @param within_s [Numeric]
       # @return [void]
@@ -63,10 +63,10 @@ module Gyre
         end
       end
 
-      # Follows the log until the server ends, or the block breaks.
+      # Yields lines of the log until the server ends, or the block breaks.
       #
       # @param service [String, nil] nil: every service
-      # @param connected [#call, nil] called once the server has let us in
+      # @param connected [#call, nil] called once the server has accepted the connection
       # @yieldparam line [String] binary, without its line end
       # @return [void]
       # @raise (see #status)

@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
-# Analogger's frames, as bytes and values: what clients send before and without the versioned
-# protocol. Called by the server for a connection's first frame and by clients; the frames after the
-# first are the ingest's. It has no socket and no clock.
+# Analogger's frames, as bytes and values: the protocol before and without versions. Called by the
+# server for a connection's first frame, and by clients; the ingest reads later frames. Without
+# socket and clock.
 #
 #   LLLL LLLL ":" service ":" severity ":" message       LLLL: the bytes of the whole frame, four decimal digits, twice
 
 module Gyre
   module Log
-    # A frame of the old wire. All Strings that come out are BINARY.
+    # Frames of the old wire. All resulting Strings are BINARY.
     module Wire
-      # What stands in front of the service.
+      # Before the service.
       HEADER_BYTES = 8
-      # The least that a frame can have: its header and three colons.
+      # The shortest frame: its header and three colons.
       FRAME_BYTES_LEAST = HEADER_BYTES + 3
       # A frame has fewer bytes than this.
       FRAME_BYTES_LIMIT = 8192
 
-      # What is wrong with a frame; behind "error: " it is the protocol's reply.
+      # A frame's mistake; after "error: " it is the protocol's reply.
       CHECKSUM_FAILED = "checksum failed"
       TOO_LONG = "max length exceeded"
       MALFORMED = "malformed frame"
@@ -27,13 +27,7 @@ module Gyre
       private_constant :HEADER
 
       class << self
-        # Makes a frame.
-        #
-        # @param service [String] without ":"
-        # @param severity [String] without ":"
-        # @param message [String] any bytes
-        # @return [String] BINARY
-        # @raise [ArgumentError] when the wire cannot carry them
+        # Raises ArgumentError if the wire cannot carry them.
         def frame(service, severity, message)
           service, severity, message = [service, severity, message].map { |part| part.to_s.b }
           { "service" => service, "severity" => severity }.each do |name, part|
@@ -45,12 +39,8 @@ module Gyre
           raise ArgumentError, "a frame has less than #{FRAME_BYTES_LIMIT} bytes, and this one would have #{bytes}"
         end
 
-        # The frame's length, or what is wrong with its header. Checked in this order: a server must
-        # not wait for bytes that a broken length announces.
-        #
-        # @param header [String] its first eight bytes
-        # @param limit [Integer] a frame has fewer bytes
-        # @return [Integer, String]
+        # Returns the frame's length, or the fault of its header. Checked in this order: a server
+        # must not wait for bytes of a wrong length.
         def length(header, limit: FRAME_BYTES_LIMIT)
           bytes = HEADER.match?(header) ? header.byteslice(0, 4).to_i : 0
           return CHECKSUM_FAILED if bytes < FRAME_BYTES_LEAST
@@ -58,11 +48,8 @@ module Gyre
           bytes < limit ? bytes : TOO_LONG
         end
 
-        # Takes a whole frame apart.
-        #
-        # @param frame [String] BINARY, as long as its header has it
-        # @return [Array(String, String, String), nil] service, severity and message; nil without
-        #   the three colons
+        # Parses a whole frame. Returns service, severity and message, or nil without the three
+        # colons.
         def parts(frame)
           return unless frame.getbyte(HEADER_BYTES) == 58
 
@@ -70,14 +57,8 @@ module Gyre
           parts if parts.size == 3
         end
 
-        # Reads a connection's first frame.
-        #
-        # @param bytes [String] what has come so far
-        # @param limit [Integer] the frame has fewer bytes
-        # @return [nil] when more is needed
-        # @return [Hash{Symbol => String}] service:, severity:, key:, and rest:, the bytes that came
-        #   after the frame
-        # @return [String] what is wrong, as it stands behind "error: "
+        # Reads a connection's first frame. Returns nil (more is needed), a String (what is wrong),
+        # or service:, severity:, key: and rest:, the bytes after the frame.
         def authentication(bytes, limit: FRAME_BYTES_LIMIT)
           return if bytes.bytesize < HEADER_BYTES
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Which backend drives a loop: one of the native engine's (C extension), or select of the portable
-# one (pure Ruby). Gyre::Scheduler, Gyre::Loop and the command line ask here. Whether a native
-# backend can be used is found out by opening it; nothing stays open.
+# Chooses the backend of a loop: one of the native engine's (C extension), or select of the portable
+# engine (pure Ruby). Asked by Gyre::Scheduler, Gyre::Loop and the command line. Opening a native
+# backend shows whether it can be used; nothing stays open.
 require_relative "../errors"
 
 module Gyre
@@ -10,37 +10,25 @@ module Gyre
   class Loop
     # The portable engine's only backend.
     PORTABLE = "select"
-    # Shorter names that are understood, too.
+    # Shorter names.
     ALIASES = { "uring" => "io_uring" }.freeze
     private_constant :ALIASES
 
     class << self
-      # What can be asked for, the best first. Without the extension that is select alone.
-      # @return [Array<String>]
-      def backends
-        native? ? Native.backends.push(PORTABLE) : [PORTABLE]
-      end
+      # Available names, the best first. Without the extension only select.
+      def backends = native? ? Native.backends.push(PORTABLE) : [PORTABLE]
 
-      # The backends that this build has and that open on this machine.
-      # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
-      def availables
-        backends.select { |name| probe(name).first }
-      end
+      # The backends of this build that open on this machine, the best first.
+      def availables = backends.select { |name| probe(name).first }
 
-      # Whether this build has a backend; the kernel may refuse it all the same.
-      # @param name [String]
-      # @return [Boolean]
-      # @api private
+      # The kernel may still refuse it.
       def built?(name)
         opens, reason = probe(name)
         opens || !reason.start_with?("not built")
       end
 
-      # The backend that a loop would get.
-      # @param name [String, Symbol, nil] what was asked for; nil or "" leaves the choice to us
-      # @return [String]
-      # @raise [ArgumentError] for an unknown name
-      # @raise [RuntimeError] when it is not built or does not open here
+      # The backend that a loop would get; nil or "" leaves the choice to Gyre. Raises ArgumentError
+      # for an unknown name, RuntimeError if it does not open here.
       def backend(name = ENV["GYRE_BACKEND"])
         name = known(name) or return availables.first
 
@@ -50,49 +38,40 @@ module Gyre
         name
       end
 
-      # Has a loop made by the engine of a backend, and by the portable one where nothing was asked
-      # for and no native backend opens.
-      # @param name [String, Symbol, nil] what was asked for; nil leaves it to GYRE_BACKEND, and
-      #   then to us
-      # @yieldparam engine [Symbol] :native or :portable
-      # @yieldparam backend [String, nil] its name; nil: the first native one that opens
-      # @return what the block returns
-      # @raise [ArgumentError] for an unknown name
-      # @raise [RuntimeError, SystemCallError] when the backend is not built or does not open here
+      # Has the backend's engine make a loop; falls back to the portable one if nothing was
+      # requested and no native backend opens. Yields :native or :portable and the backend's name
+      # (nil: the first native one that opens). Raises ArgumentError for an unknown name,
+      # RuntimeError or SystemCallError if it does not open.
       def on_backend(name = nil)
         name = known(name.nil? ? ENV["GYRE_BACKEND"] : name)
         return yield(:portable, PORTABLE) if name == PORTABLE || !native?
 
         begin
           yield :native, name
-        rescue SystemCallError # the kernel refuses what the backends need; Native.refusals has the reasons
+        rescue SystemCallError # the kernel refuses the backends; Native.refusals has the reasons
           raise if name
 
           yield :portable, PORTABLE
         end
       end
 
-      # Whether the native engine is there. Does not even look for it when GYRE_BACKEND=select.
-      # @return [Boolean]
+      # With GYRE_BACKEND=select it does not even look for the extension.
       def native?
         return false if ENV["GYRE_BACKEND"] == PORTABLE
 
-        require_relative "../native" unless defined?(Native) # a Ractor had better require nothing
+        require_relative "../native" unless defined?(Native) # a Ractor should require nothing
         Native.available?
       end
 
-      # Called by what is built on the native engine alone: HTTP, the log server and its client.
-      # @param what [String] the beginning of the message, such as "the HTTP server"
-      # @return [void]
-      # @raise [ExtensionRequired] one line: what is missing and what to do
+      # For parts that exist only on the native engine: HTTP, the log server and its client. Raises
+      # ExtensionRequired with one line: what is missing and what to do.
       def require_native(what)
         return if native? && Native.backends.any? { |name| probe(name).first }
 
         raise ExtensionRequired, "#{what} needs Gyre's C extension: #{native_remedy}"
       end
 
-      # For people: which backend is taken, which is not, and why.
-      # @return [String] some lines
+      # For people: the chosen backend, and why not the others.
       def explain
         taken = backend
         text = "backend: #{describe(taken, probe(taken).last)}, #{asked.empty? ? "the best one here" : "chosen by GYRE_BACKEND"}\n"
@@ -102,8 +81,7 @@ module Gyre
         "backend: none, GYRE_BACKEND=#{asked}: #{error.message}\n"
       end
 
-      # @return [String] why the native engine is not there, and what to do
-      # @api private
+      # Why the native engine is missing, and what to do.
       def native_remedy
         if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
         elsif native? then "no native backend opens here (Gyre::Loop.explain has the reasons)"
@@ -114,11 +92,8 @@ module Gyre
 
       private
 
-      def asked
-        ENV["GYRE_BACKEND"].to_s
-      end
+      def asked = ENV["GYRE_BACKEND"].to_s
 
-      # @return [String, nil] the name as a String, nil when there is none
       def known(name)
         name = ALIASES.fetch(name.to_s, name.to_s)
         return if name.empty?
@@ -130,7 +105,7 @@ module Gyre
                              "select; `rake compile` builds it"
       end
 
-      # @return [Array] whether it opens; its details, or why not
+      # Returns whether it opens; then its details, or the reason.
       def probe(name)
         name == PORTABLE ? [true, nil] : Native.probe(name)
       end

@@ -1,24 +1,20 @@
 # frozen_string_literal: true
 
-# IO#close and IO#reopen while the portable engine sleeps in IO.select: select(2) does not notice
-# that another thread closes its descriptor. So the first Loop::Portable puts a step around both
-# methods, which wakes the loops that watch the IO's number; they look for themselves. From Ruby 4.0
-# on the caller sleeps in there until all others have left the IO, and the step tells its scheduler
-# that an unblock for the IO ends that sleep. CRuby only. Its twin is ext/gyre/loop/loop_close.c.
+# IO#close and IO#reopen while the portable engine sleeps in IO.select, which does not notice closes
+# by other threads. The first Loop::Portable wraps both methods: they wake the loops that watch the
+# IO's number, which check by themselves. From Ruby 4.0 on the caller sleeps in close until all
+# others have left the IO; the wrapper tells its scheduler that an unblock for the IO ends that
+# sleep. CRuby only. The twin of ext/gyre/loop/loop_close.c.
 
 module Gyre
   class Loop
-    # Which portable loops are open in this Ractor, whose IOs no other one can close.
+    # Portable loops of this Ractor, whose IOs other Ractors cannot close.
     module Closing
       # Prepended to IO.
       module Step
-        def close
-          Closing.around(self) { super }
-        end
+        def close = Closing.around(self) { super }
 
-        def reopen(*)
-          Closing.around(self) { super }
-        end
+        def reopen(*) = Closing.around(self) { super }
       end
 
       KEY = :gyre_portable_loops
@@ -26,7 +22,6 @@ module Gyre
       private_constant :KEY, :NEEDED
 
       class << self
-        # @param loop [Loop::Portable]
         def enlist(loop)
           return unless NEEDED
 
@@ -39,7 +34,7 @@ module Gyre
         end
 
         # Runs the block, then wakes the loops that watch the IO. A forked child leaves its parent's
-        # alone.
+        # loops alone.
         def around(io)
           loops = Ractor.current[KEY]
           return yield if loops.nil? || loops.empty? || io.closed?

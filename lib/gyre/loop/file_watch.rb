@@ -1,33 +1,29 @@
 # frozen_string_literal: true
 
-# What Loop#watch_file holds: an inotify descriptor for the file's folder, or else a look at the
-# file now and then. Made by Gyre::Loop; an engine's loop calls io, interval, event and cancel.
+# Loop#watch_file: an inotify descriptor for the file's folder, else periodic checks. Made by
+# Gyre::Loop; the engines' loops call io, interval, event and cancel.
 
 module Gyre
   class Loop
     # A path, whatever file it names at the moment.
     class FileWatch
-      # How often it is looked at where there is no inotify.
+      # Between checks without inotify.
       INTERVAL_S = 0.5
-      # Bytes of reports taken at once; one has at most 16 and a name of 256.
+      # Read at once; a report has at most 16 bytes and a name of 256.
       REPORTS_BYTES = 16_384
-      # What stands before the name in a report: watch, mask, cookie, length of the name.
+      # Of a report, before the name: watch, mask, cookie, length of the name.
       HEAD = "iIII"
       HEAD_BYTES = 16
 
-      # @return [IO, nil]
       attr_reader :io
-      # @return [Float, nil] seconds between two looks
       attr_reader :interval
 
-      # @param path [String, #to_path]
-      # @param engine [#inotify, nil]
-      # @raise [SystemCallError] when its folder is not there
+      # Raises SystemCallError if its folder is missing.
       def initialize(path, engine)
         @path = File.expand_path(path)
         @folder, @name = File.split(@path)
         File.stat(@folder)
-        # Into a folder, and behind a symlink, only a watch of its own sees.
+        # Changes inside a folder, or behind a symlink, need a watch of their own.
         paths = File.directory?(@path) || File.symlink?(@path) ? [@folder, @path] : [@folder]
         fd, _, @own = engine&.inotify(paths)
         if fd
@@ -38,8 +34,7 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether it was changed; of an event that was queued before {#cancel}
-      #   nothing is delivered
+      # True if it changed; false for an event queued before {#cancel}.
       def event
         return false if @cancelled
 
@@ -53,7 +48,7 @@ module Gyre
 
       private
 
-      # Takes all reports; those about other files of the folder do not count.
+      # Takes all reports; ignores other files of the folder.
       def reported
         found = false
         while (bytes = @io.read_nonblock(REPORTS_BYTES, exception: false)).is_a?(String)
@@ -78,7 +73,7 @@ module Gyre
         stat = File.stat(@path)
         [stat.ino, stat.mtime, stat.ctime, stat.size]
       rescue SystemCallError
-        nil # not there
+        nil # missing
       end
     end
   end

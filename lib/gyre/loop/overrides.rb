@@ -1,21 +1,18 @@
 # frozen_string_literal: true
 
-# Lets a program's subclass of Gyre::Loop or Gyre::Scheduler override methods of the portable
-# engine. Ruby finds the methods of a module that extends an object before those of its class: so a
-# method that the subclass has, too, is sent on to it from the object, and `super` in it comes back
-# to the module. Called when a loop or a scheduler is made; on the native engine Ruby does all of
-# this by itself.
+# Lets subclasses of Gyre::Loop or Gyre::Scheduler override methods of the portable engine. Forwards
+# methods of a module that extends an object to its subclass, as Ruby finds the module's first. The
+# subclass's `super` returns to the module. Called when a loop or scheduler is made. On the native
+# engine Ruby does this by itself.
 
 module Gyre
   class Loop
     module Overrides
-      # Stands between a subclass and its superclass, for all objects of the subclass.
+      # Between a subclass and its superclass, for all objects of the subclass.
       class WayBack < Module
       end
 
-      # @param object [Loop, Scheduler]
-      # @param engine [Module] extends it
-      # @param base [Class] the program's subclasses are below it
+      # `engine` extends the object; subclasses are below `base`.
       def self.install(object, engine, base)
         object.extend(engine)
         subclasses = object.class.ancestors.take_while { |ancestor| !ancestor.equal?(base) }
@@ -29,13 +26,11 @@ module Gyre
         end
       end
 
-      # @param subclass [Class] the topmost one
-      # @return [WayBack]
       def self.way_back_of(subclass)
         subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
       end
 
-      # As text, because a Ractor calls no method that a block defines.
+      # As text: a Ractor calls no method defined by a block.
       def self.forward(owner, name, code)
         return if owner.method_defined?(name, false)
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The portable engine's loop: what waits for which descriptor, and the timers; one `poll` is the
-# asking half of a turn. Driven by Gyre::Scheduler::Portable; it calls back, but never switches
-# fibers itself. Everything except `wake` belongs to the thread that drives it.
+# The portable engine's loop: watches by descriptor, and timers; one `poll` is the asking half of a
+# turn. Driven by Gyre::Scheduler::Portable; calls back, but never switches fibers. Everything
+# except `wake` belongs to the driving thread.
 require_relative "closing"
 require_relative "lag"
 require_relative "select"
@@ -10,9 +10,8 @@ require_relative "timers"
 
 module Gyre
   class Loop
-    # Watches and timers over a backend.
     class Portable
-      # Interest of one party in one descriptor. There may be several for the same number.
+      # One party's interest in one descriptor. Several may share a number.
       class Watch
         attr_reader :io, :fd, :interest
 
@@ -24,7 +23,7 @@ module Gyre
           @target = target
         end
 
-        # Ends it; harmless a second time.
+        # Harmless a second time.
         def cancel
           return unless @target
 
@@ -32,7 +31,6 @@ module Gyre
           @loop.forget(self)
         end
 
-        # @param ready [Integer] what happened to the descriptor
         def report(ready)
           ready &= @interest
           @target&.ready(ready) unless ready.zero?
@@ -46,20 +44,17 @@ module Gyre
         end
       end
 
-      # The thread that the calling fiber belongs to. On JRuby Thread.current is the fiber's own
-      # one, and the variables are shared.
-      # @return [Thread]
+      # The thread of the calling fiber. On JRuby Thread.current is the fiber's own, with shared
+      # variables.
       def self.thread
         current = Thread.current
         current.thread_variable_get(:gyre_thread) || current.tap { current.thread_variable_set(:gyre_thread, current) }
       end
 
-      # @return [Timers]
       attr_reader :timers
-      # @return [Integer] how often the backend was asked
-      attr_reader :turns
+      attr_reader :turns # how often the backend was asked
 
-      # @yield makes a backend; called again in a forked child
+      # The block makes a backend; called again in a forked child.
       def initialize(&backend)
         @make_backend = backend
         @turns = @waits = @wakeups = @events = 0
@@ -68,38 +63,30 @@ module Gyre
         open
       end
 
-      # Calls target.ready(events) again and again while the descriptor is ready, until the watch is
-      # cancelled; target.failed(error) when the descriptor was closed meanwhile (then the watch is
-      # over).
-      # @param io [IO]
-      # @param interest [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
-      # @return [Watch]
-      # @raise [IOError] when it is closed
+      # Calls target.ready(events) while the descriptor is ready, until the watch is cancelled;
+      # calls target.failed(error) and ends if the descriptor was closed. `interest` is a sum of
+      # IO::READABLE, IO::WRITABLE, IO::PRIORITY.
       def watch(io, interest, target)
         watch = Watch.new(self, io, interest, target)
         others = @watches[watch.fd]
-        others.select { |other| other.io.closed? }.each(&:fail) if others # the number has been given out again
+        others.select { |other| other.io.closed? }.each(&:fail) if others # the number has been reused
         (@watches[watch.fd] ||= []).push(watch)
         tell_backend(watch.fd)
         watch
       end
 
-      # For Watch#cancel only. Others of an IO that is closed by now fail when the loop next polls.
+      # For Watch#cancel only. Other watches of a closed IO fail in the next poll.
       def forget(watch)
         watches = @watches[watch.fd] or return
         watches.delete(watch)
         tell_backend(watch.fd) unless watches.last&.io&.closed?
       end
 
-      # @return [Boolean] whether the loop is waiting for the kernel, or is about to: then what
-      #   makes work has to wake it
-      def waiting?
-        @waiting
-      end
+      # True while the loop waits for the kernel or is about to: new work must wake it.
+      def waiting? = @waiting
 
-      # Asks the backend once, reports what happened, fires what is due.
-      # @yieldreturn [Boolean] whether there is nothing else to do, so that it may sleep; asked
-      #   after {#waiting?} is true
+      # Asks the backend once, reports events, fires due timers. Sleeps only if the block returns
+      # true, which is called after {#waiting?} became true.
       def poll
         @turns += 1
         begin
@@ -120,36 +107,30 @@ module Gyre
         @timers.fire
       end
 
-      # @return [Float] seconds since the backend was last asked
-      def since_poll_s
-        Timers.now - @polled
-      end
+      def since_poll_s = Timers.now - @polled
 
-      # @return [Hash{Symbol => Integer, Float}] for Scheduler#stats, which has figures for the
-      #   fibers
       def stats
         { turns: @turns, waits: @waits, wakeups: @wakeups, events: @events, tasks: 0, idle_fibers: 0, parked: 0,
           ready: 0, timers: @timers.size, descriptors: @watches.size }.merge(@lag.to_h)
       end
 
-      # @return [Boolean] whether nothing of its own will ever end its sleep: no timer, no
-      #   descriptor
-      def idle?
-        @watches.empty? && @timers.delay.nil?
+      # True if nothing but `own` timers of the scheduler would end its sleep.
+      def idle?(own)
+        @watches.empty? && @timers.size == own
       end
 
-      # Ends the present or the next poll's sleep. From any thread and from a trap handler.
+      # Ends the present or next sleep. From any thread and from a trap handler.
       def wake
         @wakeups += 1
         @backend.wake
       end
 
-      # For Closing: what had this number was closed or reopened, by whatever thread.
+      # For Closing: any thread has closed or reopened this number.
       def descriptor_closed(descriptor)
         wake if @watches.key?(descriptor)
       end
 
-      # In a forked child: forgets everything. The parent's descriptors are only ours to close.
+      # In a forked child: forgets everything. The parent's descriptors are only closed.
       def reopen
         close
         open

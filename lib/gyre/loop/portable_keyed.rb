@@ -1,30 +1,28 @@
 # frozen_string_literal: true
 
 # Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby, over Loop::Portable; the twin of
-# keyed_loop.c. That is the loop of the thread's scheduler, where a wait for an event parks the
-# fiber, else one of its own; the watches move along.
+# keyed_loop.c. It uses the loop of the thread's scheduler, where waits park the fiber, else its
+# own; the watches move along.
 require_relative "keyed_watch"
 require_relative "overrides"
 require_relative "portable"
 
 module Gyre
   class Loop
-    # Extends each loop that is on the backend select. The contract stands in
-    # test/contracts/loop_contract.rb. Everything but emit, signal and stop belongs to one thread at
-    # a time.
+    # Extends each loop on the backend select. test/contracts/loop_contract.rb has the contract.
+    # Everything but emit, signal and stop belongs to one thread at a time.
     module PortableKeyed
-      # How often it is asked whether something watched was closed, while things happen.
+      # How often watched IOs are checked for closes, under load.
       SWEEP_S = 0.1
-      # How long a queue that is never empty may keep the kernel's news away.
+      # How long a queue that is never empty may hide the kernel's news.
       LOOK_S = 0.004
 
-      # @param loop [Loop] one that has no engine yet
+      # `loop` has no engine yet.
       def self.open(loop)
         Overrides.install(loop, self, Loop)
         loop.__send__(:open_portable)
       end
 
-      # (see Loop#each)
       def each
         raise LocalJumpError, "no block given (yield)" unless block_given?
 
@@ -45,7 +43,6 @@ module Gyre
         self
       end
 
-      # (see Loop#next_event)
       def next_event
         inside do
           key = NOTHING
@@ -65,7 +62,6 @@ module Gyre
         end
       end
 
-      # (see Loop#watch_io)
       def watch_io(key, io, second = false, third = false, read: nil, write: second, oneshot: third)
         io = io.to_io
         raise IOError, "watch #{key.inspect}: its io is closed" if io.closed?
@@ -73,7 +69,6 @@ module Gyre
         begin_watch(KeyedWatch.new(self, key, io: io, interest: interest(key, read, write), oneshot: oneshot))
       end
 
-      # (see Loop#watch_fd)
       def watch_fd(key, fd, second = false, third = false, read: nil, write: second, oneshot: third)
         io = IO.for_fd(Integer(fd), autoclose: false)
         begin_watch(KeyedWatch.new(self, key, io: io, interest: interest(key, read, write), oneshot: oneshot))
@@ -81,7 +76,6 @@ module Gyre
         raise error.class, "watch #{key.inspect}"
       end
 
-      # (see Loop#watch_timer)
       def watch_timer(key, duration, third = 0, interval: third)
         raise TypeError, "watch #{key.inspect}: no time was given" if duration.nil?
         raise ArgumentError, "time interval must not be negative" if duration < 0 || (interval && interval < 0)
@@ -89,7 +83,6 @@ module Gyre
         begin_watch(KeyedWatch.new(self, key, at: Timers.now + duration, interval: interval.to_f))
       end
 
-      # (see Loop#unwatch)
       def unwatch(key)
         settle
         watch = @watches.delete(key)
@@ -98,13 +91,11 @@ module Gyre
         self
       end
 
-      # @return [Boolean] whether something is watched under the key
       def watching?(key)
         check_fork
         @watches.key?(key)
       end
 
-      # (see Loop#emit)
       def emit(key)
         if key.equal?(:stop)
           stop
@@ -115,7 +106,6 @@ module Gyre
         key
       end
 
-      # (see Loop#signal)
       def signal
         check_fork
         @signalled = true
@@ -123,7 +113,6 @@ module Gyre
         self
       end
 
-      # (see Loop#stop)
       def stop
         check_fork
         @stopped = true
@@ -131,7 +120,6 @@ module Gyre
         self
       end
 
-      # (see Loop#close)
       def close
         return if @closed
 
@@ -146,7 +134,6 @@ module Gyre
         nil
       end
 
-      # (see Loop#stats)
       def stats
         settle
         stats = (@scheduler || @loop).stats
@@ -154,28 +141,20 @@ module Gyre
         stats
       end
 
-      # @return [Boolean]
-      def closed?
-        @closed
-      end
+      def closed? = @closed
 
-      def backend
-        PORTABLE
-      end
+      def backend = PORTABLE
 
       # --- for KeyedWatch, in the loop's callbacks ---
 
-      # Queues an event. From any thread.
-      # @param watch [KeyedWatch, nil] notified when it is taken
+      # Queues an event. From any thread. `watch` learns when it is taken.
       def push(key, watch = nil)
         @events.push([key, watch])
         wake
       end
 
       # A one-shot watch has fired.
-      def over(watch)
-        @watches.delete(watch.key)
-      end
+      def over(watch) = @watches.delete(watch.key)
 
       # Its io was closed.
       def failed(watch)
@@ -186,7 +165,7 @@ module Gyre
         wake
       end
 
-      # What take returns when a helper has nothing to deliver.
+      # The result of take if a helper has nothing to deliver.
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
@@ -198,13 +177,13 @@ module Gyre
         forget
       end
 
-      # What makes descriptors for the helpers: they do without.
+      # Makes descriptors for helpers: none here.
       def engine_of_helpers; end
 
-      # Nothing is watched, nothing is queued.
+      # Drops all watches and events.
       def forget
         @watches = {}
-        @events = Thread::Queue.new # no Mutex: it may be used in a trap handler
+        @events = Thread::Queue.new # without a Mutex: usable in a trap handler
         @failures = []
         @waiters = []
         @closed = @stopped = @signalled = @swept = false
@@ -220,8 +199,7 @@ module Gyre
 
       # --- which loop, and in which thread ---
 
-      # Finds the loop to be used by this thread and brings the watches there.
-      # @raise [ThreadError] when another thread uses it
+      # Moves the watches to the loop for this thread. Raises ThreadError if another thread uses it.
       def settle
         raise "the loop is closed" if @closed
 
@@ -237,7 +215,7 @@ module Gyre
         @watches.values.each { |watch| watch.attach(@loop) }
       end
 
-      # Leaves the scheduler's loop when there is nothing to do on it.
+      # Leaves the scheduler's loop if there is nothing to do on it.
       def unsettle
         return unless @scheduler && @depth.zero? && @watches.empty?
 
@@ -258,7 +236,6 @@ module Gyre
         end
       end
 
-      # @return [Scheduler::Portable, nil]
       def present_scheduler
         scheduler = Fiber.scheduler
         return unless scheduler && defined?(Scheduler) && scheduler.is_a?(Scheduler) && !scheduler.closed?
@@ -273,7 +250,7 @@ module Gyre
         raise ThreadError, "the loop is used by another thread, #{@thread.inspect}: only emit, signal and stop may be called here"
       end
 
-      # A forked child begins with nothing watched and nothing queued; a closed loop stays closed.
+      # A forked child begins without watches and events; a closed loop stays closed.
       def check_fork
         return if @pid == Process.pid
 
@@ -289,7 +266,7 @@ module Gyre
 
       # --- waiting ---
 
-      # Waits until there may be something in the queue.
+      # Waits until the queue may have something.
       def wait
         settle
         sweep
@@ -298,7 +275,7 @@ module Gyre
         ask { nothing? }
       end
 
-      # A queue that is never empty must not keep the kernel's news away.
+      # A queue that is never empty must not hide the kernel's news.
       def look_now_and_then
         return if Timers.now < @asked_at + LOOK_S
 
@@ -318,12 +295,9 @@ module Gyre
         end
       end
 
-      def nothing?
-        @events.empty? && !@stopped && !@signalled && @failures.empty?
-      end
+      def nothing? = @events.empty? && !@stopped && !@signalled && @failures.empty?
 
-      # An unblock that comes between here and there is kept by the scheduler; each is met by a
-      # block.
+      # The scheduler keeps an unblock that comes before the block.
       def park
         fiber = Fiber.current
         @waiters += [fiber]
@@ -333,7 +307,7 @@ module Gyre
         @waiters -= [fiber]
       end
 
-      # From any thread and from a trap handler.
+      # Any thread and a trap handler may call it.
       def wake
         scheduler = @scheduler
         if scheduler
@@ -343,7 +317,7 @@ module Gyre
         end
       end
 
-      # select(2) reports that an io was closed, but not if its number was given out again.
+      # select(2) reports a closed io, unless its number was reused.
       def sweep
         return if @swept || (@sweep_at && Timers.now < @sweep_at)
 

@@ -1,26 +1,17 @@
 # frozen_string_literal: true
 
-# What Loop#watch_process holds: a pidfd that becomes readable when the child has ended, or else a
-# look at it now and then. Made by Gyre::Loop; an engine's loop calls io, interval, event and
-# cancel.
+# Loop#watch_process: a pidfd that is readable once the child has ended, else periodic checks. Made
+# by Gyre::Loop; the engines' loops call io, interval, event and cancel.
 
 module Gyre
   class Loop
-    # A child process until it has ended.
     class ProcessWatch
-      # How often it is looked at where there is no pidfd.
+      # Between checks without pidfd.
       INTERVAL_S = 0.05
 
-      # @return [IO, nil] the pidfd
       attr_reader :io
-      # @return [Float, nil] seconds between two looks
       attr_reader :interval
 
-      # @param loop [Loop]
-      # @param key [Object] the one that it is watched under
-      # @param pid [Integer]
-      # @param engine [#pidfd, nil]
-      # @yieldparam status [Process::Status]
       def initialize(loop, key, pid, engine, &ended)
         @loop = loop
         @key = key
@@ -30,8 +21,7 @@ module Gyre
         fd ? @io = IO.for_fd(fd) : @interval = INTERVAL_S
       end
 
-      # Takes the status.
-      # @return [Boolean] whether it has ended; after {#cancel} the child is reaped elsewhere
+      # Takes the status. True if it has ended; after {#cancel} the child is reaped elsewhere.
       def event
         return false if @cancelled
 
@@ -39,7 +29,7 @@ module Gyre
         finish(status) if pid
         !pid.nil?
       rescue Errno::ECHILD
-        finish(nil) # it was reaped elsewhere
+        finish(nil) # reaped elsewhere
         true
       end
 

@@ -1,23 +1,19 @@
 # frozen_string_literal: true
 
-# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps
-# account of what waits for which descriptor; the contract is that of the backends in C, see
-# ext/gyre/loop/backend.h. It handles no fibers and never calls back.
+# The backend without C: asks the kernel by IO.select. Called by Gyre::Loop::Portable, which keeps
+# the books; ext/gyre/loop/backend.h has the contract. Knows no fibers and never calls back.
 require_relative "wakeup_pipe"
 
 module Gyre
   class Loop
-    # select(2). Takes time in proportion to the number of watched descriptors.
+    # select(2): takes time in proportion to the watched descriptors.
     class Select
       # The name for GYRE_BACKEND.
       NAME = "select"
 
-      # Runs the block so that no fiber scheduler sees what it does: since Ruby 3.2 IO.select is a
-      # hook itself, and must not come back to us.
+      # Hides the block from fiber schedulers: since Ruby 3.2 IO.select is a hook itself.
       if Fiber.respond_to?(:blocking)
-        def self.blocking(&block)
-          Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
-        end
+        def self.blocking(&block) = Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
       else
         def self.blocking
           yield
@@ -30,14 +26,11 @@ module Gyre
         @priorities = {}
         @writers = {}
         @wakeup_reader, @wakeup_writer = WakeupPipe.open
-        @woken = false # there is something in it
+        @woken = false # the pipe has bytes
       end
 
-      # Reports a descriptor from now on whenever it is ready; replaces an earlier watch of the same
-      # number.
-      # @param io [IO, Integer] with an IO object, a close of that object is noticed
-      # @param interest [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
-      # @raise [IOError, Errno::EBADF] when it is closed
+      # Reports a descriptor whenever it is ready; replaces an earlier watch of the number. With an
+      # IO object, a close of it is noticed.
       def watch(io, interest)
         io = IO.for_fd(io, autoclose: false) if io.is_a?(Integer)
         fd = io.fileno
@@ -47,8 +40,7 @@ module Gyre
         keep(@writers, fd, io, interest & IO::WRITABLE)
       end
 
-      # Ends the watch of a descriptor; harmless when there is none.
-      # @param fd [Integer]
+      # Harmless without a watch.
       def unwatch(fd)
         @ios.delete(fd)
         @readers.delete(fd)
@@ -56,12 +48,9 @@ module Gyre
         @writers.delete(fd)
       end
 
-      # Waits until something is ready, until the time is over or until {#wake}.
-      # @param timeout [Numeric, nil] seconds; 0 only looks, nil waits for ever
-      # @return [Hash{Integer => Integer}] what is ready by descriptor; 0 for a descriptor that is
-      #   not open any more
-      # @raise [RuntimeError] when there are more descriptors than select(2) can watch on this
-      #   system
+      # Waits until something is ready, for the timeout, or until {#wake}. A `timeout` of 0 only
+      # checks, nil has no limit. Returns events by descriptor, 0 for a closed one. Raises
+      # RuntimeError for more descriptors than select(2) can watch.
       def wait(timeout)
         ready = Select.blocking { IO.select(@readers.values.push(@wakeup_reader), @writers.values, @priorities.values, timeout) }
         ready ? collect(ready) : {}
@@ -77,16 +66,16 @@ module Gyre
               "its limit, FD_SETSIZE, often is 1024. The native engine has no such limit; `rake compile` builds it"
       end
 
-      # Ends the present or the next wait. May be called by any thread and in a trap handler.
+      # Ends the present or next wait. From any thread and a trap handler.
       def wake
-        Thread.handle_interrupt(Object => :never) { signal } unless @woken
+        Thread.handle_interrupt(WakeupPipe::NEVER) { signal } unless @woken
       rescue IO::WaitWritable
-        nil # full of wake-ups that are not taken yet: one more would change nothing
+        nil # full of pending wake-ups
       rescue IOError, Errno::EPIPE
         nil # closed: nothing waits any more
       end
 
-      # Gives its own descriptors back; the watched ones are not touched.
+      # Closes its own descriptors only.
       def close
         @wakeup_reader.close
         @wakeup_writer.close
@@ -94,7 +83,7 @@ module Gyre
 
       private
 
-      # The flag without the byte would be the end of all waking, so nothing may come in between.
+      # The flag without the byte would end all waking, so nothing may come in between.
       def signal
         @woken = true
         @wakeup_writer.write_nonblock(".")
@@ -121,9 +110,9 @@ module Gyre
       def drain
         Select.blocking { @wakeup_reader.read_nonblock(1024) }
       rescue IO::WaitReadable
-        nil # another one took them
+        nil # another thread took them
       ensure
-        @woken = false # after the reading: one that comes in between finds the loop awake
+        @woken = false # after the reading: a wake-up in between finds the loop awake
       end
 
       def descriptors_not_open

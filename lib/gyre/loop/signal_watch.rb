@@ -1,27 +1,22 @@
 # frozen_string_literal: true
 
-# What Loop#watch_signal holds: a trap that emits a key. Made by Gyre::Loop; an engine's loop calls
-# cancel.
+# Loop#watch_signal: a trap that emits a key. Made by Gyre::Loop; the engines' loops call cancel.
 require_relative "traps"
 
 module Gyre
   class Loop
-    # A signal, and the loop and key that it is delivered to.
     class SignalWatch
-      # @return [nil] there is nothing to watch
       attr_reader :io, :interval
 
-      # @param loop [#emit]
-      # @param name [String, Symbol, Integer]
       def initialize(loop, key, name)
         @loop = loop
         @key = key
         number = name.is_a?(Integer) ? name : Signal.list.fetch(name.to_s.sub(/\ASIG/, "")) { raise ArgumentError, "unknown signal #{name.inspect}" }
-        @name = Signal.signame(number) || number # a name for Signal.trap: JRuby counts signals as no system does
+        @name = Signal.signame(number) || number # a name for Signal.trap: JRuby numbers signals differently
       end
 
-      # Once the key is known to be free. A loop that does not go on in a daemon sees there that it
-      # has to start over, and cancels this.
+      # Called once the key is known to be free. A loop that does not go on in a daemon has to start
+      # over there, and cancels this.
       def start
         @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
       rescue ArgumentError, SystemCallError => error

@@ -1,27 +1,23 @@
 # frozen_string_literal: true
 
-# The portable loop's timers: what is to be called when. Gyre::Loop::Portable asks how long it may
-# sleep and has the due ones fired; fibers play no part here. Times are seconds of the monotonic
-# clock.
+# The portable loop's timers. Gyre::Loop::Portable asks how long it may sleep and fires the due
+# ones. Times are seconds of the monotonic clock.
 
 module Gyre
   class Loop
-    # Timers in the order of their times.
+    # Timers by time.
     #
     # A sorted array, not a heap: finding the place takes a few comparisons, inserting is one
-    # memmove in C (4 µs at 20,000 timers, next to nothing in the usual case that the new one is
-    # among the last), taking the first is free. A heap in Ruby is no faster, and an interrupt in
-    # the midst of sifting would leave it in disorder.
+    # memmove in C (4 µs at 20,000 timers, next to nothing for a late timer), taking the first is
+    # free. A heap in Ruby is no faster, and an interrupt while sifting would leave it unordered.
     class Timers
-      # From how many cancelled timers on they are thrown out, once they are the majority.
+      # Cancelled timers beyond this are removed once they are the majority.
       CANCELLED_LIMIT = 128
-      # The longest sleep at one time: select(2) takes no infinite number of seconds.
+      # The longest single sleep: select(2) takes no infinite time.
       DELAY_LIMIT_S = 86_400
 
-      # One call in the future.
       class Timer
-        # @return [Float] when, in seconds of the monotonic clock
-        attr_reader :at
+        attr_reader :at # monotonic, in seconds
 
         def initialize(timers, at, target)
           @timers = timers
@@ -29,7 +25,7 @@ module Gyre
           @target = target
         end
 
-        # Calls it off; harmless when it has fired.
+        # Harmless if it has fired.
         def cancel
           return unless @target
 
@@ -37,45 +33,31 @@ module Gyre
           @timers.count_cancelled
         end
 
-        # @return [Boolean] whether there is anything left to call
-        def pending?
-          !@target.nil?
-        end
+        def pending? = !@target.nil?
 
-        # Calls the target.
         def fire
           target = @target
           target&.call
         end
       end
 
-      # @return [Float] seconds on the monotonic clock
-      def self.now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      end
+      def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       def initialize
         @timers = []
         @cancelled = 0
       end
 
-      # @param seconds [Numeric] from now
-      # @param target [#call] called without arguments by {#fire}; a second call for the same timer
-      #   is possible when an interrupt came in between, so it has to be harmless
-      # @return [Timer]
+      # An interrupt may cause a second call of `target` for one timer, which must be harmless.
       def after(seconds, target)
         timer = Timer.new(self, Timers.now + seconds, target)
         insert(timer)
         timer
       end
 
-      # @return [Integer] how many are pending
-      def size
-        @timers.size - @cancelled
-      end
+      def size = @timers.size - @cancelled
 
-      # @return [Float, nil] seconds until the first one is due (0 when it is over-due), nil when
-      #   there is none
+      # Seconds until the first is due (0 if overdue); nil if there is none.
       def delay
         drop_cancelled
         first = @timers.first or return nil
@@ -84,7 +66,6 @@ module Gyre
         delay.positive? ? [delay, DELAY_LIMIT_S].min : 0
       end
 
-      # Calls everything that is due.
       def fire
         return if @timers.empty?
 

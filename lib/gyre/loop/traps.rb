@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# The one place where Gyre traps signals, for a signal has one handler in a process:
-# Loop#watch_signal, Gyre.signals and Gyre::Signals.handle all listen here, in any order, and the
-# program's own handler comes back after the last of them. Nothing here takes a lock in a trap.
+# Gyre's only traps, as a process has one handler a signal: Loop#watch_signal, Gyre.signals and
+# Gyre::Signals.handle listen here, in any order, and the program's own handler returns after the
+# last of them. Takes no lock in a trap.
 
 module Gyre
   class Loop
     module Traps
-      # A signal that is trapped: by which process, the listeners (never changed in place, as the
-      # trap reads it), our handler, and the one that was there before.
+      # A trapped signal: its process, the listeners (never changed in place, as the trap reads
+      # them), our handler, and the former one.
       Trapped = Struct.new(:name, :pid, :listeners, :handler, :former)
-      # A listener. Each has an identity of its own.
+      # Each object has its own identity.
       Listener = Struct.new(:number, :moved, :block)
       private_constant :Trapped, :Listener
 
@@ -18,13 +18,9 @@ module Gyre
       @lock = Mutex.new
 
       class << self
-        # Each listener of a signal gets each one; meanwhile it does nothing else.
-        # @param name [String, Symbol, Integer] as Signal.trap takes it
-        # @param moved [Proc, nil] called in the daemon that this process became; may {remove} the
-        #   listener
-        # @yield in the trap: it may take no lock and must not wait
-        # @return [Listener] for {remove}
-        # @raise [ArgumentError, SystemCallError] when it cannot be trapped
+        # Each listener of a signal gets each one, instead of the signal's usual effect. The block
+        # runs in the trap: it may take no lock and must not wait. `moved` is called in the daemon
+        # that this process became.
         def add(name, moved: nil, &block)
           listener = Listener.new(Signal.list.fetch(name.to_s.sub(/\ASIG/, ""), name), moved, block)
           @lock.synchronize do
@@ -39,7 +35,6 @@ module Gyre
         end
 
         # Harmless a second time.
-        # @param listener [Listener]
         def remove(listener)
           @lock.synchronize do
             trapped = @trapped[listener.number]
@@ -53,13 +48,11 @@ module Gyre
           end
         end
 
-        # @return [Boolean] whether any signal has a listener here
         def any?
           @trapped.each_value.any? { |trapped| trapped.pid == Process.pid }
         end
 
-        # For Process.daemon, whose process takes the place of the one that called.
-        # @param from [Integer] that one's pid
+        # For Process.daemon; `from` is the pid of the calling process.
         def process_move(from)
           listeners = @trapped.values.select { |trapped| trapped.pid == from }.flat_map(&:listeners)
           listeners.each { |listener| listener.moved&.call }
@@ -68,8 +61,7 @@ module Gyre
 
         private
 
-        # @param inherited [Trapped, nil] the parent's, in the child of a fork: its handler is still
-        #   set
+        # `inherited` is the parent's entry in a forked child, whose handler is still set.
         def set(name, listener, inherited)
           trapped = Trapped.new(name, Process.pid, [listener])
           trapped.handler = proc { arrived(trapped) }
@@ -78,8 +70,8 @@ module Gyre
           trapped
         end
 
-        # In the trap. A child of a fork has the handler and not the listeners: there, a signal does
-        # what it did.
+        # Runs in the trap. A forked child has the handler without the listeners: the signal has its
+        # former effect there.
         def arrived(trapped)
           if trapped.pid == Process.pid
             trapped.listeners.each { |listener| listener.block.call }
@@ -89,11 +81,8 @@ module Gyre
           end
         end
 
-        # Signal.trap answers nil where the handler was not set by Ruby; its way back is the
-        # system's own.
-        def restore(trapped)
-          Signal.trap(trapped.name, trapped.former || "SYSTEM_DEFAULT")
-        end
+        # Signal.trap returns nil for a handler not set by Ruby, which restores the system's own.
+        def restore(trapped) = Signal.trap(trapped.name, trapped.former || "SYSTEM_DEFAULT")
       end
     end
   end

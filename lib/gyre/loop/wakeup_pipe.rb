@@ -1,19 +1,18 @@
 # frozen_string_literal: true
 
-# A pipe by which one thread ends another one's wait: for what waits in IO.select.
+# A pipe by which a thread ends another's wait in IO.select.
 
 module Gyre
   class Loop
-    # See the head of this file.
     module WakeupPipe
-      # Makes one. An exception from another thread (Thread#raise, #kill, Timeout.timeout) waits
-      # until it is whole: on Ruby 3.1 one that comes in between leaves an IO object behind whose
-      # descriptor is closed already, and which closes another one when it is collected.
-      # @return [Array(IO, IO)] its reading and its writing end
-      # @raise [SystemCallError] when there are no descriptors left
-      def self.open
-        Thread.handle_interrupt(Object => :never) { IO.pipe }
-      end
+      # For Thread.handle_interrupt. A constant, as a literal calls Object#hash, where Ruby 3.1 may
+      # raise an exception of another thread.
+      NEVER = { Object => :never }.freeze
+
+      # Returns its reading and writing end. Defers exceptions from other threads (Thread#raise,
+      # #kill, Timeout.timeout): on Ruby 3.1 such an exception leaves an IO with a closed
+      # descriptor, whose collection closes another file.
+      def self.open = Thread.handle_interrupt(NEVER) { IO.pipe }
     end
   end
 end

@@ -1,33 +1,16 @@
 # frozen_string_literal: true
 
-# Where memcached servers are, from the texts that Dalli takes. Called by the client once, when it
-# is made.
+# Addresses of memcached servers, from the texts that Dalli takes. Called once by the client.
 
 require "uri"
 
 module Gyre
   module Memcached
-    # One server's address and weight.
-    #
-    # @!attribute [r] host
-    #   @return [String, nil] nil: a Unix socket
-    # @!attribute [r] port
-    #   @return [Integer, nil]
-    # @!attribute [r] path
-    #   @return [String, nil] of a Unix socket
-    # @!attribute [r] weight
-    #   @return [Integer]
-    # @!attribute [r] user
-    #   @return [String, nil]
-    # @!attribute [r] password
-    #   @return [String, nil]
+    # One server's address and weight; a `path` is a Unix socket's, with a nil port.
     Address = Struct.new(:host, :port, :path, :weight, :user, :password, keyword_init: true) do
-      # @param servers [String, Array<String>, nil] "host", "host:port", "host:port:weight",
-      #   "[::1]:11211", "/path", "/path:weight", "unix:///path" or "memcached://user:password@host:port";
-      #   several in a String are separated by commas; nil: $MEMCACHE_SERVERS, or
-      #   127.0.0.1:11211 where that is not set or empty
-      # @return [Array<Address>] none for an empty String or Array
-      # @raise [ArgumentError]
+      # Takes "host", "host:port:weight", "[::1]:11211", "/path:weight", "unix:///path",
+      # "memcached://user:password@host:port", an Array of these or a String with commas; nil:
+      # $MEMCACHE_SERVERS or 127.0.0.1:11211.
       def self.list(servers)
         servers = from_environment if servers.nil?
         texts = Array(servers)
@@ -38,9 +21,7 @@ module Gyre
         texts.flat_map { |text| text.split(",") }.map(&:strip).reject(&:empty?).map { |text| parse(text) }
       end
 
-      # @param servers as {list}
-      # @return [Array<Address>] at least one
-      # @raise [ArgumentError]
+      # At least one; raises ArgumentError.
       def self.some(servers)
         list = list(servers)
         return list unless list.empty?
@@ -49,9 +30,6 @@ module Gyre
                              "#{self::DEFAULT}"
       end
 
-      # @param text [String]
-      # @return [Address]
-      # @raise [ArgumentError]
       def self.parse(text)
         return parse_uri(text) if text.start_with?("memcached://", "unix://")
 
@@ -63,13 +41,11 @@ module Gyre
         new(host: match[:six] || match[:name], port: port(match[:first], text), weight: weight(match[:second], text)).freeze
       end
 
-      # @return [String] what decides the placement of keys, as Dalli's servers are named
+      # Decides the placement of keys, as Dalli names servers.
       def name = path || "#{host}:#{port}"
 
-      # @return [Boolean]
       def unix? = !path.nil?
 
-      # @return [String]
       def inspect = "#<Gyre::Memcached::Address #{name}#{" weight=#{weight}" unless weight == 1}>"
       alias_method :to_s, :name
 

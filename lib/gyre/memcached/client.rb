@@ -8,7 +8,7 @@
 require "gyre/memcached/address"
 require "gyre/memcached/commands"
 require "gyre/memcached/errors"
-require "gyre/memcached/many"
+require "gyre/memcached/multi"
 require "gyre/memcached/options"
 require "gyre/memcached/pipeline"
 require "gyre/memcached/result"
@@ -24,10 +24,8 @@ module Gyre
     # read, ServerError for an error that the server replies, ArgumentError for what cannot be sent.
     # `options` of a method are Dalli's: `raw: true`, `compress: false`, and so on.
     class Client
-      # @param servers [String, Array<String>, nil] see {Address.list}; an empty one is an error
-      # @param table [Hash{Symbol => Object}, nil] the same as the options: Dalli takes a Hash
-      # @param options see {Options}
-      # @raise [ArgumentError] names what is wrong
+      # `servers` as in {Address.list}; options as in {Options}, also as a Hash, as Dalli takes
+      # them. Raises ArgumentError naming what is wrong.
       def initialize(servers = nil, table = nil, **options)
         @options = Options.of(table, options)
         @keys = @options.keys
@@ -38,15 +36,13 @@ module Gyre
         @ring = Ring.new(@servers, failover: @options.failover?)
         @single = @servers.first if @servers.size == 1
         @servers.each { |server| server.prepare(@single ? @keys : nil, @keys.fixed_prefix, values, values.direct_bytes) }
-        @many = Many.new(@ring, @single, @keys, @commands, @options)
+        @multi = Multi.new(self, @ring, @single, @keys, @commands, @options)
         @quiet = {}.compare_by_identity # Fiber => those of the servers that it has sent to
       end
 
       # --- one key ---
 
-      # @param key [#to_s]
-      # @param options [Hash, nil]
-      # @return [Object, nil] nil: there is none
+      # nil if missing.
       def get(key, options = nil)
         return run(@commands.get(key, options)) if options || !@quiet.empty?
 
@@ -54,11 +50,8 @@ module Gyre
         Server::Failed.retrying { (@single || @ring.server_for(key)).get(key) }
       end
 
-      # @param key [#to_s]
-      # @param value [Object]
-      # @param ttl [Numeric, String, nil] see {Expiry#seconds}; nil: the client's expires_in
-      # @param options [Hash, nil]
-      # @return [Integer, false] the CAS number
+      # Returns the CAS number, or false. A `ttl` of nil is the client's expires_in; see
+      # {Expiry#seconds}.
       def set(key, value, ttl = nil, options = nil)
         return run(@commands.set(key, value, ttl, options)) if options || !@quiet.empty?
 
@@ -67,9 +60,7 @@ module Gyre
         Server::Failed.retrying { (@single || @ring.server_for(key)).set(key, value, ttl) }
       end
 
-      # @param key [#to_s]
-      # @param options [Hash, nil] invalidate: true marks it stale; see docs/memcached.md
-      # @return [Boolean] whether there was one
+      # Returns whether it existed; `invalidate: true` marks it stale.
       def delete(key, options = nil)
         return run(@commands.delete(key, options)) if options || !@quiet.empty?
 
@@ -78,71 +69,53 @@ module Gyre
       end
 
       # Gets a value and sets its time to live.
-      # @return [Object, nil]
       def gat(key, ttl = nil, options = nil) = run(@commands.gat(key, ttl, options))
 
-      # Sets the time to live.
-      # @return [true, nil] nil: there is none
+      # Sets the time to live. Returns true, or nil if missing.
       def touch(key, ttl = nil) = run(@commands.touch(key, ttl))
 
-      # Stores it if there is none.
-      # @return [Integer, false] the CAS number
+      # Stores it if there is none. Returns the CAS number, or false.
       def add(key, value, ttl = nil, options = nil) = run(@commands.add(key, value, ttl, options))
 
-      # Stores it if there is one.
-      # @return [Integer, false] the CAS number
+      # Stores it if there is one. Returns the CAS number, or false.
       def replace(key, value, ttl = nil, options = nil) = run(@commands.replace(key, value, ttl, options))
 
-      # Adds bytes behind a raw value.
-      # @return [Boolean] whether there was one
+      # Adds bytes behind a raw value. Returns whether there was one.
       def append(key, value, options = nil) = run(@commands.append(key, value, options))
 
-      # Adds bytes before a raw value.
-      # @return [Boolean] whether there was one
+      # Adds bytes before a raw value. Returns whether there was one.
       def prepend(key, value, options = nil) = run(@commands.prepend(key, value, options))
 
-      # Adds to a counter; beyond 64 bits it begins at 0.
-      # @param amount [Integer]
-      # @param ttl [Integer, nil] seconds, of one that is made
-      # @param default [Integer, nil] what it is made with if there is none
-      # @return [Integer, nil] nil: there is none
+      # Adds to a counter; beyond 64 bits it begins at 0. Returns nil if missing; `default` and
+      # `ttl` (seconds) make a new one.
       def incr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.incr(key, amount, ttl, default, options))
 
-      # Takes from a counter, down to 0.
-      # @return [Integer, nil] as {#incr}
+      # Takes from a counter, down to 0. Otherwise as {#incr}.
       def decr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.decr(key, amount, ttl, default, options))
 
-      # @yieldparam value [Object, nil]
-      # @yieldparam cas [Integer] 0: there is none
-      # @return [Array(Object, Integer)] value and CAS number; with a block what that returns
+      # Returns or yields value and CAS number (0: missing).
       def get_cas(key, options = nil)
         found = run(@commands.get_cas(key, options))
         block_given? ? yield(*found) : found
       end
 
-      # Stores it unless it has changed since the CAS number was read.
-      # @return [Integer, false] the new number
+      # Stores it unless it has changed since the CAS number was read. Returns the new number, or
+      # false.
       def set_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.set_cas(key, value, cas, ttl, options))
 
-      # @return [Integer, false] as {#set_cas}
       def replace_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.replace_cas(key, value, cas, ttl, options))
 
-      # @return [Boolean] whether it was there and had not changed
+      # Returns whether it existed unchanged.
       def delete_cas(key, cas = 0, options = nil) = run(@commands.delete_cas(key, cas, options))
 
-      # Changes a value, unless another one does so meanwhile.
-      # @yieldparam value [Object]
-      # @yieldreturn [Object] the new one
-      # @return [Integer, false, nil] the CAS number; false: it was changed meanwhile; nil: there
-      #   is none
+      # Changes a value, unless another one does so meanwhile. Returns the CAS number, false if it
+      # was changed meanwhile, nil if missing.
       def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
 
       # As {#cas}; also makes one that is not there, with nil for the block.
-      # @return [Integer, false]
       def cas!(key, ttl = nil, options = nil, &block) = change(key, true, ttl, options, &block)
 
       # Gets a value; if there is none, the block makes and stores it.
-      # @return [Object, nil]
       def fetch(key, ttl = nil, options = nil)
         options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
         value = get(key, options)
@@ -152,12 +125,9 @@ module Gyre
         yield.tap { |made| add(key, made, ttl, options) }
       end
 
-      # As {#fetch}, and of several callers at once one only makes the value; the others get what
-      # was there, or "".
-      # @param ttl [Integer, nil] seconds
-      # @param lock_ttl [Integer] how many seconds the one that makes it has for that
-      # @param recache_threshold [Integer, nil] seconds before its end from which it is made again
-      # @return [Object]
+      # As {#fetch}, and of several callers only one makes the value; the others get the old one, or
+      # "". `lock_ttl` is the maker's time in seconds; from `recache_threshold` seconds before its
+      # end the value is made again.
       def fetch_with_lock(key, ttl: nil, lock_ttl: 30, recache_threshold: nil, req_options: nil)
         raise ArgumentError, "fetch_with_lock needs a block that makes the value" unless block_given?
 
@@ -169,68 +139,51 @@ module Gyre
         yield.tap { |made| set(key, made, ttl, req_options) }
       end
 
-      # @return [Hash{Symbol => Object}] value, cas, miss, stale, won_recache, lost_recache, and
-      #   what the options ask for
+      # Returns value, cas, miss, stale, won_recache, lost_recache, and what the options ask for.
       def get_with_metadata(key, options = {}) = run(@commands.get_with_metadata(key, options))
 
-      # @return [Result] the same as an object
       def get_with_metadata_result(key, options = {}) = Result.new(get_with_metadata(key, options))
 
       # --- many keys ---
 
-      # @param keys [Array<#to_s>]
-      # @yieldparam key [String]
-      # @yieldparam value [Object]
-      # @return [Hash{String => Object}, nil] without those that are not there; nil with a block
+      # Without missing keys; nil with a block.
       def get_multi(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi)
-        each_pair(@many.get(keys.flatten.compact, req_options), &block)
+        each_pair(@multi.get(keys.flatten.compact, req_options), &block)
       end
 
-      # @yieldparam key [String]
-      # @yieldparam found [Array(Object, Integer)]
-      # @return [Hash{String => Array(Object, Integer)}] values and CAS numbers; nil with a block
+      # Values and CAS numbers by key; nil with a block.
       def get_multi_cas(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi_cas)
-        each_pair(@many.get_cas(keys.flatten.compact, req_options), &block)
+        each_pair(@multi.get_cas(keys.flatten.compact, req_options), &block)
       end
 
-      # @return [Hash{String => Hash}] as {#get_with_metadata}, of those that are there
       def get_multi_with_metadata(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi_with_metadata)
-        each_pair(@many.get_with_metadata(keys.flatten.compact, req_options), &block)
+        each_pair(@multi.get_with_metadata(keys.flatten.compact, req_options), &block)
       end
 
-      # @return [Hash{String => Result}]
       def get_multi_with_metadata_result(*keys, req_options: nil)
         get_multi_with_metadata(*keys, req_options: req_options).transform_values { |fields| Result.new(fields) }
       end
 
-      # @param pairs [Hash{#to_s => Object}]
-      # @return [nil]
-      # @raise [ArgumentError, SerializationError] for a value that cannot be stored; the others are
+      # Raises ArgumentError or SerializationError for a value that cannot be stored; the others
+      # are.
       def set_multi(pairs, ttl = nil, options = nil)
         refuse_in_quiet(:set_multi)
-        @many.set(pairs, @expiry.seconds(ttl), options)
+        @multi.set(pairs, @expiry.seconds(ttl), options)
       end
 
-      # @param keys [Array<#to_s>, #to_s] several, or one
-      # @param options [Hash, nil] as {#delete}
-      # @return [Integer] how many there were
+      # Returns the number deleted.
       def delete_multi(keys, options = nil)
         refuse_in_quiet(:delete_multi)
-        @many.delete(Array(keys), options)
+        @multi.delete(Array(keys), options)
       end
 
       # --- several commands ---
 
-      # Sends the block's commands together, when it has ended: where it raises, none.
-      #
-      # @example
-      #   first, second = client.pipeline { |p| p.get("a"); p.incr("n") }
-      # @yieldparam pipeline [Pipeline] has the methods for one key
-      # @return [Array<Object>] their results, in order
-      # @raise [Error] the first one's; the others have been carried out
+      # Sends the block's commands together, when it has ended: where it raises, none. Returns the
+      # results in order; raises the first one's error after all were carried out.
       def pipeline
         pipeline = Pipeline.new(self, @commands)
         yield pipeline
@@ -238,17 +191,13 @@ module Gyre
         pipeline.results
       end
 
-      # @example
-      #   promise = client.async.get("key")
-      #   promise.wait
-      # @return [Async] has this client's methods; each returns a Gyre::Promise at once
+      # Has this client's methods; each returns a Gyre::Promise at once.
       def async = Async.new(self)
 
-      # In the block, set, add, replace, delete, append, prepend, incr, decr and flush are not
-      # waited for: they return nil, and what fails then is not reported. All have been carried out
-      # when it ends. Other methods raise NotPermittedInQuiet; all raise NoServerError where no
-      # server is available for their key.
-      # @return [Object] what the block returns
+      # In the block, set, add, replace, delete, append, prepend, incr, decr and flush return nil
+      # without waiting, and failures are not reported. All have been carried out when it ends.
+      # Other methods raise NotPermittedInQuiet; all raise NoServerError if no server is available
+      # for their key.
       def quiet
         fiber = Fiber.current
         return yield if @quiet[fiber]
@@ -266,8 +215,6 @@ module Gyre
       # --- servers ---
 
       # Empties all servers.
-      # @param delay [Integer] seconds
-      # @return [Array<true>] in a quiet block Array<nil>
       def flush(delay = 0)
         delay = @commands.number(:delay, delay)
         text = delay.to_i.zero? ? "flush_all\r\n" : "flush_all #{delay}\r\n"
@@ -285,65 +232,49 @@ module Gyre
       end
       alias flush_all flush
 
-      # @param type [Symbol, nil] :items, :slabs or :settings
-      # @return [Hash{String => Hash, nil}] by the servers' names; nil: it is not available
+      # By the servers' names; nil for one that is not available.
       def stats(type = nil)
         text = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
         on_servers { |server| line(server, :stats, text) }.to_h
       end
 
-      # @return [Array<true, nil>]
       def reset_stats
         on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
       end
 
-      # @return [Hash{String => String, nil}] by the servers' names; nil: it is not available
+      # By the servers' names; nil for one that is not available.
       def version
         on_servers { |server| line(server, :version, "version\r\n") }.to_h
       end
 
-      # @return [Server]
-      # @raise [NoServerError] none is available
+      # Raises NoServerError if none is available.
       def alive! = @ring.server_for("")
 
-      # @yieldparam client [Client] itself: any number may use it at once
-      # @return [Object] what the block returns
+      # Yields the client itself: any number of callers may use it at once.
       def with
         yield self
       end
 
       # Closes all connections; the next call makes new ones.
-      # @return [nil]
       def close
         @servers.each(&:close)
         nil
       end
       alias reset close
 
-      # @return [String]
-      def inspect
-        "#<#{self.class} #{@servers.map(&:name).join(", ")}>"
-      end
+      def inspect = "#<#{self.class} #{@servers.map(&:name).join(", ")}>"
 
       # Ractor.make_shareable freezes what it is given, and would freeze a logger's file as well.
-      # @raise [TypeError]
+      # Raises TypeError.
       def freeze
         raise TypeError, "a memcached client cannot be frozen, nor given to another Ractor: make one there"
       end
 
-      # @param name [Symbol] of a method for one key
-      # @return [Command] to be sent later
-      # @api private
       def command(name, *arguments) = @commands.public_send(name, *arguments).keep
 
-      # @param how [Symbol] :send, or :hold: it leaves with the others
-      # @return [Call] has its result
-      # @api private
+      # `how` is :send, or :hold to leave with the others.
       def start(command, how) = server_of(command).carry_out(command, how)
 
-      # @api private
-      # @param call [Call, nil] a command that was started
-      # @return [Object] its result
       def finish(command, call)
         Server::Failed.retrying(command.idempotent) do
           started, call = call, nil # another server may have the key's place when it is tried again
@@ -368,17 +299,14 @@ module Gyre
         drop(server) { server.carry_out(command, :drop) }
       end
 
-      # @return [String, Hash] the reply to a line of the text protocol
       def line(server, name, text)
         refuse_in_quiet(name)
         Server::Failed.retrying { server.line(name, text) }
       end
 
-      # @return [Boolean] whether this is a quiet block
       def quiet? = !@quiet.empty? && @quiet.key?(Fiber.current)
 
       # Of a quiet block.
-      # @return [nil]
       def drop(server)
         @quiet[Fiber.current][server] = true
         yield
@@ -420,7 +348,7 @@ module Gyre
         nil
       end
 
-      # @return [Array<Array(String, Object)>] nil for a server that is not available
+      # nil for a server that is not available.
       def on_servers
         @servers.map do |server|
           [server.name, (yield(server) if server.alive?)]

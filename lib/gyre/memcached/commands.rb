@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What each method for one key sends, and what becomes of its reply. Asked by the client and by
-# pipelines, which have them carried out. It knows no server and sends nothing.
+# The command of each method for one key, and how its reply becomes a value. Asked by the client and
+# by pipelines. Knows no server and sends nothing.
 
 require "gyre/memcached/errors"
 
@@ -10,27 +10,16 @@ module Gyre
     # Of a get with cache_nils, for what is not there.
     NOT_FOUND = Object.new
     class << NOT_FOUND
-      # @return [String]
       def inspect = "Gyre::Memcached::NOT_FOUND"
     end
     NOT_FOUND.freeze # so that Ractors have it, too
 
-    # One command of the meta protocol.
-    #
-    # @!attribute [r] name
-    #   @return [Symbol] the client's method
-    # @!attribute [r] idempotent
-    #   @return [Boolean] whether it may be carried out twice
-    # @!attribute [r] result
-    #   @return [Symbol, Proc] makes the method's value of a Reply
-    # @api private
+    # One command of the meta protocol: `name` is the client's method, `idempotent` whether it may
+    # be carried out twice, `result` makes the method's value of a Reply.
     Command = Struct.new(:name, :verb, :key, :flags, :bytes, :value_flags, :ttl, :idempotent, :result) do
-      # @param reply [Reply]
-      # @return [Object] what the client's method returns
       def value(reply) = result.is_a?(Symbol) ? reply.public_send(result) : result.call(reply)
 
-      # For one that is sent later: nothing that the caller changes meanwhile changes it.
-      # @return [self]
+      # For a command that is sent later: the caller may change key and value meanwhile.
       def keep
         self.key = key.dup.freeze unless key.frozen?
         self.bytes = bytes.dup.freeze unless bytes.nil? || bytes.frozen?
@@ -40,117 +29,66 @@ module Gyre
 
     # The commands of one client. Keys are made full here, and values bytes; so what cannot be sent
     # is an ArgumentError before anything is.
-    # @api private
     class Commands
       ROUTING = { p_token: " P", l_token: " L" }.freeze
       FORBIDDEN = /[\x00-\x20\x7F]/
       INTEGERS = (0..2**64 - 1).freeze
       MODES = { set: "", add: " ME", replace: " MR" }.freeze
-      private_constant :ROUTING, :FORBIDDEN, :INTEGERS, :MODES
+      METADATA = { return_hit_status: " h", return_last_access: " l", return_ttl_remaining: " t", skip_lru_bump: " u" }.freeze
+      private_constant :ROUTING, :FORBIDDEN, :INTEGERS, :MODES, :METADATA
 
-      # @param keys [Keys]
-      # @param values [Values]
-      # @param expiry [Expiry]
       def initialize(keys, values, expiry)
         @keys = keys
         @values = values
         @expiry = expiry
       end
 
-      # @return [Command]
       def get(key, options = nil)
         read(:get, key, wanted(options), options) { |reply| value_of(reply, options, missing(options)) }
       end
 
-      # @return [Command]
       def gat(key, ttl = nil, options = nil)
         read(:gat, key, "#{wanted(options)} T#{@expiry.seconds(ttl)}", options) { |reply| value_of(reply, options, missing(options)) }
       end
 
-      # @return [Command]
       def touch(key, ttl = nil)
         Command.new(:touch, :mg, @keys.full(key), " T#{@expiry.seconds(ttl)}", nil, 0, 0, true, :touched)
       end
 
-      # @return [Command]
       def get_cas(key, options = nil)
         read(:get_cas, key, "#{wanted(options)} c", options) { |reply| [value_of(reply, options), reply.cas] }
       end
 
-      # @return [Command]
       def get_with_metadata(key, options = nil, name: :get_with_metadata)
         options ||= {}
         flags = +"#{wanted(options)} c"
         flags << " N#{@expiry.seconds(options[:vivify_ttl])}" if options[:vivify_ttl]
         flags << " R#{whole(:recache_ttl, options[:recache_ttl])}" if options[:recache_ttl]
-        flags << " h" if options[:return_hit_status]
-        flags << " l" if options[:return_last_access]
-        flags << " t" if options[:return_ttl_remaining]
-        flags << " u" if options[:skip_lru_bump]
+        METADATA.each { |name, letter| flags << letter if options[name] }
         command = read(name, key, flags, options) { |reply| metadata_of(reply, options) }
         command.idempotent = !(options[:vivify_ttl] || options[:recache_ttl])
         command
       end
 
-      # @return [Command]
-      def set(key, value, ttl = nil, options = nil)
-        store(:set, key, value, ttl, 0, options)
-      end
+      def set(key, value, ttl = nil, options = nil) = store(:set, key, value, ttl, 0, options)
+      def add(key, value, ttl = nil, options = nil) = store(:add, key, value, ttl, 0, options)
+      def replace(key, value, ttl = nil, options = nil) = store(:replace, key, value, ttl, 0, options)
+      def set_cas(key, value, cas, ttl = nil, options = nil) = store(:set, key, value, ttl, number(:cas, cas), options)
+      def replace_cas(key, value, cas, ttl = nil, options = nil) = store(:replace, key, value, ttl, number(:cas, cas), options)
 
-      # @return [Command]
-      def set_cas(key, value, cas, ttl = nil, options = nil)
-        store(:set, key, value, ttl, number(:cas, cas), options)
-      end
+      def append(key, value, options = nil) = extend_value(:append, "MA", key, value, options)
+      def prepend(key, value, options = nil) = extend_value(:prepend, "MP", key, value, options)
 
-      # @return [Command]
-      def add(key, value, ttl = nil, options = nil)
-        store(:add, key, value, ttl, 0, options)
-      end
+      def incr(key, amount = 1, ttl = nil, default = nil, options = nil) = count(:incr, "MI", key, amount, ttl, default, options)
+      def decr(key, amount = 1, ttl = nil, default = nil, options = nil) = count(:decr, "MD", key, amount, ttl, default, options)
 
-      # @return [Command]
-      def replace(key, value, ttl = nil, options = nil)
-        store(:replace, key, value, ttl, 0, options)
-      end
+      def delete(key, options = nil) = delete_cas(key, 0, options)
 
-      # @return [Command]
-      def replace_cas(key, value, cas, ttl = nil, options = nil)
-        store(:replace, key, value, ttl, number(:cas, cas), options)
-      end
-
-      # @return [Command]
-      def append(key, value, options = nil)
-        Command.new(:append, :ms, @keys.full(key), " MA#{routing(options)}", value.to_s, 0, 0, false, :done)
-      end
-
-      # @return [Command]
-      def prepend(key, value, options = nil)
-        Command.new(:prepend, :ms, @keys.full(key), " MP#{routing(options)}", value.to_s, 0, 0, false, :done)
-      end
-
-      # @return [Command]
-      def incr(key, amount = 1, ttl = nil, default = nil, options = nil)
-        count(:incr, "MI", key, amount, ttl, default, options)
-      end
-
-      # @return [Command]
-      def decr(key, amount = 1, ttl = nil, default = nil, options = nil)
-        count(:decr, "MD", key, amount, ttl, default, options)
-      end
-
-      # @return [Command]
-      def delete(key, options = nil)
-        delete_cas(key, 0, options)
-      end
-
-      # @return [Command]
       def delete_cas(key, cas = 0, options = nil)
         cas = number(:cas, cas) || 0
         Command.new(:delete, :md, @keys.full(key), "#{" C#{cas}" unless cas.zero?}#{deletion(options)}", nil, 0, 0, cas.zero?, :done)
       end
 
-      # @param options [Hash, nil] of a delete
-      # @return [String] flags
-      # @raise [ArgumentError]
       def deletion(options)
         return "" unless options.is_a?(Hash)
         raise ArgumentError, "tombstone_ttl requires invalidate: true" if options[:tombstone_ttl] && !options[:invalidate]
@@ -161,8 +99,7 @@ module Gyre
         options[:drop_value] ? "#{flags} x" : flags
       end
 
-      # @return [Integer, nil] of 64 bits
-      # @raise [ArgumentError]
+      # 64 bits.
       def number(name, value)
         return if value.nil?
 
@@ -172,12 +109,9 @@ module Gyre
         raise ArgumentError, "#{name} must be an Integer from 0 to #{INTEGERS.end}, got #{value.inspect[0, 80]}"
       end
 
-      # @param options [Hash, nil] of a set
-      # @return [Array(String, Integer)] bytes and flags
+      # Returns bytes and flags.
       def dump(key, value, options)
-        return @values.dump(key, value) unless options
-
-        @values.dump(key, value, **options.slice(:raw, :compress, :string_fastpath))
+        options ? @values.dump(key, value, **options.slice(:raw, :compress, :string_fastpath)) : @values.dump(key, value)
       end
 
       private
@@ -194,6 +128,10 @@ module Gyre
         Command.new(name, :ms, full, flags, bytes, value_flags, @expiry.seconds(ttl), idempotent, :stored)
       end
 
+      def extend_value(name, mode, key, value, options)
+        Command.new(name, :ms, @keys.full(key), " #{mode}#{routing(options)}", value.to_s, 0, 0, false, :done)
+      end
+
       def count(name, mode, key, amount, ttl, default, options)
         amount = number(:amount, amount)
         default = number(:default, default)
@@ -202,18 +140,12 @@ module Gyre
         Command.new(name, :ma, @keys.full(key), flags, nil, 0, 0, false, :counted)
       end
 
-      def raw?(options)
-        @values.raw? || (options && options[:raw])
-      end
+      def raw?(options) = @values.raw? || (options && options[:raw])
 
-      def wanted(options)
-        raw?(options) ? " v" : " v f"
-      end
+      def wanted(options) = raw?(options) ? " v" : " v f"
 
-      # What stands for a value that is not there.
-      def missing(options)
-        NOT_FOUND if options && options[:cache_nils]
-      end
+      # Stands for a value that is not there.
+      def missing(options) = options && options[:cache_nils] ? NOT_FOUND : nil
 
       def value_of(reply, options, missing = nil)
         return missing if reply.code == :en

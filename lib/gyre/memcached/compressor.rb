@@ -1,25 +1,22 @@
 # frozen_string_literal: true
 
-# The compression of large values: zlib's format, as Dalli's, and gzip's as the alternative. Called
-# by Values. What is decompressed has a limit.
+# Compresses large values: in zlib's format, as Dalli does, or gzip's. Called by Values. Results of
+# decompression have a limit.
 
 require "zlib"
 require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Compresses by zlib, in a window of the form that it is made with.
     class Compressor
       SLICE_BYTES = 65_536
       private_constant :SLICE_BYTES
 
-      # @param window_bits [Integer] as zlib's deflateInit2 takes it: 15 is zlib's format, 31 gzip's
+      # As zlib's deflateInit2 takes it: 15 is zlib's format, 31 gzip's.
       def initialize(window_bits)
         @window_bits = window_bits
       end
 
-      # @param bytes [String]
-      # @return [String] binary
       def compress(bytes)
         stream = Zlib::Deflate.new(Zlib::DEFAULT_COMPRESSION, @window_bits)
         finish(stream, stream.deflate(bytes, Zlib::FINISH))
@@ -27,10 +24,7 @@ module Gyre
         close(stream)
       end
 
-      # @param bytes [String]
-      # @param max_bytes [Integer, nil] how long the result may be
-      # @return [String] binary
-      # @raise [DeserializationError] when it is longer, broken or cut off
+      # Raises DeserializationError if the result is longer, broken or cut off.
       def decompress(bytes, max_bytes: nil)
         stream = Zlib::Inflate.new(@window_bits)
         output = String.new(encoding: Encoding::BINARY)
@@ -48,15 +42,14 @@ module Gyre
 
       private
 
-      # Ruby warns of a stream that is closed in the middle.
+      # Ruby warns of a stream closed in the middle.
       def close(stream)
         stream.reset unless stream.finished?
         stream.close
       end
 
-      # zlib before 3.2.4 reports an empty input as an error when a signal has interrupted it; what
-      # it had done stays in the stream (ruby/zlib#49). A value that is cut off is noticed in
-      # `finish`.
+      # zlib before 3.2.4 reports an empty input as an error after a signal; its work stays in the
+      # stream (ruby/zlib#49). `finish` notices a truncated value.
       def inflate(stream, slice)
         rest = stream.inflate(slice) { |piece| yield piece }
         yield rest if rest
@@ -64,7 +57,7 @@ module Gyre
         nil
       end
 
-      # A signal makes zlib return early (ruby/zlib#49): the stream knows whether it has ended.
+      # A signal makes zlib return early (ruby/zlib#49); the stream knows whether it has ended.
       def finish(stream, output)
         until stream.finished?
           piece = stream.finish
@@ -83,7 +76,7 @@ module Gyre
       end
     end
 
-    # zlib's format; what clients use unless told otherwise.
+    # zlib's format, the clients' default.
     ZLIB = Compressor.new(Zlib::MAX_WBITS).freeze
 
     # gzip's format, with a checksum.

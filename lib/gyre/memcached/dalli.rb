@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `require "gyre/memcached/dalli"`: Dalli::Client is Gyre's, so that programs and libraries written
-# for the dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli) run on it unchanged. From then
-# on `require "dalli"` finds this, whether the gem is installed or not.
+# `require "gyre/memcached/dalli"`: Dalli::Client is Gyre's, so that programs and libraries for the
+# dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli) run unchanged. `require "dalli"` finds
+# this from then on, whether the gem is installed or not.
 
 if defined?(Dalli)
   raise LoadError, "require gyre/memcached/dalli: the dalli gem is loaded already. Require this before it, or leave dalli out of the Gemfile"
@@ -10,13 +10,13 @@ end
 
 require "json"
 require "logger"
-require "gyre" # it may be all that a Gemfile requires, and Rails' railtie comes with it
+require "gyre" # it may be all that a Gemfile requires, and brings Rails' railtie
 require "gyre/memcached"
 require "gyre/memcached/dalli/client"
 
 $LOAD_PATH.unshift(File.join(__dir__, "dalli", "features"))
 
-# What programs use of the dalli gem. Its inner classes (Ring, KeyManager, …) are not here.
+# The dalli gem's public classes, without its inner ones (Ring, KeyManager, …).
 module Dalli
   # The release of the gem whose methods these are.
   VERSION = "5.3.2"
@@ -38,31 +38,26 @@ module Dalli
   GzipCompressor = Gyre::Memcached::GZIP
   CacheResult = Gyre::Memcached::Result
 
-  # What `get` returns for a missing key when it is called with `cache_nils: true`.
+  # The result of `get` for a missing key with `cache_nils: true`.
   NOT_FOUND = Gyre::Memcached::NOT_FOUND
 
   # Thread.current[QUIET] is true in a quiet block.
   QUIET = :dalli_multi
 
-  # Raised for a value over the limit: a DalliError, as users of Dalli rescue it.
+  # Raised for a value over the limit: a DalliError, as in Dalli.
   class ValueOverMaxSize < DalliError; end
 
   # JSON, without objects of other classes.
   module JSONSerializer
-    # @param value [Object]
-    # @return [String]
     def self.dump(value) = JSON.generate(value)
 
-    # @param bytes [String]
-    # @return [Object]
     def self.load(bytes) = JSON.parse(bytes)
   end
 
   class << self
-    # @param logger [Logger]
     attr_writer :logger
 
-    # @return [Logger] Rails' where there is one
+    # Rails' if there is one.
     def logger
       @logger ||= (defined?(Rails) && Rails.respond_to?(:logger) && Rails.logger) || Logger.new($stdout, level: Logger::INFO)
     end

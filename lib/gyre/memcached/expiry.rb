@@ -1,31 +1,25 @@
 # frozen_string_literal: true
 
-# Times to live as memcached takes them: seconds up to 30 days, and beyond that a Unix time, into
-# which longer ones are converted here. Called by the client for each command that has one.
+# Times to live in memcached's form: seconds up to 30 days, a Unix time beyond, to which longer
+# times are converted. Called by the client.
 
 module Gyre
   module Memcached
-    # The times to live of one client.
     class Expiry
-      # Above it memcached takes a number for a Unix time.
+      # memcached takes larger numbers for a Unix time.
       INTERVAL_S_LIMIT = 30 * 24 * 60 * 60
 
       # memcached keeps them in 32 bits with a sign.
       ACCEPTED = (-(2**31)..(2**31) - 1).freeze
 
-      # @param default_s [Numeric, String, nil] for commands without a time to live; nil: for ever
-      # @param clock [#call] the present Unix time
-      # @raise [ArgumentError] as {#seconds}
+      # A `default_s` of nil means no expiry; `clock` returns Unix time.
       def initialize(default_s = nil, clock: -> { Time.now.to_i })
         @clock = clock
         @default_s = default_s ? whole(default_s) : 0
       end
 
-      # @param ttl [Numeric, #to_i, String, nil] seconds, or a Unix time in the future, also as
-      #   decimal digits ("60"); a part of a second is left out, but less than one second is one.
-      #   0: for ever, negative: it has expired already, nil: the client's default
-      # @return [Integer] what is sent
-      # @raise [ArgumentError] when it is no number or memcached would not accept it
+      # Takes seconds, a future Unix time, or digits; 0: no expiry, negative: expired, nil: the
+      # client's default. Raises ArgumentError.
       def seconds(ttl)
         ttl = ttl.nil? ? @default_s : whole(ttl)
         if ttl > INTERVAL_S_LIMIT
@@ -44,7 +38,7 @@ module Gyre
         return Integer(ttl, 10) if ttl.is_a?(String)
 
         seconds = ttl.to_i
-        seconds.zero? && ttl.respond_to?(:positive?) && ttl.positive? ? 1 : seconds # 0 would be for ever
+        seconds.zero? && ttl.respond_to?(:positive?) && ttl.positive? ? 1 : seconds # 0 means without end
       rescue ArgumentError, NoMethodError, FloatDomainError
         raise ArgumentError, "a time to live must be a number of seconds, got #{ttl.inspect[0, 80]}"
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# From a caller's key to the one that is sent, as Dalli makes it: checked, with its namespace, and
-# shortened by a digest where memcached's limit asks for it. Called by the client before anything is
+# Makes the sent key of a caller's, as Dalli does: checked, with its namespace, and shortened by a
+# digest where memcached's limit requires it. Called by the client before anything is
 # sent. Base64 for spaces and what is not ASCII is the wire's (memcached_wire.c).
 
 require "digest/md5"
@@ -13,7 +13,7 @@ module Gyre
       # memcached's limit, of the key as it is sent.
       BYTES_LIMIT = 250
 
-      # What takes a key to base64, apart from what is not ASCII.
+      # These take a key to base64, as non-ASCII bytes do.
       ENCODED = /[\x00-\x20\x7F]/
       CONTROL = /[\x00-\x1F\x7F]/
       SEPARATOR = /\A[^a-zA-Z0-9\x00-\x20\x7F]\z/
@@ -23,11 +23,8 @@ module Gyre
       MARK = ":md5:"
       private_constant :MARK
 
-      # @param namespace [#to_s, Proc, nil, false] stands before each key; a Proc is called for each
-      # @param namespace_separator [String] one character between the two, no letter, digit or space
-      # @param digest_class [#hexdigest] shortens keys over 250 bytes
-      # @param control_characters [Boolean] whether keys may contain them; they go as base64
-      # @raise [ArgumentError]
+      # A `namespace` Proc is called for each key; `digest_class` shortens keys over 250 bytes;
+      # `control_characters` go as base64.
       def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
         raise ArgumentError, "digest_class must respond to hexdigest, got #{digest_class.inspect}" unless digest_class.respond_to?(:hexdigest)
         unless SEPARATOR.match?(namespace_separator)
@@ -41,15 +38,11 @@ module Gyre
         @refused = control_characters ? nil : CONTROL
       end
 
-      # For the extension, which makes usual keys by itself.
-      # @api private
-      # @return [String, nil, false] what stands before each key; false: another one each time
+      # For the extension, which makes usual keys by itself. False if the prefix differs each time.
       def fixed_prefix = @namespace.is_a?(Proc) ? false : @prefix
 
-      # @param key [#to_s]
-      # @return [String] the key to send
-      # @raise [ArgumentError] when it is empty, contains control characters, or is in an encoding
-      #   that does not go with the namespace's
+      # Raises ArgumentError if it is empty, has control characters, or its encoding does not fit
+      # the namespace's.
       def full(key)
         key = key.to_s unless key.is_a?(String)
         raise ArgumentError, "key cannot be blank" if key.empty?
@@ -62,26 +55,15 @@ module Gyre
         raise ArgumentError, "the key #{key.inspect[0, 80]} is in #{key.encoding}, in which nothing can stand beside it: encode it as UTF-8"
       end
 
-      # @param full [String] a key that {#full} has made
-      # @return [String] without its namespace; a shortened one stays shortened
-      def bare(full)
-        @namespace ? full.delete_prefix(prefix) : full
-      end
-
-      # For commands with many keys. What is asked for twice is sent once.
-      #
-      # @param keys [Enumerable<#to_s>]
-      # @return [Hash{String => String}] from the key to send to the caller's, as a String
-      # @raise [ArgumentError] as {#full}
+      # For commands with many keys. A repeated key is sent once. Maps the key to send to
+      # the caller's.
       def callers(keys)
         keys.each_with_object({}) { |key, callers| callers[full(key)] ||= key.to_s }
       end
 
       private
 
-      def prefix
-        @prefix || "#{@namespace.call}#{@separator}"
-      end
+      def prefix = @prefix || "#{@namespace.call}#{@separator}"
 
       def checked(key)
         if @refused && (key.valid_encoding? && key.encoding.ascii_compatible? ? key : key.b).match?(@refused)

@@ -7,102 +7,118 @@ require "gyre/memcached/expiry"
 require "gyre/memcached/keys"
 require "gyre/memcached/values"
 require "gyre/net/tls"
+require "gyre/settings"
 
 module Gyre
   module Memcached
     # The options of one client.
     class Options
-      # What goes to Keys and Values as it is.
-      KEYS = %i[namespace namespace_separator digest_class control_characters].freeze
-      VALUES = %i[serializer compressor compress compression_min_size decompressed_max_bytes value_max_bytes raw string_fastpath
-                  too_large_error].freeze
+      row = Gyre::Settings.method(:row)
+      logger = Gyre::Settings::Type.new("LOGGER", "a Logger, or return one when it is called") do |value|
+        value if value.respond_to?(:call) || value.respond_to?(:warn)
+      end
 
-      # The others, with their defaults.
-      DEFAULTS = {
-        expires_in: nil, failover: true, cache_nils: false, socket_timeout: 1, connect_timeout: nil, socket_max_failures: 2,
-        socket_failure_delay: 0.1, down_retry_delay: 30, tls: nil, ssl_context: nil, username: nil, password: nil, logger: nil
-      }.freeze
+      # Keys and Values check theirs.
+      SETTINGS = Gyre::Settings.new({
+        "Keys" => [
+          row[:namespace, :any, "stands before each key; a Proc is called for each"],
+          row[:namespace_separator, :any, "one character between the two", usual: ":"],
+          row[:digest_class, :any, "shortens keys over 250 bytes", usual: "Digest::MD5"],
+          row[:control_characters, :any, "accept keys with control characters, as base64"]
+        ],
+        "Values" => [
+          row[:serializer, :any, "dumps and loads objects: Marshal, JSON, …", usual: "a safe one"],
+          row[:compressor, :any, "compresses and decompresses", usual: "zlib"],
+          row[:compress, :any, "compress values of compression_min_size and more", usual: "on"],
+          row[:compression_min_size, :any, "bytes", usual: "4K"],
+          row[:decompressed_max_bytes, :any, "longest value after decompression", usual: "128M"],
+          row[:value_max_bytes, :any, "the servers' limit of an item (their option -I)", usual: "1M"],
+          row[:raw, :any, "store Strings only, as they are"],
+          row[:string_fastpath, :any, "store Strings in UTF-8 or binary as they are", usual: "on"],
+          row[:too_large_error, :any, "raised for a value over the limit", usual: "Gyre::Memcached::ValueTooLarge"]
+        ],
+        "Servers" => [
+          row[:expires_in, :any, "time to live of commands without one: seconds or a Unix time", usual: "never"],
+          row[:failover, :flag, "give the keys of a server that is down to others", default: true],
+          row[:cache_nils, :flag, "a stored nil is a value for fetch", default: false],
+          row[:socket_timeout, :timeout, "for the next reply", default: 1],
+          row[:connect_timeout, :timeout, "for a connection", usual: "as socket_timeout"],
+          row[:socket_max_failures, :count, "failures in a row until a server counts as down", range: 0.., default: 2],
+          row[:socket_failure_delay, :timeout, "between attempts to connect", range: 0.., default: 0.1],
+          row[:down_retry_delay, :seconds, "how long a server counts as down", range: 0.., default: 30],
+          row[:tls, :any, "true, or a context of Gyre::TLS.client"],
+          row[:ssl_context, :any, "an OpenSSL::SSL::SSLContext with ca_file or ca_path"],
+          row[:username, :any, "for servers whose address has none"],
+          row[:password, :any, "for servers whose address has none"],
+          row[:logger, logger, "told when a server is down, and when it is back"]
+        ]
+      }, what: "option of a memcached client")
 
       # Dalli's for what this client does in another way or not at all: pipelines need no lock, a
       # reply is always matched, TCP settings are the transport's.
       WITHOUT_EFFECT = %i[threadsafe keepalive sndbuf rcvbuf defer_drain verify_reply_keys enforce_read_timeout silence_marshal_warning
                           otel_db_statement otel_peer_service protocol pool_size pool_timeout].freeze
 
-      # All of them.
-      NAMES = [*KEYS, *VALUES, *DEFAULTS.keys, *WITHOUT_EFFECT].freeze
+      NAMES = [*SETTINGS.names, *WITHOUT_EFFECT].freeze
 
-      # @return [Keys]
       attr_reader :keys
-      # @return [Values]
       attr_reader :values
-      # @return [Expiry]
       attr_reader :expiry
-      # @return [Gyre::TLS::Context, nil]
       attr_reader :tls
-      # @return [String, nil] for all servers whose address has none
-      attr_reader :username, :password
 
-      # @param table [Hash{Symbol => Object}, nil] as Dalli takes options
-      # @param keywords [Hash{Symbol => Object}] count more than the table's
-      # @return [Options]
-      # @raise [ArgumentError]
+      # `keywords` override `table`, which Dalli takes.
       def self.of(table, keywords)
         raise ArgumentError, "options must be a Hash, got #{table.inspect[0, 80]}" unless table.nil? || table.is_a?(Hash)
 
         new({ **table.to_h, **keywords })
       end
 
-      # @param given [Hash{Symbol => Object}] see docs/memcached.md
-      # @raise [ArgumentError] for an unknown name or a value that is none
+      # Raises ArgumentError for an unknown name or a wrong value.
       def initialize(given = {})
-        unknown = given.keys - NAMES
-        unless unknown.empty?
-          raise ArgumentError, "unknown option #{unknown.first.inspect} for a memcached client; known: #{[*KEYS, *VALUES, *DEFAULTS.keys].join(", ")}"
-        end
-
-        @keys = Keys.new(**given.slice(*KEYS))
-        @values = Values.new(**given.slice(*VALUES).compact)
-        @others = DEFAULTS.merge(given.slice(*DEFAULTS.keys))
+        given = SETTINGS.read(given.except(*WITHOUT_EFFECT))
+        @keys = Keys.new(**of("Keys", given))
+        @values = Values.new(**of("Values", given))
+        @others = SETTINGS.defaults.merge(given)
         @expiry = Expiry.new(@others[:expires_in])
         @tls = TLS.context(@others[:tls], server: false) || context_of(@others[:ssl_context])
-        @username = @others[:username]
-        @password = @others[:password]
-        check
         freeze
       end
 
-      # @return [Boolean] whether keys of a server that is down go to others
-      def failover? = @others[:failover] != false
+      # True if other servers get the keys of one that is down.
+      def failover? = @others[:failover]
 
-      # @return [Boolean] whether a stored nil is a value for fetch
-      def cache_nils? = @others[:cache_nils] ? true : false
+      # True if a stored nil is a value for fetch.
+      def cache_nils? = @others[:cache_nils]
 
-      # A call that is repeated has them again, failures_limit times at most.
-      # @return [Numeric, nil] seconds for the next reply; nil: no limit
+      # For servers whose address has none.
+      def username = @others[:username]
+
+      def password = @others[:password]
+
+      # A call that is repeated has them again, failures_limit times at most. For the next reply;
+      # nil: no limit.
       def timeout_s = @others[:socket_timeout]
 
-      # @return [Numeric, nil] seconds for a connection; nil: no limit
       def connect_timeout_s = @others[:connect_timeout] || timeout_s
 
-      # @return [Integer] failures one after the other, until a server counts as down
+      # In a row, until a server counts as down.
       def failures_limit = [@others[:socket_max_failures], 1].max
 
-      # @return [Numeric, nil] seconds between attempts to connect
+      # Between attempts to connect.
       def failure_delay_s = @others[:socket_failure_delay]
 
-      # @return [Numeric] how many seconds a server counts as down
+      # How long a server counts as down.
       def down_retry_s = @others[:down_retry_delay]
 
-      # @return [#warn, #info, nil] what is told that a server is down, and that it is back
+      # Told when a server is down, and back.
       def logger = @others[:logger].respond_to?(:call) ? @others[:logger].call : @others[:logger]
 
       # Ractor.new copies what it is given, and copies these first.
-      # @raise [TypeError]
       def initialize_clone(...)
         raise TypeError, "a memcached client cannot be given to another Ractor: make one there"
       end
 
-      # @return [String] without values, for there is a password among them
+      # Without values: a password is among them.
       def inspect = "#<#{self.class}>"
 
       private
@@ -118,29 +134,10 @@ module Gyre
         end
 
         verify = context.verify_mode.to_i.anybits?(OpenSSL::SSL::VERIFY_PEER)
-        TLS.client(ca: context.ca_file || context.ca_path, certificate: context.cert&.to_pem, key: context.key&.to_pem, verify: verify)
+        TLS.client(ca: context.ca_file || context.ca_path, cert: context.cert&.to_pem, key: context.key&.to_pem, verify: verify)
       end
 
-      def check
-        %i[socket_timeout connect_timeout].each { |name| number(name, above: 0) if @others[name] }
-        number(:socket_failure_delay) if @others[:socket_failure_delay]
-        number(:down_retry_delay)
-        logger = @others[:logger]
-        unless logger.nil? || logger.respond_to?(:call) || logger.respond_to?(:warn)
-          raise ArgumentError, "logger must be a Logger, or return one when it is called, got #{logger.inspect}"
-        end
-        failures = @others[:socket_max_failures]
-        return if failures.is_a?(Integer) && failures >= 0
-
-        raise ArgumentError, "socket_max_failures must be an Integer from 0 on, got #{failures.inspect}"
-      end
-
-      def number(name, above: nil)
-        value = @others[name]
-        return if value.is_a?(Numeric) && value.real? && (above ? value > above : value >= 0)
-
-        raise ArgumentError, "#{name} must be a number of seconds#{" above 0" if above}, got #{value.inspect}"
-      end
+      def of(group, given) = given.slice(*SETTINGS.groups.fetch(group).map(&:name))
     end
   end
 end

@@ -1,21 +1,18 @@
 # frozen_string_literal: true
 
-# Commands that are sent before the replies of earlier ones are waited for: batches
-# (Client#pipeline) and promises (Client#async). The client makes them. Behind a promise of one
-# command there is no thread. Methods are made from text: Ractors cannot call those of a block.
+# Commands sent without waiting for earlier replies: batches (Client#pipeline) and promises
+# (Client#async). Made by the client. A promise of one command has no thread. Methods are made from
+# text: Ractors cannot call those of a block.
 
 require "gyre/clock"
 require "gyre/sync/promise"
 
 module Gyre
   module Memcached
-    # A batch: has the client's methods for one key. What its block asks for leaves when that ends.
+    # A batch: has the client's methods for one key. Its commands leave at the block's end.
     class Pipeline
-      # What it has.
       METHODS = %i[get gat touch get_cas get_with_metadata set set_cas add replace replace_cas append prepend incr decr delete delete_cas].freeze
 
-      # @param commands [Commands] the client's
-      # @api private
       def initialize(client, commands)
         @client = client
         @maker = commands
@@ -32,7 +29,6 @@ module Gyre
         RUBY
       end
 
-      # @api private
       def start
         @calls = @commands.map do |command|
           [command, @client.start(command, :hold)]
@@ -41,8 +37,6 @@ module Gyre
         end
       end
 
-      # @return [Array<Object>]
-      # @api private
       def results
         error = nil
         results = @calls.map do |command, call|
@@ -59,7 +53,6 @@ module Gyre
     class Async
       METHODS = %i[fetch get_multi get_multi_cas set_multi delete_multi cas cas! fetch_with_lock flush stats version].freeze
 
-      # @api private
       def initialize(client)
         @client = client
       end
@@ -80,7 +73,6 @@ module Gyre
 
       private
 
-      # @return [Promise] of one command
       def one(name, arguments)
         return later { @client.public_send(name, *arguments) } if Fiber.current_scheduler
 
@@ -91,8 +83,7 @@ module Gyre
         Promise.new.tap { |promise| promise.reject(error) }
       end
 
-      # Carried out by a fiber; where there is no loop, by a thread.
-      # @return [Promise]
+      # Runs in a fiber; without a loop in a thread.
       def later(&work)
         promise = Promise.new
         Fiber.current_scheduler ? Fiber.schedule { settle(promise, &work) } : Thread.new { settle(promise, &work) }
@@ -108,13 +99,8 @@ module Gyre
       end
     end
 
-    # A promise of one command of a thread without a loop: those that wait for it read the reply.
+    # A promise of one command, for a thread without a loop: its waiters read the reply.
     class Deferred < Promise
-      # @param command [Command]
-      # @param call [Call]
-      # @yield settles it where the connection of the call has failed
-      # @yieldparam promise [Deferred] itself
-      # @api private
       def initialize(command, call, &again)
         super()
         @command = command
@@ -122,11 +108,7 @@ module Gyre
         @again = [again] # Array#pop is one step for all threads
       end
 
-      # Waits for the value.
-      # @param timeout [Numeric, nil] seconds
-      # @return [Object]
-      # @raise [Error] what the command failed with
-      # @raise [TimeoutError] when there is neither in time
+      # Waits for the value. Raises the command's error, or TimeoutError.
       def wait(timeout: nil)
         return super unless pending?
 
@@ -137,8 +119,8 @@ module Gyre
 
       private
 
-      # Each thread that waits does this, and the first result counts. A failed call is repeated
-      # once: by a thread of its own, which no exception of those that wait can stop.
+      # Each waiting thread does this, and the first result counts. A failed call is repeated once,
+      # in its own thread, which no waiter's exception can stop.
       def take
         resolve(@command.value(@call.value))
       rescue Server::Failed

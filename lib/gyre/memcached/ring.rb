@@ -18,32 +18,19 @@ module Gyre
       # How many other places are tried for a key whose server is not available.
       DETOURS = 19
 
-      # @return [Array<#name, #weight, #alive?>]
       attr_reader :servers
 
-      # @param servers [Array<#name, #weight, #alive?>] a name is "127.0.0.1:11211" or the path of a
-      #   socket; it decides the placement
-      # @param failover [Boolean] whether keys of a server that is not available go to others
+      # The servers' names decide the placement.
       def initialize(servers, failover: true)
         @servers = servers
         @failover = failover
         place if servers.size > 1
       end
 
-      # @return [Boolean] whether keys of a server that is not available go to others
-      def failover? = @failover
-
-      # @param key [String] as it is sent, with its namespace
-      # @return [#name]
-      # @raise [NoServerError]
-      def server_for(key)
-        find(key, &:alive?) || raise(NoServerError, "No server available")
-      end
+      # `key` has its namespace. Raises NoServerError.
+      def server_for(key) = find(key, &:alive?) || raise(NoServerError, "No server available")
 
       # Each server is asked once whether it is available. Keys without a server are left out.
-      #
-      # @param keys [Enumerable<String>]
-      # @return [Hash{#name => Array<String>}]
       def groups(keys)
         alive = Hash.new { |known, server| known[server] = server.alive? }.compare_by_identity
         groups = keys.group_by { |key| find(key) { |server| alive[server] } }
@@ -54,12 +41,8 @@ module Gyre
       private
 
       def find(key)
-        unless @points
-          server = @servers.first
-          return server if server && yield(server)
+        return @servers.find { |server| yield(server) } unless @points
 
-          return
-        end
         server = at(Zlib.crc32(key))
         return server if yield(server)
         return unless @failover

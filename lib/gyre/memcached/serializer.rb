@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The default serializer: nil, true, false, numbers, Strings, Symbols, Arrays and Hashes, in
-# MessagePack's form (github.com/msgpack/msgpack, spec.md). Called by Values. What it reads creates
-# only these, whatever is stored; what it could not store so that it comes back equal it refuses.
+# MessagePack's form (github.com/msgpack/msgpack, spec.md). Called by Values. It reads only
+# these, whatever is stored, and refuses objects that would not come back equal.
 
 require "gyre/memcached/errors"
 
@@ -15,25 +15,21 @@ module Gyre
       INTEGER = 1 # beyond 64 bits: hexadecimal digits
       STRING = 2 # of another encoding: its name, a NUL, the bytes
 
+      # Directives of pack by code; its last two bits tell the size.
+      NUMBERS = { 0xca => "g", 0xcb => "G", 0xcc => "C", 0xcd => "n", 0xce => "N", 0xcf => "Q>",
+                  0xd0 => "c", 0xd1 => "s>", 0xd2 => "l>", 0xd3 => "q>" }.freeze
+      private_constant :NUMBERS
+
       DEPTH_LIMIT = 100
 
       module_function
 
-      # @param value [Object]
-      # @return [String] binary
-      # @raise [SerializationError] for an object of another class, also of a subclass
-      def dump(value)
-        Writer.new.write(value, 0)
-      end
+      # Raises SerializationError for another class, also for a subclass.
+      def dump(value) = Writer.new.write(value, 0)
 
-      # @param bytes [String]
-      # @return [Object]
-      # @raise [DeserializationError] when they are not of this form, or more follows
-      def load(bytes)
-        Reader.new(bytes.encoding == Encoding::BINARY ? bytes : bytes.b).read_all
-      end
+      # Raises DeserializationError for another form, or if more follows.
+      def load(bytes) = Reader.new(bytes.encoding == Encoding::BINARY ? bytes : bytes.b).read_all
 
-      # @return [String]
       def to_s = name
 
       # Appends values to one String.
@@ -42,7 +38,6 @@ module Gyre
           @to = String.new(capacity: 64, encoding: Encoding::BINARY)
         end
 
-        # @return [String] all that was written
         def write(value, depth)
           case value
           when nil then @to << 0xc0
@@ -70,26 +65,15 @@ module Gyre
           end
         end
 
-        def plain?(hash)
-          hash.default.nil? && hash.default_proc.nil? && !hash.compare_by_identity?
-        end
+        def plain?(hash) = hash.default.nil? && hash.default_proc.nil? && !hash.compare_by_identity?
 
         def write_integer(value)
-          if value >= 0
-            if value < 0x80 then @to << value
-            elsif value < 0x100 then @to << [0xcc, value].pack("CC")
-            elsif value < 0x10000 then @to << [0xcd, value].pack("Cn")
-            elsif value < 0x100000000 then @to << [0xce, value].pack("CN")
-            elsif value < 0x10000000000000000 then @to << [0xcf, value].pack("CQ>")
-            else write_extension(INTEGER, value.to_s(16))
-            end
-          elsif value >= -0x20 then @to << (value & 0xff)
-          elsif value >= -0x80 then @to << [0xd0, value].pack("Cc")
-          elsif value >= -0x8000 then @to << [0xd1, value].pack("Cs>")
-          elsif value >= -0x80000000 then @to << [0xd2, value].pack("Cl>")
-          elsif value >= -0x8000000000000000 then @to << [0xd3, value].pack("Cq>")
-          else write_extension(INTEGER, value.to_s(16))
-          end
+          return @to << (value & 0xff) if value.between?(-0x20, 0x7f)
+
+          bits = value.bit_length + (value.negative? ? 1 : 0)
+          size = [8, 16, 32, 64].index { |limit| bits <= limit } or return write_extension(INTEGER, value.to_s(16))
+          code = (value.negative? ? 0xd0 : 0xcc) + size
+          @to << [code, value].pack("C#{NUMBERS.fetch(code)}")
         end
 
         def write_string(value)
@@ -155,11 +139,8 @@ module Gyre
 
       # Reads values off one String.
       class Reader
-        # By code: how many bytes have the size or the number, and what reads them.
-        NUMBERS = { 0xca => [4, "g"], 0xcb => [8, "G"], 0xcc => [1, "C"], 0xcd => [2, "n"], 0xce => [4, "N"], 0xcf => [8, "Q>"],
-                    0xd0 => [1, "c"], 0xd1 => [2, "s>"], 0xd2 => [4, "l>"], 0xd3 => [8, "q>"] }.each_value(&:freeze).freeze
         SIZES = { 1 => "C", 2 => "n", 4 => "N" }.freeze
-        private_constant :NUMBERS, :SIZES
+        private_constant :SIZES
 
         def initialize(bytes)
           @bytes = bytes
@@ -167,7 +148,6 @@ module Gyre
           @owed = 0 # values that Arrays and Hashes which are being read have still to get
         end
 
-        # @return [Object]
         def read_all
           value = read(0)
           refuse("#{@bytes.bytesize - @at} more bytes follow") if @at < @bytes.bytesize
@@ -232,10 +212,7 @@ module Gyre
           @owed += count
         end
 
-        def number(code)
-          bytes, directive = NUMBERS.fetch(code)
-          take(bytes).unpack1(directive)
-        end
+        def number(code) = take(1 << (code & 3)).unpack1(NUMBERS.fetch(code))
 
         def size(bytes) = take(bytes).unpack1(SIZES.fetch(bytes))
 

@@ -8,28 +8,22 @@ require "gyre/clock"
 require "gyre/loop"
 require "gyre/memcached/errors"
 require "gyre/net"
+require "gyre/offload"
 
 module Gyre
   module Memcached
     Loop.require_native("Gyre::Memcached")
 
-    # What a server replied, as {Server#exchange} returns it, and what commands make of it.
-    # @!attribute [r] code
-    #   @return [Symbol] :hd, :en, :nf, :ns, :ex or :va
-    # @!attribute [r] bytes
-    #   @return [String, nil] the value
-    # @api private
+    # A server's reply as {Server#exchange} returns it: `code` is :hd, :en, :nf, :ns, :ex or :va.
     Reply = Struct.new(:code, :bytes, :flags, :cas, :ttl_s, :idle_s, :hit, :won, :stale, :lost) do
-      # @return [Integer, false] the CAS number
+      # The CAS number, or false.
       def stored = done && cas
 
-      # @return [Boolean]
       def done = code == :hd
 
-      # @return [true, nil]
       def touched = done || nil
 
-      # @return [Integer, nil, false] nil: there is none
+      # nil: missing.
       def counted
         case code
         when :va then bytes.to_i
@@ -39,6 +33,14 @@ module Gyre
       end
     end
 
+    # The pipeline of one home to one server, in C.
+    class Connection
+      # Called by the extension for a fiber of another library's scheduler: the scheduler may drop
+      # it, so a thread reads in its place.
+      # @api private
+      def wait_beside(call, timeout_s) = Offload.call { wait(call, timeout_s) }
+    end
+
     # A server as the ring and the client use it. Every method may be called from any thread.
     class Server
       # GYRE_MEMCACHED_CLOSED: a call that ends so is not tried again, and the server has not
@@ -46,13 +48,9 @@ module Gyre
       CLOSED = "the client was closed"
       private_constant :CLOSED
 
-      # @return [String] "127.0.0.1:11211", or the path of a Unix socket
-      attr_reader :name
-      # @return [Integer]
+      attr_reader :name # "127.0.0.1:11211" or a Unix socket's path
       attr_reader :weight
 
-      # @param address [Address]
-      # @param options [Options] times and limits, TLS, user
       def initialize(address, options)
         @address = address
         @options = options
@@ -68,7 +66,7 @@ module Gyre
         @news = nil
       end
 
-      # @return [Boolean] whether there is a connection, or could be made
+      # True if there is a connection, or one could be made.
       def alive?
         connection || connect
         true
@@ -76,13 +74,10 @@ module Gyre
         false
       end
 
-      # @return [Boolean] whether attempts to connect have failed lately
-      def down?
-        @down_until_s ? Clock.now < @down_until_s : false
-      end
+      # True if attempts to connect have failed lately.
+      def down? = @down_until_s ? Clock.now < @down_until_s : false
 
       # Closes its connections; what waits for a reply fails.
-      # @return [nil]
       def close
         forget.each { |connection| finish(connection) }
         close_later_ones
@@ -90,37 +85,27 @@ module Gyre
         nil
       end
 
-      # @param command [Command]
-      # @param how [Symbol, nil] :send, :hold or :drop only start it
-      # @return [Reply, Call, nil]
-      # @api private
+      # A `how` of :send, :hold or :drop only starts it.
       def carry_out(command, how = nil)
         exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl, how)
       end
 
-      # @param servers [Array<Server>]
-      # @yield starts calls with :hold; they leave together at its end, also where it raises
-      # @return [Object] what the block returns
-      # @api private
+      # Calls started with :hold leave together at the block's end, also if it raises.
       def self.together(servers)
         yield
       ensure
         servers.each(&:release)
       end
 
-      # @return [String]
       def inspect
         "#<#{self.class} #{name}#{" down" if down?}>"
       end
 
       # A connection has failed under a call; the client decides what becomes of that.
-      # @api private
       class Failed < StandardError
         # Whatever other calls meet meanwhile, a call has its own limit of failures. Another server
-        # may have the key's place when it is tried again.
-        # @param idempotent [Boolean] whether the block may be carried out twice
-        # @return [Object] what the block returns
-        # @raise [NetworkError, ProtocolError] from the failure that was the last one
+        # may have the key's place when it is tried again. Raises the last failure; `idempotent`:
+        # may be carried out twice.
         def self.retrying(idempotent = true)
           failures = 0
           begin
@@ -143,9 +128,6 @@ module Gyre
         # A broken reply is a reply: its command is not sent again. A server that counts as down
         # now, and never replied on this connection, could not be reached: then another one has its
         # place, or none.
-        # @param idempotent [Boolean] whether it may be carried out twice
-        # @param failures [Integer] how often the call has failed at this server, this time included
-        # @return [Boolean] whether to try again
         def retry?(idempotent, failures)
           return elsewhere?(idempotent, failures) if @down && !@answered
 
@@ -153,19 +135,16 @@ module Gyre
         end
 
         # It has no inner object as its cause.
-        # @raise [NetworkError, ProtocolError]
         def raise_to_caller = raise(@error, cause: cause)
 
-        # @return [Boolean] whether another server may carry it out, this one counting as down now
+        # True if another server may carry it out while this one is down.
         def elsewhere?(idempotent, failures)
           @down && failures <= @limit && !message.end_with?(CLOSED) && repeatable?(idempotent)
         end
 
         private
 
-        def repeatable?(idempotent)
-          !@sent || (idempotent && !@error.is_a?(ProtocolError))
-        end
+        def repeatable?(idempotent) = !@sent || (idempotent && !@error.is_a?(ProtocolError))
       end
 
       private
@@ -202,7 +181,7 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether it counts as down now
+      # Returns whether it counts as down now.
       def count_failure
         return false if (self.failures += 1) < @options.failures_limit
 
@@ -234,7 +213,8 @@ module Gyre
       end
 
       # memcached -Y takes name and password as the value of a first `set` (doc/protocol.txt,
-      # "Authentication"). One without -Y would store them, for everyone to read: it is asked first.
+      # "Authentication"). A server without -Y would store them for everyone to read, so `version`
+      # asks first.
       def log_in(transport)
         transport.read_timeout_s = transport.write_timeout_s = @options.timeout_s
         transport.write("version\r\n")
@@ -256,8 +236,7 @@ module Gyre
       end
 
       # Called by the extension for a call whose connection has failed. The failure counts once,
-      # however many calls it ended.
-      # @param answered [Boolean] whether the server has ever replied on it
+      # however many calls it ended. `answered`: the server has replied on this connection.
       def fail_call(command, reason, sent, answered)
         broken = sweep
         @cause = reason

@@ -18,32 +18,17 @@ module Gyre
       COMPRESSED = 2
       UTF8 = 4
 
-      # What memcached 1.6 adds to key and value in its limit (-I): a header of 48 bytes, 8 of CAS,
-      # 4 of flags, the key's NUL and the value's CRLF.
+      # memcached 1.6 adds to key and value in its limit (-I): a header of 48 bytes, 8 of CAS, 4 of
+      # flags, the key's NUL and the value's CRLF.
       ITEM_BYTES = 63
 
-      # What comes into a serializer from outside, and is not its own failure.
+      # Exceptions that come into a serializer from outside.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
       private_constant :OUTSIDE
 
-      # @return [#dump, #load]
-      attr_reader :serializer
-      # @return [#compress, #decompress]
-      attr_reader :compressor
-      # @return [Integer] as memcached's -I
-      attr_reader :value_max_bytes
-      # @return [Integer]
-      attr_reader :compression_min_size
-
-      # @param serializer [#dump, #load] Marshal, JSON, …
-      # @param compressor [#compress, #decompress] decompress may take `max_bytes:`
-      # @param compress [Boolean] whether values of compression_min_size and more are compressed
-      # @param compression_min_size [Integer] bytes
-      # @param decompressed_max_bytes [Integer, nil]
-      # @param value_max_bytes [Integer] the servers' limit of an item (their option -I), in bytes
-      # @param raw [Boolean] Strings only, stored and returned as bytes
-      # @param string_fastpath [Boolean] whether Strings in UTF-8 or binary are stored as they are
-      # @param too_large_error [Class] raised for a value over the limit
+      # Compresses values of `compression_min_size` and more; `raw` takes Strings only;
+      # `string_fastpath` stores UTF-8 and binary Strings as they are; `too_large_error` is raised
+      # over `value_max_bytes`.
       def initialize(serializer: Serializer, compressor: ZLIB, compress: true, compression_min_size: 4_096,
                      decompressed_max_bytes: 134_217_728, value_max_bytes: 1_048_576, raw: false, string_fastpath: true,
                      too_large_error: ValueTooLarge)
@@ -58,49 +43,24 @@ module Gyre
         @decompress_options = bounded?(compressor) && decompressed_max_bytes ? { max_bytes: decompressed_max_bytes } : {}
       end
 
-      # @return [Boolean] whether all values are raw
       def raw? = @raw
 
-      # For the extension, which stores such Strings in UTF-8 or binary by itself.
-      # @api private
-      # @return [Integer] up to how many bytes they are stored as they are; -1: none is
+      # For the extension, which stores such Strings in UTF-8 or binary by itself. Up to that many
+      # bytes they are stored as they are; -1: never.
       def direct_bytes
         return -1 if @raw || !@string_fastpath
 
         [@compress ? @compression_min_size - 1 : @value_max_bytes, @value_max_bytes - ITEM_BYTES - Keys::BYTES_LIMIT].min
       end
 
-      # @param key [String] as it is sent
-      # @param value [Object]
-      # @param raw [Boolean, nil] whether this String is stored as it is
-      # @param compress [Boolean, nil] nil: as the client does
-      # @param string_fastpath [Boolean, nil] nil: as the client does
-      # @return [Array(String, Integer)] bytes and flags
-      # @raise [SerializationError]
-      # @raise [ValueTooLarge] or what too_large_error is
+      # Returns bytes and flags; nil options as the client's.
       def dump(key, value, raw: nil, compress: nil, string_fastpath: nil)
-        if @raw || raw
-          raise SerializationError, "store #{key}: a raw value must be a String, got #{value.class}" unless value.is_a?(String)
-
-          bytes = value
-          flags = 0
-        else
-          flags = unserialized_flags(value, string_fastpath)
-          bytes = flags ? value : serialize(key, value)
-          flags ||= SERIALIZED
-          if bytes.bytesize >= @compression_min_size && (compress.nil? ? @compress : compress)
-            bytes = @compressor.compress(bytes)
-            flags |= COMPRESSED
-          end
-        end
+        bytes, flags = @raw || raw ? [raw_bytes(key, value), 0] : encode(key, value, compress, string_fastpath)
         check_size(key, bytes)
         [bytes, flags]
       end
 
-      # @param bytes [String] as stored; it may become the value itself
-      # @param flags [Integer] as stored
-      # @return [Object]
-      # @raise [DeserializationError]
+      # `bytes` may become the value itself. Raises DeserializationError.
       def load(bytes, flags)
         return bytes if flags.zero? || @raw
 
@@ -111,6 +71,19 @@ module Gyre
       end
 
       private
+
+      def raw_bytes(key, value)
+        value.is_a?(String) ? value : raise(SerializationError, "store #{key}: a raw value must be a String, got #{value.class}")
+      end
+
+      def encode(key, value, compress, fastpath)
+        flags = unserialized_flags(value, fastpath)
+        bytes = flags ? value : serialize(key, value)
+        flags ||= SERIALIZED
+        return [bytes, flags] if bytes.bytesize < @compression_min_size || !(compress.nil? ? @compress : compress)
+
+        [@compressor.compress(bytes), flags | COMPRESSED]
+      end
 
       # A subclass of String would come back as a String: it is serialized.
       def unserialized_flags(value, fastpath)

@@ -1,26 +1,22 @@
 # frozen_string_literal: true
 
-# Connects to a name, as RFC 8305 ("Happy Eyeballs") has it: its addresses are tried one after the
-# other, the next one as soon as one fails or has not answered for a while, and the first that
-# answers is taken. Called by Gyre::Endpoint#connect. With a scheduler other fibers run meanwhile,
-# without one the present thread waits. It keeps no socket but the one that it returns.
+# Connects to a name by RFC 8305 ("Happy Eyeballs"): tries its addresses in order, the next one as
+# soon as one fails or has not answered for a while, and takes the first that answers. Called by
+# Gyre::Endpoint#connect. With a scheduler other fibers run meanwhile; without one the thread waits.
+# Keeps only the returned socket.
 
 require "socket"
 require "timeout"
 
 module Gyre
   module Net
-    # One connection that is to be made.
     class Connector
-      # How long an address is waited for before the next one is tried too (RFC 8305, section 5).
+      # Time for an address before the next one is tried as well (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25
-      # What is wrong with this machine's own network: an address that another error came from shows
-      # more.
+      # Errors of this machine's own network; another address's error is more useful.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
-      # @param endpoint [Endpoint] of TCP
-      # @param timeout_s [Numeric, nil] for all of it, the name's resolution included; nil: as long
-      #   as the system allows
+      # `timeout_s` covers name resolution too; nil: the system's limits.
       def initialize(endpoint, timeout_s)
         @endpoint = endpoint
         @timeout_s = timeout_s
@@ -29,10 +25,8 @@ module Gyre
         @errors = {} # Addrinfo => SystemCallError
       end
 
-      # @return [Socket] connected, without delay of small segments and with keep-alive
-      # @raise [SystemCallError] names each address and what it answered; Errno::ETIMEDOUT: the time
-      #   is over
-      # @raise [SocketError] the name has no address
+      # Errors name each address and what it answered; raises Errno::ETIMEDOUT, SocketError without
+      # an address.
       def connect
         connected = race(in_turns(resolve)) or raise failure
         connected.setsockopt(:TCP, :NODELAY, true)
@@ -45,18 +39,13 @@ module Gyre
 
       private
 
-      def now_s
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      end
+      def now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-      def left_s
-        @until_s && [@until_s - now_s, 0].max
-      end
+      def left_s = @until_s && [@until_s - now_s, 0].max
 
       # --- names ---
 
-      # Without a scheduler a thread asks, for not every Ruby's and system's resolver can be
-      # interrupted.
+      # Without a scheduler a thread resolves, as not every resolver can be interrupted.
       def resolve
         host = @endpoint.host
         return [Addrinfo.tcp(host, @endpoint.port)] if host.match?(/\A[\d.]+\z|:/)
@@ -71,9 +60,7 @@ module Gyre
         thread&.kill
       end
 
-      def addresses
-        Addrinfo.getaddrinfo(@endpoint.resolvable_host, @endpoint.port, nil, :STREAM)
-      end
+      def addresses = Addrinfo.getaddrinfo(@endpoint.resolvable_host, @endpoint.port, nil, :STREAM)
 
       def in_time
         return yield unless @timeout_s
@@ -87,7 +74,7 @@ module Gyre
       NotResolved = Class.new(StandardError)
       private_constant :NotResolved
 
-      # The families in turns, the resolver's first one first (RFC 8305, section 4).
+      # The families by turns, the resolver's first one first (RFC 8305, section 4).
       def in_turns(addresses)
         first, second = addresses.uniq(&:to_sockaddr).partition { |address| address.afamily == addresses.first.afamily }
         rest = second.drop(first.size)
@@ -96,7 +83,6 @@ module Gyre
 
       # --- addresses ---
 
-      # @return [Socket, nil] nil when none can be connected to, or not in time
       def race(addresses)
         until addresses.empty? && @attempts.empty?
           if (address = addresses.shift)
@@ -109,7 +95,7 @@ module Gyre
         end
       end
 
-      # @return [Socket, nil] nil: it goes on, or has failed
+      # nil: pending or failed.
       def attempt(address)
         socket = Socket.new(address.afamily, :STREAM)
         @attempts[socket] = address
@@ -118,9 +104,7 @@ module Gyre
         failed(socket, address, error)
       end
 
-      # Waits for an answer of any.
-      #
-      # @return [Socket, nil] nil: none was connected, in this time
+      # Waits for any answer. nil: none connected in this time.
       def answered(within_s)
         _, ready = select(@attempts.keys, within_s)
         ready&.find do |socket|
@@ -129,7 +113,7 @@ module Gyre
 
           socket.remote_address
         rescue Errno::ENOTCONN
-          nil # it was reported too early
+          nil # reported too early
         rescue SystemCallError => error
           failed(socket, @attempts[socket], error)
         end
@@ -150,7 +134,6 @@ module Gyre
 
       # --- errors ---
 
-      # @return [SystemCallError]
       def failure
         return timeout(report(@attempts.values)) if @attempts.any?
 
@@ -159,11 +142,9 @@ module Gyre
         telling.class.new("connect to #{@endpoint}#{": #{report}" unless written}")
       end
 
-      def timeout(what)
-        Errno::ETIMEDOUT.new("connect to #{@endpoint}: #{what} within #{@timeout_s} s")
-      end
+      def timeout(what) = Errno::ETIMEDOUT.new("connect to #{@endpoint}: #{what} within #{@timeout_s} s")
 
-      # What each address answered, in the order in which they were tried.
+      # The answers of the addresses, in the order of the attempts.
       def report(silent = [])
         words = @errors.map { |address, error| "#{address.inspect_sockaddr}: #{error.class.new.message}" }
         (words + silent.map { |address| "#{address.inspect_sockaddr}: no response" }).join(", ")

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Packets over UDP or a Unix datagram socket, for any program: with a scheduler its waits let other
-# fibers run, without one they block the present thread only. What moves packets is in C
-# (ext/gyre/net/datagram*); here are addresses and the methods over it. Gyre.datagram makes them.
+# fibers run, without one they block only the thread. ext/gyre/net/datagram* moves packets; here are
+# addresses and methods over it. Made by Gyre.datagram.
 require "socket"
 require "gyre/loop"
 require "gyre/net/endpoint"
@@ -19,14 +19,14 @@ module Gyre
   #     socket.send("hello")
   #     socket.receive(timeout: 1)&.bytes
   #   end
-  # @param address [String, Endpoint, nil] where packets come to: udp://host:port or
-  #   unixgram:///path. Port 0 lets the kernel choose; host "*" means every address of this machine;
-  #   of a name with several addresses the first is taken. nil: the kernel chooses
+  # @param address [String, Endpoint, nil] to receive at: udp://host:port or unixgram:///path. Port
+  #   0 lets the kernel choose; host "*" means every address of this machine; a name means its first
+  #   address. nil: the kernel chooses
   # @param connect [String, Endpoint, nil] see {Datagram#connect}
-  # @param bytes_limit [Integer] the largest packet that is received whole, 65,536 at most
+  # @param bytes_limit [Integer] the largest packet received whole, 65,536 at most
   # @yieldparam socket [Datagram] closed behind the block
   # @return [Datagram, Object] what the block returns, if there is one
-  # @raise [ArgumentError] for what is no address, or none at all
+  # @raise [ArgumentError] for a wrong address, or none at all
   # @raise [SystemCallError, SocketError] the address cannot be had
   # @raise [ExtensionRequired] without the C extension
   def self.datagram(address = nil, connect: nil, bytes_limit: Datagram::BYTES_LIMIT)
@@ -43,17 +43,17 @@ module Gyre
     end
   end
 
-  # A socket that packets come to and leave from, one by one and without a promise that they arrive.
+  # A socket for packets, which may get lost.
   class Datagram
-    # The largest packet that there is, and a little more.
+    # Larger than any packet.
     BYTES_LIMIT = 65_536
     # @api private
     TRANSPORTS = %i[udp unixgram].freeze
-    # Of a Unix socket that the kernel gives a name, so that it can be answered (unix(7), autobind).
+    # The kernel names such a Unix socket, so that it can be answered (unix(7), autobind).
     AUTOBIND = [Socket::AF_UNIX].pack("S").freeze
     private_constant :AUTOBIND
 
-    # One end of a packet's way. Two peers of one address are equal, and the same key in a Hash.
+    # One end of a packet's way. Equal addresses are equal peers and the same key in a Hash.
     class Peer
       # @return [String] struct sockaddr
       attr_reader :sockaddr
@@ -75,8 +75,8 @@ module Gyre
         address.ip_port if address&.ip?
       end
 
-      # @return [String, nil] of a Unix socket, "@…" in the abstract name space; nil over UDP, and
-      #   where the sender has no address
+      # @return [String, nil] of a Unix socket, "@…" in the abstract namespace; nil over UDP, and
+      #   for a sender without an address
       def path
         return unless address&.unix?
 
@@ -97,14 +97,10 @@ module Gyre
       alias eql? ==
 
       # @return [Integer]
-      def hash
-        sockaddr.hash
-      end
+      def hash = sockaddr.hash
 
       # @return [String]
-      def inspect
-        "#<#{self.class} #{self}>"
-      end
+      def inspect = "#<#{self.class} #{self}>"
 
       private
 
@@ -113,12 +109,10 @@ module Gyre
       end
     end
 
-    # What was received.
+    # A received packet.
     class Packet
       # @return [Peer] its sender
-      def peer
-        Peer.new(sockaddr)
-      end
+      def peer = Peer.new(sockaddr)
 
       # @return [String]
       def inspect
@@ -172,7 +166,7 @@ module Gyre
         Addrinfo.udp("::ffff:#{address.ip_address}", address.ip_port)
       end
 
-      # "*": one socket for both families, where the machine has both.
+      # "*": one socket for both families, if the machine has both.
       def bind_ip(endpoint)
         return Listener.ip(endpoint.with(host: resolve(endpoint).ip_address), backlog: 0) unless endpoint.host == "*"
 
@@ -190,7 +184,7 @@ module Gyre
       end
     end
 
-    # Sends only to this peer from now on, and receives from it alone.
+    # Sends to and receives from this peer only, from now on.
     #
     # @param address [String, Endpoint, Peer]
     # @return [self]
@@ -208,13 +202,11 @@ module Gyre
     # @param timeout [Numeric, nil] seconds; nil: without end
     # @return [Packet, nil] nil after the time
     # @raise [IOError] the socket is closed, in another fiber or thread too
-    # @raise [SystemCallError] Errno::ECONNREFUSED: nothing receives at the peer that the socket is
-    #   connected to, see udp(7)
-    def receive(timeout: nil)
-      take(timeout)
-    end
+    # @raise [SystemCallError] Errno::ECONNREFUSED: nothing receives at the connected peer, see
+    #   udp(7)
+    def receive(timeout: nil) = take(timeout)
 
-    # Gives each packet to the block, until the socket is closed.
+    # Yields each packet until the socket is closed.
     #
     # @yieldparam packet [Packet]
     # @return [self, Enumerator]
@@ -231,15 +223,13 @@ module Gyre
     # Sends a packet, at once.
     #
     # @param bytes [String]
-    # @param to [Packet, Peer, String, Endpoint, nil] the sender of a packet, a peer, an address;
-    #   nil: the peer that the socket is connected to. A name is resolved each time
+    # @param to [Packet, Peer, String, Endpoint, nil] a packet's sender, a peer, an address; nil:
+    #   the connected peer. A name is resolved each time
     # @return [Integer] bytes
     # @raise [SystemCallError] Errno::EMSGSIZE: it is too long; Errno::ECONNREFUSED: nothing
     #   received an earlier one (udp(7)), or this one over a Unix socket; Errno::EAGAIN: the
     #   receiver's queue is full, over a Unix socket that is not connected
-    def send(bytes, to: nil)
-      transmit(bytes, to.nil? || to.is_a?(Packet) ? to : sockaddr(to))
-    end
+    def send(bytes, to: nil) = transmit(bytes, to.nil? || to.is_a?(Packet) ? to : sockaddr(to))
 
     # @return [Integer, nil] the local port, of UDP
     def port
@@ -248,11 +238,9 @@ module Gyre
     end
 
     # @return [Peer] the local address
-    def local
-      Peer.new(to_io.local_address.to_sockaddr)
-    end
+    def local = Peer.new(to_io.local_address.to_sockaddr)
 
-    # Sends what was replied, and closes the socket. May be called again.
+    # Sends pending replies and closes the socket. May be called again.
     #
     # @return [nil]
     def close
@@ -263,9 +251,7 @@ module Gyre
     end
 
     # @return [Boolean]
-    def closed?
-      to_io.closed?
-    end
+    def closed? = to_io.closed?
 
     # @return [String]
     def inspect

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Where to listen or connect: an address as people write it (tcp://host:port, unix:///path,
-# host:port, a port; ssl://host:port where the caller serves TLS; for datagrams udp://host:port,
-# unixgram:///path), checked and taken apart. Servers parse with it and bind it, which gives
-# Gyre::Listener objects. It holds no socket itself and never accepts.
+# An address to listen on or connect to, as people write it (tcp://host:port, unix:///path,
+# host:port, a port; ssl://host:port if the caller serves TLS; for datagrams udp://host:port,
+# unixgram:///path), checked and parsed. Servers bind it, which makes Gyre::Listener objects. Holds
+# no socket and never accepts.
 
 require "socket"
 require "gyre/net/connector"
@@ -12,13 +12,11 @@ require "gyre/net/listener"
 module Gyre
   # An address to listen on, or to connect to. Immutable; two endpoints of one address are equal.
   class Endpoint
-    # How many connections the kernel may keep ready for accept; it lowers this to
-    # net.core.somaxconn by itself.
+    # Connections that the kernel keeps ready for accept; it lowers this to net.core.somaxconn.
     BACKLOG = 4096
     # sun_path of sockaddr_un holds 108 bytes, the last one NUL (unix(7)).
     UNIX_PATH_BYTES_LIMIT = 107
-    # How often a port that the kernel chose is tried again, when it is free for one family of
-    # addresses only.
+    # Retries of a port chosen by the kernel that is free for one family of addresses only.
     CHOSEN_PORT_TRIES = 10
 
     # Always loopback, whatever a resolver returns (RFC 6761, section 6.3); absolute with a dot.
@@ -28,11 +26,11 @@ module Gyre
     # Versions of the PROXY protocol.
     PROXY_PROTOCOLS = %w[v1 v2 any].freeze
 
-    # What may stand behind any stream's address.
+    # Options behind any stream's address.
     OPTIONS = %w[proxy_protocol= backlog= low_latency=].freeze
     private_constant :OPTIONS
 
-    # What may be written for each transport.
+    # The forms of each transport.
     FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
 
     # @return [Symbol] :tcp, :unix, :udp or :unixgram
@@ -42,49 +40,48 @@ module Gyre
     attr_reader :host
     # @return [Integer, nil] TCP port; 0 lets the kernel choose
     attr_reader :port
-    # @return [String, nil] path of a Unix socket; one that begins with "@" is in Linux's abstract
-    #   name space
+    # @return [String, nil] path of a Unix socket; "@…" is in Linux's abstract namespace
     attr_reader :path
-    # @return [Integer, nil] permissions for the socket file; nil leaves what the umask gives
+    # @return [Integer, nil] permissions of the socket file; nil: by the umask
     attr_reader :mode
-    # @return [Hash{Symbol => Object}, nil] settings of TLS by name, as they were written behind the
-    #   address; nil: no TLS
+    # @return [Hash{Symbol => Object}, nil] TLS settings by name, as written behind the address;
+    #   nil: no TLS
     attr_reader :tls
     # @return [String, nil] "v1", "v2" or "any": connections begin with a header of the PROXY
     #   protocol
     attr_reader :proxy_protocol
-    # @return [Integer, nil] how many connections may wait to be accepted; nil: {BACKLOG}
+    # @return [Integer, nil] connections that may wait to be accepted; nil: {BACKLOG}
     attr_reader :backlog
 
     class << self
       # Reads an address.
       #
       # - `tcp://host:port` (also `http://`): a host name, an IPv4 address, an IPv6 address in
-      #   brackets, or `*` (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1,
-      #   where the machine has both.
+      #   brackets, or `*` (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1, if
+      #   the machine has both.
       # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's
       #   permissions.
       # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the
       #   scheme.
-      # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`): TLS over TCP, where the
-      #   caller asks for it; and `unix:///path?cert=PATH&key=PATH`. `%3F` and the like stand for
+      # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`): TLS over TCP, if the
+      #   caller takes it; and `unix:///path?cert=PATH&key=PATH`. `%3F` and the like stand for
       #   bytes.
       # - `?proxy_protocol=v1`, `v2` or `any` behind a stream's address: connections begin with a
-      #   header of the PROXY protocol, where the caller asks for that.
-      # - `?backlog=1024`: how many connections may wait to be accepted. As Puma has it, a Unix
-      #   socket's permissions may also be `?umask=0117`, and `?low_latency=true` is what TCP has.
-      # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for
-      #   them.
+      #   header of the PROXY protocol, if the caller takes it.
+      # - `?backlog=1024`: connections that may wait to be accepted. As in Puma, a Unix socket's
+      #   permissions may also be `?umask=0117`, and `?low_latency=true` is accepted, as TCP always
+      #   has it.
+      # - `udp://` and `unixgram://` are for datagrams, if the caller takes them.
       #
       # @param address [String, Integer, Endpoint]
-      # @param host [String] taken where the address is a port alone
-      # @param port [Integer] taken where the address has none
-      # @param transports [Array<Symbol>] what the caller can serve: :tcp, :unix, :udp, :unixgram
-      # @param tls [Boolean] whether the caller takes TLS out of an address; the names behind the
-      #   "?" are for it to check
-      # @param proxy [Boolean] whether the caller takes the PROXY protocol out of an address
+      # @param host [String] if the address is only a port
+      # @param port [Integer] if the address has none
+      # @param transports [Array<Symbol>] served by the caller: :tcp, :unix, :udp, :unixgram
+      # @param tls [Boolean] whether the caller takes TLS settings out of an address, and checks
+      #   their names
+      # @param proxy [Boolean] whether the caller takes the PROXY protocol
       # @return [Endpoint]
-      # @raise [ArgumentError] when the address cannot be read; the message has what was expected
+      # @raise [ArgumentError] for an unreadable address, with what was expected
       def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix], tls: false, proxy: false)
         endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
         unless endpoint && transports.include?(endpoint.transport)
@@ -98,14 +95,14 @@ module Gyre
 
       private
 
-      # @return [Endpoint, nil] nil for what is no address at all
+      # @return [Endpoint, nil] nil unless it is an address
       def read(text, host, port)
         text, options = without_options(text)
         endpoint = read_plain(text, host, port)
         endpoint && options.any? ? endpoint.with(**options) : endpoint
       end
 
-      # Takes what any stream's address may have out of what stands behind the "?".
+      # Takes a stream's options from behind the "?".
       def without_options(text)
         before, mark, query = text.partition("?")
         chosen, others = query.split("&").partition { |pair| pair.start_with?(*OPTIONS) }
@@ -206,7 +203,7 @@ module Gyre
     # @param tls [Hash{Symbol => Object}, nil] settings of TLS
     # @param proxy_protocol [String, nil] one of {PROXY_PROTOCOLS}
     # @param backlog [Integer, nil] connections that may wait to be accepted
-    # @raise [ArgumentError] the path is longer than the kernel takes
+    # @raise [ArgumentError] the path is too long for the kernel
     def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil, proxy_protocol: nil, backlog: nil)
       @transport = transport
       @host = host
@@ -224,10 +221,10 @@ module Gyre
     end
 
     # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and
-    # UDP. Either all or none.
+    # UDP; all or none.
     #
-    # @param backlog [Integer] connections that may wait to be accepted, unless the address has it
-    # @param except [Array<String>] IP addresses that something else takes connections for
+    # @param backlog [Integer] connections that may wait to be accepted, unless the address sets it
+    # @param except [Array<String>] IP addresses served by something else
     # @return [Array<Gyre::Listener>]
     # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this
     #   endpoint
@@ -240,7 +237,7 @@ module Gyre
       begin
         bind_addresses(backlog, except)
       rescue Errno::EADDRINUSE
-        # The kernel's choice for the first address may be taken at the second one.
+        # The port chosen for the first address may be taken at the second.
         raise unless port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
 
         retry
@@ -260,13 +257,13 @@ module Gyre
       raise SocketError, "listen on #{self}: no address for #{host.inspect} (#{error.message})"
     end
 
-    # Connects to it, as a client: over TCP to the first of its addresses that answers.
+    # Connects as a client: over TCP to the first address that answers.
     #
     # @param timeout_s [Numeric, nil] for a TCP connection in all, names included; a Unix socket
-    #   takes one at once or not at all
+    #   connects at once or never
     # @return [Socket]
-    # @raise [SystemCallError] names what was tried; Errno::ETIMEDOUT: the time is over;
-    #   Errno::EAGAIN: as many wait at the Unix socket as may
+    # @raise [SystemCallError] names the attempts; Errno::ETIMEDOUT: the time is over;
+    #   Errno::EAGAIN: the Unix socket's queue is full
     # @raise [SocketError] when the host has no address
     def connect(timeout_s)
       return connect_to_path if path
@@ -275,35 +272,27 @@ module Gyre
     end
 
     # @return [Addrinfo] of a Unix socket
-    def unix_address
-      Addrinfo.unix(path.sub(/\A@/, "\0"))
-    end
+    def unix_address = Addrinfo.unix(path.sub(/\A@/, "\0"))
 
     # @return [String] the address with its scheme, as {.parse} reads it; without the settings of
     #   TLS, which may be secret
-    def to_s
-      "#{tls && !path ? "ssl" : transport}://#{path || authority}"
-    end
+    def to_s = "#{tls && !path ? "ssl" : transport}://#{path || authority}"
 
     # @param scheme [String] for TCP without TLS
-    # @return [String] what one types to reach it: http://localhost:9292, or unix:///path
+    # @return [String] for users: http://localhost:9292, or unix:///path
     def url(scheme = "http")
       transport == :tcp ? "#{tls ? "https" : scheme}://#{authority}" : to_s
     end
 
-    # @return [String, nil] the host as resolvers know it, not all of which know "localhost."
+    # @return [String, nil] the host for resolvers, not all of which know "localhost."
     # @api private
-    def resolvable_host
-      LOCALHOST.match?(host.to_s) ? "localhost" : host
-    end
+    def resolvable_host = LOCALHOST.match?(host.to_s) ? "localhost" : host
 
-    # @return [Boolean] whether messages come one by one, without connections
-    def datagram?
-      %i[udp unixgram].include?(transport)
-    end
+    # @return [Boolean] whether it is for datagrams
+    def datagram? = %i[udp unixgram].include?(transport)
 
-    # @param port [Integer] the port that the kernel chose
-    # @param host [String] the address that was bound
+    # @param port [Integer] chosen by the kernel
+    # @param host [String] the bound address
     # @param tls [Hash{Symbol => Object}, nil]
     # @param proxy_protocol [String, nil]
     # @param backlog [Integer, nil]
@@ -319,20 +308,14 @@ module Gyre
     alias eql? ==
 
     # @return [Integer]
-    def hash
-      identity.hash
-    end
+    def hash = identity.hash
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{self}>"
-    end
+    def inspect = "#<#{self.class} #{self}>"
 
     protected
 
-    def identity
-      [transport, host, port, path, mode, tls, proxy_protocol]
-    end
+    def identity = [transport, host, port, path, mode, tls, proxy_protocol]
 
     private
 
@@ -350,7 +333,7 @@ module Gyre
       "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
     end
 
-    # Addresses of a family that this machine lacks are left out, as long as another one can be had.
+    # Leaves out addresses of a family that this machine lacks, if another one can be bound.
     def bind_addresses(backlog, except)
       listeners = []
       missing = nil

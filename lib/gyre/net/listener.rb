@@ -1,26 +1,25 @@
 # frozen_string_literal: true
 
-# One listening socket and what belongs to it: the address that it really has, and for a Unix socket
-# the file. Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and the caller
-# of `bind` closes them. One that a former process left open is adopted. It has no protocol.
+# A listening socket with its real address, and for a Unix socket the file. Gyre::Endpoint#bind
+# makes them, servers accept from them (to_io, fileno), and the caller of `bind` closes them. A
+# former process's open socket is adopted. Knows no protocol.
 
 require "socket"
 require "gyre/clock"
 
 module Gyre
-  # A socket that listens, or one that datagrams come to.
+  # A socket that listens, or receives datagrams.
   class Listener
-    # Errors of a network that a connection has met before it was accepted (accept(2), "Error
-    # handling"): it has gone again.
+    # Network errors of a connection that has gone before its accept (accept(2), "Error handling").
     GONE = [Errno::EINTR, Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
             Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
-    # How long a server rests when nothing can be accepted.
+    # A server's pause if nothing can be accepted.
     PAUSE_S = 1.0
-    # How long another server is waited for that takes a Unix socket in the same folder.
+    # The wait for another server that takes a Unix socket in the same folder.
     FOLDER_LOCK_S = 1.0
     private_constant :FOLDER_LOCK_S
 
-    # @return [Gyre::Endpoint] the address bound, with the port that the kernel chose
+    # @return [Gyre::Endpoint] the bound address, with the chosen port
     attr_reader :endpoint
     # @return [Socket] non-blocking, close-on-exec, listening
     attr_reader :socket
@@ -36,7 +35,7 @@ module Gyre
       def ip(endpoint, backlog:, only_v6: true)
         address = Addrinfo.public_send(endpoint.transport, endpoint.host, endpoint.port)
         open(address.afamily, endpoint) do |socket|
-          # Not with UDP, where it would let two servers share the port (socket(7)).
+          # Not with UDP, which would let two servers share the port (socket(7)).
           socket.setsockopt(:SOCKET, :REUSEADDR, true) unless endpoint.datagram?
           socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
           socket.bind(address)
@@ -45,14 +44,13 @@ module Gyre
         end
       end
 
-      # Listens on a Unix socket. A file that a dead server left behind is replaced; a living one's
-      # is not.
+      # Listens on a Unix socket. Replaces the file of a dead server, not of a living one.
       #
       # @param endpoint [Gyre::Endpoint]
       # @param backlog [Integer]
       # @return [Listener]
-      # @raise [SystemCallError] Errno::EADDRINUSE when another socket listens there, Errno::EEXIST
-      #   when the file is no socket
+      # @raise [SystemCallError] Errno::EADDRINUSE if another socket listens there, Errno::EEXIST if
+      #   the file is not a socket
       def unix(endpoint, backlog:)
         path = endpoint.path
         abstract = path.start_with?("@")
@@ -66,16 +64,14 @@ module Gyre
         end
       end
 
-      # Takes over a descriptor that a former process bound: one inherited through exec, or from the
-      # parent.
+      # Takes over a socket bound by a former process: inherited through exec, or from the parent.
       #
       # @param descriptor [Integer]
-      # @param endpoint [Gyre::Endpoint] what it was bound for; the port is asked of the kernel
-      # @param owned [Boolean] whether it is this process's alone; else another one may go on with
-      #   the same
+      # @param endpoint [Gyre::Endpoint] the address it was bound for; the kernel knows the port
+      # @param owned [Boolean] whether only this process has it
       # @param file [Boolean] whether {#close} removes a Unix socket's file
       # @return [Listener]
-      # @raise [ArgumentError] when the descriptor is no socket of this kind, or does not listen
+      # @raise [ArgumentError] if it is not a listening socket of this kind
       def adopt(descriptor, endpoint, owned: false, file: true)
         socket = Socket.for_fd(descriptor)
         raise ArgumentError, "it is another kind of socket, or does not listen" unless bound_for?(socket, endpoint)
@@ -85,7 +81,7 @@ module Gyre
 
         new(socket, endpoint, file: file && File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil, adopted: !owned)
       rescue SystemCallError, ArgumentError => error
-        socket&.autoclose = false # it is not ours
+        socket&.autoclose = false # not ours
         raise ArgumentError, "adopt descriptor #{descriptor} for #{endpoint}: #{error.message}"
       end
 
@@ -105,7 +101,7 @@ module Gyre
         raise error.class, "listen on #{endpoint}"
       end
 
-      # The file is made with its mode: another user's link may have its place by a chmod.
+      # Makes the file with its mode: a later chmod might hit another user's link.
       def bind_path(socket, endpoint)
         umask = File.umask(~endpoint.mode & 0o777) if endpoint.mode
         socket.bind(endpoint.unix_address)
@@ -113,27 +109,24 @@ module Gyre
         File.umask(umask) if umask
       end
 
-      # One server after the other: between its bind and its listen a socket looks stale, and
-      # between a probe and the removal of a stale file another server may have taken its place. A
-      # folder that cannot be locked is done without.
+      # Serializes servers: between bind and listen a socket looks stale, and between a probe and
+      # the removal of a stale file another server may have taken its place. Works without the lock
+      # if the folder cannot be locked.
       def in_turn(folder)
-        lock = lock(folder) if folder
+        begin
+          file = File.open(folder, File::RDONLY | File::NONBLOCK) if folder
+          until_s = Clock.now + FOLDER_LOCK_S
+          sleep(0.005) until file.nil? || file.flock(File::LOCK_EX | File::LOCK_NB) || Clock.now > until_s
+        rescue SystemCallError
+          nil # goes on without
+        end
         yield
       ensure
-        lock&.close
+        file&.close # also after Thread#raise, which must not leave the folder locked
       end
 
-      def lock(folder)
-        file = File.open(folder, File::RDONLY | File::NONBLOCK)
-        until_s = Clock.now + FOLDER_LOCK_S
-        sleep(0.005) until (locked = file.flock(File::LOCK_EX | File::LOCK_NB)) || Clock.now > until_s
-        locked ? file : file.close
-      rescue SystemCallError
-        file&.close
-      end
-
-      # Whether a server listens can only be found out by connecting, without waiting: EAGAIN means
-      # that the backlog is full, so a server is there (unix(7)).
+      # Only a connect, without waiting, tells whether a server listens. EAGAIN means a full
+      # backlog, so there is a server (unix(7)).
       def remove_stale(endpoint)
         path = endpoint.path
         raise Errno::EEXIST unless File.lstat(path).socket?
@@ -142,7 +135,7 @@ module Gyre
         begin
           probe.connect_nonblock(Addrinfo.unix(path), exception: false)
           raise Errno::EADDRINUSE
-        rescue Errno::EAGAIN, Errno::EPROTOTYPE # a server is there, with the other kind of socket
+        rescue Errno::EAGAIN, Errno::EPROTOTYPE # there is a server, with the other kind of socket
           raise Errno::EADDRINUSE
         rescue Errno::ECONNREFUSED
           File.unlink(path)
@@ -150,14 +143,14 @@ module Gyre
           probe.close
         end
       rescue Errno::ENOENT
-        nil # no file, or gone since: nothing to remove
+        nil # no file, or gone since
       end
     end
 
     # @param socket [Socket] bound and listening
     # @param endpoint [Gyre::Endpoint]
     # @param file [File::Stat, nil] the Unix socket's file; {#close} removes it
-    # @param adopted [Boolean] another process may have the same socket, and go on with it
+    # @param adopted [Boolean] another process may have the same socket
     def initialize(socket, endpoint, file: nil, adopted: false)
       @socket = socket
       @endpoint = endpoint
@@ -167,45 +160,33 @@ module Gyre
     end
 
     # @return [Integer, nil] the TCP or UDP port
-    def port
-      endpoint.port
-    end
+    def port = endpoint.port
 
     # @return [Boolean]
-    def unix?
-      !endpoint.path.nil?
-    end
+    def unix? = !endpoint.path.nil?
 
-    # @return [Boolean] whether messages come one by one, without connections
-    def datagram?
-      endpoint.datagram?
-    end
+    # @return [Boolean] whether it receives datagrams
+    def datagram? = endpoint.datagram?
 
-    # @return [Boolean] whether another process may have the same socket, and go on with it
+    # @return [Boolean] whether another process may have the same socket
     def adopted? = @adopted
 
     # @param scheme [String]
-    # @return [String] what one types to reach it
-    def url(scheme = "http")
-      endpoint.url(scheme)
-    end
+    # @return [String] for users
+    def url(scheme = "http") = endpoint.url(scheme)
 
     # @return [String]
-    def to_s
-      endpoint.to_s
-    end
+    def to_s = endpoint.to_s
 
     # @return [Socket]
-    def to_io
-      @socket
-    end
+    def to_io = @socket
 
-    # Takes a connection, without waiting. The rules are those of ext/gyre/net/acceptor.c: after an
-    # error that is raised accepting rests for {PAUSE_S}.
+    # Takes a connection without waiting. As in ext/gyre/net/acceptor.c the caller pauses for
+    # {PAUSE_S} after a raised error.
     #
-    # @return [Array(Socket, Addrinfo), :gone, nil] :gone: one less waits, whose peer has gone
-    #   again; nil: none waits
-    # @raise [SystemCallError] the process or the machine is out of descriptors or memory, perhaps
+    # @return [Array(Socket, Addrinfo), :gone, nil] :gone: the peer of a waiting connection has
+    #   gone; nil: none waits
+    # @raise [SystemCallError] such as a lack of descriptors or memory
     # @raise [IOError] it is closed
     # @api private
     def accept
@@ -216,21 +197,17 @@ module Gyre
     end
 
     # @return [Integer]
-    def fileno
-      @socket.fileno
-    end
+    def fileno = @socket.fileno
 
     # @return [Boolean]
-    def closed?
-      @socket.closed?
-    end
+    def closed? = @socket.closed?
 
-    # Lets no new connection in; those that wait can still be accepted. To be called before the last
-    # of them are, and {#close} soon after: what came in between would be reset, with a request in
-    # it perhaps. Over TCP the kernel then drops SYNs, which a client repeats after a second: it
-    # finds a successor then, or is refused without having sent anything. A handshake that is half
-    # done may still end. Nothing happens in a forked child, with an adopted socket (the process
-    # that gave it may go on with it), and where the kernel cannot do it.
+    # Refuses new connections; waiting ones can still be accepted. Call it before the last accepts,
+    # and {#close} soon after: connections in between would be reset, perhaps with a request. Over
+    # TCP the kernel then drops SYNs, which a client repeats after a second: it finds a successor,
+    # or is refused without having sent anything. A begun handshake may still end. Does nothing in a
+    # forked child, with an adopted socket (shared with another process), and without the kernel's
+    # support.
     #
     # @return [void]
     def refuse
@@ -240,10 +217,10 @@ module Gyre
       remove_file
       socket.shutdown(:RD)
     rescue SystemCallError, SocketError
-      nil # not known here
+      nil # unknown here
     end
 
-    # Stops listening, and removes the Unix socket's file if it is still ours. May be called again.
+    # Stops listening and removes the Unix socket's file if it is still ours. May be called again.
     #
     # @return [void]
     def close
@@ -266,30 +243,29 @@ module Gyre
       socket.setsockopt(:SOCKET, :ATTACH_FILTER, no_syn)
     end
 
-    # A child that was forked before has the same socket, and may go on with it.
+    # A child forked before has the same socket and may use it.
     def unfilter
       socket.setsockopt(:SOCKET, :DETACH_FILTER, 0) if @filtered
     rescue SystemCallError
-      nil # there was none: it could not be attached
+      nil # none was attached
     end
 
-    # A struct sock_fprog (socket(7), linux/filter.h); it points to the program, which begins at the
-    # TCP header: load the byte of the flags; SYN? drop it, or else take all of it. What has no SYN
-    # goes on, so a handshake's last ACK arrives.
+    # A struct sock_fprog (socket(7), linux/filter.h) that points to its program, which starts at
+    # the TCP header: load the byte of flags; drop on SYN, else accept. Packets without SYN pass, so
+    # a handshake's last ACK arrives.
     def no_syn
       program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
     end
 
-    # The file may be a successor's by now (another inode), and a forked child must leave its
-    # parent's alone.
+    # Keeps a file of a successor (another inode), and in a forked child the parent's.
     def remove_file
       return unless @file && @owner == Process.pid
 
       now = File.lstat(endpoint.path)
       File.unlink(endpoint.path) if now.ino == @file.ino && now.dev == @file.dev
     rescue SystemCallError
-      nil # gone already, or the directory is no longer ours: a file left behind is found stale next time
+      nil # gone already, or the folder is not ours any more: a remaining file is found stale next time
     end
   end
 end

@@ -3,7 +3,7 @@
 # Listening sockets that give transports: Gyre.listen. An error of one connection ends that
 # connection only.
 require "gyre/clock"
-require "gyre/net/units"
+require "gyre/settings/units"
 require "gyre/run"
 
 module Gyre
@@ -39,9 +39,7 @@ module Gyre
       end
 
       # @return [Integer, nil] the TCP port
-      def port
-        endpoints.first.port
-      end
+      def port = endpoints.first.port
 
       # Serves each connection in a task of its own until the server is closed or the present task
       # stopped, and ends those tasks then. May stand anywhere, as {Gyre.run}. What a block raises
@@ -62,9 +60,7 @@ module Gyre
       end
 
       # @return [void]
-      def close
-        @listeners.each(&:close)
-      end
+      def close = @listeners.each(&:close)
 
       private
 
@@ -127,9 +123,7 @@ module Gyre
         @unreported = 0
       end
 
-      def report(text)
-        $stderr.write("gyre: #{text}\n")
-      end
+      def report(text) = $stderr.write("gyre: #{text}\n")
     end
   end
 end

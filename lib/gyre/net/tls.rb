@@ -11,13 +11,6 @@ module Gyre
   # TLS 1.2 and 1.3. Servers have the ciphers and groups of Mozilla's intermediate configuration
   # (without DHE), as far as the system's level of security allows; clients have libssl's.
   module TLS
-    # How clients' certificates are verified, beyond the usual: X509_V_FLAG_… of
-    # X509_VERIFY_PARAM_set_flags(3). With CRL_CHECK the authorities' file has their lists as well.
-    VERIFICATION_FLAGS = {
-      "CRL_CHECK" => 0x4, "CRL_CHECK_ALL" => 0x8, "X509_STRICT" => 0x20, "EXTENDED_CRL_SUPPORT" => 0x1000, "USE_DELTAS" => 0x2000,
-      "CHECK_SS_SIGNATURE" => 0x4000, "TRUSTED_FIRST" => 0x8000, "PARTIAL_CHAIN" => 0x80000, "NO_CHECK_TIME" => 0x200000
-    }.freeze
-
     # The peer broke TLS, or its certificate is not good.
     class Error < Gyre::Error; end
 
@@ -31,44 +24,41 @@ module Gyre
 
       # The context of a server.
       #
-      # @param certificate [String] PEM, or the path of a file: the server's certificate, behind it
-      #   those up to the root
+      # @param cert [String] PEM, or the path of a file: the server's certificate, then those up to
+      #   the root
       # @param key [String] PEM, or the path of a file
       # @param key_passphrase [String, nil] of an encrypted key
-      # @param pair [Context, nil] of {server}: a second certificate of the same names with a key of
-      #   another kind, as ECDSA beside RSA; a client is shown the one that it can use. Only its
-      #   certificate, key and OCSP response count
       # @param names [Hash{String => Context}] other identities by host name; "*.example.org" stands
       #   for one label (SNI, RFC 6066). Only their certificates count; clients are verified as this
       #   context has it
       # @param alpn [Array<String>] protocols, the preferred one first (RFC 7301); a client that
-      #   offers others only is refused
+      #   offers only others is refused
       # @param ca [String, nil] path of a PEM file or folder (as `openssl rehash` makes it) with the
       #   authorities of clients' certificates
       # @param verify [Boolean, :optional] whether clients must show a certificate; :optional takes
       #   those without one, too
-      # @param verification_flags [Array<String>] of {VERIFICATION_FLAGS}
+      # @param crl [String, nil] PEM, or the path of a file: a revocation list of each authority; a
+      #   certificate without a list of its authority is refused
       # @param ciphers [String, nil] of TLS 1.2, as openssl-ciphers(1) writes them
       # @param ciphersuites [String, nil] of TLS 1.3
       # @param min_version [String] "1.2" or "1.3"
-      # @param ocsp [String, nil] path of a file with an OCSP response about the certificate, DER;
-      #   sent to clients that ask for it, until it is out of date (RFC 6066, section 8)
       # @param ticket_keys [TicketKeys, nil] those of other contexts and processes, so that sessions
       #   are resumed at any of them; nil: keys of this context alone
       # @return [Context]
       # @raise [ArgumentError] names the file that is missing, unreadable or wrong
       # @raise [ExtensionRequired] where Gyre was built without libssl
-      def server(certificate:, key:, names: {}, ca: nil, verify: !ca.nil?, **options)
+      def server(cert:, key:, names: {}, ca: nil, crl: nil, verify: !ca.nil?, **options)
         raise ArgumentError, "tls: to verify clients, ca must name the authorities whose certificates are good" if verify && ca.nil?
+        raise ArgumentError, "tls: crl is for certificates of clients, and verify is false" if crl && !verify
 
-        Context.new(server: true, certificate: certificate, key: key, ca: ca, verify: verify, **options, names: names)
+        Context.new(server: true, cert: cert, key: key, ca: ca, crl: crl, verify: verify, **options, names: names)
       end
 
       # The context of a client. It keeps the newest session of each of its last 64 servers, and
       # resumes it.
       #
       # @param ca [String, nil] path of a PEM file or folder; nil: the system's authorities
-      # @param certificate [String, nil] the client's own, PEM or path
+      # @param cert [String, nil] the client's own certificate, PEM or path
       # @param key [String, nil] of the certificate, PEM or path
       # @param alpn [Array<String>] as for {server}
       # @param verify [Boolean] whether the server's certificate must be good, and for the name that
@@ -76,10 +66,10 @@ module Gyre
       # @return [Context]
       # @raise [ArgumentError] names the file that is missing, unreadable or wrong
       # @raise [ExtensionRequired] where Gyre was built without libssl
-      def client(ca: nil, certificate: nil, key: nil, alpn: [], verify: true)
-        raise ArgumentError, "tls: a certificate needs its key, and a key its certificate" if certificate.nil? != key.nil?
+      def client(ca: nil, cert: nil, key: nil, alpn: [], verify: true)
+        raise ArgumentError, "tls: a cert needs its key, and a key its cert" if cert.nil? != key.nil?
 
-        Context.new(server: false, certificate: certificate, key: key, ca: ca, verify: verify, alpn: alpn)
+        Context.new(server: false, cert: cert, key: key, ca: ca, verify: verify, alpn: alpn)
       end
 
       # @return [Context] the client that `tls: true` stands for, one of each Ractor: to read the
@@ -119,32 +109,28 @@ module Gyre
       end
 
       # @api private
-      def initialize(server:, certificate:, key:, ca:, verify:, names: {}, alpn: [], key_passphrase: nil, verification_flags: [],
-                     ciphers: nil, ciphersuites: nil, min_version: "1.2", ocsp: nil, ticket_keys: nil, pair: nil)
+      def initialize(server:, cert:, key:, ca:, verify:, names: {}, crl: nil, alpn: [], key_passphrase: nil, ciphers: nil, ciphersuites: nil,
+                     min_version: "1.2", ticket_keys: nil)
         unless self.class.private_method_defined?(:build)
           raise ExtensionRequired, "TLS needs OpenSSL 3, which was missing when Gyre was built: install it (Debian: libssl-dev) and " \
                                    "reinstall the gem"
         end
 
         raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{min_version.inspect}" unless %w[1.2 1.3].include?(min_version)
-        raise ArgumentError, "tls: a server needs a certificate and its key" if server && (certificate.nil? || key.nil?)
+        raise ArgumentError, "tls: a server needs a certificate and its key" if server && (cert.nil? || key.nil?)
 
-        [*names.values, *pair].each { |identity| TLS.context(identity, server: true) }
+        names.each_value { |identity| TLS.context(identity, server: true) }
 
         @server = server
         @verifies = verify ? true : false
-        @certificate_name = name_of(certificate)
+        @certificate_name = name_of(cert)
         @names = names.dup.freeze
-        build({ server: server, certificate: certificates(certificate), key: pem("key", key), key_passphrase: key_passphrase,
-                certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), verify: mode(verify),
-                verify_flags: flags(verification_flags), ciphers: ciphers, suites: ciphersuites, only_1_3: min_version == "1.3",
-                staple: ocsp && read("ocsp", ocsp), staple_name: ocsp, tickets: ticket_keys, alpn: protocols(alpn) })
-        (@pair = pair) && !set_pair(pair) && raise(ArgumentError, same_kind)
+        build({ server: server, certificate: certificates(cert), key: pem("key", key), key_passphrase: key_passphrase,
+                certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), crl: pem("crl", crl), crl_name: name_of(crl),
+                verify: mode(verify), ciphers: ciphers, suites: ciphersuites, only_1_3: min_version == "1.3", tickets: ticket_keys,
+                alpn: protocols(alpn) })
         names.each { |name, identity| add_name(name, identity) }
       end
-
-      # @return [Context, nil] its second certificate, with a key of another kind
-      attr_reader :pair
 
       # @return [Hash{String => Context}] other identities of a server, by host name
       attr_reader :names
@@ -157,9 +143,6 @@ module Gyre
 
       # @return [Time, nil] until when the certificate is good
       def not_after = time(1)
-
-      # @return [Time, nil] when a new OCSP response is due; nil without one
-      def ocsp_next_update = time(2)
 
       # @return [Boolean] whether it asks its peers for their certificates
       def verifies? = @verifies
@@ -177,21 +160,10 @@ module Gyre
         Time.at(seconds) unless seconds.nil? || seconds.zero?
       end
 
-      def same_kind
-        "tls: #{name} and #{@pair.name} are for the same hosts, and their keys are of the same kind: leave one out, or name the hosts " \
-          "that it is for (gyre serve: tls \"example.org\", cert: …). A pair has an RSA and an ECDSA key"
-      end
-
       def name_of(text) = (text unless text.nil? || text.include?(PEM))
 
       def mode(verify)
         VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
-      end
-
-      def flags(names)
-        names.sum do |name|
-          VERIFICATION_FLAGS.fetch(name) { raise ArgumentError, "tls: verification_flags are #{VERIFICATION_FLAGS.keys.join(", ")}; not #{name}" }
-        end
       end
 
       # The file is read so that a message names it, where libssl's does not.

@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
 # A connected socket with buffers, plain or TLS, for any program: with a scheduler its waits let
-# other fibers run, without one they block the present thread only. What moves bytes is in C
-# (ext/gyre/net/); here are the methods over it. Gyre.connect and Gyre.listen make transports.
+# other fibers run, without one they block only the thread. ext/gyre/net/ moves bytes; here are
+# methods over it. Made by Gyre.connect and Gyre.listen.
 require "gyre/net/turn"
 
 module Gyre
   # A byte stream to a peer.
   class Transport
-    # Bytes of a line, or of what {#read_until} looks through.
+    # Of a line, or searched by {#read_until}.
     LINE_BYTES_LIMIT = 1024 * 1024
-    # How long {#close} waits at most for a peer that takes nothing.
+    # The longest wait of {#close} for a peer that takes nothing.
     CLOSE_TIMEOUT_S = 5
 
-    # Reads so many bytes.
+    # Reads exactly `length` bytes.
     #
     # @param length [Integer] bytes
     # @return [String] binary
-    # @raise [EOFError] when the end comes before
+    # @raise [EOFError] if the end comes before
     def read_exactly(length)
       bytes = read(length)
       return bytes if bytes && bytes.bytesize == length
@@ -27,25 +27,21 @@ module Gyre
 
     # Reads up to a separator.
     #
-    # @param separator [String] a byte at least
-    # @param limit [Integer] bytes that may come before it
+    # @param separator [String] at least a byte
+    # @param limit [Integer] the most bytes before it
     # @param chomp [Boolean] whether to leave the separator out
-    # @return [String, nil] binary; nil when the end comes before the separator
-    # @raise [ProtocolError] when more bytes come
-    def read_until(separator, limit: LINE_BYTES_LIMIT, chomp: true)
-      take_until(separator, limit, !chomp, false)
-    end
+    # @return [String, nil] binary; nil if the end comes before the separator
+    # @raise [ProtocolError] if more bytes come
+    def read_until(separator, limit: LINE_BYTES_LIMIT, chomp: true) = take_until(separator, limit, !chomp, false)
 
     # Reads a line. The last one may lack its end.
     #
     # @param separator [String]
-    # @param limit [Integer] bytes that may come before the separator
+    # @param limit [Integer] the most bytes before the separator
     # @param chomp [Boolean] whether to leave the separator out
     # @return [String, nil] binary; nil at the end
-    # @raise [ProtocolError] when more bytes come
-    def gets(separator = "\n", limit: LINE_BYTES_LIMIT, chomp: false)
-      take_until(separator, limit, !chomp, true)
-    end
+    # @raise [ProtocolError] if more bytes come
+    def gets(separator = "\n", limit: LINE_BYTES_LIMIT, chomp: false) = take_until(separator, limit, !chomp, true)
 
     # @yieldparam line [String] as {#gets} returns it
     # @return [self, Enumerator]
@@ -58,13 +54,13 @@ module Gyre
       self
     end
 
-    # Puts TLS under the stream, and makes the handshake. For a server, or after STARTTLS:
-    # {Gyre.connect} and {Gyre.listen} do it by themselves. What was written or queued before is
-    # sent as it is.
+    # Starts TLS on the stream and makes the handshake. For a server, or after STARTTLS:
+    # {Gyre.connect} and {Gyre.listen} do it by themselves. Bytes written or queued before leave in
+    # plain text.
     #
     # @param context [TLS::Context]
-    # @param name [String, nil] the server's, for a client: sent (RFC 6066) and looked for in its
-    #   certificate; not needed by a client that verifies nothing
+    # @param name [String, nil] for a client, the server's: sent (RFC 6066) and verified in its
+    #   certificate; optional without verification
     # @param timeout_s [Numeric, nil] for the whole handshake
     # @return [self]
     # @raise [ArgumentError] a client that verifies has no name
@@ -74,20 +70,17 @@ module Gyre
       handshake(timeout_s)
     end
 
-    # As {#start_tls}, without waiting: {#handshake_available} and the calls that read and write
-    # make the handshake.
+    # As {#start_tls}, without waiting: {#handshake_available}, reads and writes make the handshake.
     #
     # @param context [TLS::Context]
     # @param name [String, nil]
     # @return [self]
     # @raise [ArgumentError] as {#start_tls}
-    def begin_tls(context, name: nil)
-      start(context, name)
-    end
+    def begin_tls(context, name: nil) = start(context, name)
 
-    # Sends what is queued and the end of the stream, and closes the socket. A peer
-    # that takes nothing is waited for as long as write_timeout_s allows, at most {CLOSE_TIMEOUT_S};
-    # not at all when a write was interrupted before. May be called again.
+    # Sends the queue and the end of the stream, and closes the socket. Waits for a peer that takes
+    # nothing within write_timeout_s, at most {CLOSE_TIMEOUT_S}; not at all after an interrupted
+    # write. May be called again.
     #
     # @return [nil]
     def close
@@ -97,7 +90,7 @@ module Gyre
         self.write_timeout_s = [write_timeout_s, CLOSE_TIMEOUT_S].compact.min
         stuck? ? finish_available : close_write
       rescue SystemCallError, IOError, TimeoutError, TLS::Error
-        nil # the peer is gone already
+        nil # the peer is gone
       end
       nil
     ensure
@@ -105,9 +98,7 @@ module Gyre
     end
 
     # @return [Boolean]
-    def closed?
-      to_io.closed?
-    end
+    def closed? = to_io.closed?
 
     # @return [String]
     def inspect

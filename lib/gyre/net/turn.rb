@@ -1,30 +1,26 @@
 # frozen_string_literal: true
 
-# Whose turn it is to read from a transport, or to write to it: a Mutex for which a caller may wait
-# for so long only. Made by transport_object.c for the first reader or writer that has to wait,
-# which takes it there (rb_mutex_trylock) and waits here.
+# The turn to read from a transport, or write to it: a Mutex with a timeout. transport_object.c
+# makes it for the first reader or writer that waits, takes it there (rb_mutex_trylock) and waits
+# here.
 
 require "gyre/sync/waiters"
 
 module Gyre
   class Transport
-    # Taken by a fiber, and given back by the same one.
+    # The taking fiber gives it back.
     class Turn < Thread::Mutex
       def initialize
         super
         @waiters = Waiters.new(self)
       end
 
-      # @param timeout_s [Numeric, nil] nil: without end
-      # @return [Boolean] whether it may be free now; false: the time is over
-      def wait(timeout_s)
-        @waiters.wait(timeout_s) { locked? }
-      end
+      # False if the time is over; true if it may be free.
+      def wait(timeout_s) = @waiters.wait(timeout_s) { locked? }
 
-      # Wakes another one in the place of a caller that was woken and cannot take it.
+      # Wakes another one instead of a woken caller that cannot take it.
       def pass = @waiters.wake
 
-      # Gives it back.
       def release
         Thread.handle_interrupt(SpinLock::NEVER) do
           unlock

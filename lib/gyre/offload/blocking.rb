@@ -1,24 +1,20 @@
 # frozen_string_literal: true
 
-# Gyre.blocking: declared blocking work, beside the loop. What it reaches, and on which Ruby, is in
-# docs/blocking.md.
+# Gyre.blocking: declared blocking work, beside the loop. docs/blocking.md tells what it reaches on
+# which Ruby.
 
 require "gyre/offload"
 
 module Gyre
-  # Runs the block in a thread of a pool while the calling fiber waits and others run: for work that
-  # computes, or C code that waits by itself. The block's thread has a low priority, so that loops
-  # get the interpreter back soon. When the wait is cancelled (a stop, a timeout) the work is ended,
-  # too, as by Thread#kill. Without a scheduler, or in a blocking fiber, the block just runs.
+  # Runs the block in a thread of a pool while the calling fiber waits and others run: for
+  # computing, or C code that waits by itself. The thread has a low priority, so that loops get the
+  # interpreter back soon. A cancelled wait (a stop, a timeout) ends the work, too, as by
+  # Thread#kill. Without a scheduler, or in a blocking fiber, the block just runs.
   #
-  # The block runs in another thread and another fiber: what is kept by those (Thread#[], Active
-  # Record's connections, the current task) is not there.
+  # The block runs in another thread and fiber, without their state (Thread#[], Active Record's
+  # connections, the current task).
   #
-  # @example
   #   hash = Gyre.blocking { BCrypt::Password.create(password) }
-  #
-  # @return [Object] the block's value
-  # @raise [Exception] what the block raises
   def self.blocking(&block)
     raise ArgumentError, "blocking needs a block" unless block
 
@@ -26,20 +22,17 @@ module Gyre
   end
 
   module Offload
-    # Work at a low priority, where it is in a thread of the pool.
-    # @api private
+    # Runs at a low priority in a thread of the pool.
     class Blocking
-      # The least that Ruby has. From 3.3 on it makes a thread's turn an eighth of 100 ms.
+      # Ruby's lowest. From 3.3 on it makes a thread's turn an eighth of 100 ms.
       PRIORITY = -3
       private_constant :PRIORITY
 
-      # @param work [#call]
       def initialize(work)
         @work = work
         @caller = Thread.current
       end
 
-      # @return what the work returns
       def call
         thread = Thread.current
         return @work.call if thread.equal?(@caller)

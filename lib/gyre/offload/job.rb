@@ -1,15 +1,10 @@
 # frozen_string_literal: true
 
-# One piece of blocking work, between the fiber that waits for it and the thread that does it. Made
-# by Gyre::Offload.
+# A piece of blocking work, between the waiting fiber and the working thread. Made by Gyre::Offload.
 
 module Gyre
   module Offload
-    # One piece of work on its way through the pool.
     class Job
-      # @param work [#call]
-      # @param scheduler [Gyre::Scheduler] the fiber's
-      # @param fiber [Fiber]
       def initialize(work, scheduler, fiber)
         @work = work
         @scheduler = scheduler
@@ -18,12 +13,9 @@ module Gyre
         @thread = nil
       end
 
-      # @return [String] what a fiber waits for, in print_hierarchy
-      def label
-        "work in a thread"
-      end
+      def label = "work in a thread"
 
-      # In the pool's thread, which has no scheduler and touches the fiber's only by `unblock`.
+      # Runs in the pool's thread, which has no scheduler and touches the fiber's only by `unblock`.
       def run
         @lock.synchronize { @abandoned ? return : @thread = Thread.current }
         @started = true
@@ -36,8 +28,8 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # In the fiber: parks until the work is done, and has the pool grow when no thread takes it.
-      # @param threads [Pool]
+      # Runs in the fiber: parks until the work is done, and has the pool grow if no thread takes
+      # it.
       def wait(threads)
         until @done
           patience_s = threads.patience_s unless @started
@@ -45,22 +37,18 @@ module Gyre
         end
       end
 
-      # @return what the work gave, or raises what it raised
+      # Returns the work's value or raises its error.
       def value
         raise @error if @error
 
         @value
       end
 
-      # @return [Boolean] whether its fiber is one of this thread's
-      def here?
-        @scheduler.equal?(Fiber.scheduler)
-      end
+      # True if its fiber is one of this thread's.
+      def here? = @scheduler.equal?(Fiber.scheduler)
 
-      # @return [Boolean, nil] whether a thread is at it
-      def under_way?
-        @thread&.alive?
-      end
+      # True while a thread works on it.
+      def under_way? = @thread&.alive?
 
       # The thread that had begun it is gone.
       def lost
@@ -69,7 +57,7 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # It is not needed any longer: it does not start if it has not, and its thread ends if it has.
+      # Not needed any longer: does not start, or its thread ends.
       def abandon
         @lock.synchronize do
           @abandoned = true

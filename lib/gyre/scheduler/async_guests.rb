@@ -1,43 +1,35 @@
 # frozen_string_literal: true
 
-# Tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and what is built on Async
-# (async-http, io-endpoint) take the thread's scheduler for one of Async's: for the parent of the
-# first task, and for the means to enter, suspend and interrupt fibers. Here is what they ask for,
-# which a Gyre::Scheduler passes on; requires nothing of Async, and nothing else of Gyre calls it.
+# Tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and gems built on Async
+# (async-http, io-endpoint) take the thread's scheduler for Async's own: as parent of the first
+# task, and to enter, suspend and interrupt fibers. Requires nothing of Async; nothing else of Gyre
+# calls it.
 
 module Gyre
   class Scheduler
-    # What Async's tasks ask of one scheduler.
+    # The part of Async's scheduler that its tasks call.
     class AsyncGuests
-      # Of a `with_timeout`: its time is set once.
+      # For a `with_timeout`; its time is set once.
       Timeout = Struct.new(:time) do
-        def now
-          Clock.now
-        end
+        def now = Clock.now
 
-        def duration
-          time - now
-        end
+        def duration = time - now
       end
 
-      # Added to a scheduler that has such tasks.
+      # Added to a scheduler with such tasks.
       module Host
-        # Fiber.schedule in a task of Async's makes a task of Async's.
-        # @return [Fiber]
+        # Fiber.schedule in an Async task makes an Async task.
         def fiber(*arguments, **options, &block)
           options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
         end
 
-        # @overload raise(fiber, exception, message = nil, cause: nil)
-        #   Raises in another fiber, at its wait.
-        # @overload raise(...)
-        #   Kernel#raise.
+        # With a fiber as the first argument raises in that one, at its wait; else as Kernel#raise.
         def raise(*arguments, **options)
           fiber, *exception = arguments
           return super unless fiber.is_a?(Fiber)
 
           fiber_interrupt(fiber, exception_for(exception, options))
-          self.yield unless Fiber.current.blocking? # Async counts on it to have been raised
+          self.yield unless Fiber.current.blocking? # Async expects it to be raised by now
         end
 
         private
@@ -49,26 +41,19 @@ module Gyre
         end
       end
 
-      # @param scheduler [Scheduler]
       def initialize(scheduler)
         @scheduler = scheduler
       end
 
-      # A task of Async's has no parent but the scheduler.
-      # @param child [Async::Node]
-      def add_child(child)
-        async_root.__send__(:add_child, child)
-      end
+      # A task without another parent.
+      def add_child(child) = async_root.__send__(:add_child, child)
 
-      # Starts a task of Async's.
-      # @return [Async::Task]
       def async(*arguments, **options, &block)
         ::Async::Task.new(::Async::Task.current? || async_root, **options, &block).tap { |task| task.run(*arguments) }
       end
 
-      # Enters a fiber; the caller goes on when that one waits. A new one runs inside of a fiber of
-      # ours: below the calling Gyre::Task, if there is one, so that it ends with it.
-      # @param fiber [Fiber]
+      # Enters a fiber; the caller goes on when that one waits. A new one runs in a fiber of ours,
+      # below the calling Gyre::Task if there is one, and ends with it.
       def resume(fiber, *arguments)
         return resume_new(fiber, arguments) if fiber.backtrace.empty?
 
@@ -77,12 +62,9 @@ module Gyre
       end
 
       # Suspends the current fiber until {#resume} or {#push}.
-      def transfer
-        @scheduler.block(:async, nil)
-      end
+      def transfer = @scheduler.block(:async, nil)
 
-      # Enters a fiber soon, or calls `transfer` of something else.
-      # @param one [Fiber, #alive?, #transfer]
+      # Enters a fiber soon, or calls `transfer` of another object.
       def push(one)
         return @scheduler.unblock(:async, one) if one.is_a?(Fiber)
 
@@ -92,22 +74,17 @@ module Gyre
         end
       end
 
-      # @param duration [Numeric] seconds
-      # @yieldparam timeout [Timeout]
       def with_timeout(duration, exception = ::Async::TimeoutError, message = "execution expired", &block)
         timeout = Timeout.new(Clock.now + duration)
         @scheduler.timeout_after(duration, exception, message) { block.arity.zero? ? yield : yield(timeout) }
       end
 
-      # @return [Float] how busy the loop is, which Async::Idler asks
-      def load
-        0.0
-      end
+      # How busy the loop is, for Async::Idler.
+      def load = 0.0
 
       private
 
-      # A transient one ends with the whole run, for Async hands it on to the parent's parent when
-      # its parent ends.
+      # A transient task ends with the whole run, as Async passes it on to the parent's parent.
       def resume_new(fiber, arguments)
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false
@@ -121,7 +98,6 @@ module Gyre
         end
       end
 
-      # @return [Task, nil]
       def host_for(transient)
         host = (Task.current? || Fiber.current.instance_variable_get(:@gyre_host)) if defined?(Task)
         if transient
@@ -131,7 +107,6 @@ module Gyre
         host unless host&.finished?
       end
 
-      # The parent of all.
       def async_root
         @async_root ||= begin
           scheduler = @scheduler.extend(Host)

@@ -1,12 +1,11 @@
 # frozen_string_literal: true
 
-# ConditionVariable#wait in a fiber of a scheduler. A signal may come just before its fiber is
-# stopped or out of time, or while it takes the mutex again on its way out; Ruby has taken it off
-# the list of waiters then, so no other one would get the signal. Here it is signalled again.
+# ConditionVariable#wait in a scheduler's fiber. Passes on a signal whose fiber is stopped, times
+# out, or takes the mutex again. Ruby has already removed the fiber from the waiters, so no other
+# would get the signal. It is signalled again here.
 
 module Gyre
   class Scheduler
-    # Prepended to ConditionVariable.
     module ConditionWait
       def wait(mutex, timeout = nil)
         scheduler = Fiber.current_scheduler

@@ -1,23 +1,22 @@
 # frozen_string_literal: true
 
-# IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies from one IO to another
-# in C that asks no scheduler, and hands that to the scheduler as work that blocks; in a thread it
-# could not be stopped, for it uses memory of the caller. With one end that is no IO it reads and
-# writes as a program does, so here the end that may wait is handed over as an object that has
-# nothing but the one method. Regular files wait for the disk only: they are copied in a thread.
+# IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies from IO to IO in C that
+# asks no scheduler, as blocking work; a thread could not be stopped, as it uses the caller's
+# memory. If one end is not an IO, Ruby reads and writes like a program: the end that may wait is
+# therefore wrapped in an object with a single method. Regular files wait for the disk only and are
+# copied in a thread.
 
 require_relative "../loop/select"
 
 module Gyre
   class Scheduler
-    # Prepended to IO's singleton class.
     module CopyStream
-      # The end that is written to.
+      # The destination.
       Sink = Struct.new(:io) do
         def write(bytes) = io.write(bytes)
       end
 
-      # The end that is read from.
+      # The source.
       Source = Struct.new(:io) do
         def readpartial(...) = io.readpartial(...)
       end
@@ -36,10 +35,8 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether it is an IO of anything but a regular file
-      def self.waits?(one)
-        one.is_a?(IO) && !Loop::Select.blocking { one.stat.file? }
-      end
+      # True for an IO that is not a regular file.
+      def self.waits?(one) = one.is_a?(IO) && !Loop::Select.blocking { one.stat.file? }
     end
 
     IO.singleton_class.prepend(CopyStream)

@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# Fiber#raise and Fiber#kill on a fiber that waits on a scheduler of ours. Ruby transfers control
-# there, and the caller, which is in no queue, would never run again. Here the waiting fiber gets it
-# at its wait, as from Scheduler#fiber_interrupt, and the caller goes on after it, as if it had
-# called Scheduler#yield. Other fibers are left to Ruby.
+# Lets Fiber#raise and Fiber#kill reach a fiber that waits in a scheduler of Gyre's. Ruby transfers
+# control there, and the caller, which is in no queue, would never run again. Here the waiting fiber
+# gets it at its wait, as from Scheduler#fiber_interrupt, and the caller goes on after it, as after
+# Scheduler#yield. Other fibers are Ruby's business.
 
 module Gyre
   class Scheduler
-    # Prepended to Fiber.
     module FiberRaise
       RUBYS_KILL = (Fiber.instance_method(:kill) if Fiber.method_defined?(:kill))
       private_constant :RUBYS_KILL
@@ -32,10 +31,9 @@ module Gyre
         end
       end
 
-      # For the engines: Fiber#kill, at the wait where the fiber stands. When another fiber waits
-      # there, which it resumes, that one gets a Stop, and what it is killed by is raised as soon as
-      # it goes on. Ruby marks it as killed, and then raises in the fiber that it resumes: here.
-      # @param fiber [Fiber] the calling one, or one that resumes it
+      # For the engines: Fiber#kill, at the fiber's wait. If another fiber waits there, which it
+      # resumes, that one gets a Stop, and the fiber ends as soon as it goes on. Ruby marks it as
+      # killed and raises in the fiber that it resumes.
       def self.end_here(fiber)
         begin
           RUBYS_KILL.bind_call(fiber)
@@ -45,10 +43,9 @@ module Gyre
         Kernel.raise Stop, "a fiber that resumes this one was killed"
       end
 
-      # The exception that Kernel#raise would raise for these arguments; its backtrace is that of
-      # the wait, unless one is given. From Ruby 4.0 on the caller's present error is its cause,
-      # unless it has one or is that error's cause itself.
-      # @return [Exception]
+      # The exception that Kernel#raise would raise; its backtrace is that of the wait, unless
+      # given. From Ruby 4.0 on the caller's present error is its cause, unless it has one or is
+      # that error's cause itself.
       def self.exception(*arguments, **options)
         given = options.slice(:cause)
         error = build(*arguments, **options.except(:cause))
@@ -64,13 +61,12 @@ module Gyre
         exception = error.exception(*message)
         raise TypeError, "exception object expected" unless exception.is_a?(Exception)
 
-        exception = exception.dup if exception.frozen? # as Ruby itself does, to note where it was raised
+        exception = exception.dup if exception.frozen? # as Ruby does, to note where it was raised
         exception.set_backtrace(backtrace) if backtrace
         exception
       end
 
-      # Only a raise sets a cause; the backtrace stays as it was.
-      # @param given [Hash] with `cause`, or without: then Ruby chooses
+      # Only a raise sets a cause; the backtrace stays. Without `cause` in `given`, Ruby chooses.
       def self.with_cause(error, given)
         backtrace = error.backtrace
         Kernel.raise(error, **given)

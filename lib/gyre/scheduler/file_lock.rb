@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# File#flock in a fiber of a Gyre::Scheduler. Ruby asks no scheduler about it: a fiber that waits
-# for a lock which another fiber of its thread holds would stop the thread for ever. Here it is
-# tried first, and waited for in a thread while others run. A wait that is given up (a timeout, a
-# stopped task) never takes the lock later. Elsewhere nothing changes.
+# File#flock in a fiber of a Gyre::Scheduler. Ruby calls no hook here, so a fiber that waits for a
+# lock of another fiber of its thread would stop the thread. Here the lock is tried first and then
+# awaited in a thread while others run. An abandoned wait (a timeout, a stopped task) never takes
+# the lock later.
 
 require_relative "../offload"
 
 module Gyre
   class Scheduler
-    # Prepended to File.
     module FileLock
       def flock(operation)
         waits = operation.is_a?(Integer) && (operation & (File::LOCK_NB | File::LOCK_UN)).zero?
@@ -20,8 +19,8 @@ module Gyre
 
       private
 
-      # The lock may have been taken in the moment in which the wait was given up. An earlier one is
-      # gone by then in any case: flock(2) drops it before it waits.
+      # The lock may have been taken just when the wait was given up. An earlier lock is gone
+      # anyway: flock(2) drops it before waiting.
       def lock_in_thread(operation)
         locked = false
         result = Offload.call(abandon: :seen) { flock(operation) }

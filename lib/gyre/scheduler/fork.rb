@@ -1,16 +1,13 @@
 # frozen_string_literal: true
 
-# A forked child must not share its parent's loop. This hooks into Process._fork (Ruby 3.1), which
-# fork and IO.popen("-") go through, and into Process.daemon, which does not; it calls the thread's
-# scheduler, whatever engine that is. Ruby 4.0 takes the scheduler from a child's thread, and makes
-# the fiber that forked a blocking one. A task goes on in the child, and others that it starts need
-# the scheduler: so it is set again inside of Gyre.run.
+# Keeps a forked child off its parent's loop. Hooks into Process._fork (Ruby 3.1), used by fork and
+# IO.popen("-"), and into Process.daemon; calls the thread's scheduler on either engine. Ruby 4.0
+# takes the scheduler from the child's thread and makes the forking fiber a blocking one. Inside
+# Gyre.run it is set again, for the task that goes on and tasks that it starts.
 
 module Gyre
   class Scheduler
-    # Prepended to Process's singleton class.
     module Fork
-      # @return [Integer] as Process._fork
       def _fork
         scheduler = Fiber.scheduler
         pid = super
@@ -26,9 +23,8 @@ module Gyre
         pid
       end
 
-      # The daemon takes the place of the process that called, so the thread's fibers go on in it.
-      # Other threads do not.
-      # @return [Integer] as Process.daemon
+      # The daemon replaces the calling process, so the thread's fibers go on there; other threads
+      # do not.
       def daemon(*)
         from = Process.pid
         scheduler = Fiber.scheduler

@@ -1,18 +1,17 @@
 # frozen_string_literal: true
 
-# Calls on sockets that ask no scheduler as long as they succeed: a fiber that accepts, or receives
-# datagrams, under a flood of them would never let others run. In a fiber of a Gyre::Scheduler each
-# is preceded by Scheduler#pace, which yields when the present slice of time is over. Reads and
-# writes do the same in the scheduler's own hooks.
+# Socket calls that ask no scheduler while they succeed: under a flood, a fiber that accepts or
+# receives datagrams would never let others run. In a fiber of a Gyre::Scheduler each is preceded by
+# Scheduler#pace, which yields once the slice of time is over. The scheduler's own hooks pace reads
+# and writes.
 
 require "socket"
 
 module Gyre
   class Scheduler
-    # Prepended to the classes of sockets. Written out, for a Ractor calls no method that a block
-    # defines.
+    # Prepended to sockets' classes. Written out: a Ractor calls no method defined by a block.
     module Pacing
-      # In a fiber of a Gyre::Scheduler: lets others run, when it is their turn.
+      # In a fiber of a Gyre::Scheduler: yields if due.
       def self.pace
         scheduler = Fiber.current_scheduler
         scheduler.pace if scheduler.is_a?(Scheduler)

@@ -1,28 +1,23 @@
 # frozen_string_literal: true
 
-# What both engines' pools make: a fiber that runs one job after the other. The program may keep it
-# beyond its job (Fiber.current of a task that has ended). To the program it has ended then, and is
-# not entered: it would go on to other fibers, and its caller, which is in no queue, would never run
-# again. The engines themselves enter fibers by Fiber's own transfer, and ask for nothing.
+# A fiber of both engines' pools, which runs one job after another. The program may keep it beyond
+# its job (Fiber.current of a finished task). Such a fiber counts as ended and refuses to be
+# entered: it would switch to other fibers, and its caller would never run again. The engines
+# enter fibers by Fiber's own transfer.
 
 module Gyre
   class Scheduler
-    # Ends with its job, as seen by the program.
     class PooledFiber < Fiber
-      # Whether it can be used for another job.
+      # True if it can be used for another job.
       alias usable? alive?
 
       def alive? = super && !idle?
 
-      def transfer(...)
-        idle? ? refuse("attempt to transfer to a terminated fiber") : super(...)
-      end
+      def transfer(...) = idle? ? refuse("attempt to transfer to a terminated fiber") : super(...)
 
-      def raise(...)
-        idle? ? refuse("dead fiber called") : super(...)
-      end
+      def raise(...) = idle? ? refuse("dead fiber called") : super(...)
 
-      # Fiber#kill came with Ruby 3.3. It does nothing to a fiber that has ended.
+      # Fiber#kill came with Ruby 3.3. Ignores an ended fiber.
       if Fiber.method_defined?(:kill)
         def kill = idle? ? self : super
       end
@@ -34,9 +29,7 @@ module Gyre
         scheduler.is_a?(Scheduler) && !scheduler.working?(self)
       end
 
-      def refuse(reason)
-        Kernel.raise(FiberError, reason, caller(2))
-      end
+      def refuse(reason) = Kernel.raise(FiberError, reason, caller(2))
     end
   end
 end

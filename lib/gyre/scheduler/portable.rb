@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines
-# without a compiler and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb,
-# what asks the kernel in loop/portable.rb. Parameters, results and errors are those of the native
-# twins in ext/gyre/fiber.
+# Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, without a
+# compiler or with GYRE_BACKEND=select. portable/fibers.rb moves the fibers, loop/portable.rb asks
+# the kernel. Parameters, results and errors are those of the native twins in ext/gyre/fiber.
 require "fcntl"
 require "forwardable"
 require_relative "../loop/overrides"
@@ -13,38 +12,34 @@ require_relative "portable/fibers"
 
 module Gyre
   class Scheduler
-    # The scheduler without C. Extends each one that is on the backend select.
+    # Extends each scheduler on the backend select.
     module Portable
       extend Forwardable
 
-      # How often the fibers that are left at the end are asked to go, and for how long each time.
+      # Remaining fibers are stopped this often, with this much time.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
-      # Ruby reads and writes itself where there are no hooks io_read and io_write, and calls
-      # io_wait when it would block. But a read from a descriptor in blocking mode (an inherited
-      # stdin) then stops the whole loop, and before 4.0 a close by another fiber raises in the
-      # closer, or crashes. 3.2.5 had a broken interface.
+      # Without the hooks io_read and io_write Ruby reads and writes itself, and calls io_wait when
+      # it would block. A read from a descriptor in blocking mode (an inherited stdin) then stops
+      # the whole loop, and before 4.0 a close by another fiber raises in the closer, or crashes.
+      # 3.2.5 had a broken interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
       # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
-      # Ruby 4.1 gives the buffered hooks an offset and the most that is moved at once; before that
-      # they got the least, and an offset. Prepared after its documentation, not run yet.
+      # Ruby 4.1 passes an offset and the most to be moved at once; before, the least and an offset.
+      # Follows its documentation, never run.
       BOUNDED = IO.const_defined?(:Buffer) && IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3
       AGAIN = -Errno::EAGAIN::Errno
-      # How much a pipe that select(2) calls writable takes without waiting: POSIX's least PIPE_BUF.
+      # Bytes that a ready pipe takes without waiting: POSIX's least PIPE_BUF.
       PIPE_BYTES = 512
       private_constant :READS, :WRITES, :BOUNDED, :AGAIN, :PIPE_BYTES
 
-      # @param scheduler [Scheduler] one that has no engine yet
       def self.open(scheduler)
         Loop::Overrides.install(scheduler, self, Scheduler)
         scheduler.__send__(:open_loop)
       end
 
-      # @return [Loop::Portable] for Gyre::Loop, which works on it too
-      def event_loop
-        @loop
-      end
+      def event_loop = @loop
 
       # --- fibers ---
 
@@ -55,33 +50,32 @@ module Gyre
         @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments)
       end
 
-      # Fiber.schedule (Fiber::Scheduler#fiber): in a fiber of its own, which ends with the block.
+      # Fiber.schedule (Fiber::Scheduler#fiber): a fiber of its own, which ends with the block.
       def fiber(*arguments, **options, &block)
         open!
         @fibers.spawn(block, arguments, options)
       end
 
-      # Puts the current fiber at the end of the queue and runs the others first
-      # (Fiber::Scheduler#yield).
+      # Requeues the current fiber at the end and runs the others first (Fiber::Scheduler#yield).
       def yield
         @fibers.requeue
         nil
       end
 
-      # Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
+      # Parks the current fiber until {#unblock} or the timeout (Fiber::Scheduler#block).
       def block(blocker, timeout = nil)
         waiter = @fibers.waiter(blocks: true, blocker: blocker)
         waiter.strand.take_early(blocker) || park(waiter, timeout)
       end
 
-      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread; when the fiber is
-      # not parked, its next block returns at once.
+      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. A fiber that is not
+      # parked skips its next block.
       def unblock(blocker, fiber)
         @fibers.inbox.unblock(fiber, blocker) unless @closed
       end
 
-      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other
-      # ready fiber run first.
+      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds run every other
+      # ready fiber first.
       def kernel_sleep(duration = nil)
         if duration && seconds(duration).zero?
           @fibers.requeue
@@ -94,14 +88,14 @@ module Gyre
       # For ConditionVariable#wait (see condition_wait.rb).
       def_delegators :@fibers, :expect_signal, :signalled?
 
-      # Has a fiber raise an exception at its present wait, or at its next one
+      # Has a fiber raise an exception at its present or next wait
       # (Fiber::Scheduler#fiber_interrupt). From any thread.
       def fiber_interrupt(fiber, exception)
         @fibers.inbox.interrupt(fiber, exception) unless @closed
       end
 
-      # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which
-      # Timeout.timeout calls). When it is over so late that the block has ended, nothing happens.
+      # Runs the block and raises in it after the time (Fiber::Scheduler#timeout_after, for
+      # Timeout.timeout). Nothing happens once the block has ended.
       def timeout_after(duration, *exception)
         return yield(duration) if duration.nil?
 
@@ -117,10 +111,10 @@ module Gyre
         end
       end
 
-      # --- callbacks, for what shall wait without a fiber ---
+      # --- callbacks, for waits without a fiber ---
 
-      # Calls the block on the loop again and again while the descriptor is ready. The block must
-      # not wait: it spawns a fiber for that. `run` goes on as long as there is a watch.
+      # Calls the block on the loop while the descriptor is ready. The block must not wait, but may
+      # spawn a fiber. `run` goes on while there is a watch.
       def watch(io, events, &block)
         open!
         callback = Callback.new(self, @handles, block)
@@ -170,7 +164,7 @@ module Gyre
           count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
           return count unless count == AGAIN && called_by?("sysread")
 
-          # IO#sysread does not wait by itself, and would raise EAGAIN.
+          # IO#sysread does not wait by itself and would raise EAGAIN.
           transfer_bytes(io, IO::READABLE, 1, offset) { |start, _| read_once(io, buffer, start) }
         end
       end
@@ -185,7 +179,7 @@ module Gyre
       end
 
       if RUBY_ENGINE == "ruby" && RUBY_VERSION >= "4"
-        # Reads at a place of a file, in a thread (Fiber::Scheduler#io_pread).
+        # Reads at an offset of a file, in a thread (Fiber::Scheduler#io_pread).
         def io_pread(io, buffer, from, *bounds)
           offset, most = span(buffer, *bounds)
           buffer.set_string(Offload.call { io.pread(most, from) }, offset)
@@ -195,7 +189,7 @@ module Gyre
           -error.errno
         end
 
-        # Writes at a place of a file, in a thread (Fiber::Scheduler#io_pwrite).
+        # Writes at an offset of a file, in a thread (Fiber::Scheduler#io_pwrite).
         def io_pwrite(io, buffer, from, *bounds)
           bytes = buffer.get_string(*span(buffer, *bounds))
           Offload.call(abandon: false) { io.pwrite(bytes, from) }
@@ -203,8 +197,7 @@ module Gyre
           -error.errno
         end
 
-        # Closes a descriptor, and has the loops look at what waits for it
-        # (Fiber::Scheduler#io_close).
+        # Closes a descriptor and has the loops check its waits (Fiber::Scheduler#io_close).
         def io_close(descriptor)
           Fiber.blocking { IO.for_fd(descriptor).close }
           @loop.descriptor_closed(descriptor)
@@ -212,16 +205,14 @@ module Gyre
         end
       end
 
-      # What the native engine has, and Ruby does by itself here.
+      # Hooks of the native engine that Ruby replaces by itself here.
       (%i[io_read io_write io_pread io_pwrite io_close] - instance_methods).each do |hook|
         define_method(hook) { nil }
         undef_method(hook)
       end
 
       # Waits for a child process (Fiber::Scheduler#process_wait).
-      def process_wait(pid, flags)
-        process_wait_in_thread(pid, flags)
-      end
+      def process_wait(pid, flags) = process_wait_in_thread(pid, flags)
 
       # --- the loop ---
 
@@ -232,16 +223,14 @@ module Gyre
         self
       end
 
-      # Drives the loop until the block is true; it is asked at least once a turn.
+      # Drives the loop until the block is true; asks it at least once a turn.
       def run_until
         open!
         @fibers.drive { yield }
         self
       end
 
-      def loop_running?
-        @fibers.driven?
-      end
+      def loop_running? = @fibers.driven?
 
       # Ends the loop's present or next wait. From any thread and from a trap handler.
       def wakeup
@@ -249,32 +238,26 @@ module Gyre
         nil
       end
 
-      # Runs what is left and gives the loop's descriptors back. Ruby calls it when the thread ends
-      # or gets another scheduler (Fiber::Scheduler#scheduler_close).
+      # Runs what is left and closes the loop. Ruby calls it when the thread ends or gets another
+      # scheduler (Fiber::Scheduler#scheduler_close).
       def scheduler_close
         return if @closed
 
         @fibers.check_thread
-        # In a fiber of its own: Ruby keeps the exception that ends a thread where any rescue here
-        # would put it out.
+        # In a fiber of its own: any rescue here would clear the exception that ends the thread.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume
       end
       alias close scheduler_close
 
-      def closed?
-        @closed
-      end
+      def closed? = @closed
 
-      def backend
-        Loop::Select::NAME
-      end
+      def backend = Loop::Select::NAME
 
-      # What print_hierarchy, the watchdog and the search for deadlocks ask; and
-      # scheduler/pacing.rb.
+      # For print_hierarchy, the watchdog, the search for deadlocks, and scheduler/pacing.rb.
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
-      # For the child of a fork: only the fiber that forked goes on, on a fresh loop.
+      # In a forked child: only the forking fiber goes on, on a fresh loop.
       def process_fork
         return if @closed
 
@@ -303,7 +286,7 @@ module Gyre
         timer&.cancel
       end
 
-      # @param waits [Boolean] whether what is left runs to its end before
+      # With `waits` the remaining fibers run to their ends.
       def run_and_close(waits)
         run if waits
       ensure
@@ -315,7 +298,7 @@ module Gyre
         end
       end
 
-      # The fibers that are left get some time to clean up.
+      # Gives the remaining fibers time to clean up.
       def unwind
         UNWIND_ROUNDS.times do
           break unless @fibers.stop_all
@@ -327,7 +310,6 @@ module Gyre
         end
       end
 
-      # @param expiry [Expiry] has the timeout's own error
       def run_until_expiry(expiry)
         before = $!
         begin
@@ -336,7 +318,7 @@ module Gyre
           cancellation = cancellation_in(error, before) if error.equal?(expiry.error)
           raise unless cancellation
         end
-        raise cancellation # not in the rescue: they would be each other's causes
+        raise cancellation # outside of the rescue, or they would be each other's causes
       end
 
       def seconds(duration)
@@ -358,16 +340,11 @@ module Gyre
         raise "the scheduler is closed" if @closed
       end
 
-      # The arguments behind a buffer, in the order of this Ruby.
-      # @return [Array(IO::Buffer, Integer, Integer)] the least that must be moved, and its offset
-      def least(buffer, first, second = 0)
-        BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
-      end
+      # Returns the least to be moved and its offset, from this Ruby's arguments after the buffer.
+      def least(buffer, first, second = 0) = BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
 
-      # @return [Array(Integer, Integer)] offset, and the most that may be moved
-      def span(buffer, first, second = 0)
-        BOUNDED ? [first, second] : [second, buffer.size - second]
-      end
+      # Returns the offset and the most that may be moved.
+      def span(buffer, first, second = 0) = BOUNDED ? [first, second] : [second, buffer.size - second]
 
       def transfer_bytes(io, events, length, offset)
         total = 0
@@ -386,41 +363,37 @@ module Gyre
         end
       end
 
-      # A call that must not wait lets nothing else run. What a subclass overrides stands between.
-      # @return [Boolean] whether the hook was called by a method whose name ends like this
+      # True if a method whose name ends like this called the hook, overrides of a subclass aside. A
+      # call that must not wait lets nothing else run.
       def called_by?(suffix)
         caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
       end
 
-      # A descriptor in blocking mode must not be touched before it is ready.
+      # A descriptor in blocking mode must be ready before it is touched.
       def wait_unless_ready(io, events)
         ios = [io]
         ready = Loop::Select.blocking { events == IO::READABLE ? IO.select(ios, nil, nil, 0) : IO.select(nil, ios, nil, 0) }
         io_wait(io, events, nil) unless ready
       end
 
-      # In blocking mode a pipe that is ready still waits for room beyond PIPE_BYTES.
+      # A ready pipe in blocking mode still waits for room beyond PIPE_BYTES.
       def write_once(io, buffer, offset, waits)
         bounded = waits && buffer.size - offset > PIPE_BYTES && !io.stat.file?
         part = bounded ? buffer.slice(offset, PIPE_BYTES) : buffer
         Fiber.blocking { part.write(io, 0, bounded ? 0 : offset) }
       end
 
-      # Not io/nonblock, which Ruby 3.1 does not let a Ractor use.
+      # Not io/nonblock, which Ruby 3.1 forbids in a Ractor.
       def nonblocking?(io)
         (io.fcntl(Fcntl::F_GETFL) & File::NONBLOCK).positive?
-      rescue NotImplementedError # Windows; then every descriptor is asked whether it is ready
+      rescue NotImplementedError # Windows: every descriptor is asked for readiness
         false
       end
 
       if Fiber.respond_to?(:blocking)
-        def read_once(io, buffer, offset)
-          Fiber.blocking { buffer.read(io, 0, offset) }
-        end
-      else # Ruby 3.1, which has no offset either
-        def read_once(io, buffer, _offset)
-          Fiber.new(blocking: true) { buffer.read(io, buffer.size) }.resume
-        end
+        def read_once(io, buffer, offset) = Fiber.blocking { buffer.read(io, 0, offset) }
+      else # Ruby 3.1, without an offset
+        def read_once(io, buffer, _offset) = Fiber.new(blocking: true) { buffer.read(io, buffer.size) }.resume
       end
     end
   end

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock of a part of a file, for which Ruby
-# asks no scheduler. Here it is asked for again and again, with pauses in which others run: in a
-# thread a wait that is given up might take it all the same, or lose a lock that the process has.
-# Unlike the kernel's wait it does not notice that two processes wait for each other.
+# IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock on a part of a file, for which Ruby
+# asks no scheduler. Tries again and again, with pauses in which others run: in a thread an
+# abandoned wait might still take it, or lose a lock of the process. Unlike the kernel's wait it
+# does not notice two processes that wait for each other.
 
 require "fcntl"
 
 module Gyre
   class Scheduler
-    # Prepended to IO.
     module RecordLock
-      # What waits => the same without a wait. 38 and 37: F_OFD_SETLKW and F_OFD_SETLK of Linux.
+      # Waiting command => the same without a wait. 38 and 37: F_OFD_SETLKW and F_OFD_SETLK of
+      # Linux.
       AT_ONCE = { Fcntl::F_SETLKW => Fcntl::F_SETLK }.merge(RUBY_PLATFORM.include?("linux") ? { 38 => 37 } : {}).freeze
       PAUSE_S = 0.001
       PAUSE_S_LIMIT = 0.05

@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
 # TCPSocket.new with a host name, in a fiber of a Gyre::Scheduler. Since Ruby 3.4 it tries IPv4 and
-# IPv6 at once (RFC 8305) in C code that asks no scheduler: it would stop every fiber of the thread
-# until the name is resolved. There it goes one address after the other instead, as up to 3.3, with
-# the hooks address_resolve and io_wait. Elsewhere, and where the caller gives fast_fallback,
-# nothing changes. Net::HTTP and most clients come through here.
+# IPv6 at once (RFC 8305) in C code that asks no scheduler and stops every fiber of the thread until
+# the name is resolved. Here it tries one address after another, as up to 3.3, with the hooks
+# address_resolve and io_wait. Nothing changes elsewhere, or if the caller gives fast_fallback.
+# Net::HTTP and most clients come through here.
 
 require "socket"
 
 module Gyre
   class Scheduler
-    # Prepended to TCPSocket.
     module TCPSocketInFiber
       def initialize(*arguments, **options)
         options[:fast_fallback] = false if !options.key?(:fast_fallback) && Fiber.current_scheduler.is_a?(Scheduler)

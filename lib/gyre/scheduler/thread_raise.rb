@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# Thread#raise into a thread that is in a Gyre.run, as Timeout around it does. Ruby raises the
-# exception in the fiber that runs at that moment, which may be any task's. A task that computes may
-# rescue it there; what a task lets out was meant for the thread, and is raised by Gyre.run. So the
-# scheduler notes each such exception before it is sent.
+# Thread#raise into a thread in Gyre.run, as Timeout around it does. Ruby raises the exception in
+# the running fiber, which may be any task's. A computing task may rescue it; if it does not,
+# Gyre.run raises it, as it was meant for the thread. The scheduler therefore notes each such
+# exception before it is sent.
 
 module Gyre
   class Scheduler
-    # Prepended to Thread.
     module ThreadRaise
       def raise(*arguments, **options)
         scheduler = thread_variable_get(:gyre_scheduler)

@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
-# Opening by a path that waits for another program, in a fiber of a Gyre::Scheduler: of a FIFO,
-# until its other end is open, or of a serial line, until there is a carrier. Ruby asks no scheduler
-# about it before 3.4, and then does not tell what is opened, so the path is looked at first. A
-# thread opens those, and is seen ended when the wait is given up: it might still meet the other
-# end. Whatever else is opened at once, as elsewhere.
+# Opens of paths that wait for another program, in a fiber of a Gyre::Scheduler: of a FIFO until its
+# other end is open, of a serial line until there is a carrier. Before 3.4 Ruby asks no scheduler,
+# and later it does not tell the path, so the path is checked first. A thread opens these, and the
+# wait ends only with it: it might still meet the other end. Everything else is opened at once.
 
 require_relative "../loop/select"
 require_relative "../offload"
@@ -26,7 +25,7 @@ module Gyre
         end
       end
 
-      # Prepended to IO's singleton class. Made from text: Ractors cannot call methods of a block.
+      # Prepended to IO's singleton class. As text: Ractors cannot call methods of a block.
       module Names
         %i[sysopen read binread readlines write binwrite].each do |name|
           class_eval <<~RUBY, __FILE__, __LINE__ + 1
@@ -49,12 +48,10 @@ module Gyre
       module Open
         private
 
-        def open(path, ...)
-          WaitingPath.waits?(path) ? File.open(path, ...) : super
-        end
+        def open(path, ...) = WaitingPath.waits?(path) ? File.open(path, ...) : super
       end
 
-      # @return [Boolean] whether the calling fiber's scheduler is to see to it
+      # True if the calling fiber's scheduler handles it.
       def self.waits?(path)
         return false unless Fiber.current_scheduler.is_a?(Scheduler)
 

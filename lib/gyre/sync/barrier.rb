@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A group of tasks that are waited for together, in the order in which they end, or stopped
-# together. A barrier belongs to the thread that uses it and starts its tasks through a parent,
-# which stays responsible for them.
+# A group of tasks that are awaited together, in the order of their ends, or stopped together. A
+# barrier belongs to the thread that uses it and starts its tasks through a parent, which stays
+# responsible for them.
 
 require "gyre/sync/queue"
 require "gyre/task"
@@ -13,12 +13,10 @@ module Gyre
   #   mirrors.each { |mirror| barrier.async { fetch(mirror) } }
   #   barrier.wait { |task| break task.wait }
   class Barrier
-    # The tasks that have ended and were not waited for.
+    # Ended tasks that were not awaited yet.
     class Ended < Queue
       # @return [String] what {Barrier#wait} waits for, in print_hierarchy
-      def label
-        "a task of a barrier"
-      end
+      def label = "a task of a barrier"
     end
     private_constant :Ended
 
@@ -26,7 +24,7 @@ module Gyre
     #   {#async}
     def initialize(parent: nil)
       @parent = parent
-      @tasks = {}.compare_by_identity # not yet waited for
+      @tasks = {}.compare_by_identity # not awaited yet
       @ended = Ended.new
     end
 
@@ -46,7 +44,7 @@ module Gyre
       end
     end
 
-    # Waits until all tasks of the group are over, also those that are added meanwhile.
+    # Waits until all tasks of the group are over, including those added meanwhile.
     #
     # @yieldparam task [Task] each, in the order in which they end; `break` leaves the others
     #   running. Without a block, the first one that failed ends the wait.
@@ -61,8 +59,8 @@ module Gyre
       self
     end
 
-    # Stops all tasks of the group that are still running. When the calling task is among them, or
-    # below one, it is the last and Stop is raised here.
+    # Stops all running tasks of the group. A calling task inside the group is stopped last: Stop
+    # is raised here.
     # @return [self]
     def stop
       own = nil
@@ -78,13 +76,9 @@ module Gyre
     alias cancel stop
 
     # @return [Integer] how many tasks have not been waited for
-    def size
-      @tasks.size
-    end
+    def size = @tasks.size
 
     # @return [Boolean]
-    def empty?
-      @tasks.empty?
-    end
+    def empty? = @tasks.empty?
   end
 end

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# A bounded channel between tasks and threads. Each message is handed straight to a waiting
-# receiver, if there is one, so a send and a receive, also in a Gyre.select, either happen or do
-# not. Waiters are kept here as cases of a Gyre::Selection; this file decides when a message can
-# move, and never waits itself.
+# A bounded channel between tasks and threads. Each message goes straight to a waiting receiver, if
+# there is one: a send or receive, also in a Gyre.select, happens completely or not at all. Waiters
+# are cases of a Gyre::Selection; this file decides when a message can move, and never waits itself.
 
 require "gyre/sync/selection"
 require "gyre/sync/spin_lock"
 
 module Gyre
-  # Messages in the order in which they were sent, at most {#capacity} that are not received yet.
-  # With a capacity of 0, {#send} waits until a caller receives. Every method may be called from any
-  # thread, but not in a signal handler.
+  # Messages in the order of sending, at most {#capacity} not received yet. With a capacity of 0,
+  # {#send} waits until a caller receives. Every method may be called from any thread, but not in a
+  # signal handler.
   class Channel
     include Enumerable
 
@@ -23,7 +22,7 @@ module Gyre
       end
     end
 
-    # What a receive gets when there is no message.
+    # The result of a receive without a message.
     # @api private
     NOTHING = Object.new.freeze
 
@@ -39,8 +38,8 @@ module Gyre
       @capacity = capacity
       @lock = SpinLock.new
       @messages = []
-      @receivers = {}.compare_by_identity # Selection::Receive => true, each waiting; only when there are no messages
-      @senders = {}.compare_by_identity # Selection::Send => true, each waiting; only when there is no room
+      @receivers = {}.compare_by_identity # Selection::Receive => true, waiting; only without messages
+      @senders = {}.compare_by_identity # Selection::Send => true, waiting; only without room
       @closed = false
     end
 
@@ -95,7 +94,7 @@ module Gyre
       end
     end
 
-    # Ends sending; what is in the channel can still be received. A {#send} that waits, and a
+    # Ends sending; messages in the channel can still be received. A waiting {#send}, and a
     # {#receive} for which nothing is left, raise {ClosedError}.
     # @return [self]
     def close
@@ -109,25 +108,17 @@ module Gyre
     end
 
     # @return [Boolean]
-    def closed?
-      @closed
-    end
+    def closed? = @closed
 
-    # @return [Integer] how many messages are not received yet
-    def size
-      @messages.size
-    end
+    # @return [Integer] messages not received yet
+    def size = @messages.size
 
     # @return [Boolean]
-    def empty?
-      @messages.empty?
-    end
+    def empty? = @messages.empty?
 
-    # @return [String] how it is called in print_hierarchy
+    # @return [String] its name in print_hierarchy
     # @api private
-    def label
-      "a channel of #{@capacity}"
-    end
+    def label = "a channel of #{@capacity}"
 
     # @return [String]
     def inspect
@@ -137,12 +128,10 @@ module Gyre
 
     # @yield with its lock
     # @api private
-    def synchronize(&block)
-      @lock.synchronize(&block)
-    end
+    def synchronize(&block) = @lock.synchronize(&block)
 
     # @api private
-    # @return [Boolean] whether the message was sent; needs the lock, as the following
+    # @return [Boolean] whether the message was sent; needs the lock, like the methods below
     # @raise [ClosedError]
     def send_now(message)
       raise ClosedError if @closed
@@ -177,7 +166,7 @@ module Gyre
       synchronize { waiting_like(one).delete(one) }
     end
 
-    # A message whose receiver could not take it any more: it is the next one's.
+    # Returns a message that its receiver could not take; the next receiver gets it.
     # @api private
     def give_back(message)
       synchronize { hand_over(message) || @messages.unshift(message) }
@@ -185,11 +174,9 @@ module Gyre
 
     private
 
-    def waiting_like(one)
-      one.is_a?(Selection::Send) ? @senders : @receivers
-    end
+    def waiting_like(one) = one.is_a?(Selection::Send) ? @senders : @receivers
 
-    # @return [Boolean] whether a receiver was waiting for a message
+    # Returns whether a receiver was waiting for a message.
     def hand_over(message)
       while (receiver = @receivers.shift&.first)
         return true if receiver.take(message)

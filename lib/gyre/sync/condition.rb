@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Tasks wait for something to happen; the caller that makes it happen wakes them all and hands them
-# a value. Remembers nothing: a signal for which no task waits is lost. Where that matters, a
-# Gyre::Queue is the better choice.
+# Tasks wait for an event; its cause wakes them all and gives them a value. Remembers nothing: a
+# signal without waiters is lost. A Gyre::Queue keeps it instead.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -30,7 +29,7 @@ module Gyre
     # @param value [Object] what their {#wait} returns
     # @return [self]
     def signal(value = nil)
-      Thread.handle_interrupt(SpinLock::NEVER) do # else one that was taken out would not be woken
+      Thread.handle_interrupt(SpinLock::NEVER) do # otherwise a waiter taken out would not be woken
         @waiting.size.times do
           waiter, = @waiting.shift
           waiter&.wake(value)
@@ -39,30 +38,21 @@ module Gyre
       self
     end
 
-    # @return [Integer] how many wait
-    def waiting
-      @waiting.size
-    end
+    # @return [Integer] number of waiters
+    def waiting = @waiting.size
     alias waiting_count waiting
 
-    # @return [Boolean] whether no task or thread waits
-    def empty?
-      @waiting.empty?
-    end
+    # @return [Boolean] whether there are no waiters
+    def empty? = @waiting.empty?
 
-    # @return [String] what its {#wait} waits for, in print_hierarchy
+    # @return [String] the name of its {#wait} in print_hierarchy
     # @api private
-    def label
-      "a condition"
-    end
+    def label = "a condition"
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{waiting} waiting>"
-    end
+    def inspect = "#<#{self.class} #{waiting} waiting>"
   end
 
-  # Async's word. The woken tasks run when the signalling one waits, never at once, so it is the
-  # same.
+  # Async's word. Woken tasks never run at once, but when the signalling one waits.
   Notification = Condition
 end

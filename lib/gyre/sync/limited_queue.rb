@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A queue that holds so many items and no more: a push into a full one waits, so a fast producer
-# cannot run away from a slow consumer. Otherwise as Gyre::Queue.
+# A queue with a limit: a push into a full one waits, so a fast producer cannot overrun a slow
+# consumer. Otherwise like Gyre::Queue.
 
 require "gyre/sync/queue"
 
@@ -39,20 +39,14 @@ module Gyre
     alias << push
 
     # @return [Boolean]
-    def full?
-      @items.size >= @limit
-    end
+    def full? = @items.size >= @limit
 
-    # @return [Integer] how many wait in {#push}
-    def waiting_to_push
-      @pushers.size
-    end
+    # @return [Integer] number of waiters in {#push}
+    def waiting_to_push = @pushers.size
 
-    # @return [String] what its {#push} waits for, in print_hierarchy
+    # @return [String] the name of its {#push} in print_hierarchy
     # @api private
-    def label
-      full? ? "room in a queue of #{@limit}" : super
-    end
+    def label = full? ? "room in a queue of #{@limit}" : super
 
     # (see Queue#close)
     # A {#push} that waits raises ClosedQueueError.
@@ -65,7 +59,7 @@ module Gyre
     private
 
     def push_now(item)
-      raise ClosedQueueError, "queue closed" if closed? # a full one would raise that it is full
+      raise ClosedQueueError, "queue closed" if closed? # a full one would report that it is full
       return false if full?
 
       @items.push(item, true)
@@ -74,17 +68,7 @@ module Gyre
       false
     end
 
-    def take(timeout, priority = 0)
-      none = false
-      item = super { none = true }
-      return yield if none
-
-      @pushers.wake
-      item
-    rescue Exception # rubocop:disable Lint/RescueException -- it is raised again
-      pass_on
-      raise
-    end
+    def taken = @pushers.wake
 
     def pass_on
       super

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A queue that serves its waiters by priority, and those of the same priority in their order. The
-# items have no priority: they come in the order in which they were pushed.
+# A queue that serves waiters by priority, and equal ones in order. Items have no priority: they
+# come in the order of pushing.
 
 require "gyre/sync/queue"
 
@@ -15,7 +15,7 @@ module Gyre
 
       def take_out
         while (waiter = @waiting.to_a.max_by(&:last)&.first)
-          return waiter if @waiting.delete(waiter) # else another thread was faster
+          return waiter if @waiting.delete(waiter) # otherwise another thread was faster
         end
       end
     end
@@ -30,9 +30,7 @@ module Gyre
     # @param timeout [Numeric, nil] seconds
     # @param priority [Numeric] of all waiters, the one with the highest gets the next item
     # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
-    def pop(timeout: nil, priority: 0)
-      take(timeout, priority) { return nil }
-    end
+    def pop(timeout: nil, priority: 0) = take(timeout, priority) { return nil }
     alias dequeue pop
   end
 end

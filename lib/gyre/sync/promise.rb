@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A value that is known later: set once, by any thread, and waited for by any number of tasks and
-# threads. A task is the better choice where a block makes the value.
+# A value that is set later: once, by any thread, and awaited by any number of tasks and threads. If
+# a block makes the value, use a task.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -20,9 +20,7 @@ module Gyre
     # Sets the value. Only the first call of this or {#reject} counts.
     # @param value [Object]
     # @return [Boolean] whether it counted
-    def resolve(value = nil)
-      settle(:resolved, value)
-    end
+    def resolve(value = nil) = settle(:resolved, value)
 
     # Sets an exception instead of a value.
     # @param error [Exception, Class, String] as for `raise`
@@ -31,8 +29,7 @@ module Gyre
       error = RuntimeError.new(error) if error.is_a?(String)
       raise ArgumentError, "reject needs an exception, a class of them or a String, not #{error.inspect}" unless error.respond_to?(:exception)
 
-      error = error.exception
-      settle(:rejected, error)
+      settle(:rejected, error.exception)
     end
 
     # Sets what a block returns or raises.
@@ -46,22 +43,21 @@ module Gyre
       reject(error)
       raise
     ensure
-      resolve(value) if done || pending? # also after a `throw` or `break`: no task shall wait for ever
+      resolve(value) if done || pending? # also after a `throw` or `break`
     end
 
     # Waits for the value.
     # @param timeout [Numeric, nil] seconds
     # @return [Object]
-    # @raise [Exception] the one that it was rejected with
+    # @raise [Exception] its rejection
     # @raise [TimeoutError] when there is neither in time
     def wait(timeout: nil)
-      deadline = timeout && (Clock.now + timeout)
-      while pending?
-        left = deadline && (deadline - Clock.now)
-        raise TimeoutError, "no value after #{timeout} s" if left && left <= 0
+      Clock.within(timeout) do |left|
+        break unless pending?
 
         @waiters.wait(left) { pending? }
       end
+      raise TimeoutError, "no value after #{timeout} s" if pending?
       raise @value if @state == :rejected
 
       @value
@@ -73,42 +69,30 @@ module Gyre
     end
 
     # @return [Boolean]
-    def pending?
-      @state == :pending
-    end
+    def pending? = @state == :pending
 
     # @return [Boolean] whether it has a value
-    def resolved?
-      @state == :resolved
-    end
+    def resolved? = @state == :resolved
     alias completed? resolved?
 
     # @return [Boolean] whether it has an exception
-    def rejected?
-      @state == :rejected
-    end
+    def rejected? = @state == :rejected
     alias failed? rejected?
 
-    # @return [Integer] how many wait
-    def waiting
-      @waiters.size
-    end
+    # @return [Integer] number of waiters
+    def waiting = @waiters.size
 
-    # @return [String] what its {#wait} waits for, in print_hierarchy
+    # @return [String] the name of its {#wait} in print_hierarchy
     # @api private
-    def label
-      "a promise"
-    end
+    def label = "a promise"
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{@state}, #{waiting} waiting>"
-    end
+    def inspect = "#<#{self.class} #{@state}, #{waiting} waiting>"
 
     private
 
     def settle(state, value)
-      Thread.handle_interrupt(SpinLock::NEVER) do # a promise that is half settled stays pending
+      Thread.handle_interrupt(SpinLock::NEVER) do # a half-settled promise stays pending
         next false unless @token.pop
 
         @value = value

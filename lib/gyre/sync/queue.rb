@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A queue between tasks, and between threads and tasks. What it holds is in a Thread::Queue; waiters
-# are kept by Gyre::Waiters and not by Ruby, because Ruby's own wait has no timeout before 3.2 and
-# forgets a wake-up whose receiver is stopped. Never blocks the loop.
+# A queue between tasks, and between threads and tasks. A Thread::Queue holds the items;
+# Gyre::Waiters has the waiters, as Ruby's own wait has no timeout before 3.2 and forgets a wake-up
+# whose receiver is stopped. Never blocks the loop.
 
 require "gyre/clock"
 require "gyre/sync/waiters"
@@ -41,9 +41,7 @@ module Gyre
     # Takes the oldest item; waits for one while there is none.
     # @param timeout [Numeric, nil] seconds
     # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
-    def pop(timeout: nil)
-      take(timeout) { return nil }
-    end
+    def pop(timeout: nil) = take(timeout) { return nil }
     alias dequeue pop
 
     # Takes items until the queue is closed and empty.
@@ -55,8 +53,8 @@ module Gyre
       yield(take(nil) { return self }) while true
     end
 
-    # Starts a task for each item, until the queue is closed and empty. With a {Semaphore} as the
-    # parent, no faster than they end.
+    # Starts a task for each item, until the queue is closed and empty. A {Semaphore} as the parent
+    # bounds how many run at once.
     # @param parent [Task, Semaphore, Barrier, #async]
     # @param options [Hash] for {Task#async}
     # @yieldparam item [Object]
@@ -68,7 +66,7 @@ module Gyre
       each { |item| parent.async(**options) { |task| yield item, task } }
     end
 
-    # Ends pushing; what is in the queue can still be taken. A {#pop} that waits gives nil.
+    # Ends pushing; items in the queue can still be taken. A waiting {#pop} returns nil.
     # @return [self]
     def close
       @items.close
@@ -77,32 +75,22 @@ module Gyre
     end
 
     # @return [Boolean]
-    def closed?
-      @items.closed?
-    end
+    def closed? = @items.closed?
 
     # @return [Boolean]
-    def empty?
-      @items.empty?
-    end
+    def empty? = @items.empty?
 
     # @return [Integer]
-    def size
-      @items.size
-    end
+    def size = @items.size
     alias length size
 
-    # @return [Integer] how many wait in {#pop}
-    def waiting
-      @poppers.size
-    end
+    # @return [Integer] number of waiters in {#pop}
+    def waiting = @poppers.size
     alias waiting_count waiting
 
-    # @return [String] what its {#pop} waits for, in print_hierarchy
+    # @return [String] the name of its {#pop} in print_hierarchy
     # @api private
-    def label
-      "a queue to be filled"
-    end
+    def label = "a queue to be filled"
 
     # @return [String]
     def inspect
@@ -111,12 +99,12 @@ module Gyre
 
     private
 
-    # @return [Object] an item; what the block returns when there will be none, or not in time
+    # Returns an item; the block's value if there will be none, or not in time.
     def take(timeout, priority = 0)
       deadline = timeout && (Clock.now + timeout)
-      while true # not `loop`: it would swallow a ClosedQueueError, which is a StopIteration
+      while true # not `loop`, which would rescue a ClosedQueueError, a StopIteration
         begin
-          return @items.pop(true) unless @items.empty?
+          return @items.pop(true).tap { taken } unless @items.empty?
         rescue ThreadError # another thread was faster
           next
         end
@@ -132,8 +120,11 @@ module Gyre
       raise
     end
 
-    # An exception for the thread strikes at any line: the wake-up that the caller has had, or has
-    # not given yet, is another waiter's.
+    # An item has left the queue.
+    def taken; end
+
+    # An exception for the thread may come at any line: a wake-up that the caller has received, or
+    # not passed on yet, goes to another waiter.
     def pass_on
       @poppers.wake unless @items.empty?
     end

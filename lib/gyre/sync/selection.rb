@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Gyre.select: waits for the first of several things, and does that one only. A selection is one
-# such call. It tries its cases, in a random order so that none is starved; if none can be done,
-# each registers where it waits, and the first one that becomes possible takes the selection: its
-# offer can be taken once. Channels are locked together, in the order of their ids, while their
-# cases are tried and registered, so that no message goes by in between.
+# Gyre.select: waits for the first of several things, and does only that one. A selection is one
+# such call. It tries its cases, in a random order so that none is starved; if none is possible,
+# each registers where it waits, and the first that becomes possible takes the selection's offer,
+# once. Channels are locked together, by id, while their cases are tried and registered, so that no
+# message slips through.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -13,8 +13,8 @@ require "gyre/sync/selection/offer"
 require "gyre/sync/selection/cases"
 
 module Gyre
-  # Waits for the first of several things to happen, does that one and leaves the others as they
-  # are. When several can be done at once, chance decides.
+  # Waits for the first of several things to happen, does it and leaves the others as they are. If
+  # several are possible at once, chance decides.
   #
   # @example
   #   Gyre.select do |on|
@@ -48,51 +48,37 @@ module Gyre
     # A message comes out of a channel.
     # @param channel [Channel]
     # @yieldparam message [Object]
-    def receive(channel, &block)
-      add(Receive.new(channel, block))
-    end
+    def receive(channel, &block) = add(Receive.new(channel, block))
 
     # A message goes into a channel.
     # @param channel [Channel]
     # @param message [Object]
     # @yield when it has been sent
-    def send(channel, message, &block)
-      add(Send.new(channel, message, block))
-    end
+    def send(channel, message, &block) = add(Send.new(channel, message, block))
 
     # Time is over.
     # @param seconds [Numeric]
-    def timer(seconds, &block)
-      add(Timer.new(seconds, block))
-    end
+    def timer(seconds, &block) = add(Timer.new(seconds, block))
 
     # Something can be read. Needs a Gyre::Scheduler, as in Gyre.run.
     # @param io [IO, #to_io]
     # @yieldparam io [IO]
-    def readable(io, &block)
-      add(Readiness.new(io, IO::READABLE, block))
-    end
+    def readable(io, &block) = add(Readiness.new(io, IO::READABLE, block))
 
     # Something can be written. Needs a Gyre::Scheduler, as in Gyre.run.
     # @param io [IO, #to_io]
     # @yieldparam io [IO]
-    def writable(io, &block)
-      add(Readiness.new(io, IO::WRITABLE, block))
-    end
+    def writable(io, &block) = add(Readiness.new(io, IO::WRITABLE, block))
 
     # A task is over; its value or exception comes from its `wait`.
     # @param task [Task]
     # @yieldparam task [Task]
-    def finished(task, &block)
-      add(Finish.new(task, block))
-    end
+    def finished(task, &block) = add(Finish.new(task, block))
 
     # A signal has come.
     # @param signals [Signals]
     # @yieldparam name [String]
-    def signal(signals, &block)
-      receive(signals.channel, &block)
-    end
+    def signal(signals, &block) = receive(signals.channel, &block)
 
     # Nothing else can be done at once. With this case, select never waits.
     def default(&block)
@@ -101,9 +87,7 @@ module Gyre
     end
 
     # @return [Boolean] whether it has no case yet
-    def empty?
-      @cases.empty? && @default.nil?
-    end
+    def empty? = @cases.empty? && @default.nil?
 
     # @return [String] what it waits for
     def label
@@ -112,11 +96,9 @@ module Gyre
     end
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{label}>"
-    end
+    def inspect = "#<#{self.class} #{label}>"
 
-    # Does one of the cases.
+    # Does one case.
     # @api private
     # @param timeout [Numeric, nil]
     # @yield when the time is over
@@ -134,8 +116,7 @@ module Gyre
       self
     end
 
-    # @return [Case, nil] the one that was taken; nil when there is a default, and nothing could be
-    #   done at once
+    # Returns the case taken; nil with a default, if nothing was possible at once.
     def choose
       settled = false
       chosen = try || (wait unless @default)
@@ -145,8 +126,8 @@ module Gyre
       leave(settled) if @offer
     end
 
-    # @return [Case, nil] the one that could be done at once; else they wait now, unless there is a
-    #   default
+    # Returns the case that was possible at once; without one and without a default all cases wait
+    # now.
     def try
       locking(channels) do
         chosen = (@cases.size == 1 ? @cases : shuffled(@cases)).find(&:try)
@@ -159,28 +140,24 @@ module Gyre
     end
 
     # In a random order; Gyre::Testing draws it by its seed.
-    def shuffled(cases)
-      cases.shuffle
-    end
+    def shuffled(cases) = cases.shuffle
 
-    # @return [Case] the one that was taken
+    # Returns the case taken.
     def wait
       timer = @cases.grep(Timer).min_by(&:seconds)
       @cases.each(&:wait_elsewhere)
       @offer.wait(timer&.seconds) || timer
     end
 
-    # A case that stayed registered would take a message: so no exception for the thread comes here.
+    # A case left registered would take a message, so exceptions for the thread are deferred here.
     def leave(settled)
       Thread.handle_interrupt(SpinLock::NEVER) do
         @cases.each(&:leave)
-        @offer.taken&.give_back unless settled # this is being stopped just as something came
+        @offer.taken&.give_back unless settled # stopped just as something came
       end
     end
 
-    def channels
-      @cases.filter_map(&:channel).uniq(&:object_id).sort_by(&:object_id)
-    end
+    def channels = @cases.filter_map(&:channel).uniq(&:object_id).sort_by(&:object_id)
 
     def locking(channels, &block)
       first, *others = channels

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# So many at once and no more: connections to one host, queries at one database, files open. First
-# come, first served: a release hands its place to the longest waiter. Handles tasks only to start
-# them (`async`), and remembers the holders of its places only for the search for deadlocks. A
-# block's holder is its fiber, since only that one gives the place back; without a block it is the
-# fiber that took it, unless any other one has ever given a place back.
+# Limits how many hold it at once: connections to a host, queries, open files. First come, first
+# served: a release gives its place to the longest waiter. Handles tasks only to start them
+# (`async`), and remembers holders only for the search for deadlocks. The holder of a block is its
+# fiber, which alone gives the place back; without a block it is the taking fiber, unless another
+# one has ever given a place back.
 
 require "gyre/sync/spin_lock"
 require "gyre/task"
@@ -23,12 +23,12 @@ module Gyre
       @count = 0
       @waiting = {}.compare_by_identity
       @lock = SpinLock.new
-      @holders = {}.compare_by_identity # fiber => how many blocks
-      @takers = {}.compare_by_identity # task or fiber => how many places; each changes its own entry only
+      @holders = Hash.new(0).compare_by_identity # fiber => how many blocks
+      @takers = Hash.new(0).compare_by_identity # task or fiber => how many places; each changes its own entry only
       @lent = false # whether a fiber gave back a place that another one had taken
     end
 
-    # Takes a place; waits while there is none. With a block, gives it back when the block ends.
+    # Takes a place; waits while there is none. With a block, gives it back at its end.
     #
     # @return [Object, self] the block's value; self without a block
     def acquire(&block)
@@ -36,7 +36,7 @@ module Gyre
 
       kept = false
       with_place(nil, -> { kept }) do
-        @takers[taker] = (@takers[taker] || 0) + 1 unless @lent
+        @takers[taker] += 1 unless @lent
         kept = true
       end
       self
@@ -47,17 +47,12 @@ module Gyre
     # @raise [ThreadError] when none is taken
     def release
       @lock.synchronize { hand_on }
-      taker = self.taker
-      case count = @takers[taker]
-      when nil then lend
-      when 1 then @takers.delete(taker)
-      else @takers[taker] = count - 1
-      end
+      @takers.key?(taker) ? forget(@takers, taker) : lend
       self
     end
 
-    # Starts a task that holds a place while it runs; waits for the place first, so that a loop
-    # which starts many goes no faster than they end.
+    # Starts a task that holds a place while it runs. Waits for the place first, which also slows a
+    # loop that starts many.
     #
     # @param name [String, nil] as for {Task#async}
     # @param parent [Task, #async]
@@ -72,8 +67,7 @@ module Gyre
         parent.async(name, transient: transient) do |task|
           noted = nil
           started = true
-          holder = Fiber.current
-          note(holder) { noted = holder }
+          note(Fiber.current) { |holder| noted = holder }
           block.call(task)
         ensure
           @lock.synchronize { give_up(noted) if started }
@@ -82,17 +76,13 @@ module Gyre
     end
 
     # @return [Integer] how many places are taken
-    def count
-      @count
-    end
+    def count = @count
 
     # @return [Boolean] whether {#acquire} would wait
-    def blocking?
-      @count >= @limit
-    end
+    def blocking? = @count >= @limit
 
-    # Sets how many may hold it at once. With more places than before, waiters get them; with fewer,
-    # no place is given out until enough have come back.
+    # Sets how many may hold it at once. Waiters get new places; with fewer places none is given out
+    # until enough have come back.
     # @param limit [Integer] at least 1
     def limit=(limit)
       check(limit)
@@ -105,23 +95,17 @@ module Gyre
       end
     end
 
-    # @return [String] what its {#acquire} waits for, in print_hierarchy
+    # @return [String] the name of its {#acquire} in print_hierarchy
     # @api private
-    def label
-      "a place in a semaphore of #{@limit}"
-    end
+    def label = "a place in a semaphore of #{@limit}"
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{@count} of #{@limit} taken, #{waiting} waiting>"
-    end
+    def inspect = "#<#{self.class} #{@count} of #{@limit} taken, #{waiting} waiting>"
 
-    # @return [Integer] how many wait for a place
-    def waiting
-      @waiting.size
-    end
+    # @return [Integer] number of waiters
+    def waiting = @waiting.size
 
-    # @return [Array<Fiber>, nil] the holders of its places; nil when one is unknown
+    # @return [Array<Fiber>, nil] nil if one is unknown
     # @api private
     def holders
       return if @lent || @holders.values.sum + @takers.values.sum != @count
@@ -130,12 +114,9 @@ module Gyre
       fibers.uniq if fibers.all?
     end
 
-    # @return [Boolean] whether one of its places was taken without a block: any thread may give it
-    #   back
+    # @return [Boolean] whether a place was taken without a block: any thread may give it back
     # @api private
-    def lent?
-      @lent || !@takers.empty?
-    end
+    def lent? = @lent || !@takers.empty?
 
     private
 
@@ -145,14 +126,13 @@ module Gyre
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
     end
 
-    # Runs the block with a place, and gives it back unless it is kept by then. A place is taken and
-    # noted, and given back, under the lock, where no exception for the thread comes in between.
-    # @param holder [Fiber, nil] noted as its holder meanwhile
-    # @param kept [#call] asked after the block, however it ended
+    # Runs the block with a place, and gives it back unless `kept` is true by then. Places are
+    # taken, noted and given back under the lock, where exceptions for the thread are deferred.
+    # `holder` is noted meanwhile.
     def with_place(holder, kept)
       held = waiter = noted = nil
       @lock.synchronize do
-        if @count < @limit # waiters come first: while there are some, every place is taken
+        if @count < @limit # waiters come first: while there are any, every place is taken
           @count += 1
           held = true
         else
@@ -169,10 +149,9 @@ module Gyre
       end
     end
 
-    # Needs the lock.
-    # @param holder [Fiber, nil] the one that was noted
+    # Needs the lock. `holder` is the noted one.
     def give_up(holder)
-      forget(holder) if holder
+      forget(@holders, holder) if holder
       hand_on
     end
 
@@ -184,23 +163,19 @@ module Gyre
       waiter ? waiter.wake : @count -= 1
     end
 
-    # @yield at once
     def note(fiber)
-      @holders[fiber] = (@holders[fiber] || 0) + 1
-      yield
+      @holders[fiber] += 1
+      yield fiber
     end
 
-    def forget(fiber)
-      count = @holders[fiber]
-      count > 1 ? @holders[fiber] = count - 1 : @holders.delete(fiber)
+    def forget(counts, key)
+      counts[key] > 1 ? counts[key] -= 1 : counts.delete(key)
     end
 
     # @return [Task, Fiber]
-    def taker
-      Task.current? || Fiber.current
-    end
+    def taker = Task.current? || Fiber.current
 
-    # Places go from hand to hand: from now on their holders are unknown.
+    # Places go from hand to hand: their holders are unknown from now on.
     def lend
       @lent = true
       @takers.clear

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Something that waits to be woken: a fiber under any Fiber::Scheduler, or a thread without one.
-# Gyre::Waiters, Condition and Semaphore make one for each wait; any thread may wake it, also before
+# A fiber under any Fiber::Scheduler, or a thread without one, that waits to be woken.
+# Gyre::Waiters, Condition and Semaphore make one for each wait; any thread may wake it, even before
 # it has parked.
 
 require "gyre/clock"
 
 module Gyre
   class Waiter
-    # @return [Object] what it was woken with
     attr_reader :value
 
-    # @param blocker [Object] what it waits for, to be shown where the scheduler is printed
+    # `blocker` is shown by print_hierarchy.
     def initialize(blocker = self)
       @blocker = blocker
       @woken = @parked = false
@@ -24,10 +23,9 @@ module Gyre
       end
     end
 
-    # @param timeout [Numeric, nil] seconds
-    # @return [Boolean] whether it was woken in time
+    # Returns whether it was woken in time.
     def park(timeout = nil)
-      timeout = nil if timeout == Float::INFINITY # a ConditionVariable does not take it
+      timeout = nil if timeout == Float::INFINITY # ConditionVariable does not take it
       if @scheduler
         park_until(timeout) { |seconds| @scheduler.block(@blocker, seconds) }
       else
@@ -35,13 +33,11 @@ module Gyre
       end
     end
 
-    # Never waits itself.
-    # @param value [Object]
     def wake(value = nil)
       @value = value
       @woken = true
       if @scheduler
-        @scheduler.unblock(@blocker, @fiber) if @parked # else it would end some later wait of the fiber
+        @scheduler.unblock(@blocker, @fiber) if @parked # otherwise it would end a later wait of the fiber
       else
         signal_thread
       end
@@ -49,8 +45,8 @@ module Gyre
 
     private
 
-    # Its thread has the lock in the moment before it sleeps, and a signal then would be lost. The
-    # caller must not wait for it: it may have locks of its own, or be a signal handler.
+    # Its thread has the lock just before it sleeps, and a signal then would be lost. The caller
+    # must not wait for it: it may have locks of its own, or be a signal handler.
     def signal_thread
       return Thread.new { @lock.synchronize { @condition.signal } } unless @lock.try_lock
 
@@ -58,18 +54,15 @@ module Gyre
       @lock.unlock
     end
 
-    # A wait may end early without having been woken, so it is repeated with what is left of the
-    # time.
+    # Repeats with the remaining time: a wait may end early.
     def park_until(timeout)
       @parked = true # in this order: `wake` looks here after it has set @woken
-      deadline = timeout && (Clock.now + timeout)
-      until @woken
-        left = deadline && (deadline - Clock.now)
-        return false if left && left <= 0
+      Clock.within(timeout) do |left|
+        break if @woken
 
         yield left
       end
-      true
+      @woken
     ensure
       @parked = false
     end

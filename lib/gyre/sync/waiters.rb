@@ -1,37 +1,26 @@
 # frozen_string_literal: true
 
-# The waiters for one thing, first come first served: Gyre::Queue and LimitedQueue keep them here. A
-# wake-up that comes as its receiver is stopped or out of time goes on to the next one, so none is
-# lost. An exception for the thread (Thread#raise, Timeout) does not come between taking a waiter
-# out and waking it.
+# The waiters for one thing, first come first served, for Gyre::Queue and LimitedQueue. A wake-up
+# that comes as its receiver is stopped or out of time goes to the next one. Exceptions for the
+# thread (Thread#raise, Timeout) do not come between taking a waiter out and waking it.
 #
-# Used by several threads at once without a lock: with compare_by_identity each Hash operation runs
-# in C without giving the interpreter's lock away, and a waiter that is taken out of the Hash is
-# taken once.
+# Several threads use it without a lock: with compare_by_identity each Hash operation runs in C
+# without releasing the interpreter's lock, and a waiter is taken out only once.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
 
 module Gyre
   class Waiters
-    # @param blocker [Object] what they wait for
     def initialize(blocker = self)
       @blocker = blocker
       @waiting = {}.compare_by_identity
     end
 
-    # @return [Integer]
-    def size
-      @waiting.size
-    end
+    def size = @waiting.size
 
-    # Parks the caller until it is woken.
-    #
-    # @param timeout [Numeric, nil] seconds
-    # @param rank [Numeric] for queues that wake by priority
-    # @yield asked after the caller can be woken, before it parks
-    # @yieldreturn [Boolean] whether there is still something to wait for
-    # @return [Boolean] false when the time was over
+    # Parks the caller until it is woken. The block, called once the caller can be woken, tells
+    # whether there is still something to wait for. Returns false after the time.
     def wait(timeout = nil, rank = 0)
       waiter = Waiter.new(@blocker)
       woken = false
@@ -47,14 +36,10 @@ module Gyre
     end
 
     # Wakes the longest waiter, if any. From any thread.
-    def wake
-      wake_some(1)
-    end
+    def wake = wake_some(1)
 
     # Wakes every waiter.
-    def wake_all
-      wake_some(@waiting.size)
-    end
+    def wake_all = wake_some(@waiting.size)
 
     private
 
@@ -64,7 +49,6 @@ module Gyre
       Thread.handle_interrupt(SpinLock::NEVER) { count.times { take_out&.wake } }
     end
 
-    # @return [Waiter, nil] the one whose turn it is
     def take_out
       waiter, = @waiting.shift
       waiter

@@ -1,35 +1,28 @@
 # frozen_string_literal: true
 
-# What a task hands on to the children that it starts: its deadlines and its values. Never changed:
-# setting something makes a new one, so parent and children share one until they differ.
+# A task's deadlines and values, which its children inherit. Never changed: a change makes a new
+# one, so parent and children share one until they differ.
 
 module Gyre
   class Task
     class Context
-      # @return [Deadline, nil] the innermost one
+      attr_reader :run
       attr_reader :deadline
-      # @return [Hash] frozen
       attr_reader :values
 
-      # @param deadline [Deadline, nil]
-      # @param values [Hash] frozen
-      def initialize(deadline, values)
+      def initialize(run, deadline = nil, values = {}.freeze)
+        @run = run
         @deadline = deadline
         @values = values
       end
 
-      # @param deadline [Deadline, nil]
-      # @return [Context] the same values with another deadline
       def with_deadline(deadline)
-        deadline.equal?(@deadline) ? self : Context.new(deadline, @values)
+        deadline.equal?(@deadline) ? self : Context.new(@run, deadline, @values)
       end
 
-      # @return [Context] the same deadline, and one value more or another one
-      def with_value(key, value)
-        Context.new(@deadline, @values.merge(key => value).freeze)
-      end
+      def with_value(key, value) = Context.new(@run, @deadline, @values.merge(key => value).freeze)
 
-      # @return [Array<Deadline>] the innermost first
+      # The innermost first.
       def deadlines
         list = []
         deadline = @deadline
@@ -40,19 +33,12 @@ module Gyre
         list
       end
 
-      # @return [Deadline, nil] the one that passes first; of several, the outermost
-      def nearest_deadline
-        deadlines.select(&:binding?).reverse.min_by(&:at)
-      end
+      # Of several, the outermost.
+      def nearest_deadline = deadlines.select(&:binding?).reverse.min_by(&:at)
 
-      # @param deadline [Deadline]
-      # @return [Boolean] whether it is one of these
       def under?(deadline)
         deadlines.any? { |one| one.equal?(deadline) }
       end
-
-      # Of a task that has neither.
-      NONE = new(nil, {}.freeze).freeze
     end
   end
 end

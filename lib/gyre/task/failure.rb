@@ -1,34 +1,35 @@
 # frozen_string_literal: true
 
-# The exception that a task ended with, and whether a `wait` has raised it. A failed task holds one
-# as its result; Gyre::Task::Unawaited keeps those that no `wait` has raised. It does not refer to
-# its task, so that a task which the program has forgotten can be collected while its failure waits
-# to be reported.
+# The exception that ended a task, and whether a `wait` has raised it. A failed task holds one as
+# its result; Gyre::Task::Unawaited keeps those that no `wait` has raised. It does not refer to its
+# task: a forgotten task can be collected while its failure waits to be reported.
 
 module Gyre
   class Task
     class Failure
-      # @return [Exception]
       attr_reader :error
-      # @return [Task, nil] the failed task's parent
       attr_reader :parent
 
-      # @param run [Run]
-      # @param parent [Task, nil]
-      # @param what [String] the task's name, for the report
-      # @param error [Exception]
-      # @param waiters [Integer] how many are waiting for the task as it fails
-      def initialize(run, parent, what, error, waiters)
+      # `what` is the task's name; `waiters` is their number as it fails.
+      def initialize(run, parent, what, error)
         @run = run
         @parent = parent
         @what = what
         @error = error
-        @waiters = waiters
+        @waiters = 0
         @settled = false
       end
 
-      # A caller takes the exception, so it is not reported any more.
-      # @return [Exception]
+      # The task is over. The root's failure goes to Gyre.run, which always asks. No `wait` is
+      # expected for a transient task, and its parent may go on for long.
+      def expect(waiters, task)
+        @waiters = waiters
+        return if waiters.positive? || @parent.nil?
+
+        task.transient? ? report : @run.unawaited.add(self, task)
+      end
+
+      # A caller takes the exception, which is not reported then.
       def ask
         unless @settled
           @settled = true
@@ -37,14 +38,13 @@ module Gyre
         @error
       end
 
-      # A waiter has gone before the failure reached it.
-      # @param task [Task] the failed one
+      # A waiter left before the failure reached it.
       def give_up(task)
         @waiters -= 1
         @run.unawaited.add(self, task) if @waiters.zero? && !@settled
       end
 
-      # Reports to the scheduler, unless a caller has the exception already.
+      # Reports to the scheduler unless a caller has the exception already.
       def report
         return if @settled
 
@@ -52,10 +52,7 @@ module Gyre
         @run.scheduler.report(@error, self)
       end
 
-      # @return [String] for example: task "fetch"
-      def to_s
-        @what
-      end
+      def to_s = @what
       alias inspect to_s
     end
   end

@@ -1,35 +1,30 @@
 # frozen_string_literal: true
 
-# What Gyre::Testing asks of the portable engine: the same as ext/gyre/fiber/scheduler_testing.c of
-# the native one. Added to its classes when gyre/testing is required.
+# Gyre::Testing on the portable engine, as ext/gyre/fiber/scheduler_testing.c does on the native
+# one. Added to its classes when gyre/testing is required.
 
 require "gyre/loop/portable"
 require "gyre/scheduler"
 
 module Gyre
   module Testing
-    # Stands before a portable loop's backend and goes forward in time where that one would sleep.
+    # In front of a portable loop's backend: moves the time forward instead of sleeping.
     class VirtualBackend
-      # @return [Float] the loop's time
       attr_reader :now
 
-      # @param backend [Loop::Select]
       def initialize(backend)
         @now = real_now
         stand_before(backend)
       end
 
-      # In a forked child it is another one, and threads that worked for the parent do not for the
-      # child.
-      # @param backend [Loop::Select]
-      # @return [self]
+      # A forked child has another backend, without the parent's threads.
       def stand_before(backend)
         @backend = backend
         @outside = 0
         self
       end
 
-      # @param change [Integer] 1 or -1
+      # Work beside the loop begins (1) or ends (-1).
       def outside(change)
         @outside += change
       end
@@ -50,31 +45,27 @@ module Gyre
 
       private
 
-      # Something works for this loop in real time, so for once it goes on here, too.
+      # Something works for this loop in real time, so time passes here, too.
       def wait_for_others(timeout)
         begun_at = real_now
         @backend.wait(timeout).tap { @now += real_now - begun_at }
       end
 
-      def real_now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      end
+      def real_now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 
   module Testing
-    # For a scheduler's fibers: the next one is drawn from those that are ready.
+    # Draws the next of a scheduler's ready fibers.
     module Drawn
-      # @param random [Random]
       def random=(random)
         @random = random
-        @sweep.delay_s = 0 # no time has to pass before it looks
+        @sweep.delay_s = 0 # no time has to pass before the check
       end
 
       private
 
-      # Any of the ready ones comes to the front. A fiber that has just started another goes on
-      # before all others.
+      # Moves any ready fiber to the front. A fiber that has just started another always goes first.
       def next_ready
         waiter = super
         return waiter if waiter.nil? || waiter.first
@@ -88,7 +79,6 @@ module Gyre
 
   class Loop
     class Portable
-      # @return [Testing::VirtualBackend]
       def simulate
         virtual = Testing::VirtualBackend.new(@backend)
         make = @make_backend
@@ -100,21 +90,16 @@ module Gyre
 
   class Scheduler
     module Portable
-      # From now on the time stands still but for jumps, and the ready fibers are drawn.
-      # @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in
-      #   their own
+      # Stops the clock except for jumps, and draws ready fibers. The same seed gives the same
+      # order; nil keeps the fibers' own.
       def simulate(seed)
         @fibers.extend(Testing::Drawn).random = Random.new(seed) if seed
         @simulation = @loop.simulate
         nil
       end
 
-      # @return [Float] the time of the loop
-      def virtual_now
-        @simulation.now
-      end
+      def virtual_now = @simulation.now
 
-      # @param change [Integer] 1 or -1: something beside the loop works for it, or has finished
       def outside(change)
         @simulation.outside(change)
         nil

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One run of Gyre::Testing: its clock, and how the rest of Gyre gets to see it. Made by
-# Gyre::Testing.run; the clock itself belongs to the scheduler's loop.
+# One run of Gyre::Testing: shows its clock to the rest of Gyre. Made by Gyre::Testing.run; the
+# clock belongs to the scheduler's loop.
 
 require "gyre/clock"
 require "gyre/loop/timers"
@@ -10,24 +10,19 @@ require "gyre/sync/selection"
 
 module Gyre
   module Testing
-    # The time of a scheduler that simulates. A thread has one at most.
+    # At most one a thread.
     class Simulation
       class << self
-        # @return [Simulation, nil] this thread's
-        def current
-          Thread.current.thread_variable_get(:gyre_simulation)
-        end
+        def current = Thread.current.thread_variable_get(:gyre_simulation)
 
         def current=(simulation)
           Thread.current.thread_variable_set(:gyre_simulation, simulation)
         end
       end
 
-      # @return [Random] for what is drawn beside the order of the fibers
-      attr_reader :random
+      attr_reader :random # for draws beside the order of fibers
 
-      # @param scheduler [Scheduler]
-      # @param seed [Integer, nil] nil leaves the ready fibers in their own order
+      # A `seed` of nil keeps the fibers' own order.
       def initialize(scheduler, seed)
         @scheduler = scheduler
         @random = Random.new(seed || 0)
@@ -35,17 +30,11 @@ module Gyre
         @begun_at = now
       end
 
-      # @return [Float]
-      def now
-        @scheduler.virtual_now
-      end
+      def now = @scheduler.virtual_now
 
-      # @return [Float]
-      def elapsed
-        now - @begun_at
-      end
+      def elapsed = now - @begun_at
 
-      # Around work beside the loop: meanwhile time goes at its real speed.
+      # Around work beside the loop: time runs at its real speed meanwhile.
       def outside
         @scheduler.outside(1)
         yield
@@ -53,7 +42,7 @@ module Gyre
         @scheduler.outside(-1)
       end
 
-      # In front of everything that returns the time.
+      # Prepended to everything that returns the time.
       module Time
         def now
           simulation = Simulation.current
@@ -61,7 +50,7 @@ module Gyre
         end
       end
 
-      # In front of Offload.
+      # Prepended to Offload.
       module Work
         def run(work, **options)
           simulation = Simulation.current
@@ -69,7 +58,7 @@ module Gyre
         end
       end
 
-      # In front of a Gyre.select.
+      # Prepended to Gyre::Selection.
       module Draw
         private
 

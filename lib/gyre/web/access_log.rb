@@ -4,10 +4,10 @@
 # server calls it when a response has left; Gyre::Web::Server closes it at the end. It never raises
 # and never waits: a log that cannot be written must not end or hold up a request.
 
-require "gyre/net/units"
-require "gyre/web/line_writer"
-require "gyre/web/log_file"
-require "gyre/web/log_format"
+require "gyre/settings/units"
+require "gyre/web/logs/line_writer"
+require "gyre/web/logs/log_file"
+require "gyre/web/logs/log_format"
 
 module Gyre
   module Web
@@ -62,10 +62,10 @@ module Gyre
         @out.close if @out.is_a?(LogFile)
       end
 
-      # Whether response headers are to be kept for it (see LogTemplate::ResponseHeaders).
+      # Whether response headers are to be kept for it (see LogFormat::ResponseHeaders).
       #
       # @return [Boolean]
-      def response_headers? = @format.respond_to?(:response_headers?) && @format.response_headers?
+      def response_headers? = @format.response_headers?
 
       # Opens the log's file again, after a rotation.
       #

@@ -1,19 +1,15 @@
 # frozen_string_literal: true
 
-# What a server prints when it starts: version, engine, where it listens. The command line and the
-# Rackup handler print it.
+# The text of a starting server: version, engine, addresses. Printed by the command line and the
+# Rackup handler.
 
 require "gyre/loop"
 require "gyre/version"
 
 module Gyre
   module Web
-    # A few lines of text.
     module Banner
-      # @param server [Gyre::Web::Server] it listens
-      # @param environment [String, nil]
-      # @param workers [Integer, nil] processes beside this one
-      # @return [String] without the last newline
+      # Without the last newline; `workers` counts processes beside this one.
       def self.text(server, environment, workers: nil)
         [
           "Gyre #{VERSION} on #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?}",

@@ -1,22 +1,19 @@
 # frozen_string_literal: true
 
-# A Rack middleware for routes that compute, or that wait in C code: their requests run in the
-# threads of Gyre.blocking, with body and close, so that the loop goes on. An app that has some
-# names it in its config.ru. It touches no socket.
+# A Rack middleware for routes that compute or wait in C code: their requests run in the threads of
+# Gyre.blocking, with body and close, so that the loop goes on. Used in an app's config.ru. Touches
+# no socket.
 
 require "gyre/offload/blocking"
 
 module Gyre
   module Web
-    # Whole requests beside the loop.
+    # Runs whole requests beside the loop.
     #
     #   use Gyre::Web::Blocking, paths: ["/reports", "/exports"]
     #   use Gyre::Web::Blocking do |env| env["REQUEST_METHOD"] == "POST" end
     class Blocking
-      # @param app [#call] a Rack app
-      # @param paths [Array<String>, nil] these, and what is below them; nil: all
-      # @yieldparam env [Hash]
-      # @yieldreturn [Boolean] whether the request is one of those; instead of paths
+      # `paths` and what is below them (nil: all), or a block that decides by env.
       def initialize(app, paths: nil, &block)
         raise ArgumentError, "either paths or a block, not both" if paths && block
 
@@ -25,8 +22,6 @@ module Gyre
         @block = block
       end
 
-      # @param env [Hash]
-      # @return [Array] a Rack response
       def call(env)
         blocking?(env) ? Gyre.blocking { respond(env) } : @app.call(env)
       end
@@ -40,15 +35,15 @@ module Gyre
         @paths.nil? || @paths.any? { |root| path == root || path.start_with?("#{root}/") }
       end
 
-      # What belongs to the request by its thread or fiber (Active Record's connection) is given
-      # back when the body is closed: that has to be here, too.
+      # The body is closed here, too: closing it releases what belongs to this thread or fiber
+      # (Active Record's connection).
       def respond(env)
         status, headers, body = @app.call(env)
         [status, headers, whole(body)]
       end
 
-      # A body that streams does so in a thread as well. Its stream, as the request's input, may be
-      # used from there.
+      # A streaming body also runs in a thread, where its stream, like the request's input, may be
+      # used.
       def whole(body)
         return body if body.respond_to?(:to_path)
         return body.to_ary if body.respond_to?(:to_ary)

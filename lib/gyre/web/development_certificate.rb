@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The certificate of `gyre serve --tls`: self-signed, for this machine, kept in the user's cache so
-# that a browser's exception for it lasts. Gyre::Web::TLSContexts asks for it. No server that others
-# reach should have it.
+# that a browser's exception lasts. Requested by Gyre::Web::TLSContexts. Not for servers that others
+# reach.
 
 require "digest"
 require "fileutils"
@@ -10,25 +10,23 @@ require "ipaddr"
 require "openssl"
 require "socket"
 require "securerandom"
-require "gyre/cli/errors"
+require "gyre/errors"
 
 module Gyre
   module Web
-    # Makes a certificate and its key, or reads the ones that it has made before.
+    # Makes a certificate and its key, or reads earlier ones.
     class DevelopmentCertificate
       LOCAL = %w[localhost 127.0.0.1 ::1].freeze
       DAY_S = 86_400
       LIFETIME_S = 365 * DAY_S
-      # One that ends sooner is replaced.
+      # A certificate that ends sooner is replaced.
       LEFT_S = 7 * DAY_S
       private_constant :LOCAL, :DAY_S, :LIFETIME_S, :LEFT_S
 
-      # @return [String] the file with the certificate and its key
       attr_reader :path
 
-      # @param hosts [Array<String>] names and addresses beside localhost, 127.0.0.1 and ::1; "*" is
-      #   this machine's name
-      # @param folder [String] where it is kept
+      # `hosts` are names and addresses beside localhost, 127.0.0.1 and ::1; "*" is this machine's
+      # name.
       def initialize(hosts: [], folder: DevelopmentCertificate.folder)
         @hosts = (LOCAL + hosts.map { |host| host == "*" ? Socket.gethostname : host }).map(&:downcase).uniq - ["0.0.0.0", "::"]
         @folder = folder
@@ -36,22 +34,21 @@ module Gyre
         @path = File.join(folder, "#{["localhost", *(Digest::SHA256.hexdigest(others.join(" "))[0, 12] if others.any?)].join("-")}.pem")
       end
 
-      # @return [String] below the user's cache, as the XDG Base Directory Specification has it
+      # Below the user's cache (XDG Base Directory Specification).
       def self.folder
         cache = ENV["XDG_CACHE_HOME"].to_s
         cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # a relative one counts as none
         File.join(cache, "gyre", "tls")
       end
 
-      # @return [String] certificate and key, as PEM
-      # @raise [StartError] it cannot be kept
+      # Raises StartError if it cannot be kept.
       def pem
         kept || keep(make)
       end
 
       private
 
-      # The user's own file, that no one else can read, and good for a while.
+      # The user's own file, unreadable for others, and valid for a while.
       def kept
         File.open(@path, File::RDONLY | File::NOFOLLOW) do |file|
           stat = file.stat

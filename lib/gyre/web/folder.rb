@@ -1,60 +1,35 @@
 # frozen_string_literal: true
 
 # A folder of files as it is written on a command line or in the configuration file: `public`, or
-# `public?at=/files&immutable`. Settings and Config read it, Gyre::Web::Server makes a
-# Gyre::HTTP::Files::Root of it. It looks at no disk.
+# `public?at=/files&immutable`. Gyre::Web::Server makes a Gyre::HTTP::Files::Root of it. It looks at
+# no disk.
 
-require "gyre/net/values"
+require "gyre/settings"
 
 module Gyre
   module Web
-    # A folder and what of it clients may have.
-    class Folder
-      # The options of {HTTP::Files::Root} and the type of each.
-      OPTIONS = { at: :text, index: :flag, dot_files: :flag, symlinks: :flag, precompressed: :flag, immutable: :flag,
-                  cache_control: :text }.freeze
-
-      # @return [String] as it was written
-      attr_reader :path
-      # @return [Hash{Symbol => Object}] those of OPTIONS that are set
-      attr_reader :options
-
-      # @param value [String, Folder] a path, perhaps with options behind a question mark
-      # @param options [Hash] more of them
-      # @return [Folder]
-      # @raise [ArgumentError]
+    # A folder and the options of its HTTP::Files::Root.
+    Folder = Struct.new(:path, :options) do
+      # A path, perhaps with options behind a question mark.
       def self.parse(value, **options)
-        return value if value.is_a?(Folder)
+        return value if value.is_a?(self)
+        raise ArgumentError, "must be a path, not #{Gyre::Settings.shown(value)}" unless value.is_a?(String) && !value.empty?
 
-        path, query = Values.text(value).split("?", 2)
-        new(path, query.to_s.split("&").to_h { |pair| option(*pair.split("=", 2)) }.merge(options))
-      end
-
-      # @param name [String]
-      # @param text [String, nil] without one it is true
-      # @return [Array(Symbol, Object)]
-      def self.option(name, text = nil)
-        value = { nil => true, "true" => true, "false" => false }.fetch(text, text)
-        [name.tr("-", "_").to_sym, value]
-      end
-      private_class_method :option, :new
-
-      def initialize(path, options)
-        @path = path
-        @options = options.to_h do |name, value|
-          type = OPTIONS.fetch(name) { raise ArgumentError, "#{name} is no option of a folder; there are: #{OPTIONS.keys.join(", ")}" }
-          value = Values.check(type, value, name: name)
-          Values.expect("a URL path, which begins with /", value, name: name) if name == :at && !value.match?(%r{\A/[^?#]*\z})
-          [name, value]
-        end
-        freeze
-      end
-
-      # @param other [Object]
-      # @return [Boolean]
-      def ==(other)
-        other.is_a?(Folder) && path == other.path && options == other.options
+        path, query = value.split("?", 2)
+        pairs = query.to_s.split("&").to_h { |pair| pair.split("=", 2).then { |name, text| [name.tr("-", "_"), text || true] } }
+        new(path, self::SETTINGS.read(pairs.merge(options)))
       end
     end
+
+    row = Gyre::Settings.method(:row)
+    Folder::SETTINGS = Gyre::Settings.new({ nil => [
+      row[:at, :text, "URL path of the files", default: "/"],
+      row[:index, :flag, "a path that ends with / is its index.html", default: false],
+      row[:dot_files, :flag, "serve names that begin with a dot, too; /.well-known/ always is", default: false],
+      row[:symlinks, :flag, "let symbolic links lead out of the folder", default: false],
+      row[:precompressed, :flag, "send app.js.br, app.js.zst or app.js.gz beside app.js to clients that accept it", default: true],
+      row[:immutable, :flag, "cache files with a digest in their names (app-1a2b3c4d.js) for a year", default: false],
+      row[:cache_control, :text, "cache-control of all other files"]
+    ] }, what: "option of a folder")
   end
 end

@@ -4,15 +4,15 @@
 # server and Gyre::Web::Server write here; requests go to Gyre::Web::AccessLog. It never raises, and
 # does not wait for a pipe that nothing reads.
 
-require "gyre/net/units"
-require "gyre/web/line_writer"
+require "gyre/settings/units"
+require "gyre/web/logs/line_writer"
 require "io/wait"
 
 module Gyre
   module Web
     # A log for people. Every message is one write, so that those of several threads do not mix.
     class Log
-      # A pipe that can be written to takes so many without a wait (pipe(7)).
+      # Bytes that a writable pipe takes without a wait (pipe(7)).
       PIPE_BYTES = 4096
       private_constant :PIPE_BYTES
 

@@ -1,30 +1,27 @@
 # frozen_string_literal: true
 
 # Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. Handler and
-# Gyre::CLI::ServeWorkers wait for it beside what they run. It starts and stops nothing by itself.
+# Gyre::CLI::ServeWorkers wait for it. Starts and stops nothing itself.
 
 module Gyre
   module Web
-    # One file and the time that it had.
+    # One file and its last time.
     class RestartFile
       PATH = "tmp/restart.txt"
       EVERY_S = 1
 
-      # @param path [String]
       def initialize(path = PATH)
         @path = path
         @time = time
       end
 
-      # @return [Boolean] whether it was touched since; a file that is gone was not
+      # A file that is gone was not touched.
       def touched?
         now = time
         !now.nil? && (@time.nil? || now > @time)
       end
 
       # Returns when it was touched.
-      #
-      # @return [void]
       def wait
         sleep(EVERY_S) until touched?
       end

@@ -1,163 +1,119 @@
 # frozen_string_literal: true
 
-# What can be set for a web server, with defaults and checks: one list for the command line, the
-# configuration file and Gyre::Web::Server. The limits of HTTP are in it too, straight from
-# Gyre::HTTP::Limits::TABLE. It reads no file and starts nothing.
+# The settings of a web server: one table for the command line, the configuration file, rackup's
+# options and Gyre::Web::Server. The limits of HTTP are in it too. It opens nothing.
 
-require "gyre/net/values"
+require "shellwords"
 require "gyre/http/limits"
+require "gyre/settings"
+require "gyre/web/addresses"
+require "gyre/web/cluster/hooks"
+require "gyre/web/control/server"
 require "gyre/web/folder"
 require "gyre/web/foreign_words"
-require "gyre/web/control_server"
-require "gyre/web/log_format"
-require "gyre/web/tls_settings"
-require "gyre/web/trusted_proxies"
-require "shellwords"
+require "gyre/web/layers/trusted_proxies"
+require "gyre/web/logs/log_format"
 
 module Gyre
   module Web
-    # Settings are a Hash: the names below, and :limits with a Hash of its own.
-    module Settings
-      DEFAULT_PORT = 9292
-      SHUTDOWN_TIMEOUT_S = 30
-      COMPRESS_MINIMUM_BYTES = 1024
-      WORKER_TIMEOUT_S = 60
-
-      # A setting beside the limits: its name, its type (see {check}) and one line that describes
-      # it.
-      Row = Struct.new(:name, :type, :meaning)
-
-      TABLE = [
-        Row.new(:bind, :address, "an address to listen on; may be given several times"),
-        Row.new(:host, :host, "the host part of one more address"),
-        Row.new(:port, :port, "the port part of one more address"),
-        Row.new(:tls, :tls, "certificates for addresses with TLS"),
-        Row.new(:environment, :text, "development, production, …"),
-        Row.new(:rackup, :text, "the file that makes the app"),
-        Row.new(:static, :folder, "a folder whose files are sent before the app is asked; may be given several times"),
-        Row.new(:sendfile, :folder, "a folder whose files the app may name in X-Sendfile; may be given several times"),
-        Row.new(:compress, :flag, "true: compress responses for clients that take it"),
-        Row.new(:compress_minimum, :bytes, "the smallest body that is worth compressing"),
-        Row.new(:log_format, :log_format, "the access log: #{LogFormat::NAMES.join(", ")}, or fields of one's own"),
-        Row.new(:access_log, :text, "the file of the access log; HUP opens it again"),
-        Row.new(:request_id, :flag, "true: each request has an X-Request-Id: a valid one of the client's, or a new one"),
-        Row.new(:trusted_proxy, :proxy, "proxies whose X-Forwarded headers are believed; may be given several times"),
-        Row.new(:forwarded_header, TrustedProxies::HEADERS,
-                "a header that those proxies write; may be given several times; by default #{TrustedProxies::USUAL.join(" and ")}"),
-        Row.new(:early_hints, :flag, "true: apps may send 103 Early Hints; behind nginx before 1.29 they break responses"),
-        Row.new(:extended_connect, :flag, "true: in HTTP/2, clients may open WebSockets by CONNECT (RFC 8441), which the app has to serve"),
-        Row.new(:metrics, :control_address, "an address for /metrics and /status; may be given several times"),
-        Row.new(:health_path, :url_path, "a path that the server answers by itself, with 200"),
-        Row.new(:ready_path, :url_path, "the same, but 503 while it stops and while its queue is full"),
-        Row.new(:watchdog, :flag, "true: the log has requests that hold up all others, and where"),
-        Row.new(:cancel_when_client_gone, HTTP::DEPARTURES,
-                "what cancels a request whose client has left: none; reset, of its connection; closed, also its end"),
-        Row.new(:shutdown_timeout, :seconds, "seconds that running requests get to finish after INT or TERM"),
-        Row.new(:pidfile, :text, "a file that holds the process id while the server runs"),
-        Row.new(:quiet, :flag, "true: print nothing but errors"),
-        Row.new(:workers, :processes, "worker processes; auto: one for each processor; 0: one process does it all"),
-        Row.new(:worker_timeout, :span, "seconds after which a worker that gives no sign is killed and replaced"),
-        Row.new(:worker_boot_timeout, :span, "seconds from a worker's fork until it serves, and for the app to be loaded"),
-        Row.new(:worker_memory_limit, :bytes, "resident memory beyond which a worker is replaced, after its requests"),
-        Row.new(:beside, :command, "a program that runs beside the workers, and is started again when it ends; may be given several times"),
-        Row.new(:restart_file, :text, "a file that restarts the workers as USR1 does when it is touched"),
-        Row.new(:state, :text, "a file for `gyre ctl` and `gyre top`: process, addresses, control socket; with workers tmp/gyre.state"),
-        Row.new(:user, :text, "the user that the processes become once the sockets are open"),
-        Row.new(:group, :text, "the group that they become")
-      ].each(&:freeze).freeze
-
-      # Settings that may be given several times.
-      LISTS = %i[bind static sendfile metrics trusted_proxy forwarded_header beside].freeze
-
-      # Names in other servers, and what to write here.
-      FOREIGN = ForeignWords::ANSWERS
-
-      module_function
-
-      # @return [Array<Symbol>] every name, limits without their unit
-      def names = TABLE.map(&:name) + HTTP::Limits::TABLE.map { |row| row.word.to_sym }
-
-      # @param name [Symbol] of a row of TABLE
-      # @param value [Object] a value, or its text on a command line
-      # @return [Object] the value, converted
-      # @raise [ArgumentError] when it cannot be one; the message has what is expected
-      def check(name, value)
-        type = TABLE.find { |row| row.name == name }.type
-        case type
-        when :folder then Folder.parse(value)
-        when :log_format then LogFormat.check(value)
-        when :proxy then TrustedProxies.ranges(value) && value
-        when :control_address then ControlServer.endpoint(value) && value
-        when :url_path then url_path(value)
-        when :command then command(value)
-        when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
-        when :address then TLSSettings.endpoint(value) && value
-        when :tls then value == true ? value : Array(value).map { |each| TLSSettings.certificate(each) }
-        else Values.check(type, value)
-        end
+    # Types that only a web server has.
+    module Types
+      type = Gyre::Settings::Type
+      FOLDER = type.new("DIR", "a folder, with options as in 'public?at=/files&immutable'") { |value| Folder.parse(value) }
+      LOG_FORMAT = type.new("FORMAT", "#{LogFormat::NAMES.join(", ")}, or directives like %h %r %s") { |value| LogFormat.check(value) }
+      RANGE = type.new("RANGE", "an address, a range like 10.0.0.0/8, private or loopback") { |value| TrustedProxies.ranges(value) && value }
+      CONTROL = type.new("ADDRESS", "a port of this machine, host:port or unix:///path") { |value| ControlServer.endpoint(value) && value }
+      URL_PATH = type.new("PATH", "a path like /up") { |value| value if value.is_a?(String) && value.match?(%r{\A/[^?#\s]*\z}) }
+      COMMAND = type.new("COMMAND", "a command like \"bin/jobs\"") { |value| value if value.is_a?(String) && Shellwords.split(value).any? }
+      HOST = type.new("HOST", "a host") { |value| value if value.is_a?(String) && Endpoint.parse(Addresses.tcp(value, 0), transports: [:tcp]) }
+      ADDRESS = type.new("ADDRESS", "an address") { |value| Addresses.endpoint(value) && value }
+      CERTIFICATES = type.new(nil, "true, or certificates") do |value|
+        value == true ? value : (value.is_a?(Hash) ? [value] : Array(value)).map { |each| Addresses::CERTIFICATE.read(each) }
       end
-
-      # An address in `over` is instead of those in `base`, not beside them.
-      #
-      # @param base [Hash] settings
-      # @param over [Hash] settings that win
-      # @return [Hash]
-      def merge(base, over)
-        base = base.reject { |name, _| %i[bind host port].include?(name) } if over.key?(:bind)
-        base = base.reject { |name, _| name == :bind } if over.key?(:host) || over.key?(:port)
-        base.merge(over) { |name, old, new| name == :limits ? old.merge(new) : new }
+      PROCESSES = type.new("COUNT", "a whole number, 0 or more, or auto") do |value|
+        value.to_s == "auto" ? "auto" : Units.integer(value)&.then { |count| count if count >= 0 }
       end
-
-      # Where to listen: each :bind; and :host with :port, where one of them is given; or else the
-      # default, which is this machine only in development and every address in other environments
-      # (as rackup has it).
-      #
-      # @param settings [Hash]
-      # @param environment [String]
-      # @param default_port [Integer] for an address without a port
-      # @return [Array<Gyre::Endpoint>]
-      # @raise [ArgumentError] for an address that cannot be read
-      def endpoints(settings, environment, default_port: DEFAULT_PORT)
-        addresses = Array(settings[:bind])
-        host = settings[:host] || (environment == "development" ? "localhost" : "*")
-        port = settings[:port] || default_port
-        if addresses.empty? || settings[:host] || settings[:port]
-          addresses += [tcp(host, port)]
-        end
-        TLSSettings.endpoints(addresses.map { |address| TLSSettings.endpoint(address, port: port) }, settings[:tls]).uniq
-      end
-
-      # Development logs every request; elsewhere the app or a proxy usually does.
-      #
-      # A file for it asks for it, too.
-      #
-      # @param environment [String]
-      # @param settings [Hash]
-      # @return [String]
-      def default_log_format(environment, settings = {})
-        return "common" if settings[:access_log]
-
-        environment == "development" && !settings[:quiet] ? "common" : "none"
-      end
-
-      def tcp(host, port)
-        host = "[#{host}]" if host.to_s.count(":") > 1 && !host.start_with?("[")
-        "tcp://#{host}:#{port}"
-      end
-
-      def url_path(value)
-        return value if value.is_a?(String) && value.match?(%r{\A/[^?#\s]*\z})
-
-        raise ArgumentError, "must be a path like /up, not #{value.inspect[0, 80]}"
-      end
-
-      def command(value)
-        return value if value.is_a?(String) && Shellwords.split(value).any?
-
-        raise ArgumentError, "must be a command like \"bin/jobs\", not #{value.inspect[0, 80]}"
-      end
-
-      private_class_method :tcp, :url_path, :command
     end
+
+    row = Gyre::Settings.method(:row)
+
+    # What Gyre::Web::Server takes, beside its addresses and its limits.
+    SERVER_SETTINGS = Gyre::Settings.new({
+      "Files and compression" => [
+        row[:static, Types::FOLDER, "a folder whose files are sent without calling the app; options: #{Folder::SETTINGS.words.join(", ")}",
+            list: true, default: []],
+        row[:sendfile, Types::FOLDER, "a folder whose files the app may name in X-Sendfile", list: true, default: []],
+        row[:compress, :flag, "compress responses for clients that accept it", default: false],
+        row[:compress_minimum, :bytes, "smallest body that is compressed", default: 1024]
+      ],
+      "Logs" => [
+        row[:log_format, Types::LOG_FORMAT, "access log: #{LogFormat::NAMES.join(", ")}, or directives like '%h %t \"%r\" %>s %b %D'",
+            usual: "common in development and with an access_log, none elsewhere"],
+        row[:access_log, :file, "file of the access log; HUP reopens it", usual: "standard output"],
+        row[:request_id, :flag, "give each request an X-Request-Id: the client's if valid, or a new one", default: false],
+        row[:watchdog, :flag, "log requests that block all others, and where", usual: "on in development"]
+      ],
+      "Proxies in front" => [
+        row[:trusted_proxy, Types::RANGE, "a proxy whose X-Forwarded headers are believed: an address, 10.0.0.0/8, private or loopback", list: true,
+            default: []],
+        row[:forwarded_header, TrustedProxies::HEADERS, "a header that these proxies write", list: true,
+            default: TrustedProxies::USUAL]
+      ],
+      "Optional parts of HTTP" => [
+        row[:early_hints, :flag, "let the app send 103 Early Hints, which nginx before 1.29 mistakes for the response", default: false],
+        row[:extended_connect, :flag, "let HTTP/2 clients open WebSockets by CONNECT (RFC 8441), which the app has to serve", default: false]
+      ],
+      "Metrics" => [
+        row[:metrics, Types::CONTROL, "where /metrics (Prometheus) and /status (gyre top) are served: a port, host:port or unix:///path", list: true,
+            default: []]
+      ],
+      "Load (see also requests-limit, queue-limit and request-timeout below)" => [
+        row[:health_path, Types::URL_PATH, "a path that the server answers with 200 without calling the app"],
+        row[:ready_path, Types::URL_PATH, "the same, but with 503 while the server stops or its queue is full"],
+        row[:cancel_when_client_gone, :flag, "cancel a request when its client resets the connection", default: false]
+      ],
+      "Stopping (INT or TERM; a second one stops at once)" => [
+        row[:shutdown_timeout, :seconds, "time for running requests to finish", range: 0.., default: 30]
+      ]
+    })
+
+    # What `gyre serve` takes.
+    SETTINGS = Gyre::Settings.new(
+      {
+        "Where to listen" => [
+          row[:bind, Types::ADDRESS, "an address: tcp://host:port, ssl://host:port, unix:///path, host:port or a port; * is every host", list: true,
+              short: "-b", usual: "localhost:9292 in development, *:9292 elsewhere"],
+          row[:port, :port, "port of one more address; 0 takes a free one", short: "-p", usual: "$PORT or 9292"],
+          row[:host, Types::HOST, "host of one more address", short: "-o", usual: "localhost in development, * elsewhere"],
+          row[:tls, Types::CERTIFICATES, "https with a self-signed certificate of this machine, for development"]
+        ],
+        "The app" => [
+          row[:environment, :text, "what RACK_ENV becomes", short: "-e", argument: "NAME", usual: "$APP_ENV, $RACK_ENV, $RAILS_ENV or development"]
+        ],
+        **SERVER_SETTINGS.groups,
+        "Workers (forks of the process that has loaded the app)" => [
+          row[:workers, Types::PROCESSES, "processes that serve; auto: one per processor; 0: one process does everything", short: "-w",
+              usual: "$WEB_CONCURRENCY or 0"],
+          row[:worker_timeout, :seconds, "replace a worker that has been silent for this long", default: 60],
+          row[:worker_boot_timeout, :seconds, "time for a worker from its fork until it serves, and for the app to load", default: 60],
+          row[:worker_memory_limit, :bytes, "replace a worker with more resident memory, after its requests (Linux)"],
+          row[:beside, Types::COMMAND, "a program that runs beside the workers, like bin/jobs, and is restarted when it ends", list: true,
+              default: [], usual: "bin/jobs with $SOLID_QUEUE_IN_PUMA"],
+          row[:restart_file, :file, "touching this file restarts the workers one after another, as tmp/restart.txt is by bin/rails restart"]
+        ],
+        "The process" => [
+          row[:pidfile, :file, "holds the process id while the server runs"],
+          row[:state, :file, "tells gyre ctl and gyre top about the server; its control socket is beside it", usual: "with workers tmp/gyre.state"],
+          row[:user, :text, "become this user once the sockets are open", argument: "NAME"],
+          row[:group, :text, "become this group", argument: "NAME", usual: "the user's"],
+          row[:quiet, :flag, "print nothing but errors, and log requests only with --log-format", short: "-q", default: false]
+        ],
+        "Limits (BYTES may end in k, M or G; SECONDS may be none)" => HTTP::Limits::TABLE.to_a,
+        nil => [
+          row[:rackup, :file, "what makes the app: a rackup file, a .rb file that defines it, or a folder with a config.ru", default: "config.ru"],
+          *Cluster::Hooks::ROWS
+        ]
+      }, foreign: FOREIGN_WORDS
+    )
   end
 end

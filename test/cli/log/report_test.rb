@@ -3,7 +3,7 @@
 # The status as a table: every line fits, and what is wrong catches the eye.
 
 require "test_helper"
-require "gyre/cli/log/paint"
+require "gyre/cli/terminal/paint"
 require "gyre/cli/log/report"
 
 class CLILogReportTest < Minitest::Test
@@ -19,23 +19,23 @@ class CLILogReportTest < Minitest::Test
 
   def lines(columns: 80, **changes)
     status = STATUS.merge(changes.transform_keys(&:to_s))
-    Gyre::CLI::Log::Report.new(status, "tcp://127.0.0.1:6766", Gyre::CLI::Log::Paint.new(false), columns).lines
+    Gyre::CLI::Log::Report.new(status, "tcp://127.0.0.1:6766", Gyre::CLI::Paint.new(false), columns).lines
   end
 
   def test_a_quiet_server
     assert_equal <<~TEXT, lines.map { |line| "#{line}\n" }.join
-      gyre log 1.2.3 at 127.0.0.1:6766, process 7, up 1 d 2 h
+      gyre log 1.2.3 at 127.0.0.1:6766, process 7, up 26 h
         messages     1,234,567, 12 filtered by severity
         a second     12,346 (1 s), 99.9 (10 s), 0.0 (60 s)
         in memory    1.5 KB, reading, paused 2 times so far
-        loop lag     0.1 ms (p50), 2.0 ms (p99), - (max)
+        loop lag     100 us (p50), 2 ms (p99), - (max)
         connections  2, 1 acknowledged clients remembered
 
         OUTPUT       QUEUE  WRITTEN  UNWRITTEN  UNSYNCED
-        log/web.log    0 B   5.0 GB          -      12 s
+        log/web.log    0 B     5 GB          -      12 s
 
-        CLIENT       KIND     SERVICE  MESSAGES   BYTES
-        127.0.0.1:5  records  web            10  2.0 KB
+        CLIENT       KIND     SERVICE  MESSAGES  BYTES
+        127.0.0.1:5  records  web            10   2 KB
 
         SERVICE    MESSAGES
         web       1,234,000
@@ -47,7 +47,7 @@ class CLILogReportTest < Minitest::Test
     output = STATUS["outputs"].first.merge("trouble" => "disk full", "spilled" => 5 << 20)
     text = lines(outputs: [output], paused: true).join("\n")
     assert_includes text, "  ! log/web.log: disk full"
-    assert_includes text, "  ! log/web.log: 5.0 MB are spilled to disk"
+    assert_includes text, "  ! log/web.log: 5 MB are spilled to disk"
     assert_includes text, "reading is paused"
   end
 
@@ -66,6 +66,6 @@ class CLILogReportTest < Minitest::Test
   end
 
   def test_a_server_that_sends_little_is_shown_as_well
-    assert_equal 6, Gyre::CLI::Log::Report.new({}, "x", Gyre::CLI::Log::Paint.new(true), 80).lines.size
+    assert_equal 6, Gyre::CLI::Log::Report.new({}, "x", Gyre::CLI::Paint.new(true), 80).lines.size
   end
 end

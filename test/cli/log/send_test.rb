@@ -75,7 +75,7 @@ class CLILogSendTest < Minitest::Test
     ["caf\xE9".b, "\xFF".b].each do |broken|
       output = run_program(ENVIRONMENT.merge("LC_ALL" => "C.UTF-8"), *GYRE.server, "send", "-p", server.port.to_s, "backup", "info", broken)
       assert_equal 2, output.status.exitstatus
-      assert_match(/\Agyre log send: ".*\?" is no valid UTF-8, the encoding of this terminal/, output.err)
+      assert_match(/\Agyre log send: ".*\?" is not valid UTF-8, the encoding of this terminal/, output.err)
     end
     assert_empty server.messages(service: "backup")
   end

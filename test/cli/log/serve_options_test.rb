@@ -26,7 +26,7 @@ class CLILogServeOptionsTest < Minitest::Test
   def test_the_long_forms_that_are_keys_of_the_configuration
     options = options(*%w[--sync-interval 3 --default-log c --pidfile d])
     assert_equal({ sync_interval: 3, default_log: "c", pidfile: "d" }, options.values)
-    assert_empty options.values.keys.map(&:to_s) - Gyre::CLI::Log::Configuration::Keys::TOP.names
+    assert_empty options.values.keys - Gyre::CLI::Log::Configuration::SETTINGS.names
   end
 
   def test_arguments_may_be_left_out
@@ -52,12 +52,12 @@ class CLILogServeOptionsTest < Minitest::Test
     messages = [%w[-p x], %w[-i soon], %w[--prot 1], %w[--bind http//x:1]].map do |words|
       assert_raises(Gyre::UsageError) { options(*words) }.message
     end
-    assert_equal '--port: must be a port, 1 to 65535 (0 takes a free one), not "x"', messages[0]
-    assert_equal '--interval: must be a number of seconds, 0 or more, not "soon"', messages[1]
-    assert_equal "--prot: there is no such flag; did you mean --port?", messages[2]
+    assert_equal '--port: must be a port, 0 to 65535, not "x"', messages[0]
+    assert_equal '--interval: must be a time like 1.5 or "2 minutes", at least 0, not "soon"', messages[1]
+    assert_equal "--prot: unknown flag; did you mean --port?", messages[2]
     assert_match(/--bind: "http.*" is no address/, messages[3])
     error = assert_raises(Gyre::UsageError) { options.call(%w[word]) }
-    assert_equal "word: nothing is expected there; flags begin with a dash", error.message
+    assert_equal "unexpected argument word", error.message
   end
 
   def test_the_help_fits_a_terminal

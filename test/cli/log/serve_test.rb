@@ -156,7 +156,7 @@ class CLILogServeTest < Minitest::Test
   def test_usr2_with_a_mistake_in_the_configuration_changes_nothing
     server = start_server
     Dir.mkdir(server.path("folder"))
-    { "prot: 1\n" => "prot: there is no such key; did you mean port?",
+    { "prot: 1\n" => "prot: unknown key; did you mean port?",
       "default_log: folder\n" => "default_log: folder is a folder" }.each do |text, said|
       File.write(server.path("log.yml"), text)
       Process.kill(:USR2, server.pid)
@@ -271,7 +271,7 @@ class CLILogServeTest < Minitest::Test
   end
 
   def test_a_certificate_that_is_none_is_reported
-    output = refused("-c", "log.yml", files: { "log.yml" => "port: 0\ntls: {certificate: log.yml, key: log.yml}\n" })
+    output = refused("-c", "log.yml", files: { "log.yml" => "port: 0\ntls: {cert: log.yml, key: log.yml}\n" })
     assert_equal [1, "gyre log: log.yml:2: tls: the certificate log.yml holds no PEM certificate\n"], [output.status.exitstatus, output.err]
   end
 

@@ -30,7 +30,7 @@ class CLILogTargetTest < Minitest::Test
     assert_equal ["unix:///run/g", "tcp://logs:1"], %w[unix:///run/g tcp://logs:1].map { |address| target("-a", address).endpoint.to_s }
     assert_match(/\A--address: "udp:.* is no address/, assert_raises(Gyre::UsageError) { target("-a", "udp://a:1").endpoint }.message)
     error = assert_raises(Gyre::UsageError) { target("-a", "unix:///run/g", "-p", "1").endpoint }
-    assert_equal "--address cannot stand beside --port: it has both", error.message
+    assert_equal "--address excludes --port: it has both", error.message
   end
 
   def test_from_the_servers_configuration
@@ -45,7 +45,7 @@ class CLILogTargetTest < Minitest::Test
       assert_equal "sesame", target("-c", file.path).key
       file.write("prot: 1\n")
       file.flush
-      assert_match(/:5: prot: there is no such key/, assert_raises(Gyre::StartError) { target("-c", file.path).key }.message)
+      assert_match(/:5: prot: unknown key/, assert_raises(Gyre::StartError) { target("-c", file.path).key }.message)
     end
   end
 
@@ -81,8 +81,8 @@ class CLILogTargetTest < Minitest::Test
     assert_match(/no server listens on tcp.*gyre log/, target.explain(Errno::ECONNREFUSED.new))
     assert_match(/127\.0\.0\.1:6766 does not accept the key.*GYRE_LOG_KEY/, target.explain(Gyre::Log::Denied.new("no")))
     assert_match(/closed the connection; if it needs TLS, add --tls/, target.explain(EOFError.new))
-    assert_match(/closed the connection; if it needs a certificate, name yours with --certificate/, target("--tls").explain(EOFError.new))
-    { "certificate verify failed" => "--tls CA", "tlsv13 alert certificate required" => "--certificate and --certificate-key",
+    assert_match(/closed the connection; if it needs a certificate, name yours with --cert/, target("--tls").explain(EOFError.new))
+    { "certificate verify failed" => "--tls CA", "tlsv13 alert certificate required" => "--cert and --cert-key",
       "wrong version number" => "leave --tls away" }.each do |words, advice|
       assert_includes target("--tls").explain(OpenSSL::SSL::SSLError.new(words)), advice
     end

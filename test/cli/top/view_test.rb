@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "gyre/cli/top"
-require "gyre/web/snapshot"
+require "gyre/web/control/snapshot"
 
 class CLITopViewTest < Minitest::Test
   View = Gyre::CLI::Top::View
@@ -13,7 +13,16 @@ class CLITopViewTest < Minitest::Test
     text = picture(status(worker(requests: 300, time: 12.0)), status(worker(requests: 100, time: 10.0)))
     assert_includes text, "100 requests/s"
     assert_includes text, "gyre 1.2  process 7  1 worker  http://localhost:9292"
-    assert_match(/^1 +70 +100 +2 +5 +1 +9 +<5 ms +<250 us +80 MB/, text)
+    assert_match(/^1 +70 +100 +2 +5 +1 +9 +<5 ms +<250 us +76 MB +-/, text)
+  end
+
+  def test_the_budget_that_is_used_most_is_shown
+    budgets = { "buffered_bytes" => { "heads" => 0, "input" => 5, "output" => 40 }, "files" => 3, "files_limit" => 500,
+                "buffered_bytes_limit" => { "heads" => 100, "input" => 100, "output" => 100 } }
+    busy = worker.tap { |each| each["snapshot"].merge!(budgets) }
+    assert_match(/ MB +output 40% /, picture(status(busy)))
+    busy["snapshot"]["files"] = 500
+    assert_match(/ MB +files 100% /, picture(status(busy)))
   end
 
   def test_a_single_status_is_that_of_the_whole_life
@@ -51,7 +60,7 @@ class CLITopViewTest < Minitest::Test
 
   def test_an_error_stands_beside_the_last_status
     assert_equal "it is gone", View.new(status(worker), nil, error: "it is gone").lines[1]
-    assert_includes View.new(nil, nil, error: "refused", source: "tcp://a:1").lines.join, "tcp://a:1: asking"
+    assert_includes View.new(nil, nil, error: "refused", server: "tcp://a:1").lines.join, "tcp://a:1: asking"
   end
 
   def test_its_bounds_are_the_servers

@@ -62,7 +62,7 @@ class HTTPFilesBodyTest < Minitest::Test
     assert_raises(EOFError) { body.each { |_| } }
   end
 
-  def test_what_is_not_in_memory_is_loaded_in_a_thread_before_it_is_sent
+  def test_bytes_outside_of_memory_are_loaded_in_a_thread_before_they_are_sent
     cold = ColdFile.new(Body::PIECE_BYTES + 5)
     pieces = []
     Gyre.run { Body.new(cold).each_piece(Body::Part.new(0, cold.size)) { |*piece| pieces << piece } }

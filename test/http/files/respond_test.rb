@@ -98,7 +98,7 @@ class HTTPFilesRespondTest < Minitest::Test
     assert_equal [206, 200], statuses
   end
 
-  def test_a_304_keeps_what_caches_need_and_no_more
+  def test_a_304_keeps_only_the_headers_for_caches
     status, headers, body = respond({ "HTTP_IF_NONE_MATCH" => '"tag"' }, more: { "vary" => "accept-encoding", "cache-control" => "no-cache" })
     assert_equal [304, %w[cache-control etag last-modified vary], []], [status, headers.keys.sort, body]
   end

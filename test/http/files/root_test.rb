@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Which file a client gets by which name, and that there is no name for any other:
-# Gyre::HTTP::Files::Root and OpenFile (ext/gyre/http/http_file.c).
+# Gyre::HTTP::Files::Root and OpenFile (ext/gyre/http/file.c).
 
 require "test_helper"
 require "socket"
@@ -112,7 +112,7 @@ class HTTPFilesRootTest < Minitest::Test
     assert_equal "secret", read(root_at(@public, symlinks: true), "/out.txt")
   end
 
-  def test_what_is_no_regular_file_is_not_opened_for_long
+  def test_anything_but_a_regular_file_is_closed_at_once
     File.mkfifo(File.join(@public, "fifo"))
     socket = UNIXServer.new(File.join(@public, "socket"))
     link("/dev/zero", "zero")
@@ -210,7 +210,7 @@ class HTTPFilesRootTest < Minitest::Test
     assert_nil read(root, "/a.txt", 103.0)
   end
 
-  def test_what_is_remembered_is_bounded
+  def test_the_memory_of_files_is_bounded
     root = root_at(@public)
     400.times { |number| write("n/#{number}.bin", "x" * 60_000) }
     400.times { |number| assert_equal 60_000, read(root, "/n/#{number}.bin").bytesize }
@@ -226,7 +226,7 @@ class HTTPFilesRootTest < Minitest::Test
     assert_equal 100_001, root.find("large.bin", nil, 1.1) { |variant, file| file.close || variant.size }
   end
 
-  def test_compressed_files_are_chosen_by_what_the_client_takes
+  def test_compressed_files_are_chosen_by_the_clients_codings
     { "c.js" => "plain", "c.js.br" => "as br", "c.js.zst" => "as zstd", "c.js.gz" => "as gzip" }.each { |name, text| write(name, text) }
     root = root_at(@public)
     assert_equal ["plain", "as br", "as gzip", "as zstd"], [nil, "gzip, br", "gzip", "zstd"].map { |accepted| read(root, "/c.js", 1.0, accepted) }
@@ -238,7 +238,7 @@ class HTTPFilesRootTest < Minitest::Test
     assert_equal "plain", read(root_at(@public, precompressed: false), "/c.js", 1.0, "gzip")
   end
 
-  def test_files_with_a_digest_in_their_names_may_be_kept_for_ever
+  def test_files_with_a_digest_in_their_names_may_be_cached_without_end
     root = root_at(@public, immutable: true, cache_control: "no-cache")
     kept = %w[app-1a2b3c4d.js app-0123456789abcdef0123456789abcdef.css index-BsX9_k2a.js app.9f8e7d6c.chunk.js x-1a2b3c4d.digested.js]
     others = %w[app.js date-picker-component.js jquery-3.js a.css some-stylesheet.css]

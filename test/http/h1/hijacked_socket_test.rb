@@ -24,8 +24,6 @@ class HTTP1HijackedSocketTest < Minitest::Test
     recv: [EARLY, ->(io) { io.recv(100) }], recv_nonblock: [EARLY, ->(io) { io.recv_nonblock(100) }],
     recv_into: [EARLY, ->(io) { (+"x").tap { |buffer| io.recv(100, 0, buffer) } }],
     recv_peek: [[EARLY, EARLY], ->(io) { [io.recv(100, Socket::MSG_PEEK), io.recv(100)] }],
-    recvfrom: [EARLY, ->(io) { io.recvfrom(100).first }], recvfrom_nonblock: [EARLY, ->(io) { io.recvfrom_nonblock(100).first }],
-    recvmsg: [EARLY, ->(io) { io.recvmsg.first }], recvmsg_nonblock: [EARLY, ->(io) { io.recvmsg_nonblock(100).first }],
     copy_stream: ["early\nmore\n", ->(io) { StringIO.new.tap { |out| IO.copy_stream(io, out) }.string }],
     copy_stream_to_a_file: ["early\nmore\n", lambda do |io|
       Tempfile.create("gyre") { |file| IO.copy_stream(io, file.path) && File.read(file.path) }
@@ -61,12 +59,10 @@ class HTTP1HijackedSocketTest < Minitest::Test
   end
 
   def test_then_comes_the_socket_by_the_same_calls
-    {
-      recv: [2], recvfrom: [2], recvmsg: [2], sysread: [2], recv_nonblock: [2], recvfrom_nonblock: [2], recvmsg_nonblock: [2], readpartial: [2]
-    }.each do |name, arguments|
+    %i[recv sysread recv_nonblock readpartial].each do |name|
       @socket.readpartial(100)
       @peer.write("ab")
-      assert_equal "ab", Array(@socket.public_send(name, *arguments)).first, name
+      assert_equal "ab", @socket.public_send(name, 2), name
       @peer.write("x")
     end
   end
@@ -74,7 +70,7 @@ class HTTP1HijackedSocketTest < Minitest::Test
   def test_errors_of_the_socket_stay_what_they_are
     @socket.readpartial(100)
     assert_equal :wait_readable, @socket.recv_nonblock(1, exception: false)
-    assert_raises(IO::WaitReadable) { @socket.recvmsg_nonblock(1) }
+    assert_raises(IO::WaitReadable) { @socket.recv_nonblock(1) }
     @peer.close_write
     assert_raises(EOFError) { @socket.sysread(1) }
   end

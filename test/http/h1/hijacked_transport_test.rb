@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A hijacked connection over TLS, as apps use it. (How it comes to be:
-# test/contracts/http1_contract_{rack,tls}_test.rb.)
+# A hijacked connection over TLS, as apps use it. (How it comes to be: upgrades_test.rb.)
 
 require "test_helper"
 require "socket"
@@ -86,7 +85,7 @@ class HTTPHijackedTransportTest < Minitest::Test
     Gyre.run do |task|
       sockets = UNIXSocket.pair
       server, client = sockets.map { |socket| Gyre::Transport.new(socket, "peer") }
-      handshake = task.async { server.start_tls(Gyre::TLS.server(certificate: certificate, key: key)) }
+      handshake = task.async { server.start_tls(Gyre::TLS.server(cert: certificate, key: key)) }
       client.start_tls(Gyre::TLS.client(verify: false))
       handshake.wait
       yield Gyre::HTTP::H1::HijackedTransport.new(server), client

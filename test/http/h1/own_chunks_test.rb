@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Which bodies count as chunks of the app's own. (How they are sent:
-# test/contracts/http1_contract_rack_test.rb.)
+# Which bodies count as chunks of the app's own. (How they are sent: framing_test.rb.)
 
 require "test_helper"
 require "gyre/http/h1/own_chunks"

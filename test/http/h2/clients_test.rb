@@ -8,10 +8,10 @@ require "tmpdir"
 require "support/engines"
 require "http/h2/serving"
 
-cases = lambda do
+module H2Clients
   include GyreTest::H2Serving
 
-  app = lambda do |env|
+  APP = lambda do |env|
     case env["PATH_INFO"]
     when "/digest" then [200, {}, [Digest::SHA256.hexdigest(env["rack.input"].read)]]
     when "/much" then [200, {}, Array.new(30) { |seed| Random.new(seed).bytes(100_000) }.each]
@@ -22,10 +22,10 @@ cases = lambda do
     end
   end
 
-  define_method(:url) { |served, path| "#{tls? ? "https" : "http"}://127.0.0.1:#{served.port}#{path}" }
+  def url(served, path) = "#{tls? ? "https" : "http"}://127.0.0.1:#{served.port}#{path}"
 
   # @return [Array(String, String)] head and body
-  define_method(:curl) do |served, path, *options|
+  def curl(served, path, *options)
     program = need_program("curl")
     skip "this curl has no HTTP/2" unless `#{program} --version`.include?("HTTP2")
     Dir.mktmpdir do |folder|
@@ -36,8 +36,8 @@ cases = lambda do
     end
   end
 
-  define_method(:test_curl_gets_and_uploads) do
-    serve(app) do |served|
+  def test_curl_gets_and_uploads
+    serve(APP) do |served|
       head, body = curl(served, "/")
       assert_match(%r{\AHTTP/2 200 }, head)
       assert_match(%r{^x-protocol: HTTP/2(\.0)?\r$}, head)
@@ -52,16 +52,16 @@ cases = lambda do
     end
   end
 
-  define_method(:test_curl_sees_early_hints) do
-    serve(app) do |served|
+  def test_curl_sees_early_hints
+    serve(APP) do |served|
       head, body = curl(served, "/hints")
       assert_match(%r{\AHTTP/2 103 \r\nlink: </a\.css>; rel=preload; as=style\r\n\r\nHTTP/2 200 }, head)
       assert_equal "hello", body
     end
   end
 
-  define_method(:test_nghttp_gets_several_on_one_connection) do
-    serve(app) do |served|
+  def test_nghttp_gets_several_on_one_connection
+    serve(APP) do |served|
       result = run_program(need_program("nghttp"), "-nv", "-m", "20", url(served, "/"), url(served, "/much"))
       assert_predicate result.status, :success?, result.out + result.err
       text = result.out.gsub(/\e\[[\d;]*m/, "")
@@ -71,7 +71,7 @@ cases = lambda do
     end
   end
 
-  define_method(:test_nghttp_sends_a_body_with_trailers) do
+  def test_nghttp_sends_a_body_with_trailers
     serve(->(env) { [200, {}, ["#{env["rack.input"].read.bytesize} #{env["gyre.trailers"]&.call.inspect}"]] }) do |served|
       Dir.mktmpdir do |folder|
         File.write("#{folder}/file", "x" * 100_000)
@@ -81,8 +81,8 @@ cases = lambda do
     end
   end
 
-  define_method(:test_h2load_gets_only_2xx) do
-    serve(app) do |served|
+  def test_h2load_gets_only_2xx
+    serve(APP) do |served|
       result = run_program(need_program("h2load"), "-n1000", "-c10", "-m10", url(served, "/"))
       assert_match(/requests: 1000 total, 1000 started, 1000 done, 1000 succeeded, 0 failed, 0 errored, 0 timeout/, result.out)
       assert_match(/status codes: 1000 2xx, 0 3xx/, result.out)
@@ -93,8 +93,9 @@ cases = lambda do
   end
 end
 
-GyreTest::Engines.test_case("H2ClientsTest", backends: GyreTest::H2Serving::BACKENDS.first(1), &cases)
+GyreTest::Engines.test_case("H2ClientsTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) { include H2Clients }
 GyreTest::Engines.test_case("H2ClientsOverTLSTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
-  class_exec(&cases)
-  define_method(:tls?) { true }
+  include H2Clients
+
+  def tls? = true
 end

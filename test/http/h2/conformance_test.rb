@@ -9,10 +9,10 @@ require "support/engines"
 require "http/h2/serving"
 require "http/h2/cases"
 
-cases = lambda do
+module H2Conformance
   include GyreTest::H2Serving
 
-  define_method(:test_each_case_gets_what_the_rfc_says) do
+  def test_each_case_gets_what_the_rfc_says
     app = lambda do |env|
       env["rack.input"].read
       [200, {}, ["a page"]]
@@ -31,7 +31,7 @@ cases = lambda do
     end
   end
 
-  define_method(:failure) do |served, one|
+  def failure(served, one)
     client = connect(served, settings: nil)
     failure = H2Cases::Run.new(client, one, within_s: GyreTest::H2Client::PATIENCE_S).failure
     client.close
@@ -39,8 +39,9 @@ cases = lambda do
   end
 end
 
-GyreTest::Engines.test_case("H2ConformanceTest", backends: GyreTest::H2Serving::BACKENDS, &cases)
+GyreTest::Engines.test_case("H2ConformanceTest", backends: GyreTest::H2Serving::BACKENDS) { include H2Conformance }
 GyreTest::Engines.test_case("H2ConformanceOverTLSTest", backends: GyreTest::H2Serving::BACKENDS) do
-  class_exec(&cases)
-  define_method(:tls?) { true }
+  include H2Conformance
+
+  def tls? = true
 end

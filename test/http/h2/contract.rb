@@ -1,10 +1,8 @@
 # frozen_string_literal: true
 
-# Runs the cases of the HTTP/1 contract over HTTP/2: a client with the methods of the HTTP/1 client,
-# and the table of the cases that are HTTP/1's own, each with its reason. No test itself.
+# For the contracts over HTTP/2: a client with the methods of the HTTP/1 client. No test itself.
 
 require "http/h2/serving"
-require "http/h2/contract_left_out"
 
 module GyreTest
   # For test/contracts.
@@ -131,19 +129,6 @@ module GyreTest
       end
 
       def http2? = true
-    end
-
-    # Defines the test classes of a contract over HTTP/2, over plain sockets or TLS.
-    # @param contract [Symbol] of CONTRACTS' table
-    # @param cases [Proc] what the HTTP/1 classes are made of
-    def self.test_case(name, contract, tls: false, &cases)
-      left_out = LEFT_OUT.fetch(contract)
-      Engines.test_case(name, backends: H2Serving::BACKENDS.first(1)) do
-        class_exec(&cases)
-        include Serving
-        define_method(:tls?) { tls }
-        left_out.each_value { |names| names.each { |test| remove_method(:"test_#{test}") } } # a name that is none fails
-      end
     end
   end
 end

@@ -7,15 +7,15 @@ require "test_helper"
 require "support/engines"
 require "http/h2/serving"
 
-h2 = GyreTest::H2
-large = "x" * 60_000
-
-cases = proc do
+module H2Ends
   include GyreTest::H2Serving
+
+  H2 = GyreTest::H2
+  LARGE = "x" * 60_000
 
   # Serves an app that notes each request, as it begins and with its body. /wait waits for the gate,
   # /large responds with that body.
-  define_method(:with_gate) do |**options, &block|
+  def with_gate(**options, &block)
     gate = Thread::Queue.new
     begun = Thread::Queue.new
     app = lambda do |env|
@@ -23,7 +23,7 @@ cases = proc do
       body = env["rack.input"].read.to_s
       begun << body unless body.empty?
       gate.pop if env["PATH_INFO"] == "/wait"
-      [200, {}, [env["PATH_INFO"] == "/large" ? large : "hello", body]]
+      [200, {}, [env["PATH_INFO"] == "/large" ? LARGE : "hello", body]]
     end
     serve(app, **options) { |served| block.call(served, gate, begun) }
   ensure
@@ -34,10 +34,10 @@ cases = proc do
 
   # The GOAWAY waits for room in the socket, and names the stream that was the last one as it was
   # queued.
-  define_method(:test_no_stream_beyond_a_goaway_that_waits_is_begun) do
+  def test_no_stream_beyond_a_goaway_that_waits_is_begun
     with_gate(limits: { keep_alive_requests_limit: 2 }, buffers: 8192) do |served, _gate, begun|
       client = connect(served, settings: { initial_window_size: 1 << 20 })
-      client.write(h2.window_update(0, 1 << 20))
+      client.write(H2.window_update(0, 1 << 20))
       first = client.open("GET /large", end_stream: true)
       assert_equal "/large", begun.pop
       last = client.open("POST /last")
@@ -45,7 +45,7 @@ cases = proc do
       late = client.open("GET /late", end_stream: true)
       last.write("behind it", end_stream: true)
       assert_equal "behind it", begun.pop
-      assert_equal [large, "hellobehind it"], ([first, last].map { |stream| stream.response.body })
+      assert_equal [LARGE, "hellobehind it"], ([first, last].map { |stream| stream.response.body })
       assert_equal :no_error, client.failure
       assert_equal last.id, client.goaway.last_stream
       assert_empty(late.frames.map(&:type) - [:rst_stream])
@@ -54,13 +54,13 @@ cases = proc do
   end
 
   # A client's GOAWAY is about streams of the server's, of which there are none.
-  define_method(:test_a_client_that_says_goodbye_gets_its_responses_and_the_end) do
+  def test_a_client_that_says_goodbye_gets_its_responses_and_the_end
     with_gate(limits: { linger_timeout_s: 0.05 }) do |served, gate, begun|
       client = connect(served)
       waiting = client.open("GET /wait", end_stream: true)
       upload = client.open("POST /last").write("before ")
       2.times { begun.pop }
-      client.write(h2.goaway).synchronize
+      client.write(H2.goaway).synchronize
       assert_equal "hellobefore after", upload.write("after", end_stream: true).response.body
       gate.close
       assert_equal "hello", waiting.response.body
@@ -69,11 +69,11 @@ cases = proc do
     end
   end
 
-  define_method(:test_a_client_that_says_goodbye_without_streams_is_let_go) do
+  def test_a_client_that_says_goodbye_without_streams_is_let_go
     with_gate(limits: { linger_timeout_s: 0.05 }) do |served, _gate, _begun|
       client = connect(served)
       assert_equal "hello", client.get.body
-      client.write(h2.goaway(0, :internal_error, "debug data"))
+      client.write(H2.goaway(0, :internal_error, "debug data"))
       assert_equal :no_error, client.failure
       eventually { served.stats[:connections].zero? }
       assert_equal "hello", connect(served).get.body
@@ -82,7 +82,7 @@ cases = proc do
 
   # --- clients that have ended their side ---
 
-  define_method(:test_a_client_that_has_ended_its_side_gets_its_responses) do
+  def test_a_client_that_has_ended_its_side_gets_its_responses
     with_gate do |served, gate, begun|
       client = connect(served)
       streams = Array.new(3) { client.open("GET /wait", end_stream: true) }
@@ -97,7 +97,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_a_client_that_has_ended_its_side_in_a_body_gets_a_response_and_the_app_an_error) do
+  def test_a_client_that_has_ended_its_side_in_a_body_gets_a_response_and_the_app_an_error
     errors = Thread::Queue.new
     app = lambda do |env|
       env["rack.input"].read
@@ -110,7 +110,7 @@ cases = proc do
       client = connect(served)
       uploading = client.open("POST /").write("a part")
       client.synchronize
-      client.write(h2.headers(3, GyreTest::HPACK.encode(h2.request)[0, 9], end_headers: false)).finish
+      client.write(H2.headers(3, GyreTest::HPACK.encode(H2.request)[0, 9], end_headers: false)).finish
       assert_equal "cut", uploading.response.body
       assert_match(/left before the end/, errors.pop)
       client.failure
@@ -118,7 +118,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_a_client_that_is_gone_whole_is_noticed_by_its_end) do
+  def test_a_client_that_is_gone_whole_is_noticed_by_its_end
     gone = Thread::Queue.new
     app = lambda do |env|
       gone << env["gyre.client_gone"].client_gone.wait
@@ -138,7 +138,7 @@ cases = proc do
 
   # --- handlers that end the program ---
 
-  define_method(:test_an_exception_that_would_end_the_program_leaves_its_connection_in_order) do
+  def test_an_exception_that_would_end_the_program_leaves_its_connection_in_order
     app = lambda do |env|
       raise Interrupt, "enough" if env["PATH_INFO"] == "/interrupt"
       [200, {}, ["hello"]]
@@ -171,7 +171,7 @@ cases = proc do
     assert_equal :interrupted, loops.pop
     assert_equal %w[hello hello], (streams.last(2).map { |stream| stream.response.body })
     assert_equal "hello", client.get.body
-    client.write(h2.goaway)
+    client.write(H2.goaway)
     client.failure
     client.close
     eventually { served.stats[:connections].zero? }
@@ -183,28 +183,29 @@ cases = proc do
 end
 
 GyreTest::Engines.test_case("H2EndsTLSTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
-  class_exec(&cases)
-  define_method(:tls?) { true }
+  include H2Ends
+
+  def tls? = true
 end
 
 GyreTest::Engines.test_case("H2EndsTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
-  class_exec(&cases)
+  include H2Ends
 
   # After the server's end of a connection any frame would meet a reset, and with it what is on its
   # way to the client would be lost.
-  define_method(:test_a_client_that_takes_its_last_response_slowly_gets_all_of_it) do
+  def test_a_client_that_takes_its_last_response_slowly_gets_all_of_it
     skip "the state of a socket is read from /proc" unless File.exist?("/proc/net/tcp")
     with_gate(buffers: 8192) do |served, _gate, begun|
       served.listener.setsockopt(:SOCKET, :SNDBUF, 400_000) # the server's kernel takes all of it
       client = connect(served, settings: { initial_window_size: 1 << 20 })
-      client.write(h2.window_update(0, 1 << 20))
+      client.write(GyreTest::H2.window_update(0, 1 << 20))
       stream = client.open("GET /large", end_stream: true)
       assert_equal "/large", begun.pop
       served.on_loop { served.server.drain }
       ended = /^ *\d+: \h+:#{format("%04X", served.port)} \h+:\h{4} 0[45] /
       eventually(what: "the server's end of the connection") { File.read("/proc/net/tcp").match?(ended) }
-      client.write(h2.ping)
-      assert_equal large, stream.response.body
+      client.write(GyreTest::H2.ping)
+      assert_equal H2Ends::LARGE, stream.response.body
       assert_equal :no_error, client.failure
     end
   end

@@ -8,14 +8,14 @@ require "test_helper"
 require "support/engines"
 require "http/h2/serving"
 
-GyreTest::Engines.test_case("H2FairnessTest", backends: GyreTest::H2Serving::BACKENDS) do
+module H2Fairness
   include GyreTest::H2Serving
 
-  h2 = GyreTest::H2
-  streams = 100
+  H2 = GyreTest::H2
+  STREAMS = 100
 
   # Sends what it was given, and then the rest again and again; reads all that comes.
-  greedy = <<~'RUBY'
+  GREEDY = <<~'RUBY'
     require "socket"
     port, head, again = Integer(ARGV[0]), *ARGV[1, 2].map { |text| [text].pack("H*") }
     socket = TCPSocket.new("127.0.0.1", port)
@@ -32,7 +32,7 @@ GyreTest::Engines.test_case("H2FairnessTest", backends: GyreTest::H2Serving::BAC
   # @param again [String] what the greedy client sends for ever
   # @yieldparam stream [Integer] number of its request
   # @yieldparam go_on [Proc] whether the other connection still waits
-  define_method(:assert_another_connection_is_served) do |ends:, again: "", &work|
+  def assert_another_connection_is_served(ends:, again: "", &work)
     served_other = false
     begun = Thread::Queue.new
     app = lambda do |env|
@@ -41,12 +41,12 @@ GyreTest::Engines.test_case("H2FairnessTest", backends: GyreTest::H2Serving::BAC
       begun << env["PATH_INFO"]
       work.call(env, -> { !served_other })
     end
-    serve(app, limits: { streams_limit: streams, write_timeout_s: 60, control_frames_limit: 1 << 30 }) do |served|
-      heads = Array.new(streams) { |number| h2.headers((2 * number) + 1, h2.request("POST", "/#{number}"), end_stream: ends) }
-      hello = h2::PREFACE + h2.settings(initial_window_size: h2::WINDOW_MOST) + h2.window_update(0, h2::WINDOW_MOST - h2::WINDOW)
+    serve(app, limits: { streams_limit: STREAMS, write_timeout_s: 60, control_frames_limit: 1 << 30 }) do |served|
+      heads = Array.new(STREAMS) { |number| H2.headers((2 * number) + 1, H2.request("POST", "/#{number}"), end_stream: ends) }
+      hello = H2::PREFACE + H2.settings(initial_window_size: H2::WINDOW_MOST) + H2.window_update(0, H2::WINDOW_MOST - H2::WINDOW)
       arguments = [hello + heads.join, again].map { |text| text.unpack1("H*") }
-      with_subprocess(*ruby_command("-e", greedy, served.port.to_s, *arguments)) do |pid, _out, _err|
-        assert_equal Array.new(streams) { |number| "/#{number}" }, Array.new(streams) { begun.pop }.sort_by { |path| path[1..].to_i }
+      with_subprocess(*ruby_command("-e", GREEDY, served.port.to_s, *arguments)) do |pid, _out, _err|
+        assert_equal Array.new(STREAMS) { |number| "/#{number}" }, Array.new(STREAMS) { begun.pop }.sort_by { |path| path[1..].to_i }
         assert_equal "hello", get(served, "GET /other HTTP/1.1").body
         Process.kill(:KILL, pid)
       end
@@ -55,25 +55,25 @@ GyreTest::Engines.test_case("H2FairnessTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  compute = -> { 2_000.times { |number| Integer.sqrt(number) } }
+  COMPUTE = -> { 2_000.times { |number| Integer.sqrt(number) } }
 
-  define_method(:test_a_hundred_downloads_of_one_connection_stop_no_other) do
+  def test_a_hundred_downloads_of_one_connection_stop_no_other
     piece = "x" * 30_000
     assert_another_connection_is_served(ends: true) do |_env, go_on|
       [200, {}, lambda do |stream|
         while go_on.call
           stream << piece
-          compute.call
+          COMPUTE.call
         end
       end]
     end
   end
 
   # Bytes come without end on one of the streams, and the app of that one reads as they come.
-  define_method(:test_an_upload_beside_99_open_streams_stops_no_other) do
-    assert_another_connection_is_served(ends: false, again: h2.data(1, "x" * 1000, end_stream: false)) do |env, go_on|
+  def test_an_upload_beside_99_open_streams_stops_no_other
+    assert_another_connection_is_served(ends: false, again: H2.data(1, "x" * 1000, end_stream: false)) do |env, go_on|
       if env["PATH_INFO"] == "/0"
-        compute.call while go_on.call && env["rack.input"].read(65_536)
+        COMPUTE.call while go_on.call && env["rack.input"].read(65_536)
       else
         sleep(0.001) while go_on.call
       end
@@ -81,3 +81,5 @@ GyreTest::Engines.test_case("H2FairnessTest", backends: GyreTest::H2Serving::BAC
     end
   end
 end
+
+GyreTest::Engines.test_case("H2FairnessTest", backends: GyreTest::H2Serving::BACKENDS) { include H2Fairness }

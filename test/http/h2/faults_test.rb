@@ -9,27 +9,27 @@ require "test_helper"
 require "support/engines"
 require "http/h2/serving"
 
-cases = lambda do
+module H2Faults
   include GyreTest::H2Serving
 
-  h2 = GyreTest::H2
-  hpack = GyreTest::HPACK
+  H2 = GyreTest::H2
+  HPACK = GyreTest::HPACK
 
   # What a client of the conversation sends: all kinds of frames, on four streams.
-  define_method(:words) do
+  def words
     scheme = tls? ? "https" : "http"
-    long = hpack.encode(h2.request("GET", "/pieces", scheme: scheme, x: "y" * 20))
+    long = HPACK.encode(H2.request("GET", "/pieces", scheme: scheme, x: "y" * 20))
     [
-      h2::PREFACE, h2.settings(initial_window_size: 100), h2.headers(1, h2.request("GET", "/", scheme: scheme)),
-      h2.headers(3, h2.request("POST", "/echo", scheme: scheme, content_length: 9), end_stream: false),
-      h2.data(3, "one ", end_stream: false), h2.ping("conversa"), h2.headers(5, long[0, 40], end_headers: false),
-      h2.continuation(5, long[40..]), h2.data(3, "three", pad: 3), h2.window_update(0, 1000), h2.priority(7, 5),
-      h2.headers(7, h2.request("POST", "/echo", scheme: scheme), end_stream: false), h2.data(7, "cut short", end_stream: false),
-      h2.rst_stream(7), h2.goaway
+      H2::PREFACE, H2.settings(initial_window_size: 100), H2.headers(1, H2.request("GET", "/", scheme: scheme)),
+      H2.headers(3, H2.request("POST", "/echo", scheme: scheme, content_length: 9), end_stream: false),
+      H2.data(3, "one ", end_stream: false), H2.ping("conversa"), H2.headers(5, long[0, 40], end_headers: false),
+      H2.continuation(5, long[40..]), H2.data(3, "three", pad: 3), H2.window_update(0, 1000), H2.priority(7, 5),
+      H2.headers(7, H2.request("POST", "/echo", scheme: scheme), end_stream: false), H2.data(7, "cut short", end_stream: false),
+      H2.rst_stream(7), H2.goaway
     ].join
   end
 
-  several = lambda do |env|
+  SEVERAL = lambda do |env|
     case env["PATH_INFO"]
     when "/echo" then [200, {}, [env["rack.input"].read]]
     when "/pieces" then [200, {}, %w[one two three].each]
@@ -37,13 +37,13 @@ cases = lambda do
     end
   end
 
-  define_method(:assert_answered) do |client|
+  def assert_answered(client)
     assert_equal %w[hello one\ three onetwothree], ([1, 3, 5].map { |id| client.stream(id).response.body })
   end
 
   # Serves, with one client more that is served after each fault.
-  define_method(:beside) do |&block|
-    serve(several) do |served|
+  def beside(&block)
+    serve(SEVERAL) do |served|
       bystander = connect(served)
       assert_equal "hello", bystander.get.body
       block.call(served)
@@ -52,7 +52,7 @@ cases = lambda do
     end
   end
 
-  define_method(:test_the_conversation_in_pieces_of_one_byte_and_split_at_each) do
+  def test_the_conversation_in_pieces_of_one_byte_and_split_at_each
     beside do |served|
       client = connect(served, settings: nil)
       words.each_char { |byte| client.write(byte) }
@@ -67,7 +67,7 @@ cases = lambda do
     end
   end
 
-  define_method(:test_the_conversation_cut_after_each_byte_of_the_client) do
+  def test_the_conversation_cut_after_each_byte_of_the_client
     beside do |served|
       (0..words.bytesize).each do |after|
         faults = tls? ? [%i[fin close reset][after % 3]] : %i[fin close reset]
@@ -86,11 +86,11 @@ cases = lambda do
     end
   end
 
-  define_method(:test_the_conversation_cut_after_each_byte_of_the_server) do
+  def test_the_conversation_cut_after_each_byte_of_the_server
     beside do |served|
-      length = connect(served, settings: nil).write(words.delete_suffix(h2.goaway)).then do |client|
+      length = connect(served, settings: nil).write(words.delete_suffix(H2.goaway)).then do |client|
         assert_answered client
-        client.frames.sum { |frame| h2::HEADER_BYTES + frame.length }.tap { client.close }
+        client.frames.sum { |frame| H2::HEADER_BYTES + frame.length }.tap { client.close }
       end
       (0..length).step(tls? ? 3 : 1) do |after|
         client = connect(served, settings: nil).write(words)
@@ -102,7 +102,7 @@ cases = lambda do
 
   # --- resets ---
 
-  define_method(:test_a_stream_that_is_reset_while_its_body_is_sent) do
+  def test_a_stream_that_is_reset_while_its_body_is_sent
     failures = Thread::Queue.new
     closed = Thread::Queue.new
     body = lambda do |stream|
@@ -127,7 +127,7 @@ cases = lambda do
     end
   end
 
-  define_method(:test_a_stream_that_is_reset_while_its_body_is_read) do
+  def test_a_stream_that_is_reset_while_its_body_is_read
     begun = Thread::Queue.new
     failures = Thread::Queue.new
     app = lambda do |env|
@@ -151,7 +151,7 @@ cases = lambda do
     end
   end
 
-  define_method(:test_a_body_that_raises_resets_its_stream_only) do
+  def test_a_body_that_raises_resets_its_stream_only
     app = lambda do |env|
       [200, {}, env["PATH_INFO"] == "/" ? ["hello"] : Enumerator.new { |parts| parts << "begun" && raise("in the body") }]
     end
@@ -165,7 +165,7 @@ cases = lambda do
   end
 
   # What is not read counts as read, or the connection's window would be used up.
-  define_method(:test_bodies_that_no_app_reads_use_up_no_window) do
+  def test_bodies_that_no_app_reads_use_up_no_window
     serve(->(_env) { [200, {}, ["hello"]] }) do |served|
       client = connect(served)
       40.times do
@@ -179,7 +179,7 @@ cases = lambda do
 
   # --- closed windows ---
 
-  define_method(:test_a_client_that_never_opens_its_window) do
+  def test_a_client_that_never_opens_its_window
     closed = Thread::Queue.new
     body = lambda do |stream|
       stream.write("x" * 10_000_000)
@@ -197,7 +197,7 @@ cases = lambda do
     end
   end
 
-  define_method(:test_a_window_that_opens_late_lets_the_rest_out) do
+  def test_a_window_that_opens_late_lets_the_rest_out
     body = Random.new(1).bytes(300_000)
     serve(->(_env) { [200, {}, [body]] }) do |served|
       client = connect(served, settings: { initial_window_size: 10 })
@@ -206,19 +206,19 @@ cases = lambda do
       received = stream.take(10)
       client.synchronize
       refute_predicate stream, :over?
-      client.write(h2.window_update(0, 1_000_000), h2.window_update(1, 7))
+      client.write(H2.window_update(0, 1_000_000), H2.window_update(1, 7))
       received << stream.take(7)
-      client.write(h2.settings(initial_window_size: 500_000))
+      client.write(H2.settings(initial_window_size: 500_000))
       assert_equal body, received + stream.response.body
     end
   end
 
   # --- a stream whose request does not come ---
 
-  define_method(:test_a_head_that_does_not_come_in_time_ends_its_connection) do
-    serve(several, limits: { head_timeout_s: 0.05 }) do |served|
+  def test_a_head_that_does_not_come_in_time_ends_its_connection
+    serve(SEVERAL, limits: { head_timeout_s: 0.05 }) do |served|
       client = connect(served).greet
-      client.write(h2.headers(1, hpack.encode(h2.request)[0, 9], end_headers: false))
+      client.write(H2.headers(1, HPACK.encode(H2.request)[0, 9], end_headers: false))
       client.failure
       client.close
       eventually { served.stats[:connections].zero? }
@@ -226,11 +226,11 @@ cases = lambda do
     end
   end
 
-  define_method(:test_a_head_that_was_malformed_is_over) do
-    serve(several, limits: { head_timeout_s: 0.05 }) do |served|
+  def test_a_head_that_was_malformed_is_over
+    serve(SEVERAL, limits: { head_timeout_s: 0.05 }) do |served|
       client = connect(served)
       [%w[connection close], %w[X y]].each do |field|
-        stream = client.open_fields(h2.request + [field])
+        stream = client.open_fields(H2.request + [field])
         client.wait { stream.over? }
         sleep 0.1 # longer than the limit
         assert_equal "hello", client.get.body
@@ -238,9 +238,9 @@ cases = lambda do
     end
   end
 
-  define_method(:test_a_preface_that_does_not_come_in_time_ends_its_connection) do
-    serve(several, limits: { head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }) do |served|
-      ["", "PRI", h2::PREFACE[0, 20], h2::PREFACE, h2::PREFACE + h2.settings[0, 5]].each do |part|
+  def test_a_preface_that_does_not_come_in_time_ends_its_connection
+    serve(SEVERAL, limits: { head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }) do |served|
+      ["", "PRI", H2::PREFACE[0, 20], H2::PREFACE, H2::PREFACE + H2.settings[0, 5]].each do |part|
         client = connect(served, settings: nil).write(part)
         client.socket.read
         client.close
@@ -249,8 +249,8 @@ cases = lambda do
     end
   end
 
-  define_method(:test_a_body_that_stops_ends_its_stream_only) do
-    serve(several, limits: { read_timeout_s: 0.05 }) do |served|
+  def test_a_body_that_stops_ends_its_stream_only
+    serve(SEVERAL, limits: { read_timeout_s: 0.05 }) do |served|
       client = connect(served)
       stream = client.open("POST /echo").write("begun")
       client.wait { stream.over? }
@@ -259,8 +259,8 @@ cases = lambda do
     end
   end
 
-  define_method(:test_an_idle_connection_is_ended_by_goaway) do
-    serve(several, limits: { keep_alive_timeout_s: 0.05 }) do |served|
+  def test_an_idle_connection_is_ended_by_goaway
+    serve(SEVERAL, limits: { keep_alive_timeout_s: 0.05 }) do |served|
       client = connect(served)
       assert_equal "hello", client.get.body
       assert_equal :no_error, client.failure
@@ -269,8 +269,9 @@ cases = lambda do
   end
 end
 
-GyreTest::Engines.test_case("H2FaultsTest", backends: GyreTest::H2Serving::BACKENDS, &cases)
+GyreTest::Engines.test_case("H2FaultsTest", backends: GyreTest::H2Serving::BACKENDS) { include H2Faults }
 GyreTest::Engines.test_case("H2FaultsOverTLSTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
-  class_exec(&cases)
-  define_method(:tls?) { true }
+  include H2Faults
+
+  def tls? = true
 end

@@ -13,12 +13,12 @@ rescue LoadError
   warn "tests: the gem http-2 is not in this bundle; rake test:newest_gems runs its tests"
 end
 
-cases = lambda do
+module H2GemClient
   include GyreTest::H2Serving
 
   # One request.
   # @return [Hash] :headers, :body
-  define_method(:ask) do |connection, fields, pieces|
+  def ask(connection, fields, pieces)
     answer = { fields: [], body: +"", over: false }
     stream = connection.new_stream
     stream.on(:headers) { |more| answer[:fields].concat(more.to_a) }
@@ -29,7 +29,7 @@ cases = lambda do
     answer
   end
 
-  define_method(:test_many_streams_with_bodies_both_ways) do
+  def test_many_streams_with_bodies_both_ways
     app = lambda do |env|
       body = env["rack.input"].read
       [200, { "x-path" => env["PATH_INFO"], "set-cookie" => %w[a=1 b=2] }, Array.new(3) { |number| "#{number}#{body}" }.each]
@@ -56,8 +56,9 @@ cases = lambda do
 end
 
 backends = defined?(HTTP2::Client) ? GyreTest::H2Serving::BACKENDS.first(1) : []
-GyreTest::Engines.test_case("H2GemClientTest", backends: backends, &cases)
+GyreTest::Engines.test_case("H2GemClientTest", backends: backends) { include H2GemClient }
 GyreTest::Engines.test_case("H2GemClientOverTLSTest", backends: backends) do
-  class_exec(&cases)
-  define_method(:tls?) { true }
+  include H2GemClient
+
+  def tls? = true
 end

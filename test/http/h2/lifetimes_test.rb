@@ -9,14 +9,14 @@ require "support/engines"
 require "http/h2/serving"
 require "http/h2/apart"
 
-GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
+module H2Lifetimes
   include GyreTest::H2Serving
   include GyreTest::H2Apart
 
-  streaming = ->(stream) { loop { stream.write("x" * 1000) && sleep(0.001) } }
+  STREAMING = ->(stream) { loop { stream.write("x" * 1000) && sleep(0.001) } }
 
   # What the tests of one exchange may call when its stream is over.
-  calls = {
+  CALLS = {
     read_body: ->(exchange) { exchange.read_body(10) }, write_body: ->(exchange) { exchange.write_body("x") },
     write_head: ->(exchange) { exchange.write_head(200, {}, nil) }, write_interim: ->(exchange) { exchange.write_interim(103, {}) },
     write_response: ->(exchange) { exchange.write_response(200, {}, []) }, finish_body: :finish_body.to_proc, trailers: :trailers.to_proc,
@@ -26,13 +26,13 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     write_file: ->(exchange) { File.open(__FILE__) { |file| exchange.write_file(file, 0, 10) } }
   }
 
-  define_method(:outcome) do |call, exchange|
+  def outcome(call, exchange)
     call.call(exchange)
   rescue IOError, SystemCallError, Gyre::HTTP::RequestError, Gyre::HTTP::RequestCut => error
     error.class
   end
 
-  define_method(:test_an_exchange_that_is_kept_after_its_end_touches_nothing) do
+  def test_an_exchange_that_is_kept_after_its_end_touches_nothing
     kept = Thread::Queue.new
     app = lambda do |env|
       kept << env["rack.early_hints"]
@@ -45,13 +45,13 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
       exchanges = Array.new(3) { kept.pop }
       reset.reset
       eventually { served.stats[:running].zero? }
-      outside = exchanges.map { |exchange| calls.transform_values { |call| outcome(call, exchange) } } # from this thread
-      inside = exchanges.map { |exchange| calls.transform_values { |call| served.on_loop { outcome(call, exchange) } } }
+      outside = exchanges.map { |exchange| CALLS.transform_values { |call| outcome(call, exchange) } } # from this thread
+      inside = exchanges.map { |exchange| CALLS.transform_values { |call| served.on_loop { outcome(call, exchange) } } }
       assert_equal "z", client.post("/", "z").body
       client.close
       eventually { served.stats[:connections].zero? }
       GC.start
-      [outside, inside, exchanges.map { |exchange| calls.transform_values { |call| outcome(call, exchange) } }].flatten.each do |outcomes|
+      [outside, inside, exchanges.map { |exchange| CALLS.transform_values { |call| outcome(call, exchange) } }].flatten.each do |outcomes|
         assert_equal true, outcomes[:closed?]
         %i[write_body write_head finish_body].each { |name| assert_includes [Errno::EPIPE, IOError], outcomes[name], name.to_s }
       end
@@ -59,7 +59,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 
-  define_method(:test_fibers_that_are_interrupted_in_the_middle_of_a_write) do
+  def test_fibers_that_are_interrupted_in_the_middle_of_a_write
     fibers = Thread::Queue.new
     ended = Thread::Queue.new
     trouble = Class.new(StandardError)
@@ -88,7 +88,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 
-  define_method(:test_an_app_reads_and_writes_in_threads_of_its_own) do
+  def test_an_app_reads_and_writes_in_threads_of_its_own
     app = lambda do |env|
       body = Thread.new { env["rack.input"].read }.value
       [200, {}, lambda do |stream|
@@ -108,16 +108,16 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
   end
 
   # The client is the parent's: for the child it has not left.
-  define_method(:test_a_forked_child_goes_on_and_its_clients_count_as_present) do
+  def test_a_forked_child_goes_on_and_its_clients_count_as_present
     app = lambda do |env|
       gone = env["gyre.client_gone"].client_gone
       child = fork { exit!(sleep(0.001) && gone.pending? ? 0 : 2) }
       [200, {}, [Process.wait2(child).last.exitstatus.to_s]]
     end
-    serve(app, cancel_when_client_gone: "reset") { |served| assert_equal "0", get(served).body }
+    serve(app, cancel_when_client_gone: true) { |served| assert_equal "0", get(served).body }
   end
 
-  define_method(:test_a_forked_child_of_an_app_ends_no_stream) do
+  def test_a_forked_child_of_an_app_ends_no_stream
     app = lambda do |env|
       Process.wait(fork { exit!(0) }) if env["PATH_INFO"] == "/fork"
       [200, {}, ["hello"]]
@@ -130,7 +130,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 
-  define_method(:test_objects_may_be_moved_while_streams_are_open) do
+  def test_objects_may_be_moved_while_streams_are_open
     app = lambda do |env|
       body = env["rack.input"].read
       [200, { "x-length" => body.bytesize.to_s }, Enumerator.new { |parts| 3.times { |number| parts << "#{number}#{body}" } }]
@@ -150,7 +150,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
   end
 
   # In a small process, where a collection is quick.
-  define_method(:test_streams_with_the_collector_at_each_allocation) do
+  def test_streams_with_the_collector_at_each_allocation
     serve_apart do |server|
       client = server.connect
       assert_equal "hello", client.get.body
@@ -165,7 +165,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
 
   # --- the server's end ---
 
-  define_method(:test_a_drain_lets_open_streams_finish_and_takes_no_more) do
+  def test_a_drain_lets_open_streams_finish_and_takes_no_more
     go = Thread::Queue.new
     app = lambda do |env|
       go.pop if env["PATH_INFO"] == "/wait"
@@ -192,10 +192,10 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 
-  define_method(:test_a_shutdown_ends_streams_that_do_not_end) do
+  def test_a_shutdown_ends_streams_that_do_not_end
     ended = Thread::Queue.new
     app = lambda do |env|
-      next [200, {}, streaming] if env["PATH_INFO"] == "/stream"
+      next [200, {}, STREAMING] if env["PATH_INFO"] == "/stream"
 
       sleep(60)
     ensure
@@ -213,8 +213,8 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 
-  define_method(:test_a_close_ends_everything_at_once) do
-    serve(->(env) { env["PATH_INFO"] == "/" ? [200, {}, streaming] : sleep(60) }) do |served|
+  def test_a_close_ends_everything_at_once
+    serve(->(env) { env["PATH_INFO"] == "/" ? [200, {}, STREAMING] : sleep(60) }) do |served|
       client = connect(served)
       stream = client.open("GET /", end_stream: true)
       stream.take(1000)
@@ -229,7 +229,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 
-  define_method(:test_a_hundred_streams_and_more_on_one_connection) do
+  def test_a_hundred_streams_and_more_on_one_connection
     serve(->(env) { sleep(0.001).then { [200, {}, [env["PATH_INFO"]]] } }) do |served|
       client = connect(served)
       client.greet
@@ -243,3 +243,5 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 end
+
+GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) { include H2Lifetimes }

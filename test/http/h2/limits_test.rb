@@ -8,15 +8,15 @@ require "test_helper"
 require "support/engines"
 require "http/h2/serving"
 
-GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
+module H2Limits
   include GyreTest::H2Serving
 
-  h2 = GyreTest::H2
-  hpack = GyreTest::HPACK
-  echo = ->(env) { [200, {}, [env["rack.input"].read.to_s]] }
+  H2 = GyreTest::H2
+  HPACK = GyreTest::HPACK
+  ECHO = ->(env) { [200, {}, [env["rack.input"].read.to_s]] }
 
   # Serves an app whose /wait waits for the gate.
-  define_method(:with_gate) do |**limits, &block|
+  def with_gate(**limits, &block)
     gate = Thread::Queue.new
     app = lambda do |env|
       gate.pop if env["PATH_INFO"] == "/wait"
@@ -27,8 +27,8 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
     gate&.close
   end
 
-  define_method(:test_a_target_and_fields_up_to_their_limits_are_read) do
-    serve(echo, limits: { request_line_bytes_limit: 64, header_count_limit: 4, header_bytes_limit: 200 }) do |served|
+  def test_a_target_and_fields_up_to_their_limits_are_read
+    serve(ECHO, limits: { request_line_bytes_limit: 64, header_count_limit: 4, header_bytes_limit: 200 }) do |served|
       client = connect(served)
       path = "/#{"a" * (64 - "GET / HTTP/1.1\r\n".bytesize)}"
       assert_equal [200, 414], ([path, "#{path}a"].map { |target| client.get("GET #{target} HTTP/1.1").status })
@@ -39,11 +39,11 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
     end
   end
 
-  define_method(:test_a_body_announced_too_long_gets_413_without_the_app) do
+  def test_a_body_announced_too_long_gets_413_without_the_app
     called = 0
     app = lambda do |env|
       called += 1
-      echo.call(env)
+      ECHO.call(env)
     end
     serve(app, limits: { body_bytes_limit: 1000 }) do |served|
       client = connect(served)
@@ -54,15 +54,15 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
     end
   end
 
-  define_method(:test_trailers_that_are_too_long_get_431) do
-    serve(echo, limits: { trailer_bytes_limit: 100 }) do |served|
+  def test_trailers_that_are_too_long_get_431
+    serve(ECHO, limits: { trailer_bytes_limit: 100 }) do |served|
       client = connect(served)
       assert_equal [200, 431], ([50, 150].map { |length| client.post("/", "x", trailers: [["a", "y" * length]]).status })
     end
   end
 
   # Head and trailers in one reception: nothing is left to be waited for when the app begins.
-  define_method(:test_trailers_of_a_body_without_bytes_count_alike_and_reach_the_app) do
+  def test_trailers_of_a_body_without_bytes_count_alike_and_reach_the_app
     app = lambda do |env|
       env["rack.input"].read
       [200, {}, [env["gyre.trailers"].call.to_a.join("=")]]
@@ -72,8 +72,8 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
       streams = [50, 150].map.with_index do |length, index|
         id = 1 + (2 * index)
         client.greet if index.zero?
-        client.write(h2.headers(id, hpack.encode(h2.request + [["te", "trailers"]]), end_stream: false) +
-                     h2.headers(id, hpack.encode([["a", "y" * length]])))
+        client.write(H2.headers(id, HPACK.encode(H2.request + [["te", "trailers"]]), end_stream: false) +
+                     H2.headers(id, HPACK.encode([["a", "y" * length]])))
         client.stream(id)
       end
       assert_equal [[200, "a=#{"y" * 50}"], [431, "trailer fields that are too long in all\n"]],
@@ -81,21 +81,26 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
     end
   end
 
-  { goes_on_for_too_long: { body_timeout_s: 0.1 },
-    is_too_slow_on_average: { body_grace_timeout_s: 0.05, body_rate_bytes_limit: 10_000_000 } }.each do |what, limits|
-    define_method(:"test_a_body_that_#{what}_gets_408") do
-      serve(echo, limits: limits) do |served|
-        client = connect(served)
-        slow = client.open("POST /")
-        slow.write("x") && client.synchronize until slow.status
-        assert_equal 408, slow.status
-        assert_equal "y", client.post("/", "y").body
-      end
+  def assert_slow_body_gets_408(**limits)
+    serve(ECHO, limits: limits) do |served|
+      client = connect(served)
+      slow = client.open("POST /")
+      slow.write("x") && client.synchronize until slow.status
+      assert_equal 408, slow.status
+      assert_equal "y", client.post("/", "y").body
     end
   end
 
-  define_method(:test_a_body_may_be_as_slow_as_it_has_earned) do
-    serve(echo, limits: { body_grace_timeout_s: 0.001, body_rate_bytes_limit: 1000 }) do |served|
+  def test_a_body_that_goes_on_for_too_long_gets_408
+    assert_slow_body_gets_408(body_timeout_s: 0.1)
+  end
+
+  def test_a_body_that_is_too_slow_on_average_gets_408
+    assert_slow_body_gets_408(body_grace_timeout_s: 0.05, body_rate_bytes_limit: 10_000_000)
+  end
+
+  def test_a_body_may_be_as_slow_as_it_has_earned
+    serve(ECHO, limits: { body_grace_timeout_s: 0.001, body_rate_bytes_limit: 1000 }) do |served|
       client = connect(served)
       slow = client.open("POST /").write("x" * 99_999) # 100 s worth
       20.times { client.synchronize }
@@ -105,7 +110,7 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
 
   # --- heads_bytes_limit ---
 
-  define_method(:test_the_memory_of_requests_that_wait_is_counted) do
+  def test_the_memory_of_requests_that_wait_is_counted
     with_gate(requests_limit: 1, queue_limit: 1000, heads_bytes_limit: 64 * 1024) do |served, gate|
       client = connect(served)
       first = client.open("GET /wait", end_stream: true)
@@ -122,7 +127,7 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
     end
   end
 
-  define_method(:test_waiting_requests_that_are_reset_or_cut_hold_no_memory) do
+  def test_waiting_requests_that_are_reset_or_cut_hold_no_memory
     with_gate(requests_limit: 1, queue_limit: 1000, heads_bytes_limit: 64 * 1024) do |served, gate|
       client = connect(served)
       client.open("GET /wait", end_stream: true)
@@ -140,19 +145,21 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
     end
   end
 
-  define_method(:test_the_memory_of_heads_that_have_come_in_part_is_counted) do
+  def test_the_memory_of_heads_that_have_come_in_part_is_counted
     with_gate(heads_bytes_limit: 20_000) do |served, _gate|
-      block = hpack.encode(h2.request + [["long", "x" * 4000], ["last", "y" * 20]])
+      block = HPACK.encode(H2.request + [["long", "x" * 4000], ["last", "y" * 20]])
       clients = Array.new(8) do
-        connect(served).greet.write(h2.headers(1, block[0..-10], end_headers: false))
+        connect(served).greet.write(H2.headers(1, block[0..-10], end_headers: false))
       end
       eventually(what: "refusals") { served.stats[:refused].positive? }
-      clients.each { |client| client.write(h2.continuation(1, block[-9..])) }
+      clients.each { |client| client.write(H2.continuation(1, block[-9..])) }
       statuses = clients.map { |client| client.stream(1).response.status }
       assert_equal [200, 503], statuses.uniq.sort
       assert_operator statuses.count(200), :>=, 2
-      again = connect(served).greet.write(h2.headers(1, block[0..-10], end_headers: false), h2.continuation(1, block[-9..]))
+      again = connect(served).greet.write(H2.headers(1, block[0..-10], end_headers: false), H2.continuation(1, block[-9..]))
       assert_equal 200, again.stream(1).response.status
     end
   end
 end
+
+GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) { include H2Limits }

@@ -7,22 +7,23 @@ require "test_helper"
 require "support/engines"
 require "http/h2/serving"
 
-GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
+module H2Messages
   include GyreTest::H2Serving
 
-  h2 = GyreTest::H2
-  inspected = lambda do |*names|
+  H2 = GyreTest::H2
+
+  INSPECTED = lambda do |*names|
     ->(env) { [200, {}, [env.values_at(*names).inspect]] }
   end
 
   # @return [H2Client::Stream] of a request with these fields
-  define_method(:send_fields) do |client, fields, **options|
+  def send_fields(client, fields, **options)
     client.open_fields(fields, **options)
   end
 
-  define_method(:test_pseudo_header_fields_become_the_environment) do
+  def test_pseudo_header_fields_become_the_environment
     names = %w[REQUEST_METHOD SCRIPT_NAME PATH_INFO QUERY_STRING REQUEST_URI SERVER_NAME SERVER_PORT HTTP_HOST SERVER_PROTOCOL rack.url_scheme]
-    serve(inspected.call(*names)) do |served|
+    serve(INSPECTED.call(*names)) do |served|
       client = connect(served)
       assert_equal ["PUT", "", "/a%20b", "c=d?e", "/a%20b?c=d?e", "gyre.test", "8080", "gyre.test:8080", "HTTP/2.0", "http"].inspect,
                    client.get("PUT /a%20b?c=d?e", host: "gyre.test:8080").body
@@ -33,16 +34,16 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_crumbs_of_a_cookie_and_repeated_fields_are_joined) do
-    serve(inspected.call("HTTP_COOKIE", "HTTP_X", "HTTP_A_B", "CONTENT_TYPE", "HTTP_CONTENT_TYPE", "HTTP_TE")) do |served|
+  def test_crumbs_of_a_cookie_and_repeated_fields_are_joined
+    serve(INSPECTED.call("HTTP_COOKIE", "HTTP_X", "HTTP_A_B", "CONTENT_TYPE", "HTTP_CONTENT_TYPE", "HTTP_TE")) do |served|
       body = connect(served).get(cookie: %w[a=1 b=2 c=3], x: %w[one two], content_type: "text/plain", te: "trailers").body
       assert_equal ["a=1; b=2; c=3", "one, two", nil, "text/plain", nil, "trailers"].inspect, body
-      fields = [*h2.request, %w[a_b spoofed], %w[a-b real]] # CVE-2024-45614
+      fields = [*H2.request, %w[a_b spoofed], %w[a-b real]] # CVE-2024-45614
       assert_equal "real", eval(send_fields(connect(served), fields).response.body)[2]
     end
   end
 
-  define_method(:test_malformed_requests_end_their_streams_only) do
+  def test_malformed_requests_end_their_streams_only
     long = "x" * 300
     malformed = {
       "a space in a name" => [["x y", "z"]], "an empty name" => [["", "z"]], "a colon in a name" => [["x:y", "z"]],
@@ -57,10 +58,10 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     called = 0
     serve(->(_env) { [200, {}, [(called += 1).to_s]] }) do |served|
       client = connect(served)
-      requests = malformed.transform_values { |more| h2.request + more }
-      requests.update(targets.to_h { |what, (name, value)| [what, h2.request.map { |field| field[0] == name ? [name, value] : field }] })
-      requests["a host that is not the authority"] = [*h2.request, %w[host other.test]]
-      requests["a NUL in a long value"] = [*h2.request, ["x", "#{long}\0"]]
+      requests = malformed.transform_values { |more| H2.request + more }
+      requests.update(targets.to_h { |what, (name, value)| [what, H2.request.map { |field| field[0] == name ? [name, value] : field }] })
+      requests["a host that is not the authority"] = [*H2.request, %w[host other.test]]
+      requests["a NUL in a long value"] = [*H2.request, ["x", "#{long}\0"]]
       requests.each do |what, fields|
         stream = send_fields(client, fields)
         client.wait { stream.over? }
@@ -71,7 +72,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_responses_have_no_fields_of_connections) do
+  def test_responses_have_no_fields_of_connections
     headers = { "Connection" => "close", "keep-alive" => "1", "Upgrade" => "x", "proxy-connection" => "y", "X-Cased" => "Kept",
                 "set-cookie" => %w[a=1 b=2] }
     serve(->(env) { [200, headers, env["PATH_INFO"] == "/each" ? %w[a b].each : ["ab"]] }) do |served|
@@ -86,7 +87,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_heads_without_a_body_end_their_streams) do
+  def test_heads_without_a_body_end_their_streams
     app = lambda do |env|
       status = Integer(env["PATH_INFO"][1..])
       [status, {}, [204, 304].include?(status) ? [] : ["hello"]]
@@ -102,7 +103,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_100_continue_is_sent_when_the_app_reads) do
+  def test_100_continue_is_sent_when_the_app_reads
     app = ->(env) { [200, {}, [env["PATH_INFO"] == "/read" ? env["rack.input"].read : "unread"]] }
     serve(app) do |served|
       client = connect(served)
@@ -116,7 +117,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_connect_is_a_tunnel) do
+  def test_connect_is_a_tunnel
     app = lambda do |env|
       [200, {}, lambda do |stream|
         stream.write("#{env["PATH_INFO"]}: #{stream.read(2)}")
@@ -129,7 +130,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_requests_wait_for_a_place_and_beyond_the_queue_get_503) do
+  def test_requests_wait_for_a_place_and_beyond_the_queue_get_503
     go = Thread::Queue.new
     app = ->(env) { [200, {}, [env["PATH_INFO"] == "/wait" ? go.pop : "hello"]] }
     serve(app, limits: { requests_limit: 2, queue_limit: 3 }) do |served|
@@ -145,7 +146,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_a_connection_that_is_cut_takes_its_waiting_requests_along) do
+  def test_a_connection_that_is_cut_takes_its_waiting_requests_along
     go = Thread::Queue.new
     serve(->(_env) { [200, {}, [go.pop]] }, limits: { requests_limit: 2, queue_limit: 3 }) do |served|
       client = connect(served)
@@ -161,12 +162,12 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
 
   # --- limits ---
 
-  define_method(:test_too_many_fields_or_too_long_ones_end_their_stream_only) do
+  def test_too_many_fields_or_too_long_ones_end_their_stream_only
     serve(->(_env) { [200, {}, ["hello"]] }, limits: { header_count_limit: 10, header_bytes_limit: 2000 }) do |served|
       client = connect(served)
       assert_equal "hello", client.get(**Array.new(5) { |number| [:"x#{number}", "y"] }.to_h).body
       [Array.new(20) { |number| ["x-#{number}", "y"] }, [["x", "y" * 3000]], [["y" * 3000, "x"]]].each do |more|
-        stream = send_fields(client, h2.request + more)
+        stream = send_fields(client, H2.request + more)
         client.wait { stream.over? }
         assert stream.status == 431 || %i[refused_stream protocol_error enhance_your_calm cancel internal_error].include?(stream.error),
                "#{stream.status.inspect}, #{stream.error.inspect}"
@@ -175,7 +176,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_a_body_beyond_its_limit_gets_413) do
+  def test_a_body_beyond_its_limit_gets_413
     serve(->(env) { [200, {}, [env["rack.input"].read]] }, limits: { body_bytes_limit: 1000 }) do |served|
       client = connect(served)
       assert_equal "x" * 1000, client.post("/", "x" * 1000).body
@@ -188,7 +189,7 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_the_last_request_that_a_connection_may_make_is_told_by_goaway) do
+  def test_the_last_request_that_a_connection_may_make_is_told_by_goaway
     serve(->(_env) { [200, {}, ["hello"]] }, limits: { keep_alive_requests_limit: 3 }) do |served|
       client = connect(served)
       3.times { assert_equal "hello", client.get.body }
@@ -197,8 +198,8 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_http1_is_served_on_the_same_listeners) do
-    app = inspected.call("SERVER_PROTOCOL")
+  def test_http1_is_served_on_the_same_listeners
+    app = INSPECTED.call("SERVER_PROTOCOL")
     serve(app) do |served|
       assert_equal '["HTTP/1.1"]', connect_http1(served).get.body
       assert_equal '["HTTP/2.0"]', connect(served).get.body
@@ -212,3 +213,5 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 end
+
+GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) { include H2Messages }

@@ -7,14 +7,14 @@ require "test_helper"
 require "support/engines"
 require "http/h2/serving"
 
-GyreTest::Engines.test_case("H2NeighboursTest", backends: GyreTest::H2Serving::BACKENDS) do
+module H2Neighbours
   include GyreTest::H2Serving
 
-  h2 = GyreTest::H2
-  hpack = GyreTest::HPACK
+  H2 = GyreTest::H2
+  HPACK = GyreTest::HPACK
 
   # Serves an app whose /wait responds when the block's gate opens.
-  define_method(:with_gate) do |**limits, &block|
+  def with_gate(**limits, &block)
     gate = Thread::Queue.new
     begun = Thread::Queue.new
     app = lambda do |env|
@@ -30,7 +30,7 @@ GyreTest::Engines.test_case("H2NeighboursTest", backends: GyreTest::H2Serving::B
   end
 
   # RFC 9113, section 6.8: what was on its way when GOAWAY was sent is discarded.
-  define_method(:test_a_body_behind_a_goaway_ends_no_earlier_stream) do
+  def test_a_body_behind_a_goaway_ends_no_earlier_stream
     with_gate(keep_alive_requests_limit: 2) do |served, gate, begun|
       client = connect(served)
       kept = client.open("GET /wait", end_stream: true)
@@ -38,7 +38,7 @@ GyreTest::Engines.test_case("H2NeighboursTest", backends: GyreTest::H2Serving::B
       assert_equal 200, client.open("GET /", end_stream: true).head.status
       client.wait { client.frames.any? { |frame| frame.type == :goaway } }
       late = client.open("POST /late")
-      client.write(h2.data(late.id, "x", end_stream: false), h2.headers(late.id, hpack.encode([%w[trailer 1]])))
+      client.write(H2.data(late.id, "x", end_stream: false), H2.headers(late.id, HPACK.encode([%w[trailer 1]])))
       gate << true
       assert_equal "hello", kept.response.body
       assert_equal :no_error, client.failure
@@ -47,34 +47,40 @@ GyreTest::Engines.test_case("H2NeighboursTest", backends: GyreTest::H2Serving::B
 
   # RFC 9113, section 5.1.2: until the client has the server's SETTINGS it may open as many as it
   # likes; those beyond the limit are refused, with the bodies that follow them.
-  define_method(:test_streams_beyond_the_limit_are_refused_alone_with_their_bodies) do
+  def test_streams_beyond_the_limit_are_refused_alone_with_their_bodies
     with_gate(streams_limit: 2) do |served, _gate, _begun|
       client = connect(served, settings: nil)
-      heads = [1, 3, 5, 7].map { |id| h2.headers(id, h2.request("POST"), end_stream: false) }
-      bodies = [5, 7, 1, 3].map { |id| h2.data(id, "x") }
-      client.write(h2::PREFACE, h2.settings, *heads, *bodies)
+      heads = [1, 3, 5, 7].map { |id| H2.headers(id, H2.request("POST"), end_stream: false) }
+      bodies = [5, 7, 1, 3].map { |id| H2.data(id, "x") }
+      client.write(H2::PREFACE, H2.settings, *heads, *bodies)
       assert_equal %i[refused_stream refused_stream], ([5, 7].map { |id| client.stream(id).failure })
       assert_equal %w[hello hello], ([1, 3].map { |id| client.stream(id).response.body })
     end
   end
 
-  { "field" => [%w[Upper case]], "pseudo_header" => [%w[:path /]] }.each do |what, more|
-    define_method(:"test_a_head_with_a_malformed_#{what}_is_not_one_that_comes_late") do
-      with_gate(head_timeout_s: 0.05) do |served, gate, begun|
-        client = connect(served)
-        kept = client.open("GET /wait", end_stream: true)
-        begun.pop
-        assert_equal :protocol_error, client.open_fields(h2.request + more).failure
-        slow = connect(served).greet # the limit of time is over when this one meets it
-        slow.write(h2.headers(1, hpack.encode(h2.request)[0, 9], end_headers: false)).failure
-        client.synchronize
-        gate << true
-        assert_equal "hello", kept.response.body
-      end
+  def test_a_head_with_a_malformed_field_is_not_one_that_comes_late
+    assert_malformed_is_not_late(%w[Upper case])
+  end
+
+  def test_a_head_with_a_malformed_pseudo_header_is_not_one_that_comes_late
+    assert_malformed_is_not_late(%w[:path /])
+  end
+
+  def assert_malformed_is_not_late(field)
+    with_gate(head_timeout_s: 0.05) do |served, gate, begun|
+      client = connect(served)
+      kept = client.open("GET /wait", end_stream: true)
+      begun.pop
+      assert_equal :protocol_error, client.open_fields([*H2.request, field]).failure
+      slow = connect(served).greet # the limit of time is over when this one meets it
+      slow.write(H2.headers(1, HPACK.encode(H2.request)[0, 9], end_headers: false)).failure
+      client.synchronize
+      gate << true
+      assert_equal "hello", kept.response.body
     end
   end
 
-  define_method(:test_frames_of_a_client_do_not_prolong_the_time_for_a_response) do
+  def test_frames_of_a_client_do_not_prolong_the_time_for_a_response
     with_gate(write_timeout_s: 0.1, control_frames_limit: 1_000_000) do |served, _gate, _begun|
       client = connect(served, settings: { initial_window_size: 0 })
       client.obliging = false
@@ -86,7 +92,7 @@ GyreTest::Engines.test_case("H2NeighboursTest", backends: GyreTest::H2Serving::B
   end
 
   # The time in which a client takes nothing of its response begins with the response.
-  define_method(:test_a_request_that_waits_for_others_is_not_a_response_that_nobody_takes) do
+  def test_a_request_that_waits_for_others_is_not_a_response_that_nobody_takes
     with_gate(write_timeout_s: 0.05, requests_limit: 1) do |served, gate, begun|
       client = connect(served, settings: { initial_window_size: 0 })
       client.obliging = false
@@ -95,9 +101,11 @@ GyreTest::Engines.test_case("H2NeighboursTest", backends: GyreTest::H2Serving::B
       waiting = client.open("GET /", end_stream: true)
       refused = client.open("GET /", end_stream: true, expect: "more") # its response has a body that the client does not take
       assert_equal :cancel, refused.failure
-      client.write(h2.settings(initial_window_size: 1000))
+      client.write(H2.settings(initial_window_size: 1000))
       gate << true
       assert_equal %w[hello hello], ([first, waiting].map { |stream| stream.response.body })
     end
   end
 end
+
+GyreTest::Engines.test_case("H2NeighboursTest", backends: GyreTest::H2Serving::BACKENDS) { include H2Neighbours }

@@ -11,14 +11,14 @@ require "http/h2/serving"
 require "gyre/http/static"
 require "gyre/http/compression"
 
-cases = proc do
+module H2Responses
   include GyreTest::H2Serving
 
-  h2 = GyreTest::H2
+  H2 = GyreTest::H2
 
   # --- trailers of responses ---
 
-  summed = lambda do |env|
+  SUMMED = lambda do |env|
     trailers = env["gyre.response_trailers"]
     trailers["x-sum"] = "early"
     body = Enumerator.new do |parts|
@@ -28,8 +28,8 @@ cases = proc do
     [200, { "trailer" => "x-sum" }, body]
   end
 
-  define_method(:test_trailers_follow_a_body_over_both_versions) do
-    serve(summed) do |served|
+  def test_trailers_follow_a_body_over_both_versions
+    serve(SUMMED) do |served|
       client = connect(served)
       2.times do
         response = client.get
@@ -42,7 +42,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_trailers_follow_a_body_that_is_an_array) do
+  def test_trailers_follow_a_body_that_is_an_array
     app = lambda do |env|
       env["gyre.response_trailers"]["x-sum"] = "1"
       [200, {}, ["all"]]
@@ -53,7 +53,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_what_may_not_be_a_trailer_cuts_its_response_only) do
+  def test_what_may_not_be_a_trailer_cuts_its_response_only
     names = %w[content-length Transfer-Encoding set-cookie host connection]
     app = lambda do |env|
       name = env["QUERY_STRING"]
@@ -77,12 +77,12 @@ cases = proc do
 
   # --- extended CONNECT (RFC 8441) ---
 
-  define_method(:websocket) do |client, path = "/chat", protocol: "websocket"|
+  def websocket(client, path = "/chat", protocol: "websocket")
     fields = [%w[:method CONNECT], [":protocol", protocol], [":scheme", tls? ? "https" : "http"], [":path", path], %w[:authority gyre.test]]
     client.open_fields(fields, end_stream: false)
   end
 
-  define_method(:test_extended_connect_is_a_stream_both_ways) do
+  def test_extended_connect_is_a_stream_both_ways
     seen = nil
     app = lambda do |env|
       seen = env.values_at("REQUEST_METHOD", "PATH_INFO", "rack.protocol")
@@ -103,7 +103,7 @@ cases = proc do
   end
 
   # Browsers open WebSockets by CONNECT then, which apps with rack.hijack cannot serve.
-  define_method(:test_optional_parts_of_http_are_not_offered_unless_asked_for) do
+  def test_optional_parts_of_http_are_not_offered_unless_asked_for
     serve(->(env) { [200, {}, [env.key?("rack.early_hints").to_s]] }, early_hints: false, extended_connect: false) do |served|
       client = connect(served).greet
       assert_nil client.settings[:enable_connect_protocol]
@@ -114,7 +114,7 @@ cases = proc do
   end
 
   # It has no end that others could wait for.
-  define_method(:test_a_stream_both_ways_holds_no_place_and_has_no_limit_of_time) do
+  def test_a_stream_both_ways_holds_no_place_and_has_no_limit_of_time
     both = lambda do |stream|
       while (word = stream.read(3)) do stream.write(word) end
     end
@@ -133,14 +133,14 @@ cases = proc do
     end
   end
 
-  define_method(:test_extended_connect_that_the_app_refuses) do
+  def test_extended_connect_that_the_app_refuses
     serve(->(_env) { [403, {}, ["no"]] }) do |served|
       client = connect(served).greet
       2.times { assert_equal 403, websocket(client).head.status }
     end
   end
 
-  define_method(:test_extended_connect_that_its_client_resets) do
+  def test_extended_connect_that_its_client_resets
     failures = Thread::Queue.new
     body = lambda do |stream|
       stream.write("x")
@@ -160,7 +160,7 @@ cases = proc do
 
   # --- files ---
 
-  define_method(:test_files_and_their_ranges) do
+  def test_files_and_their_ranges
     Dir.mktmpdir do |folder|
       content = Random.new(1).bytes(1_500_001)
       File.binwrite(File.join(folder, "file"), content)
@@ -183,7 +183,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_a_compressed_response) do
+  def test_a_compressed_response
     text = "hello " * 10_000
     app = Gyre::HTTP::Compression.new(->(_env) { [200, { "content-type" => "text/plain" }, [text]] })
     serve(app) do |served|
@@ -194,7 +194,7 @@ cases = proc do
 
   # --- limits and ends of streams ---
 
-  define_method(:test_streams_of_one_connection_share_the_places_of_requests) do
+  def test_streams_of_one_connection_share_the_places_of_requests
     running = most = 0
     gate = Thread::Queue.new
     app = lambda do |env|
@@ -213,7 +213,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_a_stream_that_is_reset_in_the_queue_never_runs) do
+  def test_a_stream_that_is_reset_in_the_queue_never_runs
     gate = Thread::Queue.new
     seen = []
     app = lambda do |env|
@@ -232,7 +232,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_a_request_that_takes_too_long_ends_its_stream_only) do
+  def test_a_request_that_takes_too_long_ends_its_stream_only
     app = lambda do |env|
       case env["PATH_INFO"]
       when "/wait" then sleep
@@ -250,7 +250,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_an_app_is_told_that_the_client_has_reset_its_stream) do
+  def test_an_app_is_told_that_the_client_has_reset_its_stream
     notes = Thread::Queue.new
     app = lambda do |env|
       next [200, {}, ["hello"]] if env["PATH_INFO"] == "/other"
@@ -273,7 +273,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_a_drain_ends_by_goaway_when_its_streams_have_ended) do
+  def test_a_drain_ends_by_goaway_when_its_streams_have_ended
     gate = Thread::Queue.new
     serve(->(env) { (gate.pop if env["PATH_INFO"] == "/wait").then { [200, {}, ["done"]] } }) do |served|
       idle = connect(served)
@@ -290,7 +290,7 @@ cases = proc do
     end
   end
 
-  define_method(:test_streams_are_in_the_access_log_each) do
+  def test_streams_are_in_the_access_log_each
     serve(->(env) { [200, {}, [env["PATH_INFO"]]] }, log_accesses: true) do |served|
       client = connect(served)
       streams = %w[/a /bc].map { |path| client.open("GET #{path}", end_stream: true) }
@@ -303,14 +303,14 @@ cases = proc do
   end
 
   # RFC 9218: the more urgent one is sent first, whichever came first.
-  define_method(:test_an_urgent_response_is_sent_before_others) do
+  def test_an_urgent_response_is_sent_before_others
     serve(->(env) { [200, {}, [env["PATH_INFO"] * 20_000]] }) do |served|
       client = connect(served, settings: { initial_window_size: 0 })
       client.obliging = false
       later = client.open("GET /a", end_stream: true, priority: "u=6").head
       sooner = client.open("GET /b", end_stream: true, priority: "u=0").head
       client.synchronize
-      client.write(h2.settings(initial_window_size: 30_000))
+      client.write(H2.settings(initial_window_size: 30_000))
       order = []
       client.wait do
         order << client.frames.last.stream if client.frames.last.type == :data && client.frames.last.length.positive?
@@ -321,8 +321,9 @@ cases = proc do
   end
 end
 
-GyreTest::Engines.test_case("H2ResponsesTest", backends: GyreTest::H2Serving::BACKENDS.first(1), &cases)
+GyreTest::Engines.test_case("H2ResponsesTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) { include H2Responses }
 GyreTest::Engines.test_case("H2ResponsesOverTLSTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
-  class_exec(&cases)
-  define_method(:tls?) { true }
+  include H2Responses
+
+  def tls? = true
 end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# HTTP/2's frames and streams without socket and Ruby (ext/gyre/http/http2_session.h), by a plain C
+# HTTP/2's frames and streams without socket and Ruby (ext/gyre/http/h2/session.h), by a plain C
 # program: a client and apps on a random walk. GYRE_SEED is the number of the first walk.
 
 require "test_helper"

@@ -2,14 +2,15 @@
 
 require "test_helper"
 require "gyre/log/client/backlog"
-require "gyre/log/wire/records"
+require "gyre/log/client/spools"
+require "oracle/log/records"
 require "gyre/loop"
 require "tmpdir"
 
 # What a log client has and its server has not acknowledged; its whole is tested with the client's
 # outages.
 class LogBacklogTest < Minitest::Test
-  ID = "0123456789abcdef" * 2
+  IDENTITY = Gyre::Log::Identity.fresh
 
   def setup
     Gyre::Loop.require_native("the log client")
@@ -22,13 +23,13 @@ class LogBacklogTest < Minitest::Test
   end
 
   def backlog(**options)
-    Gyre::Log::Backlog.new(@outbox, window: 1 << 20, memory: 1 << 20, **options)
+    Gyre::Log::Backlog.new(@outbox, memory: 2 << 20, **options)
   end
 
   # The spool of a process that has ended, with these records.
   def orphan(numbers)
     options = { limit: 1 << 20, record_limit: 1 << 20 }
-    spool = Gyre::Log::Spool::Folders.create(@folder, "app", ID, **options)
+    spool = Gyre::Log::Spools.create(@folder, "app", IDENTITY, **options)
     numbers.each do |number|
       spool.append(Gyre::Log::Records.encode(seq: number, time_us: 1, service: "app", severity: "info", message: "m"))
     end

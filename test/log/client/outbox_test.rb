@@ -3,7 +3,8 @@
 # The contract of ext/gyre/log/log_outbox.c.
 require "test_helper"
 require "gyre/loop"
-require "gyre/log/wire/records"
+require "gyre/log/wire"
+require "oracle/log/records"
 
 class LogOutboxTest < Minitest::Test
   RECORD_LIMIT = (1 << 20) + 8
@@ -226,16 +227,16 @@ class LogOutboxTest < Minitest::Test
   def test_frames_are_those_of_the_wire
     messages = ["", "a:b", "ü\n", "x" * 8000]
     bytes = batch(*messages).join
-    assert_equal messages.map { |message| Gyre::Log::Wire.frame("app", "info", message) }.join, Gyre::Log::Outbox.frames(bytes)
-    assert_nil Gyre::Log::Outbox.frames(batch("x" * 8191).join)
+    assert_equal [messages.map { |message| Gyre::Log::Wire.frame("app", "info", message) }.join, 0], Gyre::Log::Outbox.frames(bytes)
+    assert_equal ["", 1], Gyre::Log::Outbox.frames(batch("x" * 8191).join)
     colon = Gyre::Log::Records.encode(seq: 1, time_us: 1, service: "a:b", severity: "info", message: "")
-    assert_nil Gyre::Log::Outbox.frames(colon)
+    assert_equal [Gyre::Log::Wire.frame("app", "info", "fits"), 1], Gyre::Log::Outbox.frames(colon + batch("fits").join)
   end
 
   def test_framed_finds_the_record_in_which_the_frames_were_cut
     records = batch("1", "two", "three!")
     bytes = records.join
-    frames = Gyre::Log::Outbox.frames(bytes)
+    frames, = Gyre::Log::Outbox.frames(bytes)
     ends = %w[1 two three!].map { |message| Gyre::Log::Wire.frame("app", "info", message).bytesize }
     (0..frames.bytesize).each do |count|
       whole = (0..3).select { |number| ends.first(number).sum <= count }.max

@@ -468,7 +468,7 @@ class LogOutputFileTest < Minitest::Test
 
   # Once, behind the bytes of a write.
   def during_the_next_write(output)
-    io = output.instance_variable_get(:@io)
+    io = output.instance_variable_get(:@file).instance_variable_get(:@io)
     io.define_singleton_method(:write_nonblock) do |bytes|
       singleton_class.remove_method(:write_nonblock)
       super(bytes).tap { yield }
@@ -476,7 +476,7 @@ class LogOutputFileTest < Minitest::Test
   end
 
   def file(output)
-    output.instance_variable_get(:@io)
+    output.instance_variable_get(:@file).instance_variable_get(:@io)
   end
 
   # The block runs in place of the wait for the disk, in the thread that waits.

@@ -93,6 +93,17 @@ class LogJournalTest < Minitest::Test
     assert_equal({ ID => 9 }, journal.stored)
   end
 
+  def test_damage_is_reported_and_kept
+    journal = open_journal
+    journal.append(batch({ ID => 5 }))
+    journal.close
+    File.open(@path, "ab") { |file| file.write("\0\0\0\x04ABCDwhole, with a wrong checksum") }
+    again = open_journal
+    assert_equal [0, batch({ ID => 5 }), true], [again.torn_bytes, again.open_batch, again.used?]
+    assert_equal "\0\0\0\x04ABCDwhole, with a wrong checksum", File.binread("#{@path}.damaged")
+    assert_match(/are damaged; they are kept in #{@path}\.damaged/, @said.last)
+  end
+
   def test_a_torn_end_is_reported
     journal = open_journal
     journal.append(batch({ ID => 5 }))

@@ -21,7 +21,7 @@ class LogOutputLockTest < Minitest::Test
     output = Gyre::Log::Output::File.new(path)
     output.write("before\n", { id => 1 })
     output.sync
-    output.instance_variable_get(:@io).define_singleton_method(:write_nonblock) do |bytes, *rest|
+    output.instance_variable_get(:@file).instance_variable_get(:@io).define_singleton_method(:write_nonblock) do |bytes, *rest|
       super(bytes.byteslice(0, 4), *rest).tap do
         singleton_class.remove_method(:write_nonblock)
         STDOUT.puts("half")

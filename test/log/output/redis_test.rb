@@ -8,7 +8,7 @@ require "support/redis_server"
 require "gyre"
 require "gyre/log/ingest"
 require "gyre/log/output"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 
 GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   const_set(:ID, "0123456789abcdef0123456789abcdef")

@@ -86,15 +86,6 @@ class LogRotationTest < Minitest::Test
     assert_equal({ "a.log" => "three\n", "a.log.1" => "one\ntwo\n" }, files)
   end
 
-  def test_names_with_times
-    output = open_output(size: 3, naming: "time", keep: 3)
-    %w[one two three four].each { |line| output.write("#{line}\n") }
-    @time += 5
-    output.write("five\n")
-    assert_equal({ "a.log" => "five\n", "a.log.20261121T193000-1" => "two\n", "a.log.20261121T193000-2" => "three\n",
-                   "a.log.20261121T193005" => "four\n" }, files)
-  end
-
   def test_packed_in_a_task_beside
     Gyre.run do
       output = open_output(size: 3, compress: "gzip", keep: 2)
@@ -162,9 +153,9 @@ class LogRotationTest < Minitest::Test
   # Each rename, unlink and packing in turn is the one before which the process is killed; nothing
   # may be missing afterwards, and the next process has to tidy up.
   def test_killed_at_each_step_nothing_is_lost
-    [{ compress: "gzip" }, {}, { naming: "time", compress: "gzip" }].each do |settings|
+    [{ compress: "gzip" }, {}].each do |settings|
       steps = (0..).find { |step| !killed_at?(step, settings) }
-      assert_equal settings[:naming] ? 2 : 3 + (settings[:compress] ? 1 : 0), steps
+      assert_equal 3 + (settings[:compress] ? 1 : 0), steps
     end
   end
 
@@ -216,7 +207,7 @@ class LogRotationTest < Minitest::Test
   end
 
   def assert_whole(output, settings, lines, step, survived)
-    %i[@io @journal].each { |name| output.instance_variable_get(name).close }
+    %i[@file @journal].each { |name| output.instance_variable_get(name).close }
     lines += ["four\n"] if survived
     File.binwrite("#{@path}.1.gz.part", "half of it") if settings[:compress]
     assert_equal lines.sort, contents, "killed at step #{step} with #{settings}"

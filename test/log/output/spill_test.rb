@@ -29,9 +29,9 @@ class LogOutputSpillTest < Minitest::Test
     batches = Array.new(9) { |number| ["#{number}" * 1_000_000, number.odd? ? { ID => number } : {}] }
     batches.each { |batch| assert spill.append(*batch) { false } }
     spill.sync
-    assert_equal 2, segments.size
+    assert_equal 3, segments.size
     assert_equal batches.first(5), Array.new(5) { take(spill) }
-    assert_equal [1, 7], [segments.size, spill.stored_by(ID)], "what is drained is deleted"
+    assert_equal [2, 7], [segments.size, spill.stored_by(ID)], "what is drained is deleted"
     spill.close
     spill = open_spill
     assert_equal 7, spill.stored_by(ID)
@@ -54,12 +54,13 @@ class LogOutputSpillTest < Minitest::Test
     (0...bytes.bytesize).each do |size|
       File.binwrite(path, bytes.byteslice(0, size))
       spill = open_spill
-      assert_equal (size < whole ? [] : ["first\n", { ID => 1 }]), spill.first.to_a, size
+      assert_equal (size < whole ? [] : ["first\n", { ID => 1 }]), spill.first.to_a.first(2), size
       assert_equal (size < whole ? 0 : 1), spill.stored_by(ID)
       spill.append("next\n", nil) { false }
       last = take(spill) until spill.empty?
       assert_equal ["next\n", {}], last
       spill.close
+      FileUtils.rm_f(Dir.glob("#{@folder}/*.damaged"))
     end
   end
 
@@ -72,7 +73,7 @@ class LogOutputSpillTest < Minitest::Test
     spill = open_spill
     assert_equal "1" * Spill::SEGMENT_BYTES, take(spill).first
     assert_predicate spill, :empty?
-    assert_match(/a batch is damaged; the rest is kept in #{path}\.damaged/, @said.last)
+    assert_match(/bytes of #{path} are damaged, and left out: it is kept as #{path}\.damaged/, @said.first)
     assert_path_exists "#{path}.damaged"
   end
 
@@ -95,7 +96,7 @@ class LogOutputSpillTest < Minitest::Test
     spill.append("two", nil) { false }
     failures = 2
     written = []
-    file = spill.instance_variable_get(:@segments).last.instance_variable_get(:@file)
+    file = spill.instance_variable_get(:@queue).instance_variable_get(:@segments).last.instance_variable_get(:@file)
     file.define_singleton_method(:fsync) do
       raise Errno::EIO if (failures -= 1) >= 0
 
@@ -109,7 +110,7 @@ class LogOutputSpillTest < Minitest::Test
     assert_match(/cannot sync: Input/, @said[0])
     spill.close
     spill = open_spill
-    assert_equal %w[one two], [take(spill).first, take(spill).first]
+    assert_equal "onetwo", take(spill).first
   end
 
   def test_older_segments_are_read_while_the_newest_one_is_synced
@@ -117,7 +118,7 @@ class LogOutputSpillTest < Minitest::Test
     5.times { |number| spill.append(number.to_s * 1_000_000, nil) { false } }
     spill.append("newest", nil) { false }
     firsts = []
-    file = spill.instance_variable_get(:@segments).last.instance_variable_get(:@file)
+    file = spill.instance_variable_get(:@queue).instance_variable_get(:@segments).last.instance_variable_get(:@file)
     file.define_singleton_method(:fsync) { (firsts << spill.first) && super() }
     spill.sync
     assert_equal [2, 1], [segments.size, firsts.size]
@@ -153,7 +154,7 @@ class LogOutputSpillTest < Minitest::Test
     refute_path_exists "#{@parent}/lock"
     FileUtils.rm_rf(@folder)
     File.symlink(@parent, @folder)
-    assert_refused(/is no folder/)
+    assert_refused(/is not a folder/)
   end
 
   def test_one_output_has_it_and_lines_of_another_format_are_refused
@@ -161,7 +162,7 @@ class LogOutputSpillTest < Minitest::Test
     spill.append("one", nil) { false }
     assert_refused(/another server writes to #{@folder}/)
     spill.close
-    assert_refused(/holds text lines, not redis/, format: :redis)
+    assert_refused(/holds text, not redis/, format: :redis)
     @folder = "#{@parent}/missing/spill"
     assert_refused(/missing.*No such file/)
   end
@@ -178,10 +179,13 @@ class LogOutputSpillTest < Minitest::Test
   end
 
   def segments
-    Dir.glob("#{@folder}/*.lines").sort
+    Dir.glob("#{@folder}/*.records").sort
   end
 
+  # The first batches, drained.
   def take(spill)
-    spill.first.tap { spill.shift }
+    lines, clients, mark = spill.first
+    spill.drained(mark)
+    [lines, clients]
   end
 end

@@ -15,6 +15,7 @@ class LogAcceptorTest < Minitest::Test
     end
 
     def loop = self
+    def flow = self
     def complaints = self
     def held? = false
     def update_clock = nil

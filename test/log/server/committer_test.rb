@@ -54,13 +54,13 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
   # Keeps what it is asked to do; stands still while `gate` is closed.
   output_class = Class.new do
     attr_reader :calls, :data
-    attr_accessor :gate, :trouble
+    attr_accessor :gate, :trouble, :opening
 
     def initialize(name = "output")
       @name = name
       @calls = []
       @data = +""
-      @gate = @trouble = nil
+      @gate = @trouble = @opening = nil
     end
 
     def write(data, clients)
@@ -69,7 +69,9 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       @calls << [:write, String.new(data), clients]
     end
 
-    def prepare; end
+    def prepare
+      @opening&.wait
+    end
 
     def status
       { trouble: trouble, spilled: 0 }
@@ -202,6 +204,19 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
     end
   end
 
+  def test_flush_is_done_at_its_end_when_an_output_without_lines_turns_out_to_be_away
+    output = new_output
+    output.opening = Gyre::Promise.new
+    run_committer([[new_sink, output]]) do |committer|
+      Gyre::Task.current.async do
+        sleep 0.05
+        output.trouble = "away"
+      end
+      assert committer.flush(0.2)
+      assert committer.flush, "at once"
+    end
+  end
+
   # While more comes without end.
   def test_a_sync_and_a_reopen_are_not_put_off_by_what_comes_later
     with_committer(interval: 0.001, sync_interval: 0.01) do |committer, sink, output|
@@ -291,7 +306,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       committer = Gyre::Log::Committer.new(pairs, **options)
       running = task.async { committer.run }
       yield committer
-      committer.stop
+      running.stop
       running.wait
     end
   end

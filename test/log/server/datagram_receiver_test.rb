@@ -18,6 +18,7 @@ class LogDatagramReceiverTest < Minitest::Test
     end
 
     def loop = self
+    def flow = self
     def ingest = self
     def paused? = false
     def time_ns = 0

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/log/wire/records"
+require "oracle/log/records"
 
 class LogRecordsTest < Minitest::Test
   Records = Gyre::Log::Records

@@ -3,7 +3,7 @@
 # The decoder of chunked bodies (RFC 9112, section 7.1) in Ruby, strict: bytes in, places of data in
 # them out. Tests and fuzzers call it. It copies nothing and needs no byte kept between two calls.
 # It stops where the trailer section starts; Trailers reads that. Twin of
-# ext/gyre/http/http1_chunked.c.
+# ext/gyre/http/h1/chunked.c.
 #
 #   size ──";"──► extension ─► name ──"="──► value_start ─► value or quoted (─► escaped ─►) quoted_end
 #     │  blank in between where the grammar has BWS (RFC 9112, section 7.1.1): before and after ";" and "="

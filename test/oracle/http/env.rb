@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A second implementation of ext/gyre/http/http1_env.c: the Rack environment that belongs to a
+# A second implementation of ext/gyre/http/env.c: the Rack environment that belongs to a
 # parsed head, in plain Ruby. The contract of the environments compares the two. It reads no body
 # and has no socket.
 

@@ -2,7 +2,7 @@
 
 # Field lines, strict after RFC 9112, section 5: name ":" OWS value OWS CRLF. The header lines of a
 # request and the trailer lines of a chunked body are the same to it. Used by Parser and Trailers;
-# twin of ext/gyre/http/http1_fields.c.
+# twin of ext/gyre/http/h1/fields.c.
 #
 #   field ─► name ─► value_start ─► value ─► value_lf ─► field …
 #     └─ CR ─► end_lf ─► done

@@ -2,7 +2,7 @@
 
 # What the header lines of a request mean for its framing and its connection (RFC 9112, sections
 # 3.2, 6 and 9; RFC 9110, sections 7.8 and 10.1.1). Used by Parser; twin of a part of
-# ext/gyre/http/http1_parser.c. What could make two parties disagree on where a request ends is
+# ext/gyre/http/h1/parser.c. What could make two parties disagree on where a request ends is
 # refused, never repaired.
 
 require "gyre/errors"

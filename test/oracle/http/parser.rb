@@ -2,7 +2,7 @@
 
 # The request parser of HTTP/1.0 and HTTP/1.1 in Ruby, strict after RFC 9110 and RFC 9112: bytes in,
 # values out. Tests and fuzzers call it with whatever has arrived so far. It has no socket and no
-# clock. Twin of ext/gyre/http/http1_parser.c: the same verdict, status and reason for the same
+# clock. Twin of ext/gyre/http/h1/parser.c: the same verdict, status and reason for the same
 # bytes, and at the same byte.
 #
 #   start ─► method ─► target ─► version ─► fields (Fields, Framing)

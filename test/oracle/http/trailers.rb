@@ -2,7 +2,7 @@
 
 # The trailer section after the last chunk of a body (RFC 9112, section 7.1.2): bytes in, pairs out.
 # Tests and fuzzers call it where Chunked stops. Twin of gyre_http1_trailers_parse in
-# ext/gyre/http/http1_parser.c.
+# ext/gyre/http/h1/parser.c.
 
 require "gyre/errors"
 require "oracle/http/fields"

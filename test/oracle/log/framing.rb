@@ -10,12 +10,11 @@
 # and gets the same incomplete message from its beginning again until it is whole. All bytes are
 # BINARY.
 
-require "gyre/log/wire/records"
+require "oracle/log/records"
 require "gyre/log/wire"
 require_relative "syslog"
 
 module LogOracle
-  # See the head of this file.
   module Framing
     Wire = Gyre::Log::Wire
 

@@ -26,6 +26,36 @@ class PortablePoolTest < Minitest::Test
     end
   end
 
+  def test_workers_that_stay_idle_go_although_nothing_else_happens
+    with_scheduler do |scheduler|
+      kept = Gyre::Scheduler::Portable::Pool::IDLE_KEPT
+      (kept + 50).times { scheduler.spawn { scheduler.yield } }
+      scheduler.spawn { sleep(3 * Gyre::Scheduler::Portable::Pool::TRIM_S) }
+      scheduler.run_until { scheduler.stats[:tasks] == 1 }
+      assert_equal [kept + 50, 1], scheduler.stats.values_at(:idle_fibers, :timers)
+      scheduler.run
+      assert_equal [kept + 1, 0], scheduler.stats.values_at(:idle_fibers, :timers)
+    end
+  end
+
+  # In a program of its own, as below.
+  def test_idle_workers_that_go_are_collected
+    skip "on Ruby 3.1 the stacks of fibers that stay refer to fibers that go" if RUBY_VERSION < "3.2"
+    output = ruby("--disable-gems", "-e", <<~RUBY)
+      ENV["GYRE_BACKEND"] = "select"
+      require "gyre"
+      burst = ->(task) { Array.new(300) { task.async { sleep 0.05 } }.each(&:wait).clear }
+      Gyre.run do |task|
+        burst.call(task)
+        sleep 1.5
+        GC.start
+        fibers = ObjectSpace.each_object(Fiber).count
+        puts fibers < 150 ? "collected" : fibers
+      end
+    RUBY
+    assert_equal "collected\n", output.out, output.err
+  end
+
   # In a program of its own: the suite's stacks hold on to this and that.
   def test_what_a_thread_runs_one_after_the_other_leaves_no_fibers
     output = ruby("--disable-gems", "-e", <<~RUBY)

@@ -9,7 +9,7 @@ require "socket"
 
 module GyreTest
   module LogCrash
-    # See the head of this file. A plan (plans.rb) has what happens how often.
+    # A plan (plans.rb) tells what happens how often.
     class World
       PATIENCE_S = 90
       # How a server is awaited before it is killed, and for how long then.

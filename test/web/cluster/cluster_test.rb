@@ -128,7 +128,7 @@ class WebClusterTest < Minitest::Test
       before = cluster.children.sort
       File.write(File.join(program.folder, "gyre.rb"), "no_such_setting")
       program.signal(:USR2)
-      program.expect(/Hot restart: gyre\.rb:1: no_such_setting is not a setting/, :err)
+      program.expect(/Hot restart: gyre\.rb:1: no_such_setting: unknown setting/, :err)
       eventually { cluster.children.sort == before }
       assert_equal "1", cluster.get.last
     end
@@ -136,8 +136,8 @@ class WebClusterTest < Minitest::Test
 
   def test_a_restart_that_fails_in_an_unforeseen_way_changes_nothing_and_the_next_one_is_possible
     config = <<~'RUBY'
-      require "gyre/web/cluster/handover"
-      Gyre::Web::Cluster::Handover.singleton_class.prepend(Module.new { def exec(*) = raise(ArgumentError, "no such program") })
+      require "gyre/cli/serve/handover"
+      Gyre::CLI::Handover.singleton_class.prepend(Module.new { def exec(*) = raise(ArgumentError, "no such program") })
     RUBY
     cluster("-w", "1", "-C", "gyre.rb", "--pidfile", "app.pid", files: { "gyre.rb" => config }) do |cluster, program|
       program.signal(:USR2)

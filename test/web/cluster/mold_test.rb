@@ -47,6 +47,19 @@ class WebClusterMoldTest < Minitest::Test
     end
   end
 
+  def test_a_restart_ends_when_the_new_code_cannot_be_forked_and_the_repaired_code_follows
+    config = "before_fork { raise 'no fork' if File.read('code') == '2' }\n"
+    cluster("-w", "1", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|
+      cluster.code = "2"
+      program.signal(:USR1)
+      program.expect(/Rolling restart: a worker with the new code does not start, those of before go on: worker 1 was not forked: .*no fork/, :err)
+      assert_equal "1", cluster.get.last
+      cluster.code = "3"
+      cluster.restart(:USR1, "Rolling")
+      assert_equal ["3", 1], [cluster.get.last, eventually { cluster.pids("mold").then { |pids| pids.size if pids.one? } }]
+    end
+  end
+
   { "ignores_SIGCHLD" => "trap('CHLD', 'IGNORE')",
     "reaps_in_a_trap" => "trap('CHLD') { begin; nil while Process.wait(-1, Process::WNOHANG); rescue Errno::ECHILD; end }",
     "reaps_in_a_thread" => "Thread.new { loop { Process.wait(-1) rescue sleep(0.001) } }" }.each do |name, line|

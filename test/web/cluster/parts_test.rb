@@ -4,9 +4,10 @@
 
 require "test_helper"
 require "gyre/testing"
-require "gyre/web/cluster/backoff"
+require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/health"
 require "gyre/web/cluster/hooks"
+require "gyre/web/config"
 require "gyre/web/cluster/link"
 require "gyre/web/cluster/supervisor"
 
@@ -82,8 +83,7 @@ class WebClusterPartsTest < Minitest::Test
   end
 
   def test_a_hook_that_raises_has_only_its_own_part_of_the_trace
-    hooks = Hooks.new
-    hooks.add(:after_fork, -> { raise "no database" })
+    hooks = Hooks.new({ after_fork: [-> { raise "no database" }] })
     error = assert_raises(RuntimeError) { hooks.call(:after_fork, 1) }
     assert_equal [__FILE__], error.backtrace.map { |line| line[/\A[^:]+/] }
   end
@@ -106,11 +106,11 @@ class WebClusterPartsTest < Minitest::Test
   end
 
   def test_a_first_death_is_replaced_at_once_and_young_ones_later_and_later
-    backoff = Backoff.new
+    backoff = Respawn.new
     assert_equal([0, 0.5, 1, 2, 4, 8, 16, 30, 30], Array.new(9) { |now| backoff.died(1, now) })
     refute backoff.over?(30)
     assert backoff.over?(38)
-    assert_equal 0, backoff.died(Backoff::SOUND_S, 100)
+    assert_equal 0, backoff.died(Respawn::SOUND_S, 100)
     backoff.died(1, 100)
     backoff.reset
     assert backoff.over?(100)
@@ -140,17 +140,18 @@ class WebClusterPartsTest < Minitest::Test
     assert_equal [:kill, "did not load the app within 20 s"], health.check(mold, 21)
     mold.phase = :ready
     assert_nil health.check(mold, 1000)
-    mold.asked_s = 1000
+    mold.instance_variable_get(:@debt).since_s = 1000
     assert_nil health.check(mold, 1020)
     assert_equal [:kill, "did not fork a worker within 20 s"], health.check(mold, 1021)
     assert_nil health.check(Member.new(:worker, nil, generation: 1, started_s: 0), 1021), "its mold is timed"
   end
 
   def test_hooks_have_other_words_and_run_in_order
-    hooks = Hooks.new
     called = []
-    hooks.add(:on_worker_boot, ->(index) { called << [:first, index] })
-    hooks.add(:after_fork, -> { called << :second })
+    config = Gyre::Web::Config.new("gyre.rb")
+    config.on_worker_boot { |index| called << [:first, index] }
+    config.after_fork { called << :second }
+    hooks = Hooks.new(config.evaluate(""))
     hooks.call(:after_fork, 3)
     hooks.call(:before_fork, 3)
     assert_equal [[:first, 3], :second], called

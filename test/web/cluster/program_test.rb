@@ -53,7 +53,7 @@ class WebClusterProgramTest < Minitest::Test
     end
   end
 
-  def test_one_that_does_not_end_is_killed_with_what_it_has_started
+  def test_a_program_that_does_not_end_is_killed_with_its_children
     stubborn = "#!/bin/sh\ntrap '' TERM\nsleep 100 &\necho \"jobs begin $! in here\"\nwait\n"
     with_jobs("--beside", "./jobs", "-w", "1", "--shutdown-timeout", "0.1", jobs: stubborn) do |_, program|
       started = begun(program, 1)
@@ -71,7 +71,7 @@ class WebClusterProgramTest < Minitest::Test
     end
   end
 
-  def test_what_cannot_run_is_found_first
+  def test_a_missing_program_is_found_first
     output = gyre("serve", "--beside", "bin/jobs --now", "-w", "1")
     assert_equal [1, "gyre serve: beside: there is no program bin/jobs\n"], [output.status.exitstatus, output.err]
     output = gyre("serve", "--beside", "true", "-w", "0", "--check", "app.rb", files: { "app.rb" => "" })

@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log`: Analogger's YAML as it is, with keys of ours beside (Keys). The
+# The settings of `gyre log`: Analogger's YAML as it is, with keys of ours beside (SETTINGS). The
 # command reads it before anything starts, and gives Gyre::Log::Server its keyword settings. All
 # mistakes are reported at once, each with its line; it opens nothing but the file itself and the
 # file of the key, and shows no secret.
 
 require "gyre/errors"
-require "gyre/log/limits"
 require "gyre/cli/log/configuration/document"
-require "gyre/cli/log/configuration/reader"
+require "gyre/cli/log/configuration/notices"
+require "gyre/cli/log/configuration/rules"
+require "gyre/cli/log/configuration/settings"
 
 module Gyre
   module CLI
@@ -20,91 +21,59 @@ module Gyre
       class Configuration
         # The file is wrong; each line of the message is a mistake: file:line: key: what to do.
         class Invalid < Error
-          # @return [Array<String>]
           attr_reader :mistakes
 
-          # @param mistakes [Array<String>]
           def initialize(mistakes)
             @mistakes = mistakes
             super(mistakes.join("\n"))
           end
         end
 
-        DEFAULT_HOST = "127.0.0.1"
-        DEFAULT_PORT = 6766
-        DEFAULT_INTERVAL_S = 1
-        DEFAULT_SYNC_INTERVAL_S = 60
+        MISSING = "must be keys with values, as in: port: 6766"
+        private_constant :MISSING
         # Where messages go without any configuration; where a folder has that name, a file in it.
         DEFAULT_LOG = "log"
         DEFAULT_LOG_IN_FOLDER = File.join("log", "default.log")
 
-        # @return [Hash{Symbol => Object}] what is configured, by the names of Keys
         attr_reader :values
-        # @return [Array<String>] what works, but perhaps not as meant
-        attr_reader :notices
+        attr_reader :notices # mistakes that do not stop the server
 
         class << self
-          # @param path [String]
-          # @param places [Boolean] whether the files and folders that it names have to be there, as
-          #   they do for the server
-          # @return [Configuration]
-          # @raise [Invalid]
+          # `places`: files and folders named must exist, as they must for the server.
           def load(path, places: true)
             parse(File.read(path, encoding: Encoding::UTF_8), path, places: places)
           rescue SystemCallError => error
             raise Invalid, ["#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"]
           end
 
-          # @param text [String] YAML
-          # @param path [String] its name in messages
-          # @param places [Boolean] see {load}
-          # @return [Configuration]
-          # @raise [Invalid]
           def parse(text, path = "log.yml", places: false)
             raise Invalid, ["#{path}: is not in UTF-8"] unless text.valid_encoding?
 
-            reader = Reader.new(places: places)
-            document = Document.new(text) { |line, key, message| reader.wrong(line, key, message) }
-            values = document.root ? reader.read(document.root) : {}
-            reader.wrong(1, nil, "is empty: write at least one key, as in: port: 6766") if document.root.nil? && reader.mistakes.empty?
-            raise Invalid, lines(reader.mistakes, path) if reader.mistakes.any?
+            mistakes = []
+            document = Document.new(text) { |*mistake| mistakes << mistake }
+            return invalid(mistakes, path) unless document.plain.is_a?(Hash) || mistakes.empty?
+            return invalid([[1, nil, MISSING]], path) unless document.plain.is_a?(Hash)
 
-            new(values, path: path, notices: lines(reader.notices, path))
+            notices = Notices.take(document.plain, document).map { |key, message| [document.line_of(key), key, message] }
+            faults = Gyre::Settings::Faults.new
+            values = SETTINGS.read(document.plain, faults)
+            Rules.new(values, faults).places if places
+            mistakes.concat(faults.map { |key, message| [document.line_of(key), key, message] })
+            mistakes.empty? ? new(values, path: path, notices: lines(notices, path)) : invalid(mistakes, path)
           end
 
-          # Checks one value of a flag.
-          #
-          # @param name [Symbol] a key of the file's top
-          # @param value [Object]
-          # @param places [Boolean] see {load}
-          # @return [Object] it, as {#values} has it
-          # @raise [ArgumentError] the message has what is expected
-          def check(name, value, places: false)
-            key = Keys::TOP.key(name.to_s)
-            checked = Checks.check(key.type, Node.new(:scalar, value, 0, value.to_s))
-            Checks.place(key.place, checked) if places && key.place
-            Checks.writable(checked) if places && key.place == :written
-            checked
-          end
-
-          # @param address [String, Integer] as in `bind`
-          # @param transports [Array<Symbol>]
-          # @return [Gyre::Endpoint]
-          # @raise [ArgumentError]
-          def endpoint(address, transports: %i[tcp unix])
-            Endpoint.parse(address, host: DEFAULT_HOST, port: DEFAULT_PORT, transports: transports)
-          end
+          def endpoint(address) = Gyre::Log::Inlet.endpoint(nil, address)
 
           private
 
+          def invalid(mistakes, path) = raise(Invalid, lines(mistakes, path))
+
           def lines(remarks, path)
-            remarks.sort_by.with_index { |remark, index| [remark.line, index] }.map { |remark| remark.to_s(path) }.uniq
+            remarks.sort_by.with_index { |remark, index| [remark.first, index] }
+                   .map { |line, key, text| "#{path}:#{line}: #{"#{key}: " if key}#{text}" }.uniq
           end
         end
 
-        # @param values [Hash{Symbol => Object}] checked ones, by the names of Keys
-        # @param path [String, nil] the file that they come from
-        # @param notices [Array<String>]
         def initialize(values = {}, path: nil, notices: [])
           @values = values.freeze
           @path = path
@@ -112,9 +81,8 @@ module Gyre
           freeze
         end
 
-        # @param over [Hash{Symbol => Object}] values that win; a host or port replaces the file's
-        #   bind, a bind its host and port, a key its key_file
-        # @return [Configuration]
+        # A host or port in `over` replaces the file's bind, a bind its host and port, a key its
+        # key_file.
         def merge(over)
           replaced = []
           replaced << :bind if over.key?(:host) || over.key?(:port)
@@ -123,23 +91,22 @@ module Gyre
           Configuration.new(values.reject { |name, _| replaced.include?(name) }.merge(over), path: @path, notices: notices)
         end
 
-        # @return [Configuration] with the key that GYRE_LOG_KEY holds, if it does
+        # Adds the key from GYRE_LOG_KEY, if set.
         def with_environment
           key = ENV["GYRE_LOG_KEY"].to_s
           key.empty? ? self : merge(key: key)
         end
 
-        # @return [Array<String>] addresses to listen on for Analogger's clients and ours
+        # Addresses for Analogger's clients and ours.
         def addresses
           return values[:bind] if values[:bind]
 
-          host = values.fetch(:host, DEFAULT_HOST)
+          host, port = all.values_at(:host, :port)
           host = "[#{host}]" if host.count(":") > 1 && !host.start_with?("[")
-          ["tcp://#{host}:#{values.fetch(:port, DEFAULT_PORT)}"]
+          ["tcp://#{host}:#{port}"]
         end
 
-        # @return [String] Analogger writes to STDOUT when no file is named; without any
-        #   configuration it is ./log
+        # STDOUT if no file is named, as Analogger has it; ./log without any configuration.
         def default_log
           values.fetch(:default_log) do
             next "STDOUT" if @path
@@ -148,10 +115,10 @@ module Gyre
           end
         end
 
-        # @return [String, nil] what clients must send; nil admits clients that send none
-        # @raise [Invalid] when the file of the key cannot be read, or is empty
+        # nil admits clients that send none. Raises Invalid if the key's file is empty or
+        # unreadable.
         def key
-          return values[:key] unless values[:key_file]
+          return (values[:key] unless values[:key].to_s.empty?) unless values[:key_file]
 
           text = File.read(values[:key_file], encoding: Encoding::BINARY).chomp
           text.empty? ? raise(Invalid, ["#{values[:key_file]}: holds no key; put it on the first line"]) : text
@@ -159,27 +126,26 @@ module Gyre
           raise Invalid, ["#{values[:key_file]}: the key cannot be read: #{error.class.new.message.downcase}"]
         end
 
-        # @return [Boolean]
-        def daemonize? = values.fetch(:daemonize, false)
+        def daemonize? = all[:daemonize]
 
-        # @return [String, nil]
         def pidfile = values[:pidfile]
 
-        # @return [Hash{Symbol => Object}] keyword arguments for Gyre::Log::Server.new
+        # Keyword arguments for Gyre::Log::Server.new.
         def settings
-          sync = values.fetch(:sync_interval, DEFAULT_SYNC_INTERVAL_S)
+          sync = all[:sync_interval]
           {
-            bind: addresses, key: key, logs: values.fetch(:logs, []).select { |log| log[:services] }.map { |log| log_settings(log) },
-            default_log: log_settings({ logfile: default_log, **values.slice(:cull, :levels) }),
-            interval: values.fetch(:interval, DEFAULT_INTERVAL_S), sync_interval: (sync unless sync.zero?),
-            inputs: values.fetch(:inputs, []), limits: values.fetch(:limits, {}), **values.slice(:tls, :raw, :origin)
+            **all.slice(:interval, :inputs, :limits), **values.slice(:tls, :raw, :origin),
+            bind: addresses, key: key, sync_interval: (sync unless sync.zero?),
+            logs: all[:logs].select { |log| log[:services] }.map { |log| log_settings(log) },
+            default_log: log_settings({ logfile: default_log, **values.slice(:cull, :levels) })
           }
         end
 
-        # @return [String] without secrets
         def inspect = "#<#{self.class} #{@path} #{addresses.join(" ")}>"
 
         private
+
+        def all = SETTINGS.defaults.merge(values)
 
         # Each file has what is configured for all, unless its entry has its own; severities and
         # culling at the top are for services without a log.

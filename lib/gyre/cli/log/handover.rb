@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# What a log server leaves to the fresh one that takes its place in the same process (USR2):
+# Takes a log server's state to the fresh one that replaces it in the same process (USR2):
 # listening sockets, and connections with their states. The descriptors stay open across exec; the
 # rest is JSON (Gyre::CLI::Successor has how). Gyre::Log::Server gets one from the command, and
 # calls it on both sides. Everything must be written before: it carries no messages but incomplete
 # ones.
 
 require "json"
-require "gyre/cli/successor"
+require "gyre/cli/process/successor"
 require "gyre/net/listener"
 require "gyre/log/server/connection"
 
@@ -20,11 +20,9 @@ module Gyre
         BYTES = %w[service rest unsent].freeze
 
         class << self
-          # @return [Boolean] whether this process takes another server's place: it is a daemon
-          #   already, and its pidfile is right
+          # True in a process that replaces another server: already a daemon with its pidfile.
           def pending? = Successor.pending?
 
-          # @return [Handover]
           def receive
             return new({ "listeners" => [], "connections" => [] }) unless pending?
 
@@ -34,20 +32,16 @@ module Gyre
         end
 
         # Called once the server handles signals by itself.
-        #
-        # @return [Boolean] whether a signal to end came before
         def signalled? = @signals.any?
 
-        # @param left [Hash{String => Array}]
-        # @param signals [Array<Integer>] that came before the exec
+        # `signals` came before the exec.
         def initialize(left, signals: [])
           @signals = signals
           @listeners = left.fetch("listeners").group_by { |listener| listener.fetch("input") }
           @connections = left.fetch("connections")
         end
 
-        # @param input [Gyre::Log::Input]
-        # @return [Array<Gyre::Listener>, nil] those of the former server that are for the same
+        # Returns the former server's listeners for this input.
         def listeners(input)
           @listeners.delete(input.to_s)&.map do |left|
             endpoint = input.endpoint.path ? input.endpoint : input.endpoint.with(host: left.fetch("host"))
@@ -62,9 +56,6 @@ module Gyre
         end
 
         # Lets the former server's connections continue; those whose input is gone are closed.
-        #
-        # @param hub [Gyre::Log::Hub]
-        # @param inputs [Array<Gyre::Log::Input>]
         def connections(hub, inputs)
           inputs = inputs.to_h { |input| [input.to_s, input] }
           @connections.each do |left|
@@ -79,11 +70,6 @@ module Gyre
         end
 
         # Starts the fresh program; returns only by an exception, and everything is as before then.
-        #
-        # @param acceptors [Array<Gyre::Log::Acceptor>]
-        # @param connections [Array<Gyre::Log::Connection>]
-        # @param command [Array] as Process.exec takes it
-        # @raise [SystemCallError]
         def exec(acceptors, connections, command)
           staying = connections.to_h { |connection| [connection, connection.handover] }.compact
           ios = acceptors.map { |acceptor| acceptor.listener.socket } + staying.keys.map(&:to_io)

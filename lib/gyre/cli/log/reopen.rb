@@ -31,7 +31,7 @@ module Gyre
           Flags.new(BANNER) do |flags|
             @target.declare(flags)
             flags.separator "\nHow:"
-            flags.on("--within SECONDS", "how long to wait for it (#{WITHIN_S})") { |value| @within_s = Values.seconds(value) }
+            flags.on("--within SECONDS", "how long to wait for it (#{WITHIN_S})") { |value| @within_s = SECONDS.check(value) }
           end
         end
 

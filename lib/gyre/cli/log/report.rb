@@ -2,7 +2,8 @@
 
 # A server's status as lines for people. Status prints them. It connects to nothing.
 
-require "gyre/net/units"
+require "gyre/cli/terminal/figures"
+require "gyre/settings/units"
 
 module Gyre
   module CLI
@@ -11,12 +12,7 @@ module Gyre
       class Report
         # Of clients and services the busiest are shown, and how many more there are.
         ROWS = 10
-        UNITS = ["B", "KB", "MB", "GB", "TB"].freeze
 
-        # @param status [Hash{String => Object}] as the server sends it
-        # @param address [#to_s]
-        # @param paint [Paint]
-        # @param columns [Integer]
         def initialize(status, address, paint, columns)
           @status = status
           @address = address.to_s.delete_prefix("tcp://")
@@ -24,34 +20,34 @@ module Gyre
           @columns = columns
         end
 
-        # @return [Array<String>]
         def lines = [heading, *figures, *outputs, *clients, *services]
 
         private
 
         def heading
-          @paint.call("gyre log #{@status["version"]} at #{@address}, process #{@status["pid"]}, up #{span(@status["uptime_s"])}", :bold)
+          @paint.call("gyre log #{@status["version"]} at #{@address}, process #{@status["pid"]}, up #{Figures.age(@status["uptime_s"])}", :bold)
         end
 
         def figures
-          rates = @status.fetch("rates", {}).map { |seconds, rate| "#{short(rate)} (#{seconds} s)" }
+          rates = @status.fetch("rates", {}).map { |seconds, rate| "#{Figures.rate(rate)} (#{seconds} s)" }
           [
-            pair("messages", "#{count(@status["messages"])}, #{count(@status["filtered"])} filtered by severity"),
+            pair("messages", "#{Figures.count(@status["messages"])}, #{Figures.count(@status["filtered"])} filtered by severity"),
             pair("a second", rates.join(", ")),
             pair("in memory", memory),
-            pair("loop lag", @status.fetch("loop_lag_s", {}).map { |name, value| "#{milliseconds(value)} (#{name})" }.join(", ")),
-            pair("connections", "#{count(@status["connections"])}, #{count(@status["sessions"])} acknowledged clients remembered")
+            pair("loop lag", @status.fetch("loop_lag_s", {}).map { |name, value| "#{time(value)} (#{name})" }.join(", ")),
+            pair("connections", "#{Figures.count(@status["connections"])}, #{Figures.count(@status["sessions"])} acknowledged clients remembered")
           ]
         end
 
         def memory
           paused = @status["paused"] ? @paint.call("reading is paused", :yellow) : "reading"
-          "#{bytes(@status["bytes"])}, #{paused}, paused #{Units.count(count(@status["pauses"]), "time")} so far"
+          "#{Figures.bytes(@status["bytes"])}, #{paused}, paused #{Units.count(Figures.count(@status["pauses"]), "time")} so far"
         end
 
         def outputs
           rows = @status.fetch("outputs", []).map do |output|
-            [output["output"], bytes(output["bytes"]), bytes(output["written"]), seconds(output["unwritten_s"]), seconds(output["unsynced_s"])]
+            name, queue, written, unwritten_s, unsynced_s = output.values_at("output", "bytes", "written", "unwritten_s", "unsynced_s")
+            [name, Figures.bytes(queue), Figures.bytes(written), time(unwritten_s), time(unsynced_s)]
           end
           trouble = @status.fetch("outputs", []).flat_map { |output| troubles(output).map { |text| "#{output["output"]}: #{text}" } }
           [*table(%w[OUTPUT QUEUE WRITTEN UNWRITTEN UNSYNCED], rows), *trouble.map { |text| @paint.call("  ! #{fit(text, @columns - 4)}", :red) }]
@@ -59,22 +55,22 @@ module Gyre
 
         def troubles(output)
           waiting, dropped, spilled = output.values_at("waiting", "dropped", "spilled").map(&:to_i)
-          [output["trouble"], ("#{bytes(spilled)} are spilled to disk" if spilled.positive?),
-           ("its queue is full, #{Units.count(count(waiting), "connection waits", "connections wait")}" if waiting.positive?),
-           ("#{Units.count(count(dropped), "message was", "messages were")} dropped, for its queue was full" if dropped.positive?)].compact
+          [output["trouble"], ("#{Figures.bytes(spilled)} are spilled to disk" if spilled.positive?),
+           ("its queue is full, #{Units.count(Figures.count(waiting), "connection waits", "connections wait")}" if waiting.positive?),
+           ("#{Units.count(Figures.count(dropped), "message was", "messages were")} dropped, for its queue was full" if dropped.positive?)].compact
         end
 
         def clients
           all = @status.fetch("clients", []).reject { |client| client["kind"] == "status" }.sort_by { |client| -client["messages"] }
           rows = all.first(ROWS).map do |client|
-            [client["peer"], client["kind"], client["service"], count(client["messages"]), bytes(client["bytes"])]
+            [client["peer"], client["kind"], client["service"], Figures.count(client["messages"]), Figures.bytes(client["bytes"])]
           end
           [*table(%w[CLIENT KIND SERVICE MESSAGES BYTES], rows, texts: 3), *more(all.size)]
         end
 
         def services
           all = @status.fetch("services", {}).sort_by { |name, number| [-number, name] }
-          [*table(%w[SERVICE MESSAGES], all.first(ROWS).map { |name, number| [name, count(number)] }), *more(all.size)]
+          [*table(%w[SERVICE MESSAGES], all.first(ROWS).map { |name, number| [name, Figures.count(number)] }), *more(all.size)]
         end
 
         def more(size)
@@ -104,28 +100,7 @@ module Gyre
         # The end of a path is more useful than its beginning.
         def fit(text, width) = text.size > width ? "…#{text[-(width - 1)..]}" : text
 
-        def count(number) = number.to_i.to_s.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ",")
-
-        def short(rate) = rate >= 100 ? count(rate.round) : rate.round(1).to_s
-
-        def bytes(number)
-          number = number.to_f
-          unit = UNITS.find { |name| name == UNITS.last || number < 1000 || !(number /= 1024) }
-          unit == "B" || number >= 100 ? "#{number.round} #{unit}" : "#{number.round(1)} #{unit}"
-        end
-
-        def milliseconds(seconds) = seconds ? "#{(seconds * 1000).round(1)} ms" : "-"
-
-        def seconds(value) = value.to_f.zero? ? "-" : "#{value.round(value < 10 ? 1 : 0)} s"
-
-        def span(seconds)
-          seconds = seconds.to_i
-          days, hours, minutes = seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60
-          return "#{days} d #{hours} h" if days.positive?
-          return "#{hours} h #{minutes} min" if hours.positive?
-
-          minutes.positive? ? "#{minutes} min #{seconds % 60} s" : "#{seconds} s"
-        end
+        def time(seconds) = seconds.to_f.zero? ? "-" : Figures.duration(seconds)
       end
     end
   end

@@ -7,7 +7,7 @@
 require "gyre/cli/log"
 require "gyre/log/client"
 require "gyre/cli/log/target"
-require "gyre/net/units"
+require "gyre/settings/units"
 
 module Gyre
   module CLI
@@ -45,7 +45,7 @@ module Gyre
             @target.declare(flags)
             flags.separator "\nHow:"
             flags.on("--within SECONDS", "how long to wait for the server (#{WITHIN_S}, and not", "for one that is not there)") do |value|
-              @within_s = Values.seconds(value)
+              @within_s = SECONDS.check(value)
               @patient = true
             end
             flags.on("--spool FOLDER", "keep there what the server has not taken; the", "next one with this service sends it") do |value|
@@ -88,7 +88,7 @@ module Gyre
           CLI.require_native("the log client")
           Gyre::Log::Client.new(service, address: endpoint, key: @target.key, tls: @target.tls, spool: @spool || false,
                                          acknowledged: !@unacknowledged, connect_timeout: @within_s,
-                                         when_full: @spool ? :raise : :block, # without a server and a disk it would block for ever
+                                         when_full: @spool ? :raise : :block, # without a server and a disk it would block without end
                                          report: ->(text) { @reports << text })
         end
 
@@ -126,8 +126,7 @@ module Gyre
           raise unless @spool # it has the message
         end
 
-        # @return [Boolean] whether the server has everything; perhaps it came only while lines were
-        #   read
+        # True once the server has everything.
         def stored?(client)
           (@reached || client.stats[:state] == :connected) && client.flush(@within_s)
         rescue Gyre::Log::Denied, Gyre::Log::Incompatible
@@ -147,8 +146,6 @@ module Gyre
           FAILED
         end
 
-        # @param stats [Hash] of a closed client
-        # @return [Array<String>]
         def left(stats)
           count = stats[:logged] - stats[:acknowledged]
           return [] if count.zero?

@@ -3,12 +3,12 @@
 # `gyre log [serve]`: configuration and flags in, a running server out. Nothing is opened before
 # everything that is configured has been understood; the serving itself is Gyre::Log::Server's.
 
-require "gyre/cli/daemon"
+require "gyre/cli/process/daemon"
 require "gyre/cli/listen_errors"
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"
-require "gyre/cli/pidfile"
-require "gyre/cli/restart"
+require "gyre/cli/process/pidfile"
+require "gyre/cli/process/restart"
 
 module Gyre
   module CLI
@@ -36,12 +36,8 @@ module Gyre
                          "put it into GYRE_LOG_KEY, or into a file and that into key_file"
         private_constant :ANALOGGER, :KEY_IS_VISIBLE
 
-        # @return [Hash{Symbol => Object}] the values of the flags, by the names of
-        #   Configuration::Keys
         attr_reader :values
-        # @return [String, nil] the configuration file
         attr_reader :path
-        # @return [Array<String>]
         attr_reader :notices
 
         def initialize(**streams)
@@ -53,10 +49,12 @@ module Gyre
         # (see Command#flags)
         def flags
           Flags.new(BANNER, aliases: ANALOGGER, dash: %w[-d --default-log], footer: FOOTER) do |flags|
-            listening(flags)
-            access(flags)
-            destinations(flags)
-            process(flags)
+            # In Analogger every argument may be left out.
+            flags.table(Configuration::SETTINGS, @values) { |row, value| complete(flags, row.name, value) }
+            flags.separator "\nOthers:"
+            flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
+            flags.on("-r", "--controlkey [KEY]", "does nothing, as in Analogger") { nil }
+            flags.on("--check", "only report what is wrong with the configuration") { @check = true }
           end
         end
 
@@ -67,63 +65,22 @@ module Gyre
           return serve(configuration) unless @check
 
           try_listening(configuration, ENV[Restart::INHERITED].lines(chomp: true)) if ENV.key?(Restart::INHERITED)
-          @out.puts("#{path || "the configuration"} is right")
+          @out.puts("#{path || "configuration"} OK")
           DONE
         end
 
         private
 
-        # In Analogger every argument may be left out.
-        def listening(flags)
-          flags.separator "\nWhere to listen:"
-          set(flags, :port, "-p", "--port [PORT]", "the port (6766); 0 takes a free one")
-          flags.on("-h", "--host [HOST]", "the host (127.0.0.1); -h alone prints this text") do |value|
-            value ? @values[:host] = checked(:host, value) : flags.ask(:help)
+        def complete(flags, name, value)
+          case name
+          when :host then flags.ask(:help) unless value
+          when :pidfile then value ||= "analogger.pid"
+          when :key then @notices << KEY_IS_VISIBLE if value
           end
-          flags.on("-b", "--bind ADDRESS", "instead of host and port: tcp://host:port or",
-                   "unix:///path; may be given several times") do |value|
-            (@values[:bind] ||= []).concat(checked(:bind, value))
-          end
+          Configuration::Rules.writable(value) if value && %i[default_log pidfile].include?(name)
+          value
         end
 
-        def access(flags)
-          flags.separator "\nAccess:"
-          flags.on("-k", "--key [KEY]", "what clients must send; better in GYRE_LOG_KEY,",
-                   "for every user sees it here (ps)") do |value|
-            next unless value
-
-            @notices << KEY_IS_VISIBLE
-            @values[:key] = value
-          end
-          set(flags, :key_file, "--key-file FILE", "the file that holds the key")
-          flags.on("-r", "--controlkey [KEY]", "does nothing, as in Analogger") { nil }
-        end
-
-        def destinations(flags)
-          flags.separator "\nWhere to write:"
-          flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
-          set(flags, :default_log, "-d", "--default-log [PATH]", "for services without a log of their own; - is", "standard output")
-          set(flags, :interval, "-i", "--interval [SECONDS]", "between writes (1)")
-          set(flags, :sync_interval, "-s", "--sync-interval [SECONDS]", "between syncs (60); 0 never")
-        end
-
-        def process(flags)
-          flags.separator "\nThe process:"
-          flags.on("-x", "--daemonize", "leave the terminal") { @values[:daemonize] = true }
-          flags.on("-w", "--pidfile [FILE]", "holds the process id while the server runs") do |value|
-            @values[:pidfile] = checked(:pidfile, value || "analogger.pid")
-          end
-          flags.separator "\nOthers:"
-          flags.on("--check", "only report what is wrong with the configuration") { @check = true }
-        end
-
-        def set(flags, key, *words)
-          flags.on(*words) { |value| @values[key] = checked(key, value) if value }
-        end
-
-        def checked(key, value) = Configuration.check(key, value, places: true)
-
-        # @return [Configuration]
         def configure
           configuration = path ? Configuration.load(path) : Configuration.new
           configuration = configuration.with_environment.merge(values)
@@ -175,10 +132,10 @@ module Gyre
 
         # Without serving: the process that is to be replaced still does.
         def try_listening(configuration, inherited)
-          require "gyre/log/server/input"
+          require "gyre/log/server/inlet"
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)
           listening_errors do
-            fresh = Gyre::Log::Input.all(bind, inputs, tls).reject { |input| inherited.include?(input.to_s) }
+            fresh = Gyre::Log::Inlet.all(bind, inputs, tls).reject { |input| inherited.include?(input.to_s) }
             fresh.flat_map(&:bind).each(&:close)
           end
         end
@@ -199,7 +156,7 @@ module Gyre
         # Standard output may be a log.
         def report(message) = @err.puts("gyre log: #{message}")
 
-        # @return [Array<IO>] standard streams that are logs
+        # Standard streams that are logs.
         def streams(configuration)
           names = [configuration.default_log, *configuration.settings[:logs].map { |log| log[:logfile] }]
           { "STDOUT" => $stdout, "STDERR" => $stderr }.values_at(*(names & %w[STDOUT STDERR]))

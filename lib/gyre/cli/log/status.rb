@@ -6,7 +6,8 @@
 require "io/console"
 require "json"
 require "gyre/cli/log"
-require "gyre/cli/log/paint"
+require "gyre/cli/terminal/paint"
+require "gyre/cli/terminal/screen"
 require "gyre/cli/log/report"
 require "gyre/cli/log/target"
 
@@ -21,12 +22,6 @@ module Gyre
           Usage: gyre log status [options]
         TEXT
         INTERVAL_S = 1.0
-        # Cursor to the corner, and lines that are too long are cut, for wrapped ones would push the
-        # first away; rest of a line away; rest of the screen away, and lines wrap again.
-        HOME = "\e[?7l\e[H"
-        REST_OF_LINE = "\e[K"
-        REST = "\e[J\e[?7h"
-        private_constant :HOME, :REST_OF_LINE, :REST
 
         # (see Command#initialize)
         def initialize(**streams)
@@ -40,8 +35,8 @@ module Gyre
             @target.declare(flags)
             flags.separator "\nHow:"
             flags.on("--json", "as the server sends it") { @json = true }
-            flags.on("--watch [SECONDS]", "again and again (every second), until Ctrl-C") do |value|
-              @watch = value ? Values.span(value) : INTERVAL_S
+            flags.on("--watch [SECONDS]", "again and again (every second), until Ctrl-C or q") do |value|
+              @watch = value ? SECONDS.check(value) : INTERVAL_S
             end
           end
         end
@@ -59,39 +54,29 @@ module Gyre
 
         private
 
-        def show(viewer)
-          status = viewer.status
-          @out.puts(@json ? JSON.generate(status) : report(viewer, status))
-          @out.flush
-        rescue Errno::EPIPE
-          raise
-        rescue SystemCallError, SocketError, EOFError, Error => error
-          raise StartError, @target.explain(error)
-        end
-
         def watch(viewer)
-          loop do
-            draw { show(viewer) }
-            sleep @watch
+          return loop { show(viewer) && sleep(@watch) } if @json || !@out.tty? || !@input.tty?
+
+          Screen.new(@input, @out).run do |screen|
+            loop do
+              status = ask(viewer)
+              screen.draw { |width, _height, paint| Report.new(status, viewer.endpoint, paint, width).lines }
+              return if screen.wait(@watch) == :quit
+            end
           end
         end
 
-        # In place on a terminal, so that nothing flickers.
-        def draw
-          return yield if @json || !@out.tty?
-
-          @out.write(HOME)
-          yield
-        ensure
-          @out.write(REST) if @out.tty?
+        def show(viewer)
+          status = ask(viewer)
+          columns = @out.tty? ? @out.winsize.last : 80
+          @out.puts(@json ? JSON.generate(status) : Report.new(status, viewer.endpoint, Paint.for(@out), columns).lines)
+          @out.flush
         end
 
-        def report(viewer, status)
-          rows, columns = @out.tty? ? @out.winsize : [nil, 80]
-          lines = Report.new(status, viewer.endpoint, Paint.for(@out), columns).lines
-          return lines.join("\n") unless @watch && @out.tty?
-
-          lines.first(rows - 1).map { |line| "#{line}#{REST_OF_LINE}" }.join("\n")
+        def ask(viewer)
+          viewer.status
+        rescue SystemCallError, SocketError, EOFError, Error => error
+          raise StartError, @target.explain(error)
         end
       end
     end

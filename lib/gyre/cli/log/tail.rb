@@ -5,8 +5,9 @@
 
 require "gyre/cli/log"
 require "gyre/log/entry"
-require "gyre/cli/log/paint"
+require "gyre/cli/terminal/paint"
 require "gyre/cli/log/target"
+require "gyre/net/backoff"
 
 module Gyre
   module CLI
@@ -44,8 +45,7 @@ module Gyre
 
         # (see Command#call)
         def call(words)
-          raise UsageError, "one service can be followed, or all; #{words[1]} is one more" if words.size > 1
-
+          refuse_words(words.drop(1))
           @paint = Paint.for(@out)
           follow(words.first)
         rescue Interrupt, Errno::EPIPE # the end that people give it, also by `| head`
@@ -56,10 +56,10 @@ module Gyre
 
         def follow(service)
           viewer = @target.viewer
-          pause = nil
+          backoff = nil
           loop do
-            viewer.each_line(service, connected: -> { pause = came_back(viewer, pause) }) { |line| show(line) }
-            pause = wait(viewer, pause)
+            viewer.each_line(service, connected: -> { backoff = came_back(viewer, backoff) }) { |line| show(line) }
+            backoff = wait(viewer, backoff)
           rescue Errno::EPIPE
             raise
           rescue Gyre::Log::Denied, Gyre::Log::Incompatible, ProtocolError => error
@@ -67,21 +67,21 @@ module Gyre
           rescue *GONE => error
             raise StartError, @target.explain(error) unless @connected
 
-            pause = wait(viewer, pause)
+            backoff = wait(viewer, backoff)
           end
         end
 
-        def came_back(viewer, pause)
-          @err.puts(@paint.call("gyre log tail: #{viewer} is back", :dim)) if pause
+        def came_back(viewer, backoff)
+          @err.puts(@paint.call("gyre log tail: #{viewer} is back", :dim)) if backoff
           @connected = true
           nil
         end
 
-        def wait(viewer, pause)
-          @err.puts(@paint.call("gyre log tail: #{viewer} has gone; waiting for it", :dim)) unless pause
-          pause = pause ? [pause * 1.5, PAUSES_S.end].min : PAUSES_S.begin
-          sleep pause
-          pause
+        def wait(viewer, backoff)
+          @err.puts(@paint.call("gyre log tail: #{viewer} has gone; waiting for it", :dim)) unless backoff
+          backoff ||= Backoff.new(*PAUSES_S.minmax)
+          sleep backoff.failed
+          backoff
         end
 
         def show(line)

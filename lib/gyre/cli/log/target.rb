@@ -12,11 +12,10 @@ module Gyre
     module Log
       # Host, port, key and TLS of a server.
       class Target
-        CERTIFICATE_FLAGS = "--certificate and --certificate-key"
+        CERTIFICATE_FLAGS = "--cert and --cert-key"
         PORT_0 = "port 0 stands for a free port, which the server prints when it starts: name that one with -p"
         private_constant :CERTIFICATE_FLAGS, :PORT_0
 
-        # @return [Hash{Symbol => Object}] the values of the flags
         attr_reader :values
 
         def initialize
@@ -25,9 +24,6 @@ module Gyre
         end
 
         # Declares the flags.
-        #
-        # @param flags [Flags]
-        # @return [void]
         def declare(flags)
           flags.separator "\nWhich server:"
           set(flags, :host, "-h", "--host HOST", "the host (127.0.0.1)")
@@ -38,32 +34,25 @@ module Gyre
           flags.on("--tls [CA]", "with TLS; CA is a PEM file with the authorities", "that count, instead of the system's") do |value|
             @tls = (@tls || {}).merge({ ca: value }.compact)
           end
-          flags.on("--certificate FILE", "our own certificate, for a server that asks") { |value| @tls = (@tls || {}).merge(certificate: value) }
-          flags.on("--certificate-key FILE", "its private key") { |value| @tls = (@tls || {}).merge(key: value) }
+          flags.on("--cert FILE", "our own certificate, for a server that asks") { |value| @tls = (@tls || {}).merge(cert: value) }
+          flags.on("--cert-key FILE", "its private key") { |value| @tls = (@tls || {}).merge(key: value) }
         end
 
-        # @return [Gyre::Endpoint] the first of the server's addresses that can be connected to
-        # @raise [UsageError, StartError]
+        # The first of the server's addresses that can be connected to.
         def endpoint
           all = configuration.addresses.map { |address| Configuration.endpoint(address) }
           found = all.find { |one| one.path || one.port.positive? } or raise StartError, PORT_0
           %w[* 0.0.0.0 ::].include?(found.host) ? found.with(host: "127.0.0.1") : found
         end
 
-        # @return [String, nil]
-        # @raise [StartError]
         def key
           configuration.key
         rescue Configuration::Invalid => error
           raise StartError, error.message
         end
 
-        # @return [Gyre::Log::Viewer]
-        # @raise [UsageError, StartError]
         def viewer = Gyre::Log::Viewer.new(endpoint, key: key, tls: tls)
 
-        # @return [TLS::Context, nil]
-        # @raise [StartError]
         def tls
           return unless @tls || configuration.values[:tls]
 
@@ -73,9 +62,6 @@ module Gyre
         end
 
         # What happened, and what to do.
-        #
-        # @param error [Exception]
-        # @return [String]
         def explain(error)
           case error
           when Errno::ECONNREFUSED, Errno::ENOENT
@@ -94,7 +80,7 @@ module Gyre
         def advice_when_closed
           return "if it needs TLS, add --tls" unless tls
 
-          return "if it needs a certificate, name yours with #{CERTIFICATE_FLAGS}" unless @tls&.key?(:certificate)
+          return "if it needs a certificate, name yours with #{CERTIFICATE_FLAGS}" unless @tls&.key?(:cert)
 
           "perhaps it does not accept the authority that signed the certificate"
         end
@@ -109,13 +95,13 @@ module Gyre
         end
 
         def set(flags, key, *words)
-          flags.on(*words) { |value| @values[key] = Configuration.check(key, value) }
+          flags.on(*words) { |value| @values[key] = Configuration::SETTINGS[key].check(value) }
         end
 
         def configuration
           @configuration ||= begin
             twice = %i[host port].find { |name| @values.key?(name) && @values.key?(:bind) }
-            raise UsageError, "--address cannot stand beside --#{twice}: it has both" if twice
+            raise UsageError, "--address excludes --#{twice}: it has both" if twice
 
             base = @path ? Configuration.load(@path, places: false) : Configuration.new
             base.with_environment.merge(@values)

@@ -1,40 +1,35 @@
 # frozen_string_literal: true
 
-# What `gyre top` shows, as lines of text: two statuses of a server in, lines out. No terminal, no
-# clock. What clients have sent (paths, methods) is shown without anything that could move a cursor.
+# The picture of `gyre top`: two statuses of a server in, lines of text out. No terminal, no clock.
+# Bytes of clients (paths, methods) that could move a cursor are replaced.
 
-require "gyre/cli/log/paint"
+require "gyre/cli/terminal/figures"
+require "gyre/cli/terminal/paint"
 
 module Gyre
   module CLI
     class Top < Command
       # One picture.
       class View
-        PLAIN = Log::Paint.new(false)
-        WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY GC UP].freeze
-        WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 6, 8].freeze
+        PLAIN = Paint.new(false)
+        WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY BUDGET GC UP].freeze
+        WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
         private_constant :PLAIN, :WORKERS, :WIDTHS
 
-        # @param status [Hash, nil] as Gyre::Web::Control has it; nil before there is one
-        # @param before [Hash, nil] an earlier one; without it, figures are of the server's whole
-        #   life
-        # @param error [String, nil] why there is no newer status
-        # @param source [#to_s] where it comes from
-        def initialize(status, before = nil, error: nil, source: nil)
+        # Without `before` (an earlier status) figures are of the server's whole life; `error` is
+        # why there is no newer status.
+        def initialize(status, before = nil, error: nil, server: nil)
           @status = status
           @error = error
-          @source = source
+          @server = server
           @former = (before ? before["workers"] : []).to_h { |worker| [worker["pid"], worker["snapshot"]] }
         end
 
-        # @param width [Integer, nil] columns; nil: as many as it takes
-        # @param height [Integer, nil] lines
-        # @param paint [Log::Paint]
-        # @return [Array<String>]
+        # A `width` of nil means no limit.
         def lines(width = nil, height = nil, paint = PLAIN)
           @width = width
           @paint = paint
-          all = @status ? [*summary, "", *workers, "", *slowest] : [shown("gyre top: #{@source}: asking")]
+          all = @status ? [*summary, "", *workers, "", *slowest] : [shown("gyre top: #{@server}: asking")]
           all.insert(@status ? 1 : -1, shown(@error, :red)) if @error
           height ? all.first(height) : all
         end
@@ -49,9 +44,9 @@ module Gyre
           failed = snapshots.sum { |each| rate(each, "responses", "5xx") }
           [shown("gyre #{@status["version"]}  process #{@status["pid"]}  #{count} #{count == 1 ? "worker" : "workers"}  " \
                  "#{snapshots.flat_map { |each| each["urls"] || [] }.uniq.join(" ")}", :bold),
-           shown("#{number(seconds)} requests/s  #{number(failed)} errors/s  p50 #{percentile("durations", 0.5)}  " \
-                 "p99 #{percentile("durations", 0.99)}  lag p99 #{percentile("lag", 0.99)}  in #{size(total("received_bytes"))}/s  " \
-                 "out #{size(total("sent_bytes"))}/s")]
+           shown("#{Figures.rate(seconds)} requests/s  #{Figures.rate(failed)} errors/s  p50 #{percentile("durations", 0.5)}  " \
+                 "p99 #{percentile("durations", 0.99)}  lag p99 #{percentile("lag", 0.99)}  in #{Figures.bytes(total("received_bytes"))}/s  " \
+                 "out #{Figures.bytes(total("sent_bytes"))}/s")]
         end
 
         def workers
@@ -63,10 +58,10 @@ module Gyre
           return [worker["name"], worker["pid"], worker["phase"] || "-"] unless snapshot
 
           connections = snapshot["connections"]
-          [worker["name"], worker["pid"], number(rate(snapshot, "requests")), connections["running"], connections["idle"],
+          [worker["name"], worker["pid"], Figures.rate(rate(snapshot, "requests")), connections["running"], connections["idle"],
            connections["waiting"], snapshot["tasks"], percentile("durations", 0.99, [snapshot]), percentile("lag", 0.99, [snapshot]),
-           snapshot["memory_bytes"] ? size(snapshot["memory_bytes"]) : "-", collecting(snapshot),
-           age(snapshot["uptime_s"])]
+           snapshot["memory_bytes"] ? Figures.bytes(snapshot["memory_bytes"]) : "-", budget(snapshot), collecting(snapshot),
+           Figures.age(snapshot["uptime_s"])]
         end
 
         def slowest
@@ -76,7 +71,7 @@ module Gyre
 
           [shown(format("%9s  %-8s %-40s %s", "RUNS FOR", "WORKER", "REQUEST", "FROM"), :bold),
            *running.map do |name, each|
-             shown(format("%9s  %-8s %-40s %s", duration(each["seconds"]), name, "#{each["method"]} #{each["path"]}", each["remote"]),
+             shown(format("%9s  %-8s %-40s %s", Figures.duration(each["seconds"]), name, "#{each["method"]} #{each["path"]}", each["remote"]),
                (:red if each["seconds"] >= 10))
            end]
         end
@@ -100,6 +95,14 @@ module Gyre
           @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
         end
 
+        # The budget that is used most: heads, input, output (memory) or files.
+        def budget(snapshot)
+          used = { **snapshot.fetch("buffered_bytes", {}), "files" => snapshot["files"].to_i }
+          limits = { **snapshot.fetch("buffered_bytes_limit", {}), "files" => snapshot["files_limit"] }
+          name, share = used.filter_map { |name, value| [name, value.fdiv(limits[name])] if limits[name] }.max_by(&:last)
+          share&.positive? ? "#{name} #{(share * 100).ceil}%" : "-"
+        end
+
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
         # The bound below which this share is; "-" when there was nothing. Workers of another
@@ -112,37 +115,13 @@ module Gyre
 
           seen = 0
           index = counts.index { |count| (seen += count) >= share * all }
-          bounds[index] ? "<#{duration(bounds[index])}" : ">#{duration(bounds.last)}"
+          bounds[index] ? "<#{Figures.duration(bounds[index])}" : ">#{Figures.duration(bounds.last)}"
         end
 
         def since_before(snapshot, name)
           counts = snapshot.dig(name, "counts") || []
           former = @former.dig(snapshot["pid"], name, "counts")
           former && former.size == counts.size ? counts.zip(former).map { |now, then_| now - then_ } : counts
-        end
-
-        def duration(seconds)
-          return "#{(seconds * 1_000_000).round} us" if seconds < 0.001
-          return "#{short(seconds * 1000)} ms" if seconds < 1
-
-          seconds < 100 ? "#{short(seconds)} s" : age(seconds)
-        end
-
-        def short(value) = value >= 10 || value == value.to_i ? value.round.to_s : value.round(1).to_s
-
-        def age(seconds)
-          seconds = seconds.to_i
-          return "#{seconds} s" if seconds < 120
-          return "#{seconds / 60} min" if seconds < 7200
-
-          seconds < 172_800 ? "#{seconds / 3600} h" : "#{seconds / 86_400} d"
-        end
-
-        def number(value) = value >= 100 ? value.round.to_s.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ",") : value.round(1).to_s
-
-        def size(bytes)
-          unit = %w[B KB MB GB TB].find { |_| bytes < 1000 || !(bytes /= 1000.0) } || "TB"
-          "#{short(bytes)} #{unit}"
         end
 
         # One line of the terminal, and nothing but text in it.

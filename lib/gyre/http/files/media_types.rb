@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Which media type a file has, by the end of its name. Asked by Files::Root. It reads no file, and
-# takes no other table: what is not here is application/octet-stream.
+# A file's media type by its extension. Asked by Files::Root. Reads no file; unknown extensions are
+# application/octet-stream.
 
 module Gyre
   module HTTP
     module Files
-      # Types of the files that web pages are made of (IANA's registry).
+      # Types of web pages' files (IANA's registry).
       module MediaTypes
-        # What a file of another name is; a browser shall not guess (x-content-type-options).
+        # For other names; browsers must not guess (x-content-type-options).
         UNKNOWN = "application/octet-stream"
 
         TEXT = {
@@ -30,13 +30,11 @@ module Gyre
           "ogv" => "video/ogg", "mov" => "video/quicktime", "m3u8" => "application/vnd.apple.mpegurl", "ts" => "video/mp2t"
         }.merge(TEXT).freeze
 
-        # Types that compression makes smaller.
+        # Types worth compressing.
         COMPRESSIBLE = %r{\A(?:text/|application/(?:[\w.-]+\+)?(?:json|xml|javascript|wasm)\b|image/svg\+xml|font/[ot]tf)}.freeze
 
         module_function
 
-        # @param name [String] of a file
-        # @return [String] its type
         def of(name)
           extension = File.extname(name)
           return UNKNOWN if extension.size < 2
@@ -45,8 +43,6 @@ module Gyre
           TABLE[extension] || TABLE.fetch(extension.downcase, UNKNOWN)
         end
 
-        # @param type [String, nil] a content-type
-        # @return [Boolean] whether it is worth compressing
         def compressible?(type)
           COMPRESSIBLE.match?(type.to_s)
         end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A file becomes a response: preconditions (RFC 9110, section 13) and ranges (section 14). Static
-# and Sendfile call it. It opens nothing, and sends nothing.
+# Makes responses from files: preconditions (RFC 9110, section 13) and ranges (section 14). Called
+# by Static and Sendfile. Opens and sends nothing.
 
 require "securerandom"
 require "time"
@@ -10,25 +10,18 @@ require "gyre/http/files/body"
 module Gyre
   module HTTP
     module Files
-      # Functions without state.
       module Respond
-        # More of them, or overlapping ones, are answered with the whole file (CVE-2011-3192,
-        # CVE-2024-26141).
+        # More ranges, or overlapping ones, get the whole file (CVE-2011-3192, CVE-2024-26141).
         RANGES_LIMIT = 16
-        # Bytes of the Range field that are looked at.
+        # The longest Range field that is parsed.
         RANGE_BYTES_LIMIT = 1024
         CONDITIONS = %w[HTTP_IF_MATCH HTTP_IF_UNMODIFIED_SINCE HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
         private_constant :CONDITIONS
 
         module_function
 
-        # @param env [Hash] a Rack env; REQUEST_METHOD is GET or HEAD
-        # @param headers [Hash] of the whole file; etag and last-modified are what conditions are
-        #   compared with. Becomes the response's own
-        # @param size [Integer] bytes of the file
-        # @param content [String, nil] all of it, if it is in memory
-        # @yieldreturn [OpenFile] for a body from the file; closed with it
-        # @return [Array(Integer, Hash, #each)]
+        # `headers` become the response's; etag and last-modified decide conditions. `content` is
+        # the file if in memory; else the block opens it.
         def call(env, headers, size, content = nil)
           return [200, headers, [content]] if content && usual?(env)
 
@@ -59,10 +52,7 @@ module Gyre
               env.key?("HTTP_IF_MATCH") || env.key?("HTTP_IF_UNMODIFIED_SINCE"))
         end
 
-        # @param header [String] Range
-        # @param size [Integer]
-        # @return [Array<Range>, nil] empty: none of them is in the file; nil: the field is to be
-        #   ignored
+        # Empty: no range lies in the file; nil: the field is ignored.
         def parse(header, size)
           return if header.bytesize > RANGE_BYTES_LIMIT || !header.match?(/\Abytes=/i)
 
@@ -87,7 +77,7 @@ module Gyre
           ranges
         end
 
-        # In the order of RFC 9110, section 13.2.2. Without any of them it costs four look-ups.
+        # In the order of RFC 9110, section 13.2.2. Without conditions it costs four look-ups.
         def precondition(env, headers)
           return if CONDITIONS.none? { |name| env.key?(name) }
 
@@ -109,7 +99,7 @@ module Gyre
           header.scan(%r{(?:W/)?"[^"]*"})
         end
 
-        # A date that cannot be read is no condition.
+        # An unreadable date is not a condition.
         def date(text)
           text && Time.httpdate(text)
         rescue ArgumentError
@@ -130,7 +120,7 @@ module Gyre
                        .merge!("content-range" => "bytes */#{size}", "content-length" => "0"), []]
         end
 
-        # @return [Array<Range>, nil] nil: the whole file
+        # nil means the whole file.
         def ranges(env, headers, size)
           return unless if_range(env["HTTP_IF_RANGE"], headers)
 
@@ -141,8 +131,8 @@ module Gyre
           sorted.each_cons(2).any? { |one, two| two.begin <= one.end } ? nil : found
         end
 
-        # Only a strong validator is sure to mean the same bytes (section 13.1.5). A date is one
-        # when it lies in the past for a second at least (section 8.8.2.2).
+        # Only a strong validator is sure to mean the same bytes (section 13.1.5). A date counts if
+        # it is at least a second in the past (section 8.8.2.2).
         def if_range(condition, headers)
           return true if condition.nil?
           return condition.strip == headers["etag"] && !condition.lstrip.start_with?("W/") if condition.include?('"')

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# A folder whose files clients may name: from the path of a request to an open file, or to nothing.
-# Static and Sendfile look files up here. What a name may be is decided here, before any system
-# call; that it stays below the folder is decided by the kernel (OpenFile, in C), so that no
-# symbolic link that comes in between leads out. It sends nothing.
+# A folder whose files clients may request: finds the open file for a request's path. Used by Static
+# and Sendfile. Names are checked here, before any system call; the kernel keeps them below the
+# folder (OpenFile, in C), so that no symbolic link leads out. Sends nothing.
 
 require "gyre/http/accept_encoding"
 require "gyre/http/files/body"
@@ -11,24 +10,24 @@ require "gyre/http/files/media_types"
 
 module Gyre
   module HTTP
-    # Files that are sent without a call of the app, or in its place.
+    # Files sent without the app, or in its place.
     module Files
-      # One folder, under one prefix of URL paths. Found files are remembered for {REMEMBERED_S}, so
-      # a file that changes is sent as it was for so long at most.
+      # One folder under a prefix of URL paths. Found files are remembered for {REMEMBERED_S}; a
+      # changed file may be sent unchanged for that long.
       class Root
-        # Smaller files are kept in memory while they are remembered.
+        # Smaller files are kept in memory while remembered.
         SMALL_BYTES = 64 * 1024
-        # How long a file that was found is sent without a look whether it has changed.
+        # How long a found file is sent without checking for changes.
         REMEMBERED_S = 1.0
         ENTRIES_LIMIT = 4096
         MEMORY_LIMIT = 16 * 1024 * 1024
         PATH_BYTES_LIMIT = 4096
-        # Compressed files beside the plain ones, the favourite first.
+        # Extensions of compressed files beside plain ones, the favourite first.
         EXTENSIONS = { "br" => ".br", "zstd" => ".zst", "gzip" => ".gz" }.freeze
-        # As the asset pipelines of Rails, Vite and webpack write a digest of the content.
+        # Digests in names as the asset pipelines of Rails, Vite and webpack write them.
         FINGERPRINTED = /[-.][0-9a-zA-Z_]{8,128}(?:\.digested)?(?:\.[a-z0-9]+){1,2}\z/.freeze
         DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
-        # The cache-control of a file whose content never changes under its name (RFC 8246).
+        # The cache-control of a file that never changes under its name (RFC 8246).
         IMMUTABLE = "public, max-age=31536000, immutable"
         # Most paths: nothing encoded, no hidden part, no empty one.
         PLAIN = %r{\A(?:/[^/.%\\\x00-\x1f\x7f-\xff][^/%\\\x00-\x1f\x7f-\xff]*)+\z}n.freeze
@@ -38,27 +37,28 @@ module Gyre
         private_constant :SMALL_BYTES, :ENTRIES_LIMIT, :MEMORY_LIMIT, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN,
                          :DIGEST
 
-        # A file in one coding: what of its headers never changes, and its bytes if they are few.
+        # A file in one coding: its constant headers, and its bytes if they are few.
         Variant = Struct.new(:name, :headers, :etag, :modified_s, :size, :content)
-        # What is remembered of a name: its variant without coding, and the others by coding.
+        # A remembered name: its variant without coding, and the others by coding.
         Entry = Struct.new(:plain, :coded, :until_s)
 
         # @return [String] the folder, absolute
         attr_reader :path
-        # @return [String] the same without symbolic links, when the server started
+        # @return [String] the same without symbolic links, as of the server's start
         attr_reader :real_path
         # @return [String] "" or a prefix such as "/files"
         attr_reader :prefix
 
         # @param path [String] a folder
         # @param at [String] the URL path under which its files are
-        # @param index [Boolean] a path that ends with "/" is its index.html
-        # @param dot_files [Boolean] names that begin with "." are files as well; without it only
-        #   those below /.well-known
+        # @param index [Boolean] a path ending with "/" means its index.html
+        # @param dot_files [Boolean] serves names that begin with "."; otherwise only those below
+        #   /.well-known
         # @param symlinks [Boolean] symbolic links may lead out of the folder
-        # @param precompressed [Boolean] a file that is there as .br, .zst or .gz, too, is sent so
-        #   to clients that take it
-        # @param immutable [Boolean] files with a digest in their names may be kept for ever
+        # @param precompressed [Boolean] sends a .br, .zst or .gz beside a file to clients that
+        #   accept it
+        # @param immutable [Boolean] clients may cache files with a digest in their names without
+        #   end
         # @param cache_control [String, nil] the cache-control of other files
         # @raise [ArgumentError] there is no such folder
         def initialize(path, at: "/", index: false, dot_files: false, symlinks: false, precompressed: true, immutable: false,
@@ -82,10 +82,10 @@ module Gyre
           forget
         end
 
-        # Which file a URL path names. Nothing is looked up for it.
+        # The file name of a URL path, without looking for the file.
         #
         # @param url_path [String] percent-encoded, BINARY (PATH_INFO)
-        # @return [String, nil] relative to the folder; nil: no client may have a file by that name
+        # @return [String, nil] relative to the folder; nil: a forbidden name
         def name(url_path)
           unless @prefix.empty?
             return unless url_path.start_with?(@prefix)
@@ -100,7 +100,7 @@ module Gyre
         # Opens a file and never waits for a disk on the loop.
         #
         # @param name [String] relative to the folder, from {#name}
-        # @return [OpenFile, nil] nil: there is no regular file of that name below the folder
+        # @return [OpenFile, nil] nil: no such regular file below the folder
         # @raise [SystemCallError] too many descriptors, a broken disk
         def open(name)
           folder = self.folder or return
@@ -111,10 +111,10 @@ module Gyre
           retry unless @closed
         end
 
-        # Whether there is a file of that name, without any wait.
+        # Whether there is such a file, as far as known without waiting.
         #
         # @param name [String] relative to the folder, from {#name}
-        # @return [Boolean] false also where the disk would have to be asked
+        # @return [Boolean] false if the disk would have to be asked
         def known?(name)
           entry = @entries[name]
           return true if entry && Process.clock_gettime(Process::CLOCK_MONOTONIC) < entry.until_s
@@ -148,7 +148,7 @@ module Gyre
           yield variant, file
         end
 
-        # Gives the folder's descriptor back: no more files are found.
+        # Closes the folder's descriptor: finds no more files.
         #
         # @return [void]
         def close
@@ -265,7 +265,7 @@ module Gyre
           Variant.new(path, headers.each_value(&:freeze).freeze, etag, modified_s, file.size, nil)
         end
 
-        # A digit in it tells a digest from a word: app-1a2b3c4d.js, not date-picker.js.
+        # A digit tells a digest from a word: app-1a2b3c4d.js, not date-picker.js.
         def fingerprinted?(name)
           match = FINGERPRINTED.match(name)
           !match.nil? && DIGEST.match?(match[0])

@@ -1,28 +1,23 @@
 # frozen_string_literal: true
 
-# A body that comes in chunks of the app's own, under its own transfer-encoding (Rack 2's way:
-# Rack::Chunked). Response calls this and sends the parts as they are. It refuses, in words and
-# before anything is sent, what would leave the client with a body that it cannot read. It writes
-# nothing.
+# A body in the app's own chunks, under its own transfer-encoding (Rack 2's Rack::Chunked). Response
+# sends the parts unchanged. Refuses, before anything is sent, a body that the client could not
+# read. Writes nothing.
 
 module Gyre
   module HTTP
     module H1
-      # The parts of one such body.
       class OwnChunks
-        # How it begins: at least a part of a size.
+        # Its beginning: at least a part of a size.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
-        # The line before a chunk.
+        # A chunk's first line.
         SIZE = /\G(\h{1,15})(?:[; \t][^\r\n]*)?\r\n/n.freeze
-        # What follows the last chunk's line: trailers, a blank line.
+        # After the last chunk's line: trailers, a blank line.
         TRAILERS = /\G(?>[^\r\n]+\r\n)*\r\n\z/n.freeze
         private_constant :FIRST, :SIZE, :TRAILERS
 
-        # @param headers [Hash{String => String, Array<String>}] lower-case names
-        # @param status [Integer]
-        # @param protocol [String] the client's, HTTP/1.0 or HTTP/1.1
-        # @return [String, nil] the app's transfer-encoding; nil where the framing is the server's
-        # @raise [ArgumentError] it cannot be sent
+        # Returns the app's transfer-encoding, or nil if the framing is the server's. Raises
+        # ArgumentError if it cannot be sent.
         def self.coding(headers, status, protocol)
           coding = Array(headers["transfer-encoding"]).join(",").delete(" \t").downcase
           return if ["", "identity"].include?(coding) || [204, 304].include?(status)
@@ -36,9 +31,7 @@ module Gyre
           coding
         end
 
-        # @param coding [String] (see .coding)
-        # @param body [#each]
-        # @raise [ArgumentError] for a body that is called, or an Array that is not made of chunks
+        # Raises ArgumentError for a callable body or an Array that is not made of chunks.
         def initialize(coding, body)
           @coding = coding
           refuse("a streaming body is framed by the server") unless body.respond_to?(:each)
@@ -46,10 +39,7 @@ module Gyre
           refuse unless !@parts.is_a?(Array) || whole?(@parts.join.b.freeze)
         end
 
-        # @yieldparam part [String]
-        # @return [void]
-        # @raise [ArgumentError] before the first one is given, when that is no beginning of a
-        #   chunk, or there is none
+        # Raises ArgumentError if the first String does not begin a chunk.
         def each
           begun = false
           @parts.each do |part|
@@ -62,8 +52,7 @@ module Gyre
 
         private
 
-        # Goes from chunk to chunk: whatever they contain, that takes time in proportion to their
-        # number.
+        # Goes from chunk to chunk: the time depends on their number only.
         def whole?(bytes)
           position = 0
           while (line = bytes.match(SIZE, position))

@@ -1,28 +1,26 @@
 # frozen_string_literal: true
 
-# The processor time of another thread, where the system has it (Linux). Gyre::Watchdog decides by
-# it whether a thread that does not get on computes, or is kept from it. Keeps the interpreter's
-# lock meanwhile: a thread that holds the loop would have it for the next 100 ms.
+# The processor time of another thread, if the system has it (Linux). Gyre::Watchdog decides by it
+# whether a stuck thread computes, or is kept from running. Keeps the interpreter's lock meanwhile:
+# a thread that holds the loop would have it for the next 100 ms.
 
 require "rbconfig"
 
 module Gyre
   class Watchdog
-    # One thread's clock.
     class CPUTime
-      # The clock of a thread has a number that is made of the thread's own (clock_getcpuclockid(3),
-      # and include/linux/posix-timers.h): of the scheduler, for one thread.
+      # A clock's number is made of the thread's own (clock_getcpuclockid(3) and
+      # include/linux/posix-timers.h): of the scheduler, for one thread.
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD
 
-      # @param thread [Thread] one that runs
       def initialize(thread)
         number = thread_number(thread) if LINUX
         @clock = (~number << 3) | SCHEDULER_PER_THREAD if number
       end
 
-      # @return [Float, nil] seconds since the thread began; nil where it is unknown
+      # Since the thread began; nil if unknown.
       def seconds
         Process.clock_gettime(@clock) if @clock
       rescue SystemCallError
@@ -31,7 +29,7 @@ module Gyre
 
       private
 
-      # The main thread has the process's number; Ruby 3.1 gives the parent's after a fork.
+      # The main thread has the process's number; Ruby 3.1 returns the parent's after a fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 

@@ -1,35 +1,28 @@
 # frozen_string_literal: true
 
-# Decides from looks at a loop whether it is held. Gyre::Watchdog looks and reports; this sees no
-# thread and no clock.
+# Decides from readings of a loop whether it is held. Gyre::Watchdog reads and reports; this knows
+# neither thread nor clock.
 
 module Gyre
   class Watchdog
-    # One hold after the other: a time in which the loop neither sleeps nor gets on.
+    # A hold: a time in which the loop neither sleeps nor gets on.
     class Hold
-      # A thread that could run and computed for less than this share of the time was kept from it:
-      # by another thread, which had the interpreter, or by the machine.
+      # A runnable thread that computed for less than this share of the time was kept from running:
+      # by another thread with the interpreter, or by the machine.
       LEAST_SHARE = 0.1
-      # From this share of the time on it is the computing that holds the loop, whatever the thread
-      # does at the moment.
+      # From this share of the time on computing counts as the cause, whatever the thread does at
+      # the moment.
       COMPUTING_SHARE = 0.5
 
-      # @return [String] what the code that holds the loop does
-      attr_reader :kind
+      attr_reader :kind # what the code that holds the loop does
 
-      # @param limit_s [Numeric]
       def initialize(limit_s)
         @limit_s = limit_s
         @pulse = nil
       end
 
-      # @param pulse [Integer, nil] of the loop (see Scheduler#pulse); nil while it sleeps
-      # @param now [Float] seconds
-      # @param cpu_s [Float, nil] processor time of the loop's thread, in seconds; nil where it is
-      #   unknown
-      # @param blocked [Boolean] whether the thread waits in a system call, or for another thread
-      # @return [Array(Symbol, Float), nil] what to report and for how long the loop was held: :held
-      #   when the limit is reached, and again each time that it has doubled; :over after that
+      # Returns :held and seconds at the limit and after each doubling, then :over, else nil.
+      # `pulse` is nil while the loop sleeps.
       def look(pulse, now, cpu_s, blocked:)
         return restart(pulse, now, cpu_s) if pulse.nil? || pulse != @pulse
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by
+# A log client's server and credentials. Made by Gyre::Log::Client, read by
 # Gyre::Log::ServerConnection. Immutable.
 
 require "gyre/net"
@@ -9,29 +9,18 @@ require "gyre/log/wire"
 
 module Gyre
   module Log
-    # A server and a service at it.
     class Address
-      # What an address may leave out.
+      # The default host.
       HOST = "127.0.0.1"
       PORT = 6766
       private_constant :HOST, :PORT
 
-      # @return [String]
       attr_reader :service
-      # @return [Gyre::Endpoint]
       attr_reader :endpoint
-      # @return [TLS::Context, nil]
       attr_reader :tls
-      # @return [Numeric] seconds
       attr_reader :connect_timeout
 
-      # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path,
-      #   host:port, a port; nil: host and port
-      # @param host [String, nil]
-      # @param port [Integer, nil]
-      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash: what
-      #   {TLS.client} takes
-      # @raise [ArgumentError]
+      # `tls` is true (the system's authorities), a Hash for {TLS.client}, or a context.
       def initialize(service, address: nil, host: nil, port: nil, key: nil, tls: nil, connect_timeout: 5)
         raise ArgumentError, "address cannot stand beside host and port" if address && (host || port)
 
@@ -40,25 +29,21 @@ module Gyre
         @key = key.to_s
         @tls = context(tls)
         @connect_timeout = connect_timeout
-        authentication(nil) # raises what a frame cannot carry
+        authentication(nil) # raises if a frame cannot carry it
         return if @endpoint.path || @endpoint.port.between?(1, 65_535)
 
         raise ArgumentError, "the port must be a number from 1 to 65535, not #{@endpoint.port}"
       end
 
-      # @return [String, nil] nil for a Unix socket
       def host = @endpoint.host
 
-      # @return [Integer, nil] nil for a Unix socket
       def port = @endpoint.port
 
-      # @return [Array] what no other server's address has, for the names of spools
+      # Unique to the server, for the names of spools.
       def parts = @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
 
-      # The frame that opens a connection.
-      # @param identity [Identity, nil] nil for the old protocol
-      # @param adopted [Boolean] whether the records are another process's, which has ended
-      # @return [String]
+      # The frame that opens a connection. `adopted`: the records are another process's, which has
+      # ended.
       def authentication(identity, adopted: false)
         words = "authentication"
         words += "/2 client=#{identity.client_id}#{" secret=#{identity.secret}" if identity.secret}" if identity
@@ -67,17 +52,16 @@ module Gyre
         Wire.frame(@service, words, @key)
       end
 
-      # @return [String]
       def to_s = "the log server #{@endpoint.to_s.delete_prefix("tcp://")}"
 
-      # @return [String] without the key
+      # Without the key.
       def inspect
         "#<#{self.class} #{service.inspect} at #{@endpoint.to_s.delete_prefix("tcp://")}>"
       end
 
       private
 
-      # A daemon changes its folder.
+      # Absolute, as a daemon changes its folder.
       def given(address)
         endpoint = Endpoint.parse(address, host: HOST, port: PORT)
         raise ArgumentError, "#{endpoint} names no host to connect to" if endpoint.host == "*"
@@ -86,7 +70,7 @@ module Gyre
         Endpoint.new(:unix, path: File.expand_path(endpoint.path))
       end
 
-      # A key may be so long that a frame has no room for more.
+      # A long key may leave no room in a frame.
       def room?(*parts)
         Wire::FRAME_BYTES_LEAST + [@service, *parts, @key].sum(&:bytesize) + 1 < Wire::FRAME_BYTES_LIMIT
       end

@@ -1,30 +1,27 @@
 # frozen_string_literal: true
 
-# Sends what ended processes of the same service left in their spools, with their own client ids, so
-# that the server drops what it has already. Started by a Gyre::Log::Sender when it has a
-# connection; one connection and one spool at a time. What cannot be sent now stays for the next
-# time.
+# Sends what ended processes of the same service left in their spools, under their own client ids,
+# so that the server drops known records. Started by a Gyre::Log::Delivery that has a connection.
+# Uses one connection and one spool at a time. Unsent records stay for the next time.
 
 require "gyre/clock"
+require "gyre/log/client/waiters"
 require "gyre/log/errors"
 
 module Gyre
   module Log
-    # See the head of this file.
     class Adoption
-      # The adopted records have no client; nothing is logged here.
+      # The adopted records have no client, and nothing is logged here.
       EMPTY_BYTES = 1
       private_constant :EMPTY_BYTES
 
-      # @param options [ClientOptions]
-      # @yield when it has ended
       def initialize(options, &ended)
         @options = options
         @ended = ended
         @thread = nil
       end
 
-      # Begins in a thread of its own, unless that still runs.
+      # Starts a thread, unless one runs.
       def start
         @next_at = Clock.now + @options.adoption_interval
         return if running?
@@ -35,23 +32,22 @@ module Gyre
         @thread.name = "gyre log adoption"
       end
 
-      # @return [Float] seconds until it is to be started again
+      # Seconds until the next start.
       def left = @next_at - Clock.now
 
-      # @return [Boolean]
       def running?
-        (@running && @thread&.alive?) || false # it may be killed before it has begun
+        (@running && @thread&.alive?) || false # the thread may be killed before it has begun
       end
 
       def stop
         @stopped = true
-        @sender&.close(0)
+        @delivery&.wake
         @thread&.join
       end
 
-      # In a forked child: the thread is the parent's, and so are the spools.
+      # Leaves thread and spools to the parent, in a forked child.
       def abandon
-        @sender&.abandon
+        @delivery&.abandon
         @spool&.close
       end
 
@@ -63,18 +59,26 @@ module Gyre
           break if @stopped
 
           outbox = Outbox.new(@options.address.service, EMPTY_BYTES, @options.record_limit, @options.acknowledged != true)
-          @sender = Sender.new(@options, outbox, spool: spool)
-          @sender.close(@stopped ? 0 : Float::INFINITY)
-          @sender.run
-          break unless @sender.done?
+          @delivery = Delivery.new(@options, outbox, Waiters.new, Identity.of(spool.note), spool: spool, adopted: true) { closing_at }
+          deliver
+          break unless @delivery.standing.done
         end
       rescue *FAULTS => error
         @options.report.call("spools that were left behind cannot be sent: #{error.message}")
       ensure
         @spool&.close
-        @sender = @spool = nil
+        @delivery = @spool = nil
         @running = false
         @ended.call
+      end
+
+      # Ends as soon as all is sent.
+      def closing_at = @stopped ? 0 : Float::INFINITY
+
+      def deliver
+        @delivery.run
+      ensure
+        @delivery.leave
       end
     end
   end

@@ -1,81 +1,82 @@
 # frozen_string_literal: true
 
-# All that a log client has and its server has not acknowledged, in order: first what is in the
-# spool, then batches in memory, then the outbox. Belongs to one Gyre::Log::Sender and its thread;
-# it uses no socket and no clock, and never waits.
+# Keeps everything that the server has not acknowledged, in order: first the spool, then batches in
+# memory, then the outbox. Belongs to one Gyre::Log::Delivery and its thread. Uses no socket and no
+# clock, and never waits.
 #
-#   spool (read, unread) ≺ memory ≺ outbox        flying: batches of the spool or of memory that this connection has been given
+#   spool (read, unread) ≺ memory ≺ outbox        flying: batches of the spool or of memory, given to this connection
 #
-# While the server is away everything moves to the spool. While the spool is being sent, what is new
-# goes to its end as soon as memory is short; after its last batch was given, memory's turn has
-# come, and the spool takes nothing until the connection is lost.
+# Without a server everything moves to the spool. While the spool is being sent, new records go to
+# its end when memory is short. After its last batch memory follows, and the spool takes nothing
+# until the connection is lost.
 
 require "gyre/log/errors"
-require "gyre/log/client/spool"
+require "gyre/log/disk_queue"
 
 module Gyre
   module Log
-    # See the head of this file.
     class Backlog
-      # Some whole records: their bytes, the last one's number, how many; the spool's position
-      # behind them, nil in memory.
+      # Whole records: their bytes, the last one's number, their count, and the spool's position
+      # behind them (nil in memory).
       Batch = Struct.new(:bytes, :last, :count, :mark)
 
-      # @return [Integer] the last number that the server acknowledged
-      attr_reader :acknowledged
-      # @return [Integer] records that were dropped
-      attr_reader :dropped
-      # @return [Integer] records that went into a spool
-      attr_reader :spooled
-      # @return [SystemCallError, nil] why the spool takes nothing at the moment
-      attr_reader :trouble
+      # Batches given to a connection, and their bytes.
+      Flight = Struct.new(:batches, :bytes) do
+        def add(batch)
+          batches << batch
+          self.bytes += batch.bytes.bytesize
+          batch
+        end
 
-      # @param outbox [Outbox]
-      # @param window [Integer] bytes in flight
-      # @param memory [Integer] bytes in memory
-      # @param spool [Spool, nil] one to begin with
-      # @param acknowledged [Integer] the last number that is done
-      # @param drop [Boolean] whether old records make room for new ones
-      # @yieldreturn [Spool, nil] a new spool, asked for when one is needed
-      def initialize(outbox, window:, memory:, drop: false, spool: nil, acknowledged: 0, &make_spool)
-        @outbox = outbox
-        @window = window
-        @memory_limit = memory
-        @drop = drop
-        @make_spool = make_spool
-        @spool = spool
-        @adopted = !spool.nil? # its process may have sent more than what is in it
+        def shift = batches.shift.tap { |batch| self.bytes -= batch.bytes.bytesize }
+
+        def clear
+          batches.clear
+          self.bytes = 0
+        end
+      end
+      Counts = Struct.new(:dropped, :spooled)
+      private_constant :Flight, :Counts
+
+      attr_reader :acknowledged # the last number that the server acknowledged
+      attr_reader :trouble # why the spool takes nothing now, or nil
+
+      # `memory` is bytes, of which half may be in flight; `drop` drops old records for new ones;
+      # the block makes the spool on demand.
+      def initialize(outbox, memory:, drop: false, spool: nil, acknowledged: 0, &make_spool)
+        @outbox, @memory_limit, @drop, @make_spool, @spool = outbox, memory, drop, make_spool, spool
+        @adopted = !spool.nil? # its process may have sent more than the spool holds
         @memory = []
-        @flying = []
-        @flying_bytes = 0
+        @flying = Flight.new([], 0)
         @acknowledged = @given = acknowledged
-        @dropped = @spooled = 0
+        @counts = Counts.new(0, 0)
         finish_spool
       end
 
-      # The next records for the connection.
-      # @return [Batch, nil] nil when there are none, or too much is in flight
+      def dropped = @counts.dropped
+
+      def spooled = @counts.spooled
+
+      # Returns the next records for the connection; nil without any, or with too much in flight.
       def give
-        return if @flying_bytes >= @window && @flying.any?
+        return if @flying.bytes >= @memory_limit / 2 && flying?
 
         while (batch = read_spool || @memory.shift || taken)
           @given = batch.last if batch.last > @given
-          @flying << batch
-          @flying_bytes += batch.bytes.bytesize
+          @flying.add(batch)
           return batch if batch.last > @acknowledged
 
           acknowledge(@acknowledged) # the server had it already
         end
       end
 
-      # @param number [Integer] the server has everything up to it
-      # @return [Integer] batches that are done
+      # Returns the number of finished batches.
       def acknowledge(number)
         raise IdentityTaken, "#{number} was acknowledged, but never sent: another client has this one's id" if number > @given && !@adopted
 
         @acknowledged = number if number > @acknowledged
         done = 0
-        while (batch = @flying.first) && batch.last <= number
+        while flying? && @flying.batches.first.last <= number
           finish(@flying.shift)
           done += 1
         end
@@ -83,32 +84,24 @@ module Gyre
         done
       end
 
-      # The connection is gone: what was given and not acknowledged will be given again.
-      # @param unfinished [Batch, nil] what was being written on the old wire
-      # @param offset [Integer] where in it the first record begins that was not wholly written
+      # Gives unacknowledged records again, on the next connection. `unfinished` was being written
+      # on the old wire; `offset` is its first record not wholly written.
       def rewind(unfinished = nil, offset = 0)
-        first = @flying.first
+        first = @flying.batches.first
         offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
         trim(first, offset) if offset.positive?
-        again = @flying.select { |batch| batch.mark.nil? }
-        @memory.unshift(*again)
+        @memory.unshift(*@flying.batches.select { |batch| batch.mark.nil? })
         @flying.clear
-        @flying_bytes = 0
         @spool&.rewind
       end
 
-      # What is not acknowledged belongs to another id from now on. Only without a connection.
-      # @param identity [Identity]
+      # Gives unacknowledged records a new client id. Only without a connection.
       def identify(identity)
-        @spool&.identify(identity)
+        @spool.note = identity.secret if @spool
         @adopted = false
-      rescue SystemCallError => error
-        @trouble = error # this process goes on; only another one would send the spool under the id before
       end
 
-      # Moves everything into the spool.
-      # @param drop [Boolean] whether old records make room; never while some of them are in flight
-      # @return [Boolean] false: there was no room for all of it
+      # Moves everything into the spool. Returns false if some found no room.
       def store(drop: @drop)
         @trouble = nil
         while (batch = @memory.first || taken&.tap { |new| @memory << new })
@@ -119,62 +112,58 @@ module Gyre
         true
       end
 
-      # While the spool is being sent: what is new goes behind it when memory is half full.
-      # @return [Boolean] false when it has to wait in memory
+      # Moves new records behind those of the spool being sent when memory is half full. Returns
+      # false if they stay in memory.
       def overflow
         return true unless @spool&.unread? && @memory.empty? && @outbox.bytesize > @memory_limit / 2
 
         store(drop: false)
       end
 
-      # Drops the oldest records, a handful at once, if that is the policy: for when there is no
-      # spool, or its disk is full.
+      # Drops the oldest records, a handful at once, if the policy says so and there is no spool or
+      # its disk is full.
       def drop_oldest
         return unless @drop
 
         if @spool && !@spool.empty?
-          @dropped += @spool.drop_segment
+          @counts.dropped += @spool.evict_segment
           return finish_spool
         end
-        @dropped += forget(@memory.shift || taken)
+        @counts.dropped += forget(@memory.shift || taken)
       end
 
-      # Drops everything in memory.
-      # @return [Integer] how many records
+      # Drops everything in memory. Returns the number of records.
       def abandon
         count = 0
         while (batch = @memory.shift || taken)
           count += forget(batch)
         end
-        @dropped += count
+        @counts.dropped += count
         count
       end
 
-      # @return [Boolean] whether a spool is possible
       def spools? = !@make_spool.nil?
 
-      # @return [Boolean] whether something was given and not acknowledged
-      def flying? = @flying.any?
+      def flying? = @flying.batches.any?
 
-      # @return [Boolean] nothing at all is left
-      def empty? = @flying.empty? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
+      def empty? = !flying? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
 
-      # @return [Boolean] whether give would, if the window allowed it
+      # True if {#give} would return records but for the window.
       def any? = @memory.any? || @outbox.bytesize.positive? || @spool&.unread?
 
-      # @return [Integer] bytes that wait, in memory and in the spool
+      # In memory and in the spool.
       def bytesize = @outbox.bytesize + @outbox.held + spool_bytesize
 
-      # @return [Integer]
       def spool_bytesize
         spool = @spool
         spool ? spool.bytesize : 0
       end
 
-      # The spool stays for another process.
+      # Leaves the spool to another process. Returns its path.
       def close
-        @spool&.close
-        @spool = nil
+        spool, @spool = @spool, nil
+        spool&.close
+        spool&.path
       end
 
       private
@@ -185,7 +174,7 @@ module Gyre
         bytes, last, count, mark = @spool.read
         return Batch.new(bytes, last, count, mark) if bytes
 
-        finish_spool # it ended with something damaged
+        finish_spool # the spool ended with something damaged
         nil
       end
 
@@ -204,7 +193,6 @@ module Gyre
       end
 
       def finish(batch)
-        @flying_bytes -= batch.bytes.bytesize
         batch.mark ? @spool.acknowledge(batch.mark) : @outbox.held -= batch.bytes.bytesize
       end
 
@@ -215,7 +203,7 @@ module Gyre
         @spool = nil
       end
 
-      # The first bytes of a batch are done.
+      # Removes finished bytes from the front of a batch.
       def trim(batch, offset)
         return @spool.acknowledge(@spool.before(batch.mark, batch.bytes.bytesize - offset)) if batch.mark
 
@@ -224,18 +212,18 @@ module Gyre
         batch.count = Outbox.measure(batch.bytes, batch.bytes.bytesize).fetch(1)
       end
 
-      # Moves a batch into the spool, in pieces, so that as much as possible fits.
+      # Moves a batch into the spool in pieces, as far as it fits.
       def spool_takes?(batch, drop)
         return false unless (@spool ||= @make_spool&.call)
 
         until batch.bytes.empty?
-          bytes = Spool.cut(batch.bytes, @spool.limit / 4)
-          @dropped += @spool.evict(bytes) if drop
+          bytes = DiskQueue.cut(batch.bytes, @spool.limit / 4)
+          @counts.dropped += @spool.evict(bytes) if drop
           return false unless @spool.append(bytes == batch.bytes.bytesize ? batch.bytes : batch.bytes.byteslice(0, bytes))
 
           before = batch.count
           trim(batch, bytes)
-          @spooled += before - batch.count
+          @counts.spooled += before - batch.count
         end
         true
       rescue SystemCallError => error

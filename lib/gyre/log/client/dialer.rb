@@ -1,34 +1,27 @@
 # frozen_string_literal: true
 
-# Connects a log client to its server, and connects again: each attempt has a thread of its own,
-# since names and handshakes may take long, and the pause between attempts grows while they fail.
-# Belongs to one Gyre::Log::Sender and its thread.
+# Connects a log client to its server, again and again: each attempt has a thread, as names and
+# handshakes may take long, and the pauses between failed attempts grow. Belongs to one
+# Gyre::Log::Delivery.
 
 require "gyre/clock"
+require "gyre/net/backoff"
 require "gyre/log/client/server_connection"
 
 module Gyre
   module Log
-    # See the head of this file.
     class Dialer
-      # How long the server may take to answer before records go to the disk.
+      # Time for the server to answer before records go to the disk.
       GRACE_S = 0.25
-      # How long an attempt to connect may delay the end.
+      # Time that an attempt may delay the end.
       ATTEMPT_END_S = 1.0
       private_constant :GRACE_S, :ATTEMPT_END_S
 
-      # @return [Integer] attempts that failed, one after the other
-      attr_reader :failures
-      # @return [Integer] connections behind the first one
-      attr_reader :reconnects
-      # @return [Float, nil] when the last connection was made (Clock.now)
+      attr_reader :reconnects # connections after the first
       attr_reader :connected_at
-      # @return [Float] when the next attempt begins
-      attr_reader :retry_at
+      attr_reader :retry_at # when the next attempt begins
 
-      # @param options [ClientOptions]
-      # @param adopted [Boolean] whether the records are another process's
-      # @yield in another thread, when an attempt has ended
+      # Calls the block in another thread after each attempt.
       def initialize(options, adopted, &ended)
         @options = options
         @adopted = adopted
@@ -36,27 +29,31 @@ module Gyre
         @results = Thread::Queue.new
         @reconnects = 0
         @attempt = @connected_at = nil
+        @backoff = Backoff.new(*options.retry_interval.minmax, jitter: 0.25)
         restart
       end
 
-      # Forgets what has failed.
+      # Failed attempts in a row.
+      def failures = @backoff.failures
+
+      # True if the records are another process's.
+      def adopted? = @adopted
+
+      # Forgets failures.
       def restart
-        @failures = 0
+        @backoff.succeeded
         @refused = false
         @retry_at = Clock.now
         @graceful_until = @retry_at + GRACE_S
       end
 
-      # Begins the next attempt at once; for any thread.
+      # Begins the next attempt at once. Any thread may call it.
       def hurry
         @hurry = true
       end
 
-      # Begins an attempt when it is time.
-      #
-      # @param identity [Identity, nil] nil for the old protocol
-      # @return [ServerConnection, nil] a new connection; nil while there is none
-      # @raise [StandardError] what the last attempt failed with
+      # Begins an attempt when it is due. Returns a new connection or nil; raises the last attempt's
+      # error.
       def connection(identity)
         if @results.empty?
           attempt(identity) if @attempt.nil? && (@hurry || Clock.now >= @retry_at)
@@ -71,42 +68,34 @@ module Gyre
         result
       end
 
-      # The connection has shown that it is good.
-      def succeeded
-        @failures = 0
-      end
+      # Notes that the connection works.
+      def succeeded = @backoff.succeeded
 
-      # A connection was lost or could not be made.
-      # @param refused [Boolean] by the server, which will hardly change its mind soon
-      # @param at_once [Boolean] whether a good connection is replaced without a pause
+      # Notes a lost connection or a failed attempt. `at_once` replaces a good connection without a
+      # pause.
       def failed(refused:, at_once:)
         now = Clock.now
-        lasted = @failures.zero? && @connected_at && now - @connected_at > GRACE_S
+        lasted = failures.zero? && @connected_at && now - @connected_at > GRACE_S
         @refused = refused
         @graceful_until = now + GRACE_S
         @retry_at = now + (lasted && at_once ? 0 : pause_s)
-        @failures += 1
+        @backoff.failed
       end
 
-      # Twice as long each time, and never the same for all clients of a server.
-      # @return [Float] seconds
+      # Doubles each time, with a random share, so that a server's clients spread.
       def pause_s
-        shortest, longest = @options.retry_interval.minmax
-        return longest * (0.75 + (rand / 4)) if @refused
-
-        ([shortest * (2**[@failures, 16].min), longest].min * (0.75 + (rand / 2))).clamp(shortest, longest)
+        @refused ? @options.retry_interval.max * (0.75 + (rand / 4)) : @backoff.pause_s
       end
 
-      # @return [Float, nil] seconds until an attempt is due; nil while one runs
+      # Seconds until an attempt is due; nil while one runs.
       def left
         @retry_at - Clock.now unless @attempt
       end
 
-      # @return [Float] seconds in which records may stay in memory; 0 or less when they are over
-      def grace_left = @failures.zero? ? @graceful_until - Clock.now : 0
+      # Seconds that records may stay in memory; 0 or less afterwards.
+      def grace_left = failures.zero? ? @graceful_until - Clock.now : 0
 
-      # Ends the present attempt. One that nothing interrupts (a name that is looked up) ends by
-      # itself, later.
+      # Ends the present attempt. A name look-up cannot be interrupted and ends later by itself.
       def stop
         @attempt&.kill&.join(ATTEMPT_END_S)
         @attempt = nil
@@ -130,7 +119,7 @@ module Gyre
       rescue ThreadError
         raise if Thread.main.alive?
 
-        @retry_at = Clock.now + 60 # the process ends, and makes no threads any more
+        @retry_at = Clock.now + 60 # the process ends, and cannot make threads any more
       end
     end
   end

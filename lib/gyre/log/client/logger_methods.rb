@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
 # Logger's methods for Gyre::Log::Client: levels, severities, formatter, tags. A module, so that
-# what others include into the client (ActiveSupport's LoggerSilence) comes before it. It hands
-# texts to `append`, which the client has.
+# modules included into the client (ActiveSupport's LoggerSilence) override it. Passes texts to the
+# client's `append`.
 
 require "gyre/log/client/text"
 require "logger"
 
 module Gyre
   module Log
-    # See the head of this file.
+    # Logger's methods over `append`.
     module LoggerMethods
-      # @return [Integer] severities below it are not logged; inside of {#silence} that one's
+      # @return [Integer] severities below it are not logged; within {#silence} that one's
       def level
         return @level if @overrides.zero?
 
@@ -26,7 +26,7 @@ module Gyre
       #   object's inspect. nil: the block's value, or else progname
       # @param progname [Object, nil] for the formatter
       # @return [true]
-      # @raise [ArgumentError] what the wire cannot carry
+      # @raise [ArgumentError] the wire cannot carry it
       # @raise [Denied, Incompatible] the server refuses this client; the message is kept
       # @raise [SpoolFull] when_full: :raise, and there is no room
       # @raise [Closed]
@@ -68,7 +68,7 @@ module Gyre
         METHOD
       end
 
-      # Logs a text as it is, whatever the level, as "info".
+      # Logs a text unchanged as "info", whatever the level.
       # @param message [#to_s]
       # @return [self]
       def <<(message)
@@ -76,7 +76,7 @@ module Gyre
         self
       end
 
-      # Logs less in this fiber while the block runs.
+      # Raises the level in this fiber during the block.
       # @param severity [Integer]
       # @yieldparam self
       # @return what the block returns
@@ -92,7 +92,7 @@ module Gyre
         end
       end
 
-      # Logger 1.6 has it for all loggers.
+      # As in Logger 1.6.
       # @param severity [Integer, String, Symbol]
       # @return what the block returns
       def with_level(severity, &block)
@@ -107,7 +107,7 @@ module Gyre
         @override_key = :"gyre_log_level_#{object_id}"
       end
 
-      # A formatter's line ends with a newline that is not part of the message.
+      # A formatter's line ends with a newline, which the message drops.
       def formatted(formatter, severity, message, progname)
         label = severity.is_a?(Integer) || severity.nil? ? format_severity(severity || ::Logger::UNKNOWN) : severity.to_s
         formatter.call(label, Time.now, progname || @progname, message).to_s.delete_suffix("\n")

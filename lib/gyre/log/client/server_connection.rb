@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# One connection of a log client to its server: authenticates, writes what the socket takes and
-# reads replies. Opened in a thread of its own by Gyre::Log::Dialer; Gyre::Log::Transmission then
-# alone uses it. Nothing here waits after it was opened.
+# One connection of a log client to its server: authenticates, writes what the socket takes, reads
+# replies. Opened by Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission alone.
+# Never waits after opening.
 
 require "gyre/clock"
 require "gyre/log/errors"
@@ -10,24 +10,16 @@ require "gyre/net"
 
 module Gyre
   module Log
-    # A transport that was accepted by the server.
     class ServerConnection
-      # What a broken connection raises.
+      # Errors of a broken connection.
       ERRORS = [SystemCallError, SocketError, IOError, TLS::Error].freeze
       LINE_BYTES_LIMIT = 4096
       # The reply to an id with a wrong secret, or none.
       TAKEN = "error: the client id is another client's"
       private_constant :LINE_BYTES_LIMIT, :TAKEN
 
-      # Connects and authenticates.
-      #
-      # @param address [Address] where, with which id
-      # @param identity [Identity, nil] nil for the old wire
-      # @param old [Boolean] whether a server is good that has the old one only
-      # @param adopted [Boolean] whether the records are another process's
-      # @return [ServerConnection]
-      # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError,
-      #   TLS::Error]
+      # Connects and authenticates. An `identity` of nil selects the old wire; `old` allows a server
+      # without acknowledgements.
       def self.open(address, identity, old: identity.nil?, adopted: false)
         deadline = Clock.now + address.connect_timeout
         transport = Gyre.connect(address.endpoint, tls: address.tls, timeout_s: address.connect_timeout)
@@ -38,12 +30,11 @@ module Gyre
         raise Errno::ETIMEDOUT, "no answer in time"
       rescue TLS::Truncated => error
         raise EOFError, error.message
-      ensure # also when the thread is killed
+      ensure # also if the thread is killed
         transport&.abandon unless opened
       end
 
-      # @param reply [String, nil] the server's, to the first frame; nil: it closed the connection
-      # @raise [Denied, Incompatible, ProtocolError, EOFError]
+      # A `reply` of nil: the server closed the connection.
       def initialize(transport, address, reply, identity, old)
         @transport = transport
         @address = address
@@ -52,34 +43,25 @@ module Gyre
         check(reply, identity, old)
       end
 
-      # @return [Boolean] whether the server acknowledges; otherwise it expects frames
       def acknowledges? = @acknowledges
 
-      # @return [Socket] to wait for
       def to_io = @transport.to_io
 
-      # @return [Hash{Symbol => Boolean}] read:, write:: what to wait for
+      # read: and write: what to wait for.
       def wants = @transport.wants || {}
 
-      # Takes bytes to be sent by {#flush}.
-      # @param bytes [String]
+      # Queues bytes for {#flush}.
       def queue(bytes) = @transport.queue(bytes)
 
-      # Sends what the socket takes.
-      # @return [Integer] bytes that it has not taken
-      # @raise [SystemCallError, IOError, TLS::Error] the connection is gone
+      # Sends what the socket takes. Returns the bytes not taken.
       def flush
         @transport.flush_available
         @transport.unsent_bytes
       end
 
-      # @return [Integer] bytes that the socket has not taken
       def unsent_bytes = @transport.unsent_bytes
 
-      # Reads what has come.
-      # @return [Integer, nil] the last number that was acknowledged; nil: nothing new
-      # @raise [IOError, SystemCallError, ProtocolError] the connection is gone, or the server's
-      #   reason to end it
+      # Reads. Returns the last acknowledged number, or nil without news.
       def acknowledged
         number = nil
         while (bytes = @transport.read_available).is_a?(String)
@@ -94,16 +76,16 @@ module Gyre
         raise EOFError, "#{@address} closed the connection"
       end
 
-      # What was not sent is not sent any more.
+      # Drops unsent bytes.
       def close
         @transport.finish_available if @transport.unsent_bytes.zero?
       rescue *ERRORS
-        nil # it is gone already
+        nil # closed already
       ensure
         @transport.abandon
       end
 
-      # In a forked child: closes its copy of the parent's socket and sends the server nothing.
+      # In a forked child: closes its copy of the parent's socket without sending.
       def abandon = @transport.abandon
 
       private

@@ -1,37 +1,31 @@
 # frozen_string_literal: true
 
-# What becomes of things that are logged: severities' names and messages' bytes. Asked by
-# Gyre::Log::Client when the quick way, which takes Strings as they are, does not do.
+# Converts logged objects: severities to names, messages to bytes. Called by Gyre::Log::Client for
+# anything but plain Strings.
 
 module Gyre
   module Log
-    # Objects in, Strings out.
     module Text
       NAMES = %w[debug info warn error fatal].freeze
-      # Logger's numbers, and what is known by name.
+      # Logger's numbers, by number and name.
       RANKS = NAMES.each_with_index.flat_map { |name, rank| [name, name.to_sym, rank].map { |key| [key, rank] } }.to_h.freeze
       UNKNOWN = 5
       AS_THEY_ARE = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
       private_constant :NAMES, :AS_THEY_ARE
 
       class << self
-        # @param severity [Integer, String, Symbol, nil]
-        # @return [Integer] Logger's number; what is unknown is above all
+        # Logger's number; unknown names rank above all.
         def rank(severity)
           RANKS.fetch(severity) { severity.is_a?(Integer) && severity.negative? ? severity : UNKNOWN }
         end
 
-        # @param severity [Object]
-        # @return [Integer, String] a number of Logger's, or a name in UTF-8
         def severity(severity)
           return severity if severity.is_a?(Integer)
 
           severity.nil? ? UNKNOWN : encoded(severity.to_s)
         end
 
-        # As Logger writes them: an exception with its trace, another object by its inspect.
-        # @param object [Object]
-        # @return [String] UTF-8, or bytes
+        # As Logger writes it: an exception with its trace, another object by its inspect.
         def message(object)
           case object
           when String then encoded(object)
@@ -47,7 +41,7 @@ module Gyre
 
           string.encode(Encoding::UTF_8)
         rescue EncodingError
-          string.b # no text in its encoding: the bytes as they are
+          string.b # invalid in its encoding: the bytes as they are
         end
       end
     end

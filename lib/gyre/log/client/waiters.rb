@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Other threads and fibers that wait for a log client's sender: for room, for what it has sent, for
-# a connection. Belongs to one Gyre::Log::Sender. It starts no thread.
+# Threads and fibers that wait for a log client's sender: for room, for acknowledgements, for a
+# connection. Belongs to one Gyre::Log::Sender. Starts no thread.
 
 require "gyre/clock"
 
 module Gyre
   module Log
-    # See the head of this file.
     class Waiters
-      # How long at most until a waiter checks its condition without a notification.
+      # How often a waiter checks its condition without a notification.
       RECHECK_S = 1.0
       private_constant :RECHECK_S
 
@@ -19,12 +18,8 @@ module Gyre
         @count = 0
       end
 
-      # Waits until the block is true.
-      # @param timeout_s [Numeric, nil]
-      # @param wake [#call] called once others have to notify this one
-      # @yieldreturn [Object] false or nil: not yet. It may raise
-      # @return what the block returned; false after the time
-      # @raise [ThreadError] in a signal handler
+      # Waits until the block returns a true value, and returns it; false after the timeout. Raises
+      # ThreadError in a signal handler.
       def wait(timeout_s, wake)
         deadline = timeout_s && Clock.now + timeout_s
         @mutex.synchronize do
@@ -42,14 +37,14 @@ module Gyre
         end
       end
 
-      # Has all waiters check their conditions. One that begins to wait just now checks after this.
+      # Makes all waiters check their conditions; one that is just beginning checks afterwards.
       def notify
         @mutex.synchronize { @changed.broadcast } if @count.positive?
       end
 
       private
 
-      # Ruby 3.1 comes back without the mutex when an exception ends the wait of a fiber.
+      # Ruby 3.1 returns without the mutex if an exception ends a fiber's wait.
       def rest(seconds)
         @changed.wait(@mutex, seconds)
       ensure

@@ -17,14 +17,14 @@ module Gyre
       SERVICE = %w[service app program].freeze
       SEVERITY = %w[severity level].freeze
       MESSAGE = %w[message msg].freeze
-      # What other programs call our severities.
+      # Other programs' names for our severities.
       SEVERITIES = {
         "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
         "critical" => "fatal", "crit" => "fatal", "alert" => "fatal", "emerg" => "fatal", "emergency" => "fatal", "panic" => "fatal"
       }.freeze
       # Digits of a number; a line with a longer one is a message as it is.
       DIGITS_LIMIT = 1000
-      # The same key twice is no error here: the last one counts. Newer versions of the library warn
+      # The last one of equal keys counts. Newer versions of the library warn
       # of it otherwise.
       OPTIONS = { allow_duplicate_key: true }.freeze
       SOME_DIGITS = /\d{20}/.freeze
@@ -34,9 +34,7 @@ module Gyre
       private_constant :OPTIONS, :SOME_DIGITS, :STRING
 
       class << self
-        # @param line [String]
-        # @return [Array(String, String, String), nil] service, severity and message, BINARY; nil
-        #   for an empty line
+        # Returns service, severity and message, BINARY; nil for an empty line.
         def parse(line)
           text = line.dup.force_encoding(Encoding::UTF_8).scrub.strip
           return if text.empty?
@@ -66,7 +64,7 @@ module Gyre
           [text(service).b, severity(severity).b, message(fields).b]
         end
 
-        # Half a surrogate pair becomes bytes that are no UTF-8.
+        # Half a surrogate pair becomes invalid UTF-8.
         def text(value) = value.to_s.scrub
 
         def take(fields, names)

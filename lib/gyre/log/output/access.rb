@@ -1,27 +1,25 @@
 # frozen_string_literal: true
 
-# Owner and mode of a log file: what the configuration has (mode, owner), or else what its
-# predecessor had before it was rotated. Made by Output.open, used by Output::File, Journal and
-# Rotation::Packing, which make files. It reads and writes no bytes.
+# Owner and mode of a log file: the configuration's (mode, owner), or else those of its predecessor
+# before rotation. Made by Output.open; used by Output::File, Journal and Rotation::Packing, which
+# make files. Reads and writes no bytes.
 
 require "etc"
 
 module Gyre
   module Log
     module Output
-      # Mode and owner of one log file. A file is made for its owner alone and opened to others only
-      # when it belongs to the right ones.
+      # A new file is for its owner alone until it belongs to the right owner and group.
       class Access
-        # Of files beside a log, which are the server's own business.
+        # For files beside a log, which only the server uses.
         PRIVATE = 0o600
         NEW = ::File::CREAT | ::File::EXCL
         GROUP = 0o070
         private_constant :NEW, :GROUP
 
         class << self
-          # @param owner [String] "user", "user:group" or ":group", names or numbers
-          # @return [Array(Integer, Integer)] user and group; nil for one that is not named
-          # @raise [ArgumentError]
+          # Takes "user", "user:group" or ":group", names or numbers; returns ids, nil for one not
+          # named.
           def owner(owner)
             user, group = owner.to_s.split(":", 2)
             ids = [user.to_s.empty? ? nil : id(user, "user") { |name| Etc.getpwnam(name).uid },
@@ -29,8 +27,7 @@ module Gyre
             ids.any? ? ids : raise(ArgumentError, "owner is user, user:group or :group, not #{owner.inspect}")
           end
 
-          # @param path [String] where a log file is to be
-          # @raise [ArgumentError] none can be there
+          # Raises ArgumentError if no log file can be there.
           def place(path)
             raise ArgumentError, "#{path} is a folder: name a file in it" if ::File.directory?(path)
             raise ArgumentError, "#{path} is a socket: write unix://#{::File.expand_path(path)}" if ::File.socket?(path)
@@ -38,19 +35,13 @@ module Gyre
             folder(path)
           end
 
-          # @param path [String] of what is to be made
-          # @raise [ArgumentError] its folder does not exist
           def folder(path)
             folder = ::File.dirname(path)
             raise ArgumentError, "the folder #{folder} is not there: make it first" unless ::File.directory?(folder)
           end
 
-          # A file that only its owner reads, such as a journal or an unfinished part. Symlinks are
-          # not followed: in a folder that another user may write to, one could lead to any file.
-          # @param path [String]
-          # @param flags [Integer]
-          # @return [::File]
-          # @raise [SystemCallError]
+          # A file that only its owner reads, such as a journal or an unfinished part. Follows no
+          # symlinks: in a folder that another user may write to, one could lead to any file.
           def private_file(path, flags)
             ::File.open(path, flags | ::File::CREAT | ::File::BINARY | ::File::NOFOLLOW, PRIVATE).tap do |io|
               stat = io.stat
@@ -58,23 +49,17 @@ module Gyre
             end
           end
 
-          # A new one. What has the name, of a server that was killed or a symlink, loses it.
-          # @param path [String]
-          # @param flags [Integer]
-          # @return [::File]
-          # @raise [SystemCallError]
+          # A new one; replaces a file of that name, left by a killed server, or a symlink.
           def new_private_file(path, flags)
             ::File.unlink(path) if ::File.symlink?(path) || ::File.exist?(path)
             private_file(path, flags | ::File::EXCL)
           end
 
-          # Gives a file the owner, the group and the mode of another one; what cannot be given is
-          # not opened to others either.
-          # @param io [::File]
-          # @param stat [::File::Stat]
+          # Gives a file the owner, group and mode of another; without the owner and group it keeps
+          # the mode private.
           def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)
 
-          # @return [Boolean] whether owner and group are these now
+          # Returns whether owner and group are these now.
           def give(io, uid, gid, mode)
             given = chown(io, uid, gid) || chown(io, nil, gid)
             given ||= io.stat.gid == gid
@@ -99,19 +84,14 @@ module Gyre
           end
         end
 
-        # @param mode [Integer, nil] of the file
-        # @param owner [String, nil] see {Access.owner}
-        # @raise [ArgumentError]
         def initialize(mode: nil, owner: nil)
           @mode = mode
           @uid, @gid = Access.owner(owner) if owner
         end
 
-        # Opens a log file for appending, makes it if it is missing.
-        # @param path [String]
-        # @param predecessor [::File::Stat, nil] what a new one is like where nothing else is set
-        # @return [Array(::File, Boolean)] and whether it is new
-        # @raise [SystemCallError] also when the owner that was asked for cannot be given
+        # Opens a log file for appending, or makes it. A new file takes unset mode and owner from
+        # `predecessor`. Returns the file and whether it is new. Raises SystemCallError, also if the
+        # owner cannot be set.
         def open(path, predecessor)
           io, fresh = open_or_make(path)
           fresh ? set_up(io, predecessor) : adjust(io)
@@ -126,7 +106,7 @@ module Gyre
           flags = ::File::WRONLY | ::File::APPEND | ::File::BINARY
           [::File.open(path, flags | NEW, PRIVATE), true]
         rescue Errno::EEXIST
-          fresh = !::File.exist?(path) # a symlink to nothing
+          fresh = !::File.exist?(path) # a symlink to a missing file
           [::File.open(path, flags | ::File::CREAT, PRIVATE), fresh]
         end
 
@@ -143,7 +123,7 @@ module Gyre
           io.chmod(@mode) if @mode && stat.mode & 0o7777 != @mode
         end
 
-        # What the configuration has must be so.
+        # The configured owner is required.
         def require_owner(io)
           io.chown(@uid, @gid) unless right?(io.stat)
         end

@@ -1,46 +1,39 @@
 # frozen_string_literal: true
 
-# What every output answers by default: it keeps no books, so what it has written is gone and counts
-# as stored. Included by each class of Output, which has @name, @format and @retries. It writes
-# nothing.
+# Default answers of an output without books: written lines are gone and count as stored. Included
+# by each class of Output, which has @name, @format and @retries. Writes nothing.
 
 module Gyre
   module Log
     module Output
-      # See Output for what each of them is for.
+      # See Output for their meaning.
       module Defaults
-        # Called first, in the task that writes.
+        # Called first, in the writing task.
         def prepare; end
 
         # Written is durable.
         def sync; end
 
-        # @return [Integer] 0: no client is known
+        # 0: no client is known.
         def stored_by(_client_id) = 0
 
-        # @return [Boolean] clients never come here from other servers
+        # False: clients always come from this server.
         def shared? = false
 
-        # @return [Symbol] :text or :json
         def format = @format
 
-        # @return [Hash] options of its sink, for Ingest#sink
         def sink_options = { format: format }
 
-        # @return [String, nil]
         def trouble = @retries.trouble
 
-        # @return [Hash{Symbol => Object}] its part of the server's status
         def status = { trouble: trouble, spilled: 0 }
 
-        # The server is about to end: batches that have counted as stored already need not be
-        # written now.
+        # Prepares the server's end: stored batches need not be written any more.
         def rest(_timeout_s); end
 
-        # The server goes on.
+        # Undoes {#rest}.
         def resume; end
 
-        # @return [String]
         def to_s = @name
       end
     end

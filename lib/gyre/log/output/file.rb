@@ -5,161 +5,134 @@
 # copytruncate). Made by Output.open, used by one task of the committer at a time. It appends only,
 # and never holds up the loop for a sync.
 #
+#             ┌── write ──► written ──┐
+#   durable ──┤                       ├── sync ──► durable          a failed sync writes it once more
+#             └── entered ─► commit ──┘            (the commit's entry counts)
+#                   │  in the journal
+#                   └──► torn: interrupted while it was written; only the next start's recovery goes on
+#
+#   a file that was renamed or removed in the midst: the batch is taken back, and goes into the new file as a whole
+#
 # A full disk, an error of the device: write and sync keep the bytes, report it once and try again
 # (Retry).
 
-require "gyre/log/output/checksum"
+require "gyre/log/ingest"
 require "gyre/log/output/journal"
 require "gyre/log/output/access"
 require "gyre/log/output/defaults"
+require "gyre/log/output/file/open_file"
 require "gyre/log/output/lock"
-require "gyre/log/output/writing"
 require "gyre/log/output/recovery"
 require "gyre/log/output/rotation"
 
 module Gyre
   module Log
     module Output
-      # Lines to a file.
       class File
         include Defaults
 
-        # How long another process may take to let go of the file, the one before a restart for
-        # example.
+        # Time for another process to release the file, such as the one before a restart.
         LOCK_PATIENCE_S = 10
-        # How often the file may be renamed while it is opened (logrotate at that very moment).
+        # Tries to open the file while others rename it.
         OPENINGS_LIMIT = 10
-        NO_CLIENTS = {}.freeze
-        IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
+        # Bytes written and not synced. A failed sync reads and writes them again.
+        UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
 
-        # A batch with acknowledged records that is written, not synced: the journal's entry, its
-        # bytes, and whether they went elsewhere.
-        Commit = Struct.new(:entry, :data, :astray)
+        # An unsynced batch with acknowledged records: the journal's entry, its bytes, whether they
+        # went elsewhere, and whether a part is missing.
+        Commit = Struct.new(:entry, :data, :astray, :torn)
 
-        # @return [String]
         attr_reader :path
 
-        # Opens the file, recovers what a crash has left, and locks it.
-        # @param path [String]
-        # @param format [Symbol]
-        # @param rotation [Rotation, nil]
-        # @param report [#call, nil] is given messages
-        # @param clock [#call] gives the Time
-        # @param access [Access]
-        # @raise [SystemCallError] when it cannot be opened
-        # @raise [ArgumentError] when another process writes to it
+        # Opens the file, recovers after a crash, and locks it. Raises ArgumentError if another
+        # process writes to it, SystemCallError if it cannot be opened.
         def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now), access: Access.new,
                        lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
-          @path = path
-          @format = format
-          @rotation = rotation
-          @clock = clock
-          @access = access
+          @path, @format, @rotation, @clock, @access = path, format, rotation, clock, access
           @retries = Retry.new(path, report: report, longest_pause_s: longest_pause_s)
           @lock = Lock.new(path, @retries, lock_patience_s)
           @retries.without_retrying { open_and_recover }
           @rotation&.clean
         rescue SystemCallError, ArgumentError
-          [@io, @journal].compact.each(&:close)
+          [@file, @journal].compact.each(&:close)
           raise
         end
 
-        # So much may be written and not synced: after a failed sync it is read and written again.
-        UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
-
-        # Writes everything. With clients this is a commit: it is durable, and counts as stored,
-        # when {#sync} has returned.
-        # @param data [String] finished lines
-        # @param clients [Hash{String=>Integer}]
-        def write(data, clients = NO_CLIENTS)
-          sync if @commit
+        # Writes everything. With clients this is a commit: {#sync} makes it durable, and then it
+        # counts as stored.
+        def write(data, clients = nil)
+          sync if @commit && !@commit.torn
           raise IOError, "#{@path}: a commit was interrupted: close it and open it again" if @journal.open_batch
 
           follow_changes
-          sync if @end - @durable > UNSYNCED_BYTES_LIMIT
+          sync if @file.unsynced_bytes > UNSYNCED_BYTES_LIMIT
           @rotation&.pack_rest
-          rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
-          start_over(data.bytesize) until catch(:again) { clients.nil? || clients.empty? ? append(data) : commit(data, clients) }
+          rotate if @rotation&.due?(@file.stat, data.bytesize, @clock.call)
+          start_over(data.bytesize) until deliver(data, clients)
         end
 
-        # Returns when all that was written is durable, after a failed sync by writing it once more.
+        # Returns when all written bytes are durable.
         def sync
-          return unless @unsynced || @commit
+          return if @commit ? @commit.torn : !@file.unsynced?
 
-          doubtful = false
-          @retries.until_success("sync", meanwhile: IF_THE_MACHINE_FAILS) do
-            write_again if doubtful
-            doubtful = true
-            Writing.in_thread { flush }
-          end
-          @unsynced = false
-          @durable = @end
+          @file.sync(@commit)
           finish_commit if @commit
         end
 
-        # Syncs the file and opens it again, under its name. If that cannot be done, the open one is
-        # kept.
-        # @return [Boolean] whether it was done
+        # Syncs the file and opens its name again. Returns false if that fails, and keeps the open
+        # file.
         def reopen
           @reopen_soon = false
           sync
           @journal.compact(seconds) if @journal.used?
           follow_name
-          same?
+          @file.same?
         end
 
-        # The same in the middle of a write that finds no room: when the log was renamed or removed
-        # to make some, the room is there only after it is closed; and a renamed file may be
-        # compressed and removed from now on, with what goes there still. The batch then goes into
-        # the new file as a whole. For another task than the one that writes.
+        # Reopens in the middle of a write that finds no room, and moves the whole batch to the new
+        # file. A log removed to make room frees it only after its close, and a renamed one may be
+        # compressed and removed soon. Called by another task than the writer's.
         def reopen_soon
-          @reopen_soon = true if @retries.trouble || !same?
+          @reopen_soon = true if @retries.trouble || !@file.same?
         end
 
-        # Syncs and closes. A commit that was interrupted is left to the next start's recovery.
+        # Syncs and closes. Leaves an interrupted commit to the next start's recovery.
         def close
-          return if @io.closed?
+          return if @file.closed?
 
-          sync if @commit || !@journal.open_batch
+          sync unless @journal.open_batch && (@commit.nil? || @commit.torn)
           @journal.close
-          @io.close
+          @file.close
         end
 
-        # @return [Hash{String=>Integer}]
         def stored = @journal.stored
 
-        # @param client_id [String]
-        # @return [Integer] the client's last sequence number that is stored; 0 for an unknown one
         def stored_by(client_id) = @journal.stored_by(client_id)
 
-        # @return [String]
         def to_s = @path
 
         private
 
-        # The journal first: without its lock no process may touch the file that its last entry
-        # names, whatever that is called now.
+        # Locks the journal first: without that lock no process may touch the file of its last
+        # entry, whatever the name now.
         def open_and_recover
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
-          @io = open_locked
-          raise Errno::ENOENT, @path unless same?
+          @file = open_locked
+          raise Errno::ENOENT, @path unless @file.same?
 
           recover
         rescue Errno::ENOENT
-          @io&.close
+          @file&.close
           (tries += 1) < OPENINGS_LIMIT ? retry : raise
         end
 
-        # The lock is for servers that open the file under another name.
+        # Locks the file against servers that open it under another name.
         def open_locked
-          io, fresh = @access.open(@path, (@io.stat if @io && !@io.closed?))
+          io, fresh = @access.open(@path, (@file.stat if @file && !@file.closed?))
           io.sync = true
           @lock.take(io)
-          @unsynced = true if fresh
-          @nameless = true # others may have made it
-          @durable = @end = io.size
-          io
+          OpenFile.new(io, @path, @retries, fresh)
         rescue ArgumentError
           io&.close
           raise
@@ -170,137 +143,96 @@ module Gyre
 
           Recovery.run(@path, @journal, @retries)
           @journal.compact(seconds) if @journal.used?
-          @durable = @end = @io.size
+          @file.recount
         end
 
-        # What others did with the file since the last write.
+        # Follows changes that others have made since the last write.
         def follow_changes
-          stat = @io.stat
-          @kept = false
-          if replaced?
+          @file.kept = false
+          if @file.replaced?
             reopen
-            @kept = replaced?
-          elsif stat.nlink.zero?
+            @file.kept = @file.replaced?
+          elsif @file.deleted?
             @retries.report("was deleted, and is created again")
             reopen
-          elsif @journal.used? && stat.size < @end
-            # Cut (copytruncate): the journal's last entry speaks of bytes that are gone, and would
-            # be compared with others after a crash.
-            @journal.compact(seconds)
           end
-          @durable = stat.size if stat.size < @durable
+          # The journal's last entry would describe removed bytes, and a crash would compare it with
+          # others.
+          @journal.compact(seconds) if @file.cut_by_others && @journal.used?
         end
 
-        # Another file has the name now (logrotate's create): what is written from here on must not
-        # go to the old one, which is compressed and removed in a moment, whether HUP has come or
-        # not. While nothing has the name, HUP is waited for.
-        def replaced? = !same? && ::File.exist?(@path)
+        # Returns whether the named file has all bytes.
+        def deliver(data, clients)
+          @file.begin
+          clients.nil? || clients.empty? ? append(data) : commit(data, clients)
+        end
 
         def append(data)
-          @start = @io.size
-          put(data)
-          @unsynced = true
-          @end = @io.size
+          return false unless put(data)
+
+          @file.settle
+          true
         end
 
-        # What was renamed meanwhile may have been compressed already, as logrotate does it after
-        # its HUP: the end of the batch would go with it.
+        def commit(data, clients)
+          stat = @file.stat
+          entry = Journal::Batch.new(seconds, stat.dev, stat.ino, stat.size, data.bytesize, Ingest.crc32(data), clients)
+          @journal.append(entry) { return false if @reopen_soon }
+          return false unless append(data)
+
+          @commit = Commit.new(entry, data, @file.end != entry.offset + entry.length)
+          true
+        end
+
+        # A renamed file may already be compressed by logrotate, without the batch's end.
         def put(data)
-          Writing.put(@io, data, @retries) { reopen_instead }
-          return if @kept || same?
+          @file.append(data) { return false if @reopen_soon }
+          return true if @file.kept || @file.same?
 
-          sleep 0 # a HUP that has come calls reopen_soon
-          reopen_instead
-          throw :again, false if replaced? || @io.stat.nlink.zero?
+          sleep 0 # lets a HUP call reopen_soon
+          !@reopen_soon && !@file.replaced? && !@file.deleted?
         end
 
-        def reopen_instead
-          throw :again, false if @reopen_soon
-        end
-
-        # A part of a batch is taken back, and the journal's entry for it, if there is one.
-        # Compaction comes in any case: the next entry would make that one count.
+        # Takes back a part of a batch with the journal's entry. Compacts in any case, as the next
+        # entry would make this one count.
         def start_over(bytes)
           @reopen_soon = false
-          @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
+          @file.take_back(bytes)
           @journal.settle(false)
           follow_name
-          @kept = replaced?
+          @file.kept = @file.replaced?
           @journal.compact(seconds) if @journal.used?
         end
 
-        # Opens what has the file's name now.
+        # Opens the file that has the name now.
         def follow_name
-          replace(open_locked) unless same?
+          replace(open_locked) unless @file.same?
         rescue SystemCallError, ArgumentError => error
           @retries.report("cannot be opened again, the old file is kept: #{error.message}")
         end
 
-        def commit(data, clients)
-          stat = @io.stat
-          entry = Journal::Batch.new(seconds, stat.dev, stat.ino, stat.size, data.bytesize, Checksum.of(data), clients)
-          @start = entry.offset
-          @journal.append(entry) { reopen_instead }
-          put(data)
-          @end = @io.size
-          @commit = Commit.new(entry, data, @end != entry.offset + entry.length)
-        end
-
-        def flush
-          Writing.sync(@io)
-          Writing.sync_folder(@path) if @nameless
-          @nameless = false
-        end
-
-        # All since the last good sync: a commit from memory, what stands before it as the page
-        # cache has it. It is cut off first, for bytes in their old place may go to blocks that the
-        # file system never adds to the file (ext4's unwritten extents). Interrupted, it leaves the
-        # commit to recovery: there is none here meanwhile.
-        def write_again
-          commit, @commit = @commit, nil
-          start = commit ? commit.entry.offset : @end
-          if @io.size == @end
-            before = Writing.read_through(@io, @path, @durable, start)
-            @retries.until_success("cut") { @io.truncate(before ? @durable : start) }
-            Writing.put(@io, before || ("\n" * (-start % Writing::BLOCK_BYTES)), @retries)
-          end
-          Writing.put(@io, commit.data, @retries) if commit
-          @end = @io.size
-          commit.astray = @end != start + commit.entry.length if commit
-          @commit = commit
-          Writing.refresh_name(@path) if @nameless
-        end
-
-        # Where others changed the file meanwhile, the bytes are not at the entry's offset: only a
-        # snapshot is right then.
+        # Writes a snapshot if others changed the file meanwhile, as the bytes are not at the
+        # entry's offset.
         def finish_commit
           commit, @commit = @commit, nil
           @journal.settle(true)
           @journal.compact(seconds) if commit.astray || @journal.large?
         end
 
-        # What fails here holds up no line: they go on into the old file.
+        # Continues in the old file after a failure.
         def rotate
           sync
           @journal.compact(seconds) if @journal.used?
-          @rotation.move(@clock.call)
+          @rotation.move
           replace(open_locked)
           @rotation.finish
         rescue SystemCallError, ArgumentError => error
           @rotation.postpone(error)
         end
 
-        def same?
-          there = ::File.stat(@path)
-          here = @io.stat
-          there.dev == here.dev && there.ino == here.ino
-        rescue Errno::ENOENT
-          false
-        end
-
-        def replace(io)
-          @io.close
-          @io = io
+        def replace(file)
+          @file.close
+          @file = file
         end
 
         def seconds = @clock.call.to_i

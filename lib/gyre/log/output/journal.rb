@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What makes a log file remember its acknowledged clients: `<logfile>.journal`, beside it. Written
+# Remembers a log file's acknowledged clients: `<logfile>.journal`, beside it. Written
 # by Output::File, read again by Recovery when the server starts. An entry goes in before each batch
 # that holds acknowledged records (journal/entry.rb draws it):
 #
@@ -20,68 +20,55 @@ require "gyre/log/output/journal/entry"
 require "gyre/log/output/access"
 require "gyre/log/output/lock"
 require "gyre/log/output/writing"
+require "gyre/settings/units"
 
 module Gyre
   module Log
-    # The journal of one log file. Belongs to one task.
+    # Belongs to one task.
     class Journal
-      # A client from which nothing has come for so long is forgotten.
+      # Clients unseen for longer are forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
-      # The longest unseen are forgotten beyond that.
+      # Beyond it, clients unseen for longest are forgotten.
       CLIENTS_LIMIT = 1_000_000
-      # Compacted when it is larger than that and than four times its snapshot.
+      # Size from which a journal is compacted if its snapshot is less than a quarter.
       COMPACT_BYTES = 1024 * 1024
 
-      # @return [String]
       attr_reader :path
-      # @return [Batch, nil] the last entry when it was read, if it is not yet decided whether it
-      #   counts
-      attr_reader :open_batch
-      # @return [Integer] bytes in the file
+      attr_reader :open_batch # the last entry read, until it is decided whether it counts
       attr_reader :bytesize
-      # @return [Integer] bytes at its end that were no whole entry when it was read
-      attr_reader :torn_bytes
+      attr_reader :torn_bytes # incomplete bytes at the end
 
-      # Locks and reads it.
-      # @param path [String]
-      # @param retries [Output::Retry] the log file's
-      # @param lock [Output::Lock] the log file's
-      # @raise [ArgumentError] when another process has it
-      # @raise [SystemCallError]
+      # Locks and reads it. Raises ArgumentError if another process has it.
       def initialize(path, retries, lock)
         @path = path
         @retries = retries
         @lock = lock
         @clients = {} # id => [seq, seen]
         @bytesize = @torn_bytes = @snapshot_bytes = 0
-        @ready = false # for another entry at its end
+        @ready = false # another entry may follow at the end
         @io = open_locked
         read if @io
-        @used = (@bytesize + @torn_bytes).positive?
+        @used = @io ? @io.size.positive? : false
       end
 
-      # @return [Boolean] whether acknowledged records have ever come
+      # True once acknowledged records have come.
       def used? = @used
 
-      # @return [Hash{String=>Integer}] each client's last sequence number that is stored
       def stored = @clients.transform_values(&:first)
 
-      # @param client_id [String]
-      # @return [Integer] 0 for an unknown one
+      # 0 if unknown.
       def stored_by(client_id) = @clients[client_id]&.first || 0
 
-      # Decides whether the batch of the last entry counts.
-      # @param durable [Boolean]
+      # Decides whether the last entry's batch counts.
       def settle(durable)
         batch, @open_batch = @open_batch, nil
         count(batch) if durable && batch
       end
 
-      # Writes an entry and syncs: the batch may be written when this returns.
-      # @param batch [Batch]
-      # @yield before each try to write; may throw, {#compact} mends that
+      # Writes and syncs an entry, after which the batch may be written. Yields before each try; the
+      # block may throw, and {#compact} repairs that.
       def append(batch, &trying)
-        compact(batch.time) if !@ready || @io.stat.nlink.zero? # it was deleted
+        compact(batch.time) if !@ready || @io.stat.nlink.zero? # the file was deleted
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
         Output::Writing.put(@io, bytes, @retries, &trying)
@@ -89,11 +76,10 @@ module Gyre
         sync(bytes)
       end
 
-      # @return [Boolean] whether {#compact} is worth it
+      # True if {#compact} is worth it.
       def large? = @bytesize > COMPACT_BYTES && @bytesize > 4 * @snapshot_bytes
 
-      # Puts a snapshot in its place. Only when no batch is open.
-      # @param time [Integer] seconds since 1970
+      # Replaces the entries by a snapshot. Only without an open batch.
       def compact(time)
         raise Error, "#{@path}: a batch is still open" if @open_batch
 
@@ -110,9 +96,8 @@ module Gyre
 
       private
 
-      # The lock counts only on the file that has the name: its former owner may have put another
-      # one there meanwhile.
-      # @return [IO, nil] nil where none may be made: then there is no other server's either
+      # Locks the file that has the name, as a former owner may have replaced it. Returns nil if no
+      # journal may be made; then no other server has one either.
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
@@ -134,10 +119,21 @@ module Gyre
       def read
         bytes = @io.read
         @bytesize = Entry.each(bytes) { |entry| take(entry) }
-        @torn_bytes = bytes.bytesize - @bytesize
+        rest = bytes.byteslice(@bytesize..)
+        @torn_bytes = rest.bytesize
+        keep(rest) unless rest.empty? || Entry.torn?(rest)
       end
 
-      # A batch counts when another entry follows, for that one was written after it was durable.
+      # Counts the former batch, which was durable before another entry followed.
+      def keep(damaged)
+        path = "#{@path}.damaged"
+        Output::Access.new_private_file(path, ::File::WRONLY).tap { |file| file.write(damaged) }.close
+        @retries.report("#{Units.count(damaged.bytesize, "byte")} of #{@path} are damaged; they are kept in #{path}")
+        @torn_bytes = 0
+      end
+
+      # Writes the entry and all earlier ones into a new file after a failed sync, which leaves the
+      # disk's content unknown.
       def take(entry)
         settle(true)
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)
@@ -155,20 +151,18 @@ module Gyre
         @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
-      # After a failed sync it is not known what is on the disk: the entry goes into a new file
-      # then, and so does all before it.
+      # Replaces all entries by a snapshot and `entry`, the open batch's.
       def sync(entry)
         doubtful = false
         @retries.until_success("sync #{@path}") do
           next renew(entry) if doubtful
 
           doubtful = true
-          Output::Writing.in_thread { Output::Writing.sync(@io) }
+          Output::Writing.in_thread { Disk.sync(@io) }
         end
       end
 
-      # A snapshot takes the place of all that was entered.
-      # @param entry [String] of the open batch
+      # A snapshot takes the place of all that was entered. `entry` is the open batch's.
       def renew(entry = "")
         snapshot = Entry.encode_snapshot(@clients)
         @retries.until_success("write #{@path}") { replace(snapshot + entry) }
@@ -183,9 +177,9 @@ module Gyre
         at = 0
         at += fresh.write_nonblock(bytes.byteslice(at, Output::Writing::PIECE_BYTES)) while at < bytes.bytesize
         Output::Writing.in_thread do
-          Output::Writing.sync(fresh)
+          Disk.sync(fresh)
           ::File.rename(fresh.path, @path)
-          Output::Writing.sync_folder(@path)
+          Disk.sync_folder(@path)
         end
         @io&.close
         @io = fresh

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A connection to another server that comes back by itself. Used by Output::Socket and
-# Output::Redis, which decide what is sent and when it has arrived; this connects, waits between
-# tries, and starts over after each failure. It never gives up.
+# Connects to another server, and reconnects by itself with growing pauses. Output::Socket and
+# Output::Redis decide what to send and when it has arrived. Never gives up.
 
 require "gyre/errors"
 require "gyre/log/output/retry"
@@ -11,22 +10,18 @@ require "gyre/net"
 module Gyre
   module Log
     module Output
-      # The other server could not be asked.
       class Unavailable < Gyre::Error; end
 
-      # TCP or Unix.
+      # Over TCP or a Unix socket.
       class ReconnectingSocket
-        # What a broken connection may raise.
+        # Errors of a broken connection.
         ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
         CONNECT_TIMEOUT_S = 10
-        # Bytes of a batch that are copied at once.
+        # Bytes of a batch copied at once.
         PIECE_BYTES = 256 * 1024
         private_constant :PIECE_BYTES
 
-        # @param retries [Retry]
-        # @param endpoint [Endpoint] where the other side is
-        # @yieldparam transport [Transport] each new connection, for a greeting; what it raises of
-        #   ERRORS makes a new try
+        # The block greets each new transport; ERRORS raised there cause a new try.
         def initialize(retries, endpoint, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
           @retries = retries
           @connect_timeout_s = connect_timeout_s
@@ -34,18 +29,13 @@ module Gyre
           @greet = greet
         end
 
-        # Runs the block with a connection, and again with a new one when it breaks, until it
-        # returns.
-        # @param doing [String] for messages
-        # @param errors [Array<Class>] more than ERRORS that make a new try
-        # @yieldparam transport [Transport]
-        # @return the block's value
+        # Runs the block with a connection, again after a break, until it returns. Returns the
+        # block's value. `errors` add to ERRORS.
         def use(doing, *errors, &block)
           @retries.until_success(doing, *ERRORS, *errors) { attempt(&block) }
         end
 
-        # The same, but on a new connection at most.
-        # @raise [Unavailable]
+        # Runs the block like {#use}, but reconnects at most once. Raises Unavailable.
         def try(doing, *errors, &block)
           former = @transport
           begin
@@ -58,13 +48,11 @@ module Gyre
           end
         end
 
-        # Within {#use}: sends all of it.
-        # @param data [String]
+        # Sends everything, within {#use}.
         def write(data)
           (0...data.bytesize).step(PIECE_BYTES) { |at| transport.write(data.byteslice(at, PIECE_BYTES)) }
         end
 
-        # @return [Transport] the connection, made when there is none
         def transport
           @transport ||= Gyre.connect(@endpoint, timeout_s: @connect_timeout_s).tap do |transport|
             @transport = transport
@@ -72,7 +60,7 @@ module Gyre
           end
         end
 
-        # What was not sent is not sent any more.
+        # Drops unsent bytes.
         def close
           @transport&.abandon
           @transport = nil

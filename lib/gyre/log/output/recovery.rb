@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What happens to a log file when the server starts: its journal's last entry is compared with it, a
+# Recovers a log file when the server starts: compares its journal's last entry with it; a
 # batch that was cut off is taken away, a torn line gets its newline. Called by Output::File before
 # the first write. It never touches a file that the entry does not speak of, and never more bytes
 # than one batch has.
@@ -17,7 +17,7 @@
 # killed after a failed sync leaves pages there that the kernel takes for written, and the disk has
 # other bytes.
 require "gyre/log/output/journal"
-require "gyre/net/units"
+require "gyre/settings/units"
 require "zlib"
 
 module Gyre
@@ -26,16 +26,13 @@ module Gyre
     module Recovery
       module_function
 
-      # Afterwards the journal has no open batch, and the file ends with a newline.
-      # @param path [String] the log file, which exists and can be read
-      # @param journal [Journal]
-      # @param retries [Output::Retry] reports what was found
-      # @return [Symbol] :clean, :whole, :torn, :changed or :gone
+      # Afterwards the journal has no open batch, and the file ends with a newline. Returns :clean,
+      # :whole, :torn, :changed or :gone.
       def run(path, journal, retries)
         if journal.torn_bytes.positive?
           retries.report("the journal ends with #{Units.count(journal.torn_bytes, "byte")} of an entry: a commit was cut off there")
         end
-        Output::Writing.forget_pages(path)
+        Disk.forget_pages(path)
         verdict = settle(path, journal, retries)
         end_line(path)
         verdict
@@ -44,10 +41,10 @@ module Gyre
       def settle(path, journal, retries)
         batch = journal.open_batch or return :clean
         file = holder(path, batch)
-        Output::Writing.forget_pages(file) unless file == path
+        Disk.forget_pages(file) unless file == path
         verdict = judge(file, batch, same: file && same?(::File.stat(file), batch))
         case verdict
-        when :whole then Output::Writing.sync_folder(file)
+        when :whole then Disk.sync_folder(file)
         when :torn then cut_off(file, batch, retries)
         else retries.report("the file of the last commit is #{verdict}: what its clients send again is stored again")
         end
@@ -77,7 +74,7 @@ module Gyre
         end
       end
 
-      # @return [Integer, nil] nil when the file is too short
+      # nil if the file is too short.
       def checksum(io, batch)
         return if io.size < batch.offset + batch.length
 
@@ -97,7 +94,7 @@ module Gyre
 
         ::File.open(file, "r+b") do |io|
           io.truncate(batch.offset)
-          Output::Writing.sync(io)
+          Disk.sync(io)
         end
         rest = Units.count(size - batch.offset, "byte is", "bytes are")
         retries.report("a commit was cut off: its #{rest} taken away, its clients send them again")

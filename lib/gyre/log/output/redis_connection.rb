@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by
-# Output::Redis; it comes back as every ReconnectingSocket does. It has no part in streams.
+# Connects to the Redis server of a URL through a ReconnectingSocket: logs in, sends commands, reads
+# replies. Used by Output::Redis. Knows no streams.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
@@ -12,42 +12,33 @@ require "gyre/log/output/resp"
 module Gyre
   module Log
     module Output
-      # One connection at a time.
       class RedisConnection
-        # Redis answered something else than what was needed; tried again like a broken connection.
+        # An unexpected reply of Redis, treated like a broken connection.
         class Refused < StandardError; end
 
         REPLY_TIMEOUT_S = 30
 
-        # @return [String] the URL without user and password
+        # The URL without user and password.
         def self.shown(url) = url.sub(%r{://.*@}, "://")
 
-        # @param url [String]
-        # @param retries [Retry]
-        # @raise [ArgumentError] which shows no password
         def initialize(url, retries, connect_timeout_s: ReconnectingSocket::CONNECT_TIMEOUT_S, reply_timeout_s: REPLY_TIMEOUT_S)
           @database = Remote.database(url)
           @reply_timeout_s = reply_timeout_s
           @socket = ReconnectingSocket.new(retries, @database.endpoint, connect_timeout_s: connect_timeout_s, &method(:greet))
         end
 
-        # Sends commands and reads a reply to each, on a new connection again if this one breaks.
-        # @param doing [String] for messages
-        # @param requests [Array<Array>] commands
-        # @return [Array] replies; a Failure among them makes a new try
+        # Sends commands and reads a reply to each, again if the connection breaks or a reply is a
+        # Failure.
         def ask(doing, *requests) = use(doing) { |session| session.call(*requests) }
 
-        # The same once only.
-        # @raise [Unavailable]
+        # Sends commands like {#ask}, but once. Raises Unavailable.
         def try(doing, *requests) = @socket.try(doing, Refused, Resp::Malformed) { call(*requests) }
 
-        # Runs the block with what can `call`, `write` and `read`; again when the connection breaks
-        # or Refused is raised.
+        # Yields an object with `call`, `write` and `read`; again if the connection breaks or
+        # Refused is raised.
         def use(doing) = @socket.use(doing, Refused, Resp::Malformed) { yield self }
 
         # Within {#use}.
-        # @return [Array] a reply to each
-        # @raise [Refused]
         def call(*requests)
           write(requests.map { |words| Resp.command(*words) }.join)
           requests.map { checked(read) }
@@ -57,8 +48,6 @@ module Gyre
         def write(bytes) = @socket.write(bytes)
 
         # Within {#use}.
-        # @return the next reply
-        # @raise [Refused] when it does not come in time
         def read
           @socket.transport
           @replies.read
@@ -68,7 +57,7 @@ module Gyre
 
         private
 
-        # The first on each connection.
+        # The first commands on each connection.
         def greet(transport)
           transport.read_timeout_s = @reply_timeout_s
           @replies = Resp::Reader.new { more(transport) }

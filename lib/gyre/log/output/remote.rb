@@ -11,13 +11,11 @@ module Gyre
     module Output
       # Functions without state.
       module Remote
-        # What is no path: an address, or the name of a standard stream.
+        # An address, or the name of a standard stream, and not a path.
         ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|[a-z][a-z0-9+]*://.*)?\z}i.freeze
         # The types of outputs, by the schemes of their addresses.
         TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "redis+unix" => "redis" }.freeze
         REDIS_PORT = 6379
-        # What `options` may have.
-        REDIS_OPTIONS = %w[stream max_length shared].freeze
         REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
                    (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
                    (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
@@ -28,10 +26,7 @@ module Gyre
 
         module_function
 
-        # @param target [String]
-        # @return [String, nil] the type of the output at this address; nil for what is no address,
-        #   such as a path
-        # @raise [ArgumentError] nothing can be written to addresses with this scheme
+        # nil if it is not an address. Raises ArgumentError for an unknown scheme.
         def type(target)
           scheme = target[%r{\A([a-z][a-z0-9+.-]*)://}i, 1] or return
           TYPES.fetch(scheme) do
@@ -39,8 +34,7 @@ module Gyre
           end
         end
 
-        # @param target [String] a path, an address, or the name of a standard stream
-        # @return [String] the same for all names of one file; what is no path is left as it is
+        # Returns the same for all names of one file.
         def same_file(target)
           return target if target.match?(ELSEWHERE)
 
@@ -49,8 +43,7 @@ module Gyre
           ::File.expand_path(target)
         end
 
-        # @param target [String] anything; what is no address is right
-        # @raise [ArgumentError] a part of the address is missing or wrong
+        # Passes paths; raises ArgumentError for a wrong address.
         def check(target)
           case type(target)
           when "socket" then endpoint(target)
@@ -58,10 +51,7 @@ module Gyre
           end
         end
 
-        # @param target [String] an address, a path, or a host, as Analogger has it
-        # @param options [Array, Object, nil] of these the first is the host's port
-        # @return [String] an address
-        # @raise [ArgumentError] there is no port
+        # Takes an address, a path, or a host with the port in `options` (as Analogger has it).
         def socket_address(target, options = nil)
           port = Array(options).first.to_s
           return target if target.include?("://")
@@ -72,27 +62,19 @@ module Gyre
           raise ArgumentError, "a socket needs tcp://host:port, unix:///path, or a host with options: [port]"
         end
 
-        # @param address [String]
-        # @return [Endpoint] that can be connected to
-        # @raise [ArgumentError]
         def endpoint(address)
           endpoint = Endpoint.parse(address, host: "*", port: 0)
           return endpoint if endpoint.path || (endpoint.host != "*" && endpoint.port.positive?)
 
-          raise ArgumentError, "#{address.inspect} is no address to connect to: write tcp://host:port or unix:///path"
+          raise ArgumentError, "#{address.inspect} is not an address to connect to: write tcp://host:port or unix:///path"
         end
 
-        # @param target [String] also a host or a path alone
-        # @return [String] an address
         def redis_address(target)
           return target if target.include?("://")
 
           target.start_with?("/") ? "redis+unix://#{target}" : "redis://#{target}"
         end
 
-        # @param url [String]
-        # @return [Database]
-        # @raise [ArgumentError]
         def database(url)
           match = REDIS.match(url) or raise ArgumentError, "write redis://user:password@host:port/database or redis+unix:///path"
           unix = match[:scheme] != "redis"

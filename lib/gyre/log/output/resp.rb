@@ -10,7 +10,7 @@ module Gyre
       module Resp
         # An error that Redis answered, as a value: "ERR …".
         Failure = Struct.new(:message)
-        # An Array begins, with so many replies in it.
+        # The head of an Array with `count` replies.
         Opening = Struct.new(:count)
         # A reply that is none.
         class Malformed < StandardError; end
@@ -20,8 +20,6 @@ module Gyre
 
         module_function
 
-        # @param words [Array<#to_s>]
-        # @return [String] one command
         def command(*words)
           words.each_with_object("*#{words.size}\r\n".b) do |word, bytes|
             word = word.to_s.b
@@ -29,11 +27,7 @@ module Gyre
           end
         end
 
-        # @param bytes [String]
-        # @param at [Integer]
-        # @return [Array(Object, Integer), nil] a reply (String, Integer, nil, Failure, or Opening
-        #   of an Array) and where the next one begins; nil when it is not there yet
-        # @raise [Malformed]
+        # Returns a reply and where the next one begins; nil if it is incomplete.
         def parse(bytes, at = 0)
           line_end = bytes.index("\r\n", at) or return
           line = bytes.byteslice(at + 1, line_end - at - 1)
@@ -71,15 +65,13 @@ module Gyre
 
         # Puts replies together from bytes that come in pieces.
         class Reader
-          # @yieldreturn [String] more bytes; called when they are needed
+          # The block returns more bytes.
           def initialize(&more)
             @more = more
             @bytes = "".b
             @at = 0
           end
 
-          # @return [String, Integer, Array, nil, Failure] the next reply
-          # @raise [Malformed]
           def read
             value = one
             value.is_a?(Opening) ? Array.new(value.count) { read } : value

@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# What stands between an output and its bytes: a full disk, a peer that is away. Used by every
+# Tries again when an output fails: a full disk, a peer that is away. Used by every
 # output around each system call that may fail: repeats it until it works, with pauses that grow to
 # a bound, and reports the failure once when it begins and once when it is over. It never gives up
 # and drops nothing: the server reads less while bytes wait.
 
 require "gyre/clock"
+require "gyre/net/backoff"
 
 module Gyre
   module Log
@@ -17,12 +18,8 @@ module Gyre
         KEPT = "nothing is dropped"
         NO_ROOM = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG].freeze
 
-        # @return [String, nil] what fails now, for the status
-        attr_reader :trouble
+        attr_reader :trouble # what fails now, for the status
 
-        # @param name [String] the output's, for messages
-        # @param report [#call, nil] is given each message, a String
-        # @param longest_pause_s [Numeric] between two tries
         def initialize(name, report: nil, longest_pause_s: LONGEST_PAUSE_S)
           @name = name
           @report = report
@@ -33,7 +30,6 @@ module Gyre
         end
 
         # During the block errors are raised at once.
-        # @return the block's value
         def without_retrying
           @once = true
           yield
@@ -42,14 +38,11 @@ module Gyre
         end
 
         # Runs the block again and again until it raises none of these errors. Blocks may be nested:
-        # the failure is over when the outermost one has ended.
-        # @param doing [String] what is tried, for the message
-        # @param errors [Array<Class>]
-        # @param meanwhile [String] what becomes of the bytes, for the message
-        # @return the block's value
+        # the failure is over when the outermost one has ended. `meanwhile` tells in the message
+        # where the bytes are. Returns the block's value.
         def until_success(doing, *errors, meanwhile: KEPT)
           errors = [SystemCallError] if errors.empty?
-          pause_s = FIRST_PAUSE_S
+          backoff = Backoff.new(FIRST_PAUSE_S, @longest_pause_s)
           @depth += 1
           begin
             value = yield
@@ -59,8 +52,7 @@ module Gyre
             raise if @once
 
             failed(doing, error, meanwhile)
-            sleep([pause_s, @longest_pause_s].min)
-            pause_s *= 2
+            sleep(backoff.failed)
             retry
           end
           succeeded if @trouble && @depth == 1
@@ -69,12 +61,9 @@ module Gyre
           @depth -= 1
         end
 
-        # @param message [String] about the output, apart from any failure
         def report(message) = @report&.call("#{@name}: #{message}")
 
         # It is going to be tried again; the same failure is reported once.
-        # @param doing [String]
-        # @param error [Exception]
         def failed(doing, error, meanwhile = KEPT)
           text = "#{NO_ROOM.include?(error.class) ? "disk full, " : ""}cannot #{doing}: #{plain(error)}"
           return if text == @trouble

@@ -4,8 +4,7 @@
 # how many are kept. Called by Output::File between two batches, which syncs before and opens the
 # new file after {#move}. It never touches a line.
 #
-#   naming: number   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
-#   naming: time     log ──► log.20261121T193000 ──► log.20261121T193000.gz
+#   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #
 # Each step is one rename or one unlink, and leaves every byte under some name: killed between two
 # of them, the next rotation goes on from what it finds. A packed file is written as *.part, synced,
@@ -18,23 +17,16 @@ module Gyre
   module Log
     # Belongs to one Output::File.
     class Rotation
-      # How long a rotation that failed waits for its next try.
+      # Seconds until a failed rotation is tried again.
       POSTPONED_S = 60
 
-      # @param settings [Hash, nil] the configuration's `rotate`, see Rotation::Policy
-      # @param path [String] the log file
-      # @return [Rotation, nil] nil without settings
-      # @raise [ArgumentError] names the key
+      # nil without settings. Raises ArgumentError.
       def self.from(settings, path, report: nil)
-        settings && new(path, Policy.parse(settings, "rotate"), report: report)
+        settings && new(path, Policy.parse(settings), report: report)
       end
 
-      # @return [String, nil] why it does not work at the moment
-      attr_reader :trouble
+      attr_reader :trouble # why it fails at the moment
 
-      # @param path [String]
-      # @param settings [Policy]
-      # @param report [#call, nil]
       def initialize(path, settings, report: nil)
         @path = path
         @settings = settings
@@ -42,10 +34,7 @@ module Gyre
         @rest = true
       end
 
-      # @param stat [::File::Stat] the log file's
-      # @param bytes [Integer] that are about to be written
-      # @param time [Time]
-      # @return [Boolean] whether to rotate before that
+      # True if it rotates before `bytes` more are written.
       def due?(stat, bytes, time)
         return false if stat.size.zero? || @packing || postponed?
 
@@ -53,12 +42,8 @@ module Gyre
       end
 
       # Gives the log file its new name. May be called again after an error.
-      # @param time [Time]
-      # @raise [SystemCallError]
-      def move(time)
-        return unless ::File.exist?(@path)
-
-        rename(@path, @settings.naming == :time ? free_name(time) : free_number)
+      def move
+        rename(@path, free_number) if ::File.exist?(@path)
       end
 
       # After a rotation: removes what is too old, packs in a task beside.
@@ -74,7 +59,6 @@ module Gyre
       end
 
       # It failed, and is tried again later.
-      # @param error [Exception]
       def postpone(error)
         text = "cannot rotate: #{error.message}"
         report("#{text}; lines go on into the old file") unless text == @trouble
@@ -85,28 +69,24 @@ module Gyre
       # At start: removes what a packing that was killed has left.
       def clean = parts.grep(/\.part\z/) { |path| remove(path) }
 
-      # @return [Array<String>] the older parts, the newest first
-      def older
-        @settings.naming == :time ? parts.grep(TIMED).sort_by { |path| time_key(path) }.reverse : numbered.sort.flat_map(&:last)
-      end
+      # The newest first.
+      def older = numbered.sort.flat_map(&:last)
 
       private
 
       # logrotate's dates (log.20261121) are no numbers.
       NUMBERED = /\.(\d{1,5})(?:\.gz)?\z/.freeze
-      TIMED = /\.(\d{8}T\d{6})(?:-(\d+))?(?:\.gz)?\z/.freeze
       # 1970 began on a Thursday.
       SINCE_MONDAY_S = 3 * 86_400
-      private_constant :NUMBERED, :TIMED, :SINCE_MONDAY_S
+      private_constant :NUMBERED, :SINCE_MONDAY_S
 
       # Every file whose name is the log file's with a suffix of rotation behind it.
       def parts
         folder, name = ::File.split(@path)
-        Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d[\dT-]*(?:\.gz)?(?:\.part)?\z/)
+        Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d+(?:\.gz)?(?:\.part)?\z/)
            .map { |child| folder == "." && !@path.start_with?("./") ? child : ::File.join(folder, child) }
       end
 
-      # @return [Hash{Integer=>Array<String>}] number => its files, plain and packed
       def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
 
       # Moves up as many as it takes to get number 1 free; a gap that a crash has left ends that.
@@ -119,25 +99,10 @@ module Gyre
         "#{@path}.1"
       end
 
-      def free_name(time)
-        base = "#{@path}.#{time.strftime("%Y%m%dT%H%M%S")}"
-        taken = parts.map { |path| path.delete_suffix(Packing::SUFFIX) }
-        ([base].each + (1..).lazy.map { |number| "#{base}-#{number}" }).find { |name| !taken.include?(name) }
-      end
-
-      def time_key(path)
-        match = TIMED.match(path)
-        [match[1], match[2].to_i]
-      end
-
       def prune
         return unless @settings.keep
 
-        if @settings.naming == :time
-          older.drop(@settings.keep).each { |path| remove(path) }
-        else
-          numbered.each { |number, paths| paths.each { |path| remove(path) } if number > @settings.keep }
-        end
+        numbered.each { |number, paths| paths.each { |path| remove(path) } if number > @settings.keep }
       end
 
       # One after the other, beside the task that writes; without one right here.

@@ -1,30 +1,28 @@
 # frozen_string_literal: true
 
-# An output to another program over TCP or a Unix socket: plain lines. Made by Output.open. A batch
-# is over when the other side's kernel has taken all of it (Linux reports how much is still queued);
-# when the connection breaks before, the whole batch is sent again on the next one. So nothing is
-# lost between batches, and lines of one batch may come twice. It cannot sync.
+# Writes plain lines to another program over TCP or a Unix socket. Made by Output.open. A batch is
+# done when the peer's kernel has taken all of it (Linux reports how much is still queued). If the
+# connection breaks before, the whole batch goes out again, so that lines of one batch may come
+# twice but none is lost. Cannot sync.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/reconnecting_socket"
 require "gyre/log/output/remote"
+require "gyre/net/backoff"
 
 module Gyre
   module Log
     module Output
-      # Lines to a socket.
       class Socket
         include Defaults
 
         # SIOCOUTQ of linux/sockios.h: bytes in the send queue that the peer has not acknowledged.
         SIOCOUTQ = 0x5411
-        # Between two looks at the queue, at first and at most.
+        # Pauses between two looks at the queue, from the first to the longest.
         LOOKS_S = (0.0005..0.05).freeze
-        # What the other side sends, in pieces of 4 KB, that is thrown away at each look.
+        # Pieces of 4 KB from the peer that each look discards.
         READS = 16
 
-        # @param address [String] tcp://host:port or unix:///path
-        # @raise [ArgumentError]
         def initialize(address, format: :text, report: nil, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @name = address
           @format = format
@@ -32,7 +30,6 @@ module Gyre
           @socket = ReconnectingSocket.new(@retries, Remote.endpoint(address))
         end
 
-        # @param data [String]
         def write(data, _clients = nil)
           @socket.use("send to it") do |transport|
             raise Errno::ECONNRESET if ended?(transport)
@@ -42,15 +39,15 @@ module Gyre
           end
         end
 
-        # A new connection from the next batch on.
+        # Connects anew for the next batch.
         def reopen = @socket.close
 
         def close = @socket.close
 
         private
 
-        # The other side has closed since the last batch; what it sends is thrown away, a little at
-        # a time, since it may never end.
+        # True if the peer has closed since the last batch. Discards a little of the peer's bytes,
+        # which may never end.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)
@@ -60,12 +57,11 @@ module Gyre
         end
 
         def await_empty_queue(transport)
-          pause_s = LOOKS_S.begin
+          backoff = Backoff.new(*LOOKS_S.minmax)
           while queued(transport.to_io).positive?
             raise Errno::ECONNRESET if ended?(transport)
 
-            sleep(pause_s)
-            pause_s = [pause_s * 2, LOOKS_S.end].min
+            sleep(backoff.failed)
           end
         end
 

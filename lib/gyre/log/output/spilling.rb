@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# An output in front of another one, which may stand still: what that does not take in time goes to
-# a spill on disk, counts as stored there, and is drained in order, before anything newer, when the
-# other works again. Made by Output.open for `when_full: spill`.
+# Puts a spill before an output that may stand still: batches that it does not take in time go to
+# disk, count as stored, and are drained in order when the output works again. Made by Output.open
+# for `when_full: spill`.
 #
 #   write ──► spill empty: the writer's task gives the batch to the output ──► taken in time: stored
 #                │ not empty                          │ not taken within STILL_S
-#                └────────► appended to the spill ◄───┘            the writer drains: first, write, shift, …
+#                └────────► appended to the spill ◄───┘            the writer drains: first, write, drained, …
 #
-# What was given to the output and spilled as well is the spill's first batch until the output has
+# A batch that was given to the output and spilled as well is the spill's first until the output has
 # taken it. So a kill brings at most one batch twice, and long batches of lines are cut into
 # several. When the spill is full, write waits.
 
@@ -22,24 +22,21 @@ require "gyre/task"
 module Gyre
   module Log
     module Output
-      # Has the methods of every output.
       class Spilling
         include Defaults
 
-        # An output that has not taken a batch for so long stands still.
+        # Time without progress after which an output stands still.
         STILL_S = 0.5
-        # Of lines, at once. Redis's commands stay together.
+        # Lines given to the output at once. Redis's commands stay together.
         PIECE_BYTES = 2 * 1024 * 1024
-        # How long {#rest} waits for an output that gives no sign of trouble.
+        # Time that {#rest} waits for a working output.
         REST_S = 1.0
 
-        # What the writer has in hand: whether it is in the spill as well, and whether the output
-        # has taken it.
-        Batch = Struct.new(:data, :clients, :spilled, :taken)
+        # The writer's batch in hand: the spill's mark behind it, if it is spilled, and whether the
+        # output has taken it.
+        Batch = Struct.new(:data, :clients, :mark, :taken)
         private_constant :Batch
 
-        # @param output [Socket, Descriptor, Redis]
-        # @param spill [Spill]
         def initialize(output, spill, still_s: STILL_S)
           @output, @spill, @still_s = output, spill, still_s
           @batch = @failure = nil
@@ -54,7 +51,6 @@ module Gyre
         end
 
         # Returns when the output or the spill has all of it.
-        # @param data [String] binary
         def write(data, clients = nil)
           prepare
           at = 0
@@ -65,22 +61,19 @@ module Gyre
           put(at.zero? ? data : data.byteslice(at..), clients)
         end
 
-        # What is in the spill is durable afterwards.
+        # Makes everything in the spill durable.
         def sync
           @spill.sync
           @work.signal
         end
 
-        # The other output is reopened before its next batch.
+        # Reopens the output before its next batch.
         def reopen
           @reopen = true
           @work.signal
         end
 
-        # Drains nothing more, and lets the output finish what it has in hand, if it works: before
-        # the server ends.
-        #
-        # @param timeout_s [Numeric]
+        # Stops draining before the server ends, and lets a working output finish the batch in hand.
         def rest(timeout_s)
           @resting = true
           deadline = Clock.now + [timeout_s, REST_S].min
@@ -98,8 +91,7 @@ module Gyre
           @output.close
         end
 
-        # An output that fails is not waited for, and the client may then send again what that has.
-        # @return [Integer]
+        # Does not wait for a failing output, so the client may repeat records that it has.
         def stored_by(client_id)
           [@spill.stored_by(client_id), @output.stored_by(client_id)].max
         rescue Unavailable
@@ -112,22 +104,19 @@ module Gyre
 
         def sink_options = @output.sink_options
 
-        # @return [String, nil] why batches wait in memory
         def trouble
           return @spill.trouble unless @full
 
           "its spill is full, and #{@output.trouble || "what it has is not taken"}"
         end
 
-        # @return [Hash{Symbol => Object}] the trouble of the output, also while batches do not wait
-        #   for it
         def status = { trouble: trouble || @output.trouble, spilled: @spill.bytes }
 
         def to_s = @output.to_s
 
         private
 
-        # The clients have all only with the last one.
+        # Clients are complete only with the last piece.
         def piece_end(data, at)
           return data.bytesize if data.bytesize - at <= PIECE_BYTES || format == :redis
 
@@ -137,19 +126,19 @@ module Gyre
         end
 
         def put(data, clients)
-          batch = nil
+          batch = mark = nil
           loop do
             raise @failure if @failure
 
             batch = hand_over(data, clients) if batch.nil? && idle?
             return if batch && taken_in_time?(batch)
-            break if append(data, clients, batch)
+            mark = append(data, clients, batch) and break
           end
-          batch&.taken ? @spill.shift : batch&.spilled = true
+          batch.taken ? @spill.drained(mark) : batch.mark = mark if batch
           @work.signal
         end
 
-        # In a task of its own, for ever.
+        # Runs in a task of its own.
         def work
           @output.prepare
           loop do
@@ -166,14 +155,14 @@ module Gyre
           batch = @batch
           @output.write(batch.data, batch.clients)
           batch.taken = true
-          @spill.shift if batch.spilled
+          @spill.drained(batch.mark) if batch.mark
           @batch = nil
           @moved.signal
         end
 
         def drain
-          data, clients = @spill.first
-          Batch.new(data, clients, true, false) if data
+          data, clients, mark = @spill.first
+          Batch.new(data, clients, mark, false) if data
         end
 
         def reopen_output
@@ -183,9 +172,9 @@ module Gyre
 
         def idle? = @batch.nil? && @spill.empty?
 
-        # The caller's bytes get others when it has returned, so the writer has its own.
+        # Copies, as the caller reuses its bytes after the return.
         def hand_over(data, clients)
-          @batch = Batch.new(data.dup, clients, false, false)
+          @batch = Batch.new(data.dup, clients, nil, false)
           @work.signal
           @batch
         end
@@ -196,11 +185,11 @@ module Gyre
           batch.taken
         end
 
-        # @return [Boolean] false: the output works again before it was appended
+        # Returns false if the output works again first.
         def append(data, clients, batch)
           needless = -> { @failure || (batch ? batch.taken : idle?) }
           until @spill.room?(data.bytesize)
-            return false if needless.call
+            return if needless.call
 
             @full = true
             @moved.wait

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One listening socket on the hub's loop: accepts connections and admits them to the hub. Made from
-# a Gyre::Log::Input by the server. It has no protocol.
+# Accepts connections of one listening socket on the hub's loop and admits them to the hub. Made
+# from a Gyre::Log::Inlet by the server. Knows no protocol.
 
 require "gyre/log/server/connection"
 require "gyre/log/wire/origin"
@@ -9,19 +9,13 @@ require "gyre/net/listener"
 
 module Gyre
   module Log
-    # Accepts.
     class Acceptor
-      # How many at once: others wait meanwhile.
+      # Accepts per turn, so that other sockets get theirs.
       ACCEPTS = 64
 
-      # @return [Gyre::Listener]
       attr_reader :listener
-      # @return [Input]
       attr_reader :input
 
-      # @param hub [Hub]
-      # @param listener [Gyre::Listener]
-      # @param input [Input]
       def initialize(hub, listener, input)
         @hub, @listener, @input = hub, listener, input
         @open = false
@@ -34,13 +28,12 @@ module Gyre
         @open = true
       end
 
-      # Takes no more until it is opened again.
+      # Accepts nothing until {#resume}.
       def pause
         @open = false
         @hub.loop.unwatch(self)
       end
 
-      # After a pause.
       def resume
         open
       rescue SystemCallError, NoMemoryError => error
@@ -49,7 +42,7 @@ module Gyre
 
       def ready
         return unless @open
-        return @hub.backpressure.park(tap { pause }) if @hub.held?
+        return @hub.flow.backpressure.park(tap { pause }) if @hub.flow.held?
 
         @hub.update_clock
         ACCEPTS.times do
@@ -78,7 +71,7 @@ module Gyre
           socket.setsockopt(:SOCKET, :KEEPALIVE, true)
         end
         @hub.admit(Connection.new(@hub, transport, peer, @input, origin))
-      rescue SystemCallError # it has gone again
+      rescue SystemCallError # the process has ended
         socket.close
       end
 
@@ -92,14 +85,13 @@ module Gyre
         transport.abandon
       end
 
-      # @return [Array(String, Origin)]
       def peer(socket, address)
         return [address.inspect_sockaddr, Origin.seen(address)] if address.ip?
 
         pid, uid, = socket.getsockopt(:SOCKET, :PEERCRED).unpack("i3")
-        ["#{@listener} (process #{pid}, user #{uid})", Origin.seen(address, (pid if pid.positive?))] # 0: beyond its namespace
+        ["#{@listener} (process #{pid}, user #{uid})", Origin.seen(address, (pid if pid.positive?))] # 0: outside of this namespace
       rescue SystemCallError, SocketError
-        [@listener.to_s, Origin.seen(address)] # a system without such a thing
+        [@listener.to_s, Origin.seen(address)] # a system without peer credentials
       end
     end
   end

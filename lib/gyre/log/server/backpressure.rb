@@ -1,21 +1,16 @@
 # frozen_string_literal: true
 
-# When too much is in memory, connections that bring messages wait until half of the memory is free.
-# What outputs that stand still have in their queues does not count: these have a bound of their own
-# (queues.rb). The hub calls `check` after each read and `release` when the timer fires. Without
-# sockets and outputs.
+# Stops reading connections with messages when memory reaches a limit, until half of it is free.
+# Queues of stuck outputs do not count, as they have limits of their own (queues.rb). The hub calls
+# `check` after each read and `release` when the timer fires. Knows no sockets and no outputs.
 
 module Gyre
   module Log
-    # On or off, and what waits for it.
     class Backpressure
       # Between two checks while it is on.
       CHECK_S = 0.01
 
-      # Each gets its turn, also when one fails; the first failure is raised then.
-      #
-      # @param waiting [Array<#resume>]
-      # @return [void]
+      # Resumes each, even if one fails; then raises the first failure.
       def self.resume(waiting)
         failure = nil
         waiting.each do |peer|
@@ -26,13 +21,10 @@ module Gyre
         raise failure if failure
       end
 
-      # @return [Integer] how often it began
-      attr_reader :count
+      attr_reader :count # times backpressure began
 
-      # @param loop [Gyre::Loop] gets the key :backpressure while it is on
-      # @param limit [Integer] bytes
-      # @param stuck [#call] bytes in memory that do not count
-      # @yieldreturn [Integer] bytes in memory
+      # The block returns bytes in memory; `stuck` returns those that do not count. The loop gets
+      # the key :backpressure.
       def initialize(loop, limit, stuck, &bytes)
         @loop, @limit, @stuck, @bytes = loop, limit, stuck, bytes
         @on = @held = false
@@ -40,15 +32,13 @@ module Gyre
         @parked = {}.compare_by_identity
       end
 
-      # @return [Boolean] whether no connection may bring messages
+      # True while no connection may bring messages.
       def on? = @on || @held
 
-      # @return [Boolean] whether nothing at all may be read or accepted
+      # True while nothing may be read or accepted.
       def held? = @held
 
-      # Bytes have come.
-      #
-      # @return [Boolean] whether it begins; then they should be written
+      # Called after a read. Returns true if backpressure begins: then memory should be written out.
       def check
         return false if @on || !crowded?(@limit)
 
@@ -58,9 +48,7 @@ module Gyre
         true
       end
 
-      # The timer has fired.
-      #
-      # @return [Boolean] whether it has ended
+      # Called when the timer fires. Returns whether it has ended.
       def release
         return false if crowded?(@limit / 2)
 
@@ -70,26 +58,20 @@ module Gyre
         true
       end
 
-      # @return [Boolean]
       def crowded?(limit = @limit)
         bytes = @bytes.call
         bytes > limit && bytes - @stuck.call > limit
       end
 
-      # @param peer [#resume] waits
       def park(peer)
         @parked[peer] = true
       end
 
-      # @param peer [#resume] waits no more
       def forget(peer) = @parked.delete(peer)
 
-      # @return [Integer] how many wait
       def parked = @parked.size
 
-      # Nothing at all may be read or accepted during the block.
-      #
-      # @return the block's value
+      # Stops all reads and accepts during the block.
       def hold
         @held = true
         yield

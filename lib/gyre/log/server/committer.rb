@@ -4,55 +4,51 @@
 # server, which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Without
 # formats, files and sockets.
 #
-#   pass ──► each lane, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
-#     every interval;               one task an output (Committer::Lane): one that stands still holds up
+#   pass ──► each writer, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
+#     every interval;               one task an output (OutputWriter): one that stands still holds up
 #     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
-# A session is settled when a lane has stored records of its client, and after a pass, for what no
+# A session is settled when a writer has stored records of its client, and after a pass, for what no
 # route wanted.
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/sync/barrier"
-require "gyre/log/server/committer/lane"
+require "gyre/log/server/committer/output_writer"
 
 module Gyre
   module Log
     # Belongs to one loop. All times are seconds.
     class Committer
-      # Between two passes, also for an interval of 0.
+      # Pause between two passes, also for an interval of 0.
       SHORTEST_S = 0.001
 
-      # @param pairs [Array<Array(Sink, Output)>]
-      # @param interval [Numeric] between two passes
-      # @param sync_interval [Numeric, nil] between two syncs of what no acknowledged client waits
-      #   for; nil or 0: never
-      # @param commit_interval [Numeric] how long after {#commit_soon} a pass is made
+      # `sync_interval` is between two syncs that no acknowledged client waits for (nil or 0:
+      # never); `commit_interval` is the delay of {#commit_soon}.
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
-        @lanes = pairs.map { |sink, output| Lane.new(sink, output, method(:stored)) { @written&.call } }
+        @writers = pairs.map { |sink, output| OutputWriter.new(sink, output, method(:stored)) { @written&.call } }
         @interval = [interval, SHORTEST_S].max
         @sync_interval = sync_interval if sync_interval&.positive?
         @commit_interval = commit_interval
         @wake = Condition.new
         @fresh = {}.compare_by_identity # sessions whose records have come since the last pass
-        @pending = {} # by client id: not all of whose records are durable
+        @pending = {} # client id => session that has records not durable yet
         @commit_at = nil
-        @stopping = @urgent = false
+        @urgent = false
         @written = nil
       end
 
-      # Works until {#stop}. What an output raises (none raises for a full disk or the like) ends
-      # it.
+      # Runs until an output raises. A full disk and the like raise nothing.
       def run
         barrier = Barrier.new
-        @lanes.each { |lane| barrier.async("log output #{lane}") { lane.run } }
+        @writers.each { |writer| barrier.async("log output #{writer}") { writer.run } }
         barrier.async("log committer") { keep_time }
         barrier.wait
       ensure
         barrier.stop
       end
 
-      # Something waits: a pass is made within the commit interval. Cheap, for each read.
-      # @param session [Session, nil] whose records came
+      # Orders a pass within the commit interval. `session` is the one whose records came. Cheap
+      # enough for each read.
       def commit_soon(session = nil)
         @pending[session.client_id] = @fresh[session] = session if session
         return if @commit_at
@@ -61,79 +57,65 @@ module Gyre
         @wake.signal
       end
 
-      # Much waits: a pass is made as soon as this loop lets the committer's task run, and one more
-      # within the commit interval, so that a burst's end does not wait for the timer.
+      # Orders a pass as soon as the committer's task runs, and another within the commit interval,
+      # so that a burst's end does not wait for the timer.
       def commit_now
         @urgent = true
         @wake.signal
       end
 
-      # Writes and syncs all that there is at this moment, and waits for it.
-      # @param timeout [Numeric, nil]
-      # @return [Boolean] false when the time was over first; {#bytes} is what was left
+      # Writes and syncs everything present at the call, and waits for it. Returns false after the
+      # timeout; {#bytes} tells what is left.
       def flush(timeout = nil)
         pass
         deadline = timeout && (Clock.now + timeout)
-        @lanes.map(&:order_sync).zip(@lanes).all? { |ticket, lane| lane.await(ticket, deadline) }
+        @writers.map(&:order_sync).zip(@writers).all? { |round, writer| writer.await(round, deadline) }
       end
 
-      # Has the outputs synced, closed and reopened, each after what it has to write.
-      # @param timeout [Numeric, nil] how long to wait for that; nil: not at all
-      # @return [Boolean] whether all have done it by then
+      # Syncs, closes and reopens each output after what it has to write. Returns whether all have
+      # done so; with a `timeout` of nil it does not wait.
       def reopen(timeout = nil)
         pass
-        tickets = @lanes.map(&:order_reopen)
+        rounds = @writers.map(&:order_reopen)
         deadline = timeout && (Clock.now + timeout)
-        deadline ? tickets.zip(@lanes).all? { |ticket, lane| lane.await_reopened(ticket, deadline) } : false
+        deadline ? rounds.zip(@writers).all? { |round, writer| writer.await_reopened(round, deadline) } : false
       end
 
-      # The server is about to end, and all is stored: what is spilled stays there from now on.
-      # @param timeout [Numeric] for what is being written
+      # Keeps spilled lines on disk from now on, as the server ends. `timeout` limits writes under
+      # way.
       def rest(timeout)
         deadline = Clock.now + timeout
-        @lanes.each { |lane| lane.rest([deadline - Clock.now, 0].max) }
+        @writers.each { |writer| writer.rest([deadline - Clock.now, 0].max) }
       end
 
-      # The server goes on after {#rest}.
-      def resume = @lanes.each(&:resume)
+      # Undoes {#rest}.
+      def resume = @writers.each(&:resume)
 
-      # @yield when an output has written, in a task of its own
+      # The block runs in a task of its own.
       def on_written(&block)
         @written = block
       end
 
-      # @return [Integer] bytes that wait for outputs which stand still
-      def stuck_bytes = @lanes.sum(&:stuck_bytes)
+      # Bytes that wait for outputs that stand still.
+      def stuck_bytes = @writers.sum(&:stuck_bytes)
 
-      # @return [Array<String>] the outputs that cannot write what they have at present, and why
-      def troubles = @lanes.filter_map(&:trouble)
+      def troubles = @writers.filter_map(&:trouble)
 
-      # Ends {#run}, without a flush.
-      def stop
-        @stopping = true
-        @wake.signal
-        @lanes.each(&:stop)
-      end
+      # Bytes taken from sinks and not written.
+      def bytes = @writers.sum(&:bytes)
 
-      # @return [Integer] bytes that were taken from sinks and are not written; those in the sinks
-      #   are the ingest's
-      def bytes = @lanes.sum(&:bytes)
-
-      # @return [Float] age of the oldest bytes that are not written, in seconds; 0.0 when there are
-      #   none
+      # Age of the oldest bytes not written; 0.0 if there are none.
       def unwritten_s(now = Clock.now)
-        @lanes.map { |lane| lane.unwritten_s(now) }.max || 0.0
+        @writers.map { |writer| writer.unwritten_s(now) }.max || 0.0
       end
 
-      # @return [Float] age of the oldest bytes that are not durable
+      # Age of the oldest bytes not durable.
       def unsynced_s(now = Clock.now)
-        @lanes.map { |lane| lane.unsynced_s(now) }.max || 0.0
+        @writers.map { |writer| writer.unsynced_s(now) }.max || 0.0
       end
 
-      # @return [Array<Hash>] for the status: output, bytes, written, dropped, trouble, spilled,
-      #   unwritten_s, unsynced_s
       def status(now = Clock.now)
-        @lanes.map { |lane| lane.status(now) }
+        @writers.map { |writer| writer.status(now) }
       end
 
       private
@@ -142,10 +124,10 @@ module Gyre
         now = Clock.now
         write_at = now + @interval
         sync_at = now + @sync_interval if @sync_interval
-        until @stopping
+        loop do
           now = Clock.now
           if sync_at && now >= sync_at
-            @lanes.each(&:order_sync)
+            @writers.each(&:order_sync)
             sync_at = now + @sync_interval
           end
           if @urgent || now >= write_at || (@commit_at && now >= @commit_at)
@@ -161,12 +143,12 @@ module Gyre
       def pass
         @commit_at = nil
         @urgent = false
-        @lanes.each(&:order_write)
+        @writers.each(&:order_write)
         fresh, @fresh = @fresh, {}.compare_by_identity
         fresh.each_key { |session| settle(session) }
       end
 
-      # A lane has stored a batch.
+      # A writer has stored a batch.
       def stored(sink, clients)
         clients.each do |client_id, sequence|
           session = @pending[client_id] or next

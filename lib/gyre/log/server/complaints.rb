@@ -1,20 +1,16 @@
 # frozen_string_literal: true
 
-# What the server reports in its own log about its clients' faults: at most so many lines a second,
-# the rest is counted and reported afterwards, so that no faulty client fills the disk. Connections
-# call `add`, the hub's clock `tick`.
+# Limits lines about clients' faults in the server's own log to a number a second, so that no faulty
+# client fills the disk; counts the others and reports their number. Connections call `add`, the
+# hub's clock `tick`.
 
-require "gyre/net/units"
+require "gyre/settings/units"
 
 module Gyre
   module Log
-    # Bounded messages.
     class Complaints
-      # @param limit [Integer] lines in a second
-      # @param room [#call] whether there is room for any: they are bounded when nothing can be
-      #   written, too
-      # @yieldparam severity [String] "warn" or "error"
-      # @yieldparam message [String]
+      # `limit` is lines a second. Writes nothing while `room` is false. Yields the line and "warn"
+      # or "error".
       def initialize(limit, room: -> { true }, &write)
         @limit = limit
         @room = room
@@ -23,9 +19,6 @@ module Gyre
         @second = nil
       end
 
-      # @param peer [#to_s] the client that it is about
-      # @param message [String]
-      # @param severity [String]
       def add(peer, message, severity = "warn")
         if @reported < @limit && @room.call
           @reported += 1
@@ -35,9 +28,7 @@ module Gyre
         end
       end
 
-      # A new second has the whole limit again.
-      #
-      # @param now_s [Float] of a monotonic clock
+      # Restarts the limit each second of a monotonic clock.
       def tick(now_s)
         return if @second && now_s - @second < 1
 

@@ -2,8 +2,8 @@
 
 # One client of the log server, from accept to close: protocol state over a Gyre::Transport. The hub
 # (Gyre::Log::Hub) watches its socket and calls `ready`; bytes are processed at once, and only what
-# is incomplete is kept. It holds no fiber, never waits, and lets no exception out that the client
-# caused: that ends this connection only.
+# is incomplete is kept. It holds no fiber and never waits. An exception that the client caused ends
+# this connection only.
 #
 #   :tls ─► :handshake ─► :asking ─► :serving ──(end)──► :closing ─► :closed
 #     │         │                       │                               ▲
@@ -12,7 +12,7 @@
 # :asking waits for what the outputs have of an acknowledged client, :closing until what was
 # received is durable and acknowledged; :lingering lets the client read the error, :denied delays
 # the response to a wrong key (denials.rb). Syslog and JSON go from :tls to :serving. There @work is
-# a Gyre::Log::Feed or a Gyre::Log::Tail.
+# a Gyre::Log::Feed or a Gyre::Log::Follower.
 
 require "gyre/log/server/feed"
 require "gyre/log/wire"
@@ -20,37 +20,39 @@ require "gyre/log/wire/origin"
 
 module Gyre
   module Log
-    # A state machine over a transport.
     class Connection
-      # How much one event may read. A read from TLS gives about 64 KB.
+      # Bytes of one event. A read from TLS returns about 64 KB.
       READ_BYTES = 262_144
       TLS_READS = 4
-      # What may go wrong in reading bytes of a peer.
+      # Rescued while a peer's bytes are read.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
+      # The other end: its address, its input, the origin of its messages unless it names one
+      # itself, its protocol and service, and bytes read.
+      Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) do
+        def to_s = name
+      end
+      Question = Struct.new(:work, :answer)
+      private_constant :Peer, :Question
 
-      # @param peer [String] address of the client
-      # @param input [Input] through which it came
-      # @param origin [Origin, nil] where its messages come from, unless the client gives it
-      def initialize(hub, transport, peer, input, origin = nil)
-        @hub, @transport, @peer, @input, @origin = hub, transport, peer, input, origin
-        @kind = input.kind
-        @bytes = 0
-        @idle_since_s = nil # the last tick before which something had come; nil: something came since
+      # `origin` is the source of its messages unless the client names one.
+      def initialize(hub, transport, name, input, origin = nil)
+        @hub, @transport = hub, transport
+        @peer = Peer.new(name, input, origin, input.kind, nil, 0)
+        @idle_since_s = nil # last tick before which bytes had come; nil: some came since
         @deadline_s = after(hub.limits.authentication_timeout_s)
         @state = :tls
-        @parked = @queue_full = @notified = false
-        @result = @watched = nil
+        @notified = false
+        @pause = @question = @watched = nil
       end
 
-      # @param left [Hash{String => Object}, nil] {#handover} of a former process, which it
-      #   continues
+      # Begins, or continues the {#handover} `left` by a former process.
       def start(left = nil)
         act { left ? continue(left) : secure }
       end
 
       def to_io = @transport.to_io
 
-      # The socket is ready, or may be.
+      # Processes what the socket has.
       def ready
         act do
           next secure if @state == :tls
@@ -60,22 +62,17 @@ module Gyre
         end
       end
 
-      # An output that it brings messages for is full: it is not read until it is resumed.
+      # Stops reading while an output that it fills is full.
       def pause
-        @parked = @queue_full = true
+        @pause = :queue
       end
 
-      # Goes on after a pause.
       def resume
-        @idle_since_s = nil
-        @queue_full = false
-        act do
-          @parked = false
-          complete_request if @result
-        end
+        @idle_since_s = @pause = nil
+        act { complete_request if @question&.answer }
       end
 
-      # Ends it when its time is over. What came while the process was suspended is read before.
+      # Ends it when its time is over, but first reads what came while the process was suspended.
       def tick
         return unless overdue? || idle?
 
@@ -84,42 +81,41 @@ module Gyre
         act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if idle?
       end
 
-      # More is durable. Called in the committer's task: the hub calls {#send_due}.
+      # Notes that more is durable. Called in the committer's task: the hub calls {#send_due}.
       def acknowledged
         @hub.send_soon(self) unless @notified
         @notified = true
       end
 
-      # What {#ask} waits for. Called in a task of its own: the hub calls {#send_due}.
-      #
-      # @param result [Session, Symbol, Exception] the client's session; :reopened or :kept
+      # Answers {#ask}. Called in a task of its own: the hub calls {#send_due}. Takes the
+      # client's Session, :reopened, :kept or an exception.
       def completed(result)
-        @result = result
+        @question&.answer = result
         acknowledged
       end
 
-      # Sends the newest acknowledgement, once the client has taken the one before.
+      # Sends the newest acknowledgement once the client has taken the previous one.
       def send_due
         @notified = false
-        act { @result ? complete_request : write_due }
+        act { @question&.answer ? complete_request : write_due }
       end
 
-      # The same client has connected again.
+      # Ends it, as the same client has connected again.
       def replaced
-        @result = nil
+        @question = nil
         @work&.detach_session
         act { refuse("replaced by a newer connection of the same client") }
       end
 
-      # @return [Integer] bytes of a message that has not ended
+      # Bytes of an incomplete message.
       def incomplete = @state == :serving ? @work.incomplete : 0
 
-      # Ends it, for its incomplete message takes memory that others need.
+      # Ends it because the memory of its incomplete message is needed.
       def drop_incomplete = act { refuse("messages that have not ended take too much memory") }
 
-      # Reads what has come, before the server ends. Returns whether there may be more.
+      # Reads what has come before the server ends. Returns whether more may follow.
       def drain
-        return false if @queue_full || !open?
+        return false if @pause == :queue || !open?
 
         more = false
         act { more = read_on }
@@ -135,13 +131,13 @@ module Gyre
         close
       end
 
-      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to continue; nil when it
-      #   cannot: TLS has keys, and a connection that only sends its last bytes need not
+      # The state for a fresh process; nil with TLS, whose keys stay here, or if only its last bytes
+      # are left.
       def handover
         return if @transport.tls? || !open?
 
-        { descriptor: to_io.fileno, peer: @peer, input: @input.to_s, bytes: @bytes, kind: @work && @kind, service: @service,
-          rest: @first_frame, unsent: @transport.unsent, **@origin.to_h, **@work.to_h }
+        { descriptor: to_io.fileno, peer: @peer.name, input: @peer.input.to_s, bytes: @peer.bytes, kind: @work && @peer.kind,
+          service: @peer.service, rest: @first_frame, unsent: @transport.unsent, **@peer.origin.to_h, **@work.to_h }
       end
 
       def close
@@ -151,7 +147,7 @@ module Gyre
         @state = :closed
         @hub.closed(self)
         work&.finish(@hub.time_ns)
-      rescue *FAULTS => error # whatever the last bytes were: nothing of the connection stays
+      rescue *FAULTS => error # ends the connection, whatever its last bytes caused
         @hub.report_fault(error, "#{@peer}: ")
       ensure
         work.session.connection = nil if work&.session&.connection.equal?(self)
@@ -162,16 +158,15 @@ module Gyre
 
       def closed? = @state == :closed
 
-      # @return [Hash{Symbol => Object}] for the status
       def to_h
-        { peer: @peer, kind: (@kind || @state).to_s, service: @service.to_s.dup.force_encoding(Encoding::UTF_8).scrub,
-          messages: @work ? @work.messages : 0, bytes: @bytes }
+        { peer: @peer.name, kind: (@peer.kind || @state).to_s, service: @peer.service.to_s.dup.force_encoding(Encoding::UTF_8).scrub,
+          messages: @work ? @work.messages : 0, bytes: @peer.bytes }
       end
 
       private
 
-      # Whatever goes wrong ends this connection and no other. Afterwards the loop watches for what
-      # is needed now.
+      # Ends this connection alone after a fault. Afterwards the loop watches for what is needed
+      # now.
       def act
         return if closed?
 
@@ -184,7 +179,7 @@ module Gyre
         lost(error)
       end
 
-      # TLS may hold bytes that the kernel no longer reports.
+      # TLS may hold bytes that the kernel does not report.
       def watch
         reads = reads?
         wants = @transport.wants(read: reads)
@@ -197,22 +192,22 @@ module Gyre
         @hub.loop.emit(self) if reads && @transport.pending?
       end
 
-      def reads? = !@parked && !%i[asking denied closing closed].include?(@state)
+      def reads? = !@pause && !%i[asking denied closing closed].include?(@state)
 
       def open? = @state == :handshake || @state == :serving
 
       def overdue? = @deadline_s && @hub.now_s >= @deadline_s
 
-      # Not while it is not read, and not a client that only follows the log.
+      # False while it is paused, and for a follower.
       def idle?
         idle_s = @hub.limits.idle_timeout_s
-        return false if idle_s.nil? || @state != :serving || @kind == :tail || @parked
+        return false if idle_s.nil? || @state != :serving || @peer.kind == :tail || @pause
 
         @hub.now_s - (@idle_since_s ||= @hub.now_s) >= idle_s
       end
 
       def lost(error)
-        complain(error.message) unless %i[lingering closing].include?(@state) || @kind == :tail
+        complain(error.message) unless %i[lingering closing].include?(@state) || @peer.kind == :tail
         close
       end
 
@@ -226,22 +221,22 @@ module Gyre
         return unless @transport.handshake_available == true
 
         name = @transport.peer_subject if @transport.tls?
-        @peer = "#{@peer} (#{name})".freeze if name
-        @kind ? serve(feed(nil)) : @state = :handshake
+        @peer.name = "#{@peer} (#{name})" if name
+        @peer.kind ? serve(feed(nil)) : @state = :handshake
       end
 
       def take
-        return read_on unless @hub.held? || (@state == :serving && @hub.paused?)
+        return read_on unless @hub.flow.held? || (@state == :serving && @hub.flow.paused?)
 
-        @parked = true
-        @hub.backpressure.park(self)
+        @pause = :memory
+        @hub.flow.backpressure.park(self)
       end
 
-      # The same share from every connection. Returns whether there may be more.
+      # Reads the same share of each connection. Returns whether more may follow.
       def read_on
-        @hub.queues.about_to_read(self, @service) if @state == :serving
+        @hub.flow.queues.about_to_read(self, @peer.service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1
-        reads -= 1 while !@parked && (more = read) && reads > 1
+        reads -= 1 while !@pause && (more = read) && reads > 1
         more
       end
 
@@ -250,13 +245,13 @@ module Gyre
         ended if bytes.nil?
         return false unless bytes.is_a?(String)
 
-        @bytes += bytes.bytesize
+        @peer.bytes += bytes.bytesize
         received(bytes) unless @state == :lingering
         !closed?
       end
 
-      # Many clients end without TLS's close_notify. Messages have their length, so none is cut off
-      # unseen.
+      # Many clients end without TLS's close_notify. Messages carry their length, so a truncated one
+      # is noticed.
       def receive
         @transport.read_available(READ_BYTES, @hub.buffer)
       rescue TLS::Truncated
@@ -270,14 +265,14 @@ module Gyre
         return read_handshake(bytes) unless @state == :serving
 
         wrong = @work.receive(bytes, @hub.time_ns)
-        @hub.received(@work.session, bytes.bytesize, self)
+        @hub.flow.received(@work.session, bytes.bytesize, self)
         refuse(wrong) if wrong
       end
 
       # --- the first frame ---
 
       def read_handshake(bytes)
-        # A copy; dup would keep the whole buffer that is lent.
+        # Copies; dup would keep the whole lent buffer.
         @first_frame = (@first_frame || String.new(encoding: Encoding::BINARY)) << bytes
         case request = @hub.handshake.read(@first_frame)
         when nil then nil
@@ -287,9 +282,9 @@ module Gyre
         end
       end
 
-      # At once or late; meanwhile nothing is read from it.
+      # Responds at once or delayed, and reads nothing meanwhile.
       def deny
-        delay_s, message = @hub.handshake.denials.add(@origin&.host, @hub.update_clock)
+        delay_s, message = @hub.handshake.denials.add(@peer.origin&.host, @hub.update_clock)
         complain(message) if message
         return linger("denied\n") if delay_s.zero?
 
@@ -300,15 +295,15 @@ module Gyre
 
       def grant(request)
         @first_frame = nil
-        @kind, @service = request.kind, request.service
-        @origin = Origin.claimed(request.words, @origin)
-        case @kind
+        @peer.kind, @peer.service = request.kind, request.service
+        @peer.origin = Origin.claimed(request.words, @peer.origin)
+        case @peer.kind
         when :status then linger("#{request.response}#{@hub.server.status_line}\n")
         when :reopen then reopen(request)
         when :tail
           return refuse("too many follow the log already") unless @hub.room_for_tail?
 
-          serve(@hub.tail(self, @service))
+          serve(@hub.tail(self, @peer.service))
           write(request.response)
         else
           with_session(request.client_id) { |session| accept(request, session) }
@@ -322,8 +317,7 @@ module Gyre
         received(request.rest)
       end
 
-      # The response comes when nothing goes to the former files any more: they may be compressed
-      # then.
+      # Responds once the former files get no more, as they may be compressed then.
       def reopen(request)
         ask do |done|
           linger("#{request.response}#{done == :reopened ? "reopened" : "error: not every file could be reopened"}\n")
@@ -331,31 +325,32 @@ module Gyre
         @hub.server.reopen_for(self)
       end
 
-      # At once, or when it is known what the outputs have of the client.
+      # Yields at once, or when the outputs have told what they have of the client.
       def with_session(client_id, &work)
         return yield unless client_id
 
         ask(&work)
-        session = @hub.sessions.find(client_id, self, @service)
+        session = @hub.server.sessions.find(client_id, self, @peer.service)
         yield session if session
       end
 
       def ask(&work)
         @state = :asking
         @deadline_s = nil
-        @on_result = work
+        @question = Question.new(work)
       end
 
       def complete_request
-        return @hub.backpressure.park(self) if @hub.held?
+        return @hub.flow.backpressure.park(self) if @hub.flow.held?
 
-        result, @result = @result, nil
-        result.is_a?(Exception) ? raise(result) : @on_result.call(result)
+        question, @question = @question, nil
+        answer = question.answer
+        answer.is_a?(Exception) ? raise(answer) : question.work.call(answer)
       end
 
       def feed(session, sent = 0, acknowledged = 0)
         session&.acknowledge(acknowledged)
-        Feed.new(@hub.decoder(@kind, session, @input.framing, (@origin unless @kind == :syslog)), session, sent: sent)
+        Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, (@peer.origin unless @peer.kind == :syslog)), session, sent: sent)
       end
 
       def serve(work)
@@ -364,23 +359,22 @@ module Gyre
         @deadline_s = nil
       end
 
-      # Where a former process left off.
       def continue(left)
         @state = :handshake
-        @bytes = left.fetch("bytes")
-        @origin = Origin.new(*left.values_at("host", "pid")) if left["host"]
+        @peer.bytes = left.fetch("bytes")
+        @peer.origin = Origin.new(*left.values_at("host", "pid")) if left["host"]
         kind = left.fetch("kind") or return catch_up(left)
-        @kind = kind.to_sym
-        @service = left.fetch("service")
+        @peer.kind = kind.to_sym
+        @peer.service = left.fetch("service")
         with_session(left["client_id"]) do |session|
-          serve(@kind == :tail ? @hub.tail(self, @service) : feed(session, left["sent"], left["acknowledged"]))
+          serve(@peer.kind == :tail ? @hub.tail(self, @peer.service) : feed(session, left["sent"], left["acknowledged"]))
           catch_up(left)
         end
       end
 
       def catch_up(left)
         write(left["unsent"])
-        @kind == :tail ? write(left["rest"]) : received(left["rest"])
+        @peer.kind == :tail ? write(left["rest"]) : received(left["rest"])
       end
 
       # --- writing ---
@@ -390,7 +384,7 @@ module Gyre
         flush
       end
 
-      # @return [Boolean] whether all that was written is in the kernel
+      # Returns whether the kernel has taken all bytes.
       def flush = @transport.flush_available == true
 
       def write_due
@@ -400,18 +394,18 @@ module Gyre
         close_in_order if (bytes.nil? || write(bytes)) && @state == :closing && @work.done?
       end
 
-      # All that was to be sent is in the kernel.
+      # Returns whether the kernel has taken all bytes.
       def sent = @state == :lingering ? @transport.finish_available : write_due
 
       # --- the end ---
 
-      # The client has ended its side. Its acknowledgements may be under way still.
+      # Handles the client's end of stream. Its acknowledgements may still be under way.
       def ended
         return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @first_frame
         return close_in_order unless @state == :serving
 
         wrong = @work.finish(@hub.time_ns)
-        @hub.received(@work.session)
+        @hub.flow.received(@work.session)
         return wrong ? refuse(wrong) : close_in_order if @work.done? && @transport.unsent_bytes.zero?
 
         complain(wrong) if wrong
@@ -423,14 +417,14 @@ module Gyre
         close
       end
 
-      # The peer broke the protocol or a limit.
+      # Ends a connection whose peer broke the protocol or a limit.
       def refuse(message, response = "error: #{message}\n")
         complain(message)
-        @kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses
+        @peer.kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses
       end
 
-      # The last bytes. Closing at once would reset the connection under them while the client still
-      # sends (RFC 9112 section 9.6).
+      # Sends the last bytes. Closing at once would reset the connection under them while the client
+      # still sends (RFC 9112 section 9.6).
       def linger(response)
         @work&.finish(@hub.time_ns)
         @first_frame = nil

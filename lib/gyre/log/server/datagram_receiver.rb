@@ -1,18 +1,17 @@
 # frozen_string_literal: true
 
-# One socket on the hub's loop that datagrams come to: each is a message. Made from a
-# Gyre::Log::Input by the server.
+# Receives datagrams of one socket on the hub's loop, each a message. Made from a Gyre::Log::Inlet
+# by the server.
 
 require "gyre/log/server/acceptor"
 
 module Gyre
   module Log
-    # Takes datagrams.
     class DatagramReceiver < Acceptor
-      # How many at once, and what came with the last one.
+      # Reads in a turn after the first one.
       READS = 250
-      # What may wait in the kernel, as far as that allows it (net.core.rmem_max): senders of
-      # datagrams cannot be held back.
+      # Bytes that may wait in the kernel, up to net.core.rmem_max, as senders of datagrams cannot
+      # be held back.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)
@@ -23,16 +22,16 @@ module Gyre
 
       def ready
         return unless @open
-        return @hub.backpressure.park(tap { pause }) if @hub.paused?
+        return @hub.flow.backpressure.park(tap { pause }) if @hub.flow.paused?
 
-        # What comes for an output that is full is dropped and counted: the others' must not wait in
-        # the kernel with it.
-        @hub.received(nil, take)
+        # Drops and counts messages for a full output, so that those for others do not wait in the
+        # kernel.
+        @hub.flow.received(nil, take)
       end
 
       private
 
-      # @return [Integer] bytes that came
+      # Returns the bytes received.
       def take
         taken = reads = 0
         while reads < READS || @socket.pending?
@@ -42,12 +41,12 @@ module Gyre
           deliver(packet.bytes)
         end
         taken
-      rescue SystemCallError => error # the address is unreachable for what was sent from here, for instance
+      rescue SystemCallError => error # such as an unreachable address of an earlier send
         @hub.complaints.add(@listener, error.message)
         taken
       end
 
-      # A datagram that cannot be read costs only itself.
+      # Ignores an unreadable datagram except for a report.
       def deliver(bytes)
         @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
       rescue *Connection::FAULTS => error

@@ -1,36 +1,30 @@
 # frozen_string_literal: true
 
-# How often wrong keys have come from which address, so that trying keys, or a client that does it
-# for ever, costs the server little and fills no log. Called by Gyre::Log::Connection. Without
-# sockets and clock. Right keys do not count, for they may come from the same address.
+# Delays responses to wrong keys, counted by address, so that guessing costs the server little and
+# fills no log. Called by Gyre::Log::Connection. Knows no sockets and no clock. Right keys never
+# count, as they may come from the same address.
 
 require "ipaddr"
 
 module Gyre
   module Log
-    # A bounded table.
     class Denials
-      # So many wrong keys within so many seconds get their response at once.
+      # Wrong keys within WITHIN_S that get their response at once.
       FREE = 10
       WITHIN_S = 60
-      # Less than clients wait for a response.
+      # Shorter than clients wait for a response.
       DELAY_S = 2.0
       ADDRESSES_LIMIT = 1000
       Count = Struct.new(:since_s, :number)
       private_constant :Count
 
-      # @param delay_s [Numeric]
       def initialize(delay_s: DELAY_S)
         @delay_s = delay_s
-        @counts = {} # the oldest first
+        @counts = {} # oldest first
       end
 
-      # A wrong key has come.
-      #
-      # @param host [String, nil] from there
-      # @param now_s [Float] of a monotonic clock
-      # @return [Array(Numeric, String)] seconds until the response, and what is to be reported: nil
-      #   if it was reported before
+      # Counts a wrong key. Returns seconds until the response and the report (nil if reported
+      # before).
       def add(host, now_s)
         number = count(network(host.to_s), now_s).number += 1
         return [0, "the key is wrong"] if number <= FREE
@@ -38,7 +32,6 @@ module Gyre
         [@delay_s, ("the key is wrong, #{number} times within #{WITHIN_S} s: further ones are answered late and not reported" if number == FREE + 1)]
       end
 
-      # @return [Integer] addresses
       def size = @counts.size
 
       private
@@ -50,7 +43,7 @@ module Gyre
         @counts[network] = former || Count.new(now_s, 0)
       end
 
-      # One machine may have all the addresses of an IPv6 network (RFC 4291, section 2.5.4).
+      # One machine may have all addresses of an IPv6 network (RFC 4291, section 2.5.4).
       def network(host)
         host.include?(":") ? IPAddr.new(host[/\A[^%]*/]).mask(64).to_s : host
       rescue IPAddr::Error

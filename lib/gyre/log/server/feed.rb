@@ -1,32 +1,24 @@
 # frozen_string_literal: true
 
-# What a connection does that brings messages: its bytes go to a decoder of the ingest, and an
-# acknowledged client is sent how far they are durable. Gyre::Log::Connection has one of these or a
-# Gyre::Log::Tail; both are without socket and loop.
+# Serves a connection that brings messages: passes its bytes to a decoder of the ingest, and
+# acknowledges what is durable. Gyre::Log::Connection has a Feed or a Gyre::Log::Follower; both know
+# no socket and no loop.
 
 module Gyre
   module Log
-    # Messages come in; at most the newest acknowledgement goes out.
     class Feed
-      # @return [Session, nil]
       attr_reader :session
 
-      # @param decoder [Ingest::Decoder, JSONDecoder]
-      # @param session [Session, nil] of an acknowledged client
-      # @param sent [Integer] the acknowledgement that was sent before
+      # `sent` is the last acknowledgement of a former process.
       def initialize(decoder, session = nil, sent: 0)
         @decoder, @session, @sent = decoder, session, sent
         @ended = false
       end
 
-      # @param bytes [String]
-      # @param time_ns [Integer]
-      # @return [String, nil] what is wrong
+      # Returns nil or the fault.
       def receive(bytes, time_ns) = @decoder.feed(bytes, time_ns)
 
-      # What has come is all; the ingest gives back what it kept.
-      #
-      # @return [String, nil] what is wrong with the end
+      # Ends the input; the ingest returns its rest. Returns nil or the fault of the end.
       def finish(time_ns)
         return if @ended
 
@@ -34,7 +26,7 @@ module Gyre
         @decoder.finish(time_ns)
       end
 
-      # @return [String, nil] what is to be sent now
+      # Returns bytes to send now, or nil.
       def due
         return if @session.nil? || @sent >= @session.acknowledged
 
@@ -42,21 +34,19 @@ module Gyre
         "ack #{@sent}\n"
       end
 
-      # @return [Boolean] whether nothing of it is on its way
+      # True if nothing of it is on its way.
       def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
 
-      # The session belongs to another connection of the same client now.
+      # Leaves the session to another connection of the same client.
       def detach_session
         @session = nil
       end
 
-      # @return [Integer]
       def messages = @decoder.messages
 
-      # @return [Integer] bytes of a message that has not ended
+      # Bytes of an incomplete message.
       def incomplete = @decoder.bytesize
 
-      # @return [Hash{Symbol => Object}] what a fresh process needs to continue
       def to_h
         { rest: @decoder.rest, client_id: @session&.client_id, sent: @sent, acknowledged: @session&.acknowledged.to_i }
       end

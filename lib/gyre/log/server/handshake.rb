@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The first frame of a connection on the main port: what is requested, checked against the key.
-# Called by Gyre::Log::Connection until there is a result. Bytes in, a value out; no socket.
+# The first frame of a connection on the main port: parses the request and checks the key. Called by
+# Gyre::Log::Connection until there is a result. Bytes in, a value out; no socket.
 #
 #   service ":" "authentication" ":" key                              Analogger's wire
 #   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
@@ -11,8 +11,8 @@
 #   ":" "authentication/2 status" ":" key                             one line of JSON
 #   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
 #
-# Analogger ignores the severity, so it takes all of these for the first one and responds
-# "accepted"; the others get "accepted 2" here.
+# Analogger ignores the severity, so it reads all of these as the first and responds "accepted";
+# here the others get "accepted 2".
 
 require "openssl"
 require "gyre/log/server/denials"
@@ -22,37 +22,29 @@ require "gyre/log/wire"
 
 module Gyre
   module Log
-    # Reads first frames for one key.
     class Handshake
-      # kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame;
-      # words: further words of an acknowledged client.
+      # `kind` is :analogger, :records, :tail, :status or :reopen, `rest` the bytes after the frame,
+      # `words` the further words of an acknowledged client.
       Request = Struct.new(:kind, :service, :client_id, :rest, :words) do
-        # @return [String]
         def response = kind == :analogger ? "accepted\n" : "accepted 2\n"
       end
 
-      # This id belongs to a client that has a secret, and this is another one.
+      # The id belongs to another client's secret.
       TAKEN = "the client id is another client's"
       VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
       CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?((?: +[a-z]+=[^ ]*)*)\z/n.freeze
       private_constant :VERSIONED, :CLIENT
 
-      # @return [Denials] the wrong keys that have come
       attr_reader :denials
 
-      # @param key [String, nil] nil or empty: clients send an empty one
-      # @param limit [Integer] the frame has fewer bytes
+      # Without a key clients send an empty one.
       def initialize(key, limit: Wire::FRAME_BYTES_LIMIT)
         @digest = digest(key.to_s)
         @limit = limit
         @denials = Denials.new
       end
 
-      # @param bytes [String] what has come so far
-      # @return [nil] when more is needed
-      # @return [Request]
-      # @return [:denied] when the key is another
-      # @return [String] what is wrong, as it stands behind "error: "
+      # Returns nil (needs more), :denied (wrong key), a String (the fault), or the frame.
       def read(bytes)
         frame = Wire.authentication(bytes, limit: @limit)
         return frame unless frame.is_a?(Hash)
@@ -62,8 +54,8 @@ module Gyre
 
       private
 
-      # Digests of both are compared, in constant time, so that neither the key's bytes nor its
-      # length can be found out by trying.
+      # Compares digests in constant time, so that attempts reveal neither the key's bytes nor its
+      # length.
       def allowed?(key) = OpenSSL.fixed_length_secure_compare(@digest, digest(key))
 
       def digest(key) = OpenSSL::Digest::SHA256.digest(key)

@@ -1,22 +1,19 @@
 # frozen_string_literal: true
 
-# Backpressure of one output: a connection that brings messages for one whose queue is full waits
-# until half of it is free; all others go on. The hub calls it after each read. What a connection
-# brought last decides, and it waits as a whole: what comes behind such a message, perhaps for other
-# outputs, waits in its socket, so that a connection's messages keep their order. Without sockets.
+# Pauses connections that bring messages for an output with a full queue, until half of the queue is
+# free; all others go on. Called by the hub after each read. The last messages of a connection
+# decide, and it waits as a whole, so that its messages stay in order. Knows no sockets.
 
 require "gyre/log/server/backpressure"
-require "gyre/net/units"
+require "gyre/settings/units"
 
 module Gyre
   module Log
-    # Which connections wait for which sinks.
     class Queues
       # Between two reports of dropped messages.
       REPORT_S = 10
 
-      # @param loop [Gyre::Loop] gets the key :room when {#release} is to be called
-      # @param server [Server] answers routing, committer, report
+      # The loop gets the key :room when {#release} is due.
       def initialize(loop, server)
         @loop, @server, @routing = loop, server, server.routing
         @parked = {}.compare_by_identity
@@ -26,28 +23,20 @@ module Gyre
         server.committer.on_written { written }
       end
 
-      # What it brought just now was for sinks that are full.
-      #
-      # @param peer [Connection]
+      # Pauses the peer if its last messages were for full sinks.
       def park(peer) = wait(peer, @routing.sinks.select(&:hit?))
 
-      # It is about to be read. Of connections that are ready at once each would bring a whole read
-      # for a queue that the first of them has filled.
-      #
-      # @param peer [Connection]
-      # @param service [String, nil] nil: not known before its messages are read
+      # Checks the sinks again before a read. Of many ready connections each would bring a whole
+      # read for a queue that the first one filled. A `service` of nil is not known yet.
       def about_to_read(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@parked.empty?
       end
 
-      # @param peer [Connection]
       def forget(peer) = @parked.delete(peer)
 
-      # @param sink [Ingest::Sink]
-      # @return [Integer] how many wait for it
       def parked(sink) = @parked.count { |_, sinks| sinks.include?(sink) }
 
-      # The key :room has come.
+      # Resumes connections after the key :room.
       def release
         @emitted = false
         free = @parked.select { |_, sinks| sinks.all?(&:room?) }.keys
@@ -56,8 +45,6 @@ module Gyre
       end
 
       # Reports what was dropped since the last report.
-      #
-      # @param now_s [Float]
       def tick(now_s)
         return if now_s < @report_at_s
 
@@ -73,7 +60,7 @@ module Gyre
 
       private
 
-      # An output has written. Called in the committer's tasks.
+      # Called in the committer's tasks after an output has written.
       def written
         return if @emitted || @parked.empty?
 

@@ -1,16 +1,13 @@
 # frozen_string_literal: true
 
-# How many messages came in a second, over the last seconds: from samples of a counter. The server
-# samples once a second for `gyre log status`. Without a clock.
+# Computes messages a second from samples of a counter, one each second, for `gyre log status`.
+# Knows no clock.
 
 module Gyre
   module Log
-    # A ring of samples, at most one a second.
     class Rates
       SPANS_S = [1, 10, 60].freeze
 
-      # @param now_s [Float] of a monotonic clock
-      # @param count [Integer]
       def initialize(now_s, count)
         @samples = [[now_s, count]]
       end
@@ -22,7 +19,6 @@ module Gyre
         @samples.shift if @samples.size > SPANS_S.last + 1
       end
 
-      # @return [Hash{Integer => Float}] seconds => messages a second, up to the latest sample
       def to_h = SPANS_S.to_h { |span| [span, rate(span)] }
 
       private

@@ -1,39 +1,26 @@
 # frozen_string_literal: true
 
-# Which messages go where: opens the outputs that the settings name, gives each a sink of the
-# ingest, and sets the ingest's routes. Called once by the server. It writes nothing.
+# Opens the outputs that the settings name, gives each a sink of the ingest, and sets the ingest's
+# routes. Called once by the server. Writes nothing.
 
 require "gyre/log/output"
-require "gyre/net/values"
 
 module Gyre
   module Log
-    # Outputs with their sinks, from `logs` and `default_log`.
     class Routing
       ABANDON_S = 1.0
-      # What decides which output it is, beside the file.
+      # Tell outputs apart, together with the file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
-      # @return [Array<Array(Ingest::Sink, Output)>]
       attr_reader :pairs
 
-      # @param ingest [Ingest]
-      # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels:
-      #   Array or nil (all), logfile:, type:, options:, cull:, raw:, origin:, format:, rotate:,
-      #   when_full:, queue:, spill:
-      # @param default_log [String, Hash] where services without a log go: a path, or settings as in
-      #   logs
-      # @param levels [Array<String>, nil] for logs that name none
-      # @param raw [Boolean] where a log sets none
-      # @param origin [Boolean, nil] where a log sets none
-      # @param queue_bytes_limit [Integer] where a log sets none
-      # @param spill_bytes_limit [Integer, nil] for each that spills
-      # @param report [#call] gets the outputs' errors
-      # @raise [ArgumentError] names what is wrong
+      # `logs` have services (nil: all that no other log names), levels (nil: all) and an output's
+      # settings; the other keywords are defaults. Raises ArgumentError naming what is wrong.
       def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
                      report: nil)
         @levels, @raw, @origin, @report = levels, raw, origin, report
-        @queue_bytes_limit, @spill_bytes_limit = queue_bytes_limit, spill_bytes_limit
+        @queue_bytes_limit = queue_bytes_limit
+        @spill_limit = { spill_bytes_limit: spill_bytes_limit }.compact
         @pairs = []
         @sinks_of = Hash.new { |sinks, service| service ? sinks[nil] : [] }
         logs = logs.map { |log| complete(log) }
@@ -46,39 +33,30 @@ module Gyre
         raise
       end
 
-      # @return [Array<Output>]
       def outputs = @pairs.map(&:last)
 
-      # @return [Array<Ingest::Sink>]
       def sinks = @pairs.map(&:first)
 
-      # @return [Integer] how many of the outputs are files
       def files = outputs.count { |output| Output.file?(output) }
 
-      # @param service [String, nil] nil: any
-      # @return [Array<Ingest::Sink>] where its messages go
+      # A `service` of nil means any.
       def sinks_of(service) = service ? @sinks_of[service.b] : sinks
 
-      # What each output has stored of a client, by sinks.
-      #
-      # @param client_id [String]
-      # @param service [String, nil] only the outputs of this one are needed
-      # @return [Hash{Sink => Integer, nil}] nil: not asked for, or not available
-      # @raise [Output::Unavailable] a needed one is not available
+      # Returns {sink => last sequence number of the client that its output has stored}, with nil
+      # for an output that was not asked or is unavailable. Raises Output::Unavailable if a needed
+      # one is.
       def stored(client_id, service = nil)
         needed = sinks_of(service)
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
       end
 
-      # @param service [String, nil]
-      # @return [Boolean] whether other servers write to an output of this one as well
+      # True if another server writes to an output of this service.
       def shared?(service = nil)
         needed = sinks_of(service)
         @pairs.any? { |sink, output| output.shared? && needed.include?(sink) }
       end
 
-      # @param abandon [Boolean] when one cannot write: its close would wait as well, in a thread
-      #   that ends with the process
+      # `abandon` closes an output that cannot write, in a thread that ends with the process.
       def close(abandon: false)
         return outputs.each(&:close) unless abandon
 
@@ -100,17 +78,22 @@ module Gyre
 
       def complete(log)
         services = log[:services] && Array(log[:services]).map(&:to_s)
-        when_full = Values.check(Output::WHEN_FULL, log[:when_full] || "block", name: "when_full")
         { type: nil, options: nil, format: :text, cull: false, rotate: nil }
-          .merge(levels: @levels, raw: @raw, origin: @origin).merge(log.compact).merge(services: services, when_full: when_full)
+          .merge(levels: @levels, raw: @raw, origin: @origin).merge(log.compact).merge(services: services, when_full: when_full(log))
       end
 
-      # One for each output: what several logs write into one file is in order, and a client's
-      # records are counted together. It is culled or raw only if all of them are.
+      def when_full(log)
+        Output::SETTINGS[:when_full].check(log[:when_full] || "block")
+      rescue ArgumentError => error
+        raise ArgumentError, "when_full: #{error.message}"
+      end
+
+      # Makes one sink for each output: lines of several logs in one file stay in order, and a
+      # client's records are counted together. It is culled or raw only if all of its logs are.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"
-          output = Output.open({ **group.first.slice(*OUTPUT_KEYS), **spill(group) }, key: key, report: @report)
+          output = Output.open({ **group.first.slice(*OUTPUT_KEYS), **spill(group) }, key: key, report: @report, **@spill_limit)
           flags = %i[cull raw].to_h { |name| [name, group.all? { |log| log[name] }] }
           flags[:origin] = group.first[:origin] if group.map { |log| log[:origin] }.uniq.size == 1
           sink = ingest.sink(**output.sink_options, **queue(group), **flags)
@@ -124,13 +107,13 @@ module Gyre
         { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full] == "drop" } }
       end
 
-      # It spills if one of them does.
+      # Spills if one of the logs does.
       def spill(group)
         spills = group.any? { |log| log[:when_full] == "spill" }
         folders = group.filter_map { |log| log[:spill] }.uniq
         raise ArgumentError, "spill: #{group.first[:logfile]} has several: #{folders.join(", ")}" if folders.size > 1
 
-        { when_full: ("spill" if spills), spill: folders.first, spill_bytes_limit: @spill_bytes_limit }
+        { when_full: ("spill" if spills), spill: folders.first }
       end
 
       def destination(log)

@@ -1,26 +1,24 @@
 # frozen_string_literal: true
 
-# An acknowledged client across its connections: how far its records have come and how far they are
-# durable. Sessions is the table of them. Connections look theirs up, the committer acknowledges.
-# Without sockets.
+# Follows an acknowledged client across its connections: how far its records have come and how far
+# they are durable. Sessions is the table of all. Connections look theirs up, and the committer
+# acknowledges. Knows no sockets.
 
 require "gyre/task"
 
 module Gyre
   module Log
-    # One client id. It outlives its connections, so that what is under way when one breaks is
-    # acknowledged on the next.
+    # One client id. It outlives its connections, so that records of a broken one are acknowledged
+    # on the next.
     class Session
-      # @return [String] 32 hexadecimal digits
       attr_reader :client_id
-      # @return [Ingest::Session] the ingest's
       attr_reader :intake
-      # @return [Integer] everything up to this sequence number is durable
-      attr_reader :acknowledged
-      # @return [Connection, nil] where the client is at present
-      attr_accessor :connection
+      attr_reader :acknowledged # everything up to this sequence number is durable
+      attr_accessor :connection # where the client is at present
 
-      # @param intake [#received, #durable, #stored, #client_id] the ingest's session
+      # Remembers `limit` sessions without a connection. `shared` tells whether clients of a service
+      # may use other servers (asked each time, in a task); `stored` returns what each sink's output
+      # has of a client.
       def initialize(intake)
         @intake = intake
         @client_id = -intake.client_id
@@ -28,19 +26,16 @@ module Gyre
         @connection = nil
       end
 
-      # @return [Integer] the highest sequence number that has come
+      # The highest sequence number received.
       def received = @intake.received
 
-      # A sink's output has stored the client's records up to there. Called by the committer, in a
-      # task of its own.
+      # Notes that a sink's output has stored the client's records up to `sequence`. Called by the
+      # committer, in a task of its own.
       def stored(sink, sequence) = @intake.stored(sink, sequence)
 
       # Acknowledges what is durable. Called by the committer.
       def settle = acknowledge(@intake.durable)
 
-      # Everything up to here is durable.
-      #
-      # @param sequence [Integer]
       def acknowledge(sequence)
         return unless sequence > @acknowledged
 
@@ -48,10 +43,10 @@ module Gyre
         @connection&.acknowledged
       end
 
-      # @return [Boolean] whether a record came for an output of which it was unknown what it has
+      # True if a record came for an output whose stored records were unknown.
       def refused? = @intake.refused?
 
-      # @return [Boolean] whether something has come that is not durable yet
+      # True if something received is not durable yet.
       def pending? = received > @acknowledged
     end
 
@@ -59,20 +54,10 @@ module Gyre
     class Sessions
       include Enumerable
 
-      # What the outputs have of a client is being looked up, for this connection.
+      # Asks the outputs what they have of a client, for this connection.
       Lookup = Struct.new(:connection, :service, :task)
       private_constant :Lookup
 
-      # @param limit [Integer] how many without a connection are remembered; the outputs have them
-      #   all the same
-      # @param shared [#call] whether clients of a service may have been at other servers between
-      #   two connections: one is looked up again each time, in a task of its own, for that may take
-      #   long
-      # @param stored [#call] given a client's id and its service (nil: any), what each sink's
-      #   output has stored of it
-      # @yieldparam client_id [String]
-      # @yieldparam stored [Hash{Sink => Integer, nil}]
-      # @yieldreturn [#received, #client_id] a session of the ingest
       def initialize(limit, shared: ->(_) { false }, stored: ->(*) {}, &open)
         @limit = limit
         @shared = shared
@@ -82,14 +67,8 @@ module Gyre
         @lookups = {} # by client id
       end
 
-      # A client has connected. Where it is still connected, the former connection is replaced.
-      #
-      # @param client_id [String]
-      # @param connection [#completed, #replaced] the session's from now on
-      # @param service [String, nil] that its records have, as far as that is known
-      # @return [Session, nil] nil: `completed` is called with it later, or with the exception that
-      #   came instead
-      # @raise [Output::Unavailable]
+      # Returns the client's session and replaces its former connection. Returns nil if `completed`
+      # is called later, with the session or an exception.
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session
@@ -100,18 +79,16 @@ module Gyre
         keep(session || fresh(client_id, service), connection)
       end
 
-      # Gives up what is being looked up.
+      # Stops all look-ups.
       def stop = @lookups.values.filter_map(&:task).each(&:stop).each(&:wait)
 
-      # @yieldparam session [Session]
       def each(&block) = @sessions.each_value(&block)
 
-      # @return [Integer]
       def size = @sessions.size
 
       private
 
-      # Nothing else waits for it. Of a client that connects twice meanwhile the last connection
+      # Looks up beside everything else. If a client connects twice meanwhile, the last connection
       # gets the session.
       def look_up(client_id, connection, service)
         lookup = @lookups[client_id]
@@ -134,7 +111,7 @@ module Gyre
         @lookups.delete(client_id)
       end
 
-      # Of one that has records under way only what was unknown is asked for.
+      # Asks only for unknown numbers of a client with records under way.
       def learn(client_id)
         session = @sessions[client_id]
         session.intake.learn(@stored.call(client_id, nil)) || session if session&.refused? && session.pending?
@@ -146,10 +123,11 @@ module Gyre
         session.connection = connection unless connection.closed?
         @sessions.delete(session.client_id)
         forget_one if @sessions.size >= @limit
-        @sessions[session.client_id] = session # the last in the order of use
+        @sessions[session.client_id] = session # moves it to the end of the order of use
       end
 
-      # The one without a connection for longest. One that is connected, or not durable yet, stays.
+      # Forgets the session that has lacked a connection for longest. Connected ones, and those with
+      # records not durable yet, stay.
       def forget_one
         id, = @sessions.find { |_, session| session.connection.nil? && !session.pending? }
         @sessions.delete(id) if id

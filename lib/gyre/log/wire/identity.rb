@@ -7,7 +7,7 @@
 #
 #   id = 676c6f67 (the prefix) + the first 24 hexadecimal digits of SHA-256("gyre log client " + secret)
 #
-# Ids without the prefix are those of older clients, which have no secret: they are believed.
+# Ids without the prefix have no secret: they are believed.
 
 require "digest"
 require "openssl"
@@ -15,30 +15,25 @@ require "securerandom"
 
 module Gyre
   module Log
-    # A client id with its secret; nil for one that has none.
+    # A client id with its secret.
     Identity = Struct.new(:client_id, :secret) do
-      # @return [Identity] of a new client
-      def self.fresh
-        secret = SecureRandom.hex(16)
-        new(id_of(secret), secret)
-      end
+      def self.fresh = of(SecureRandom.hex(16))
 
-      # @param secret [String] 32 hexadecimal digits
-      # @return [String] as many
+      # Of the client with this secret, 32 hexadecimal digits.
+      def self.of(secret) = new(id_of(secret), secret)
+
       def self.id_of(secret)
         self::PREFIX + Digest::SHA256.hexdigest("gyre log client #{secret}")[0, 24]
       end
 
-      # @param client_id [String]
-      # @param secret [String, nil]
-      # @return [Boolean] whether the one that shows this secret may use that id
+      # True if the owner of this secret may use that id.
       def self.proven?(client_id, secret)
         return !client_id.start_with?(self::PREFIX) if secret.nil?
 
         OpenSSL.fixed_length_secure_compare(id_of(secret), client_id)
       end
 
-      # @return [String] without the secret
+      # Without the secret.
       def inspect
         "#<#{self.class} #{client_id}>"
       end

@@ -1,37 +1,30 @@
 # frozen_string_literal: true
 
-# Where messages come from: a host, and a process there. A client names its own in its first frame
-# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); of all others the server knows the
-# peer's address. Bounded, and without spaces. Nothing is proven by it: a client may name any host.
+# The origin of messages: a host, and a process there. A client names its own in its first frame
+# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); for others the server knows the
+# peer's address. Bounded, and without spaces. Proves nothing: a client may name any host.
 
 require "socket"
 
 module Gyre
   module Log
-    # A host, and the number of a process or nil.
+    # A host, and a process id or nil.
     Origin = Struct.new(:host, :pid) do
       class << self
-        # What a client writes behind the words of its first frame.
-        #
-        # @param pid [Integer, nil] nil: the messages are another process's
-        # @return [String]
+        # A client's addition to the words of its first frame. A `pid` of nil: the messages are
+        # another process's.
         def words(pid)
           host = Socket.gethostname.b.gsub(/[^\w.:-]/n, "_")[0, self::HOST_BYTES]
           host = "localhost" if host.empty?
           "host=#{host}#{" pid=#{pid}" if pid}"
         end
 
-        # @param words [String] of a client's first frame
-        # @param seen [Origin, nil] what the server sees by itself
-        # @return [Origin, nil] what the client has sent, if it names a host
+        # Returns the client's origin if it names a host.
         def claimed(words, seen)
           host = words[self::HOST, 1] or return seen
           new(host, words[self::PID, 1]&.to_i)
         end
 
-        # @param address [Addrinfo] of a peer
-        # @param pid [Integer, nil] of a peer on this machine
-        # @return [Origin]
         def seen(address, pid = nil)
           address.ip? ? new(address.ip_address) : new(Socket.gethostname, pid)
         end

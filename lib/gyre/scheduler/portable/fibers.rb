@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# How the portable engine's fibers move: park and wake, the queue of ready ones, the pool, and the
-# turns of the fiber that drives the loop. The hooks in Scheduler::Portable are its only callers;
-# fibers.c is its twin in C.
+# How the portable engine's fibers move: park and wake, the ready queue, the pool, and the driver's
+# turns. Called only by the hooks in Scheduler::Portable; the twin of fibers.c.
 #
 # Fibers move by transfer only; resume and yield belong to the program. An exception from outside
-# (Interrupt, Thread#raise) can come up wherever Ruby checks for interrupts: at the return of a
-# method, at a jump. So what must not come apart (taking a fiber off the queue and entering it)
-# stands in a row without either.
+# (Interrupt, Thread#raise) may come wherever Ruby checks for interrupts: at a method's return, at a
+# jump. Steps that belong together (taking a fiber off the queue and entering it) are therefore
+# written without either.
 require_relative "inbox"
 require_relative "pool"
 require_relative "question"
@@ -17,25 +16,21 @@ require_relative "waiter"
 module Gyre
   class Scheduler
     module Portable
-      # Which fiber runs, which is next, which wait.
       class Fibers
-        # How many fibers run between two questions to the kernel.
+        # Fibers run between two questions to the kernel.
         BUDGET = 256
         # How long calls that succeed at once may go on until others run, and how many pass between
-        # two looks at the clock.
+        # two reads of the clock.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
 
-        # The fiber that drives the loop until its condition is true, the strand below it, and
-        # whether it is a parked fiber that drives because no other one does. Overdue: it began
-        # because the budget was spent, and the kernel is asked before its own fiber goes on. Of
-        # several the newest one is at work.
+        # A fiber that drives the loop until its condition is true; the strand below it; whether it
+        # is a parked fiber without another driver; overdue: it began with the budget spent, and the
+        # kernel is asked before its own fiber goes on. The newest drives.
         Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
-          def done?
-            condition.call(self)
-          end
+          def done? = condition.call(self)
 
-          # Called on another fiber: what the condition raises there, the driver itself shall find.
+          # Called on another fiber: the driver itself meets the condition's exceptions.
           def fulfilled?
             done?
           rescue StandardError
@@ -43,32 +38,25 @@ module Gyre
           end
         end
 
-        # @return [Thread] the one whose fibers these are
         attr_reader :thread
-        # @return [Hash{Waiter => true}]
         attr_reader :parked
-        # @return [Inbox]
         attr_reader :inbox
 
-        # @param scheduler [Portable] reports errors
-        # @param loop [Gyre::Loop::Portable]
         def initialize(scheduler, loop)
           @scheduler = scheduler
           @loop = loop
           @sweep = Sweep.new(loop) do
-            scheduler.refuse_deadlock(@loop.idle?) if may_be_stuck? && @ready.empty? && @inbox.empty?
+            scheduler.refuse_deadlock(idle?) if may_be_stuck? && @ready.empty? && @inbox.empty?
             @switches
           end
-          @transfer = Fiber.instance_method(:transfer) # not that of PooledFiber, which is for the program
+          @transfer = Fiber.instance_method(:transfer) # not PooledFiber's, which is for the program
           @unwaited = 0
           forget
-          @thread = nil # that of the first wait
+          @thread = nil # of the first wait
         end
 
-        # Begins a wait of the current fiber.
-        # @param blocks [Boolean] whether {#unblock} ends it
-        # @param blocker [Object] what it waits for, for print_hierarchy
-        # @return [Waiter] for {#park}; until then it can be given to timers and watches
+        # Begins a wait of the current fiber. `blocks`: {#unblock} ends it; print_hierarchy shows
+        # `blocker`. Timers and watches may have it until {#park}.
         def waiter(blocks: false, blocker: nil)
           fiber = Fiber.current
           strand = Strand.of(fiber)
@@ -76,9 +64,8 @@ module Gyre
           Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
-        # Leaves the current fiber until its waiter is woken.
-        # @return what it was woken with
-        # @raise the exception that it was woken with, or that was waiting for it
+        # Leaves the current fiber until its waiter is woken. Returns or raises what it was woken
+        # with.
         def park(waiter)
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
@@ -90,7 +77,7 @@ module Gyre
             returned = true
           ensure
             @parked.delete(waiter)
-            @inbox.hand_on(waiter.blocker) if waiter.binding && !returned # a killed fiber is ended by Ruby as it is entered
+            @inbox.hand_on(waiter.blocker) if waiter.binding && !returned # Ruby ends a killed fiber as it is entered
             waiter.state = :done
             waiter.base.waiter = waiter.strand.waiter = nil
             @base = waiter.base
@@ -100,7 +87,7 @@ module Gyre
           waiter.value
         end
 
-        # Makes a parked fiber ready. Nothing happens to one that is ready already, or back at work.
+        # Makes a parked fiber ready; ignores a ready or running one.
         def wake(waiter, value)
           return unless waiter.state == :parked
 
@@ -110,51 +97,47 @@ module Gyre
           @loop.wake if @loop.waiting?
         end
 
-        # Lets all others that are ready run first.
+        # Runs all other ready fibers first.
         def requeue
           waiter = self.waiter
           wake(waiter, true)
           park(waiter)
         end
 
-        # The same, and the kernel is asked before this one goes on.
+        # The same, and asks the kernel before this one goes on.
         def end_turn
           @budget = 0
           requeue
         end
 
-        # The same when the present slice of time is over.
+        # The same once the slice of time is over.
         def pace
           end_turn if slice_over?
         end
 
-        # @return [Boolean] whether calls that succeed at once have gone on for long enough
+        # True once calls that succeed at once have gone on for long enough.
         def slice_over?
           @unwaited += 1
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # ConditionVariable#wait or IO#close begins in this fiber: from now on it is known whether a
-        # signal may have reached it.
-        # @param source [Thread::Mutex, IO] which the signal will be for
+        # ConditionVariable#wait or IO#close begins in this fiber: records from now on whether a
+        # signal may have reached it. `source` is the Mutex or IO of the signal.
         def expect_signal(source)
           strand = Strand.of(Fiber.current)
           strand.source = source
           strand.signalled = false
         end
 
-        # The end of that.
-        # @return [Boolean] whether a signal may have come
+        # Ends the record. True if a signal may have come.
         def signalled?
           strand = Strand.of(Fiber.current)
           strand.signalled.tap { strand.source = strand.signalled = nil }
         end
 
         # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the
-        # caller goes on.
-        # @param options [Hash, nil] for Fiber.new: then it is a fiber of its own, which ends with
-        #   the job
-        # @return [Fiber]
+        # caller goes on. With `options` (for Fiber.new) in a fiber of its own, which ends with the
+        # job.
         def spawn(callable, arguments, options = nil)
           check_thread
           worker = options ? @pool.once(options) : @pool.acquire
@@ -164,10 +147,9 @@ module Gyre
           worker.fiber
         end
 
-        # Drives the loop until the block is true; it is asked at least once a turn. When another
-        # one drives already, this one takes over, and checks the other one's condition as well.
-        # @param parked [Boolean] whether it is a parked fiber that drives because no other one does
-        # @yieldparam drive [Drive]
+        # Drives the loop until the block is true; asks it at least once a turn. Overtakes another
+        # driver and checks its condition as well. `parked`: a parked fiber drives because no other
+        # does.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
@@ -183,23 +165,21 @@ module Gyre
 
         def driven? = !@drives.empty?
 
-        # @param drive [Drive] the caller's
-        # @return [Boolean] whether no fiber waits or is ready, and no other one drove before
+        # True if no fiber waits or is ready, and none drove before `drive`.
         def none_but?(drive)
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
-        # Fibers can be entered in the thread that made them only, so another one must not take any
-        # off the queue. The scheduler of a thread that has ended may be taken over.
+        # Fibers can only be entered in the thread that made them. A scheduler whose thread has
+        # ended may be taken over.
         def check_thread
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
 
-          @pool = Pool.new(self, @scheduler) if @thread
+          @pool = Pool.new(self, @scheduler, @loop) if @thread
           @thread = Loop::Portable.thread
         end
 
-        # The scheduler closes.
         def close
           @pool.close
           @loop.close
@@ -207,11 +187,11 @@ module Gyre
 
         # In a forked child: only the current fiber goes on.
         def forget
-          @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is no wait
+          @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is not a wait
           @ready = []
-          @parked&.clear # a stack may still refer to it, and Ruby 3.1 then keeps all that the fibers hold
+          @parked&.clear # a stack may still refer to it, and Ruby 3.1 then keeps everything the fibers hold
           @parked = {}.compare_by_identity
-          @pool ? @pool.forget((@base || Strand.known(Fiber.current))&.fiber) : @pool = Pool.new(self, @scheduler)
+          @pool ? @pool.forget((@base || Strand.known(Fiber.current))&.fiber) : @pool = Pool.new(self, @scheduler, @loop)
           @drives = []
           @inbox = Inbox.new(self, @loop)
           @entering = @failure = nil
@@ -223,22 +203,20 @@ module Gyre
           @thread = Loop::Portable.thread
         end
 
-        # For Worker: its fiber has been entered for a job.
+        # For Worker: its fiber was entered for a job.
         def started(strand)
-          strand.reset # what came for the job before, after its end
+          strand.reset # late arrivals for the former job
           @entering = nil
           @base = strand
         end
 
-        # An exception that ends the thread or the process leaves through the fiber that drives the
-        # loop.
+        # An exception that ends the thread or process leaves through the driving fiber.
         def fail(error)
           @failure ||= error
         end
 
-        # Gives control to the next ready fiber, or to the driver.
-        # @param me [Fiber] the current one
-        # @return [Boolean] false when there is neither, or when this fiber drives
+        # Enters the next ready fiber, or the driver. False if there is neither, or this fiber
+        # drives.
         def depart(me)
           driver = @drives.last&.fiber
           if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
@@ -251,48 +229,41 @@ module Gyre
           true
         end
 
-        # Asks all that wait to end: they get a Stop at their waits.
-        # @return [Boolean] false when there are none
+        # Raises a Stop at every wait. False if there are none.
         def stop_all
           @parked.keys.each { |waiter| @inbox.raise_at(waiter, Stop.new("the scheduler closes")) }
           !@parked.empty?
         end
 
-        # @return [Boolean] whether the caller is in the thread whose fibers these are
-        def here?
-          Loop::Portable.thread.equal?(@thread)
-        end
+        def here? = Loop::Portable.thread.equal?(@thread)
 
-        # Gyre::Scheduler's parts call these to show what the fibers do; scheduler_inspection.c is
-        # their twin in C.
+        # For inspection; the twin of scheduler_inspection.c.
 
-        # The fibers that wait or are ready. From any thread.
+        # Waiting and ready fibers. From any thread.
         def list_waits(classes)
           waiters = @parked.keys
           waiters.select! { |waiter| classes.any? { |wanted| waiter.blocker.is_a?(wanted) } } if classes
           waiters.map(&:describe)
         end
 
-        # The fiber that waits here in the name of this one: itself, or one that it resumes.
+        # The fiber that waits on behalf of this one: itself, or one that it resumes.
         def waiting_in(fiber)
           waiter = Strand.known(fiber)&.waiter
           waiter.fiber if waiter&.waiting?
         end
 
-        def working?(fiber)
-          @pool.working?(fiber)
-        end
+        def working?(fiber) = @pool.working?(fiber)
 
-        # A number that changes whenever the loop gets on. From any thread.
+        # Changes with each turn and switch. From any thread.
         def pulse
           @switches + @loop.turns unless @loop.waiting?
         end
 
-        # Whether to look for deadlocks also while timers and descriptors may still wake a fiber.
+        # Also looks for deadlocks while timers and descriptors may still wake a fiber.
         attr_writer :suspicious
 
-        # Runs the block in a fiber that waits, which goes on waiting: for what a fiber alone can
-        # tell (Mutex#owned?). The block must not wait. On the scheduler's own thread only.
+        # Runs the block in a waiting fiber, which waits on afterwards: only the fiber itself knows
+        # some facts (Mutex#owned?). The block must not wait. Only on the scheduler's own thread.
         def ask(fiber, &block)
           return yield if fiber.equal?(Fiber.current)
           return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
@@ -301,21 +272,20 @@ module Gyre
           @transfer.bind_call(fiber)
           question.value
         rescue FiberError
-          nil # it resumes another one
+          nil # resumes another one
         ensure
           @question = nil
         end
 
-        # What the loop has done and holds.
         def stats
           { **@loop.stats, tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size,
-                           timers: @loop.timers.size - (@sweep.armed? ? 1 : 0) }
+                           timers: @loop.timers.size - own_timers }
         end
 
         private
 
-        # The caller waits at the head of the queue. It is no wait in which an exception may be
-        # raised: the job has begun.
+        # The caller waits at the head of the queue. No exception is raised in this wait, as the job
+        # has begun.
         def enter(worker)
           waiter = self.waiter
           waiter.binding = waiter.first = true
@@ -327,8 +297,8 @@ module Gyre
           @entering = nil
         end
 
-        # Control goes round until it is this waiter's turn. It may come back before that: Ruby
-        # enters the root fiber when another one ends.
+        # Passes control round until this waiter's turn. It may come back earlier: Ruby enters the
+        # root fiber when another one ends.
         def leave(waiter)
           until waiter.state == :entered
             if @entering
@@ -339,19 +309,21 @@ module Gyre
           end
         end
 
-        # Whether nothing within this loop will wake a fiber.
-        def may_be_stuck?
-          !@parked.empty? && (@suspicious || @loop.idle?)
-        end
+        # True if nothing in this loop will wake a fiber.
+        def may_be_stuck? = !@parked.empty? && (@suspicious || idle?)
 
-        # Gives control to a fiber; returns when the present one has it again, and has answered what
-        # it was asked.
+        def idle? = @loop.idle?(own_timers)
+
+        def own_timers = (@sweep.armed? ? 1 : 0) + (@pool.armed? ? 1 : 0)
+
+        # Enters a fiber; returns when the present one runs again and has answered questions put to
+        # it.
         def enter_other(fiber)
           @transfer.bind_call(fiber)
           answer while @question
         end
 
-        # In the fiber that is asked.
+        # Runs in the asked fiber.
         def answer
           question = @question
           @question = nil
@@ -359,12 +331,9 @@ module Gyre
           @transfer.bind_call(question.asker)
         end
 
-        # Whether so many have run that it is time to ask the kernel, which no driver does.
-        def overdue?
-          @drives.empty? && !@budget.positive?
-        end
+        # True if the kernel is due and no driver asks it.
+        def overdue? = @drives.empty? && !@budget.positive?
 
-        # @return [Waiter, nil] the first in the queue
         def next_ready
           @ready.shift while (waiter = @ready.first) && waiter.state != :ready
           waiter
@@ -393,7 +362,6 @@ module Gyre
           @sweep.later(@switches) if @ready.empty? && may_be_stuck?
           @loop.poll { @ready.empty? && @inbox.empty? }
           @inbox.receive
-          @pool.trim
         end
 
         def look_if_overdue(drive)
@@ -404,7 +372,7 @@ module Gyre
           @inbox.receive
         end
 
-        # The former driver is entered again as soon as its condition is true.
+        # Enters the former driver again as soon as its condition is true.
         def resume_other(drive)
           return if @drives.size == 1
 
@@ -419,8 +387,8 @@ module Gyre
           raise failure
         end
 
-        # One for the thread may come in the exception's own method: then that one is raised, and
-        # this one at the next wait.
+        # An exception for the thread may come in the exception's own method: that one is raised,
+        # and this one at the next wait.
         def raise_here(error, strand)
           error.equal?(Inbox::KILL) ? FiberRaise.end_here(strand.fiber) : raise(error)
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again

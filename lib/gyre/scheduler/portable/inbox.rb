@@ -1,22 +1,20 @@
 # frozen_string_literal: true
 
-# What unblock and fiber_interrupt bring to the fibers of a portable scheduler, from any thread: it
-# is sent to the scheduler's own thread, and there it ends a wait, or is kept for the fiber's next
-# one. What is given to a fiber that cannot take it goes to another one that waits for the same.
-# Called by Scheduler::Portable and by the turns of Scheduler::Portable::Fibers.
+# Brings unblock and fiber_interrupt from any thread to the fibers of a portable scheduler: sent to
+# the scheduler's own thread, it ends a wait there or is kept for the fiber's next one. A gift that
+# a fiber cannot take goes to another waiter. Called by Scheduler::Portable and the turns of
+# Scheduler::Portable::Fibers.
 require_relative "waiter"
 
 module Gyre
   class Scheduler
     module Portable
-      # Other threads' messages stand in a Thread::Queue, without a Mutex: it may be used in a trap
-      # handler, and a push never waits, so it cannot come back to the scheduler.
+      # Messages are in a Thread::Queue, without a Mutex: usable in a trap handler, and a push never
+      # waits.
       class Inbox
-        # In place of an exception: the fiber ends.
+        # Instead of an exception: ends the fiber.
         KILL = Object.new.freeze
 
-        # @param fibers [Fibers]
-        # @param loop [Gyre::Loop::Portable] is woken by messages
         def initialize(fibers, loop)
           @fibers = fibers
           @loop = loop
@@ -24,12 +22,9 @@ module Gyre
           @present = nil
         end
 
-        def empty?
-          @present.nil? && @messages.empty?
-        end
+        def empty? = @present.nil? && @messages.empty?
 
-        # Takes what other threads sent. A message during whose treatment an interrupt came is
-        # treated again next time.
+        # Takes the messages of other threads. A message interrupted in the middle is treated again.
         def receive
           until empty?
             @present ||= @messages.pop(true)
@@ -39,16 +34,15 @@ module Gyre
           end
         end
 
-        # Wakes a fiber parked in block, or has its next block return at once. From any thread.
+        # Wakes a fiber parked in block, or ends its next block. From any thread.
         def unblock(fiber, blocker)
           return unblocked(fiber, blocker) if @fibers.here?
 
           push(:unblock, fiber, blocker)
         end
 
-        # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
-        # @param error [Exception, nil] nil ends the fiber
-        # @raise [TypeError] for anything else
+        # Raises an exception in a fiber, at its present or next wait. From any thread. nil ends the
+        # fiber; raises TypeError for anything else.
         def interrupt(fiber, error)
           raise TypeError, "fiber expected, not #{fiber.class}" unless fiber.is_a?(Fiber)
           raise TypeError, "exception expected, not #{error.class}" unless error.nil? || error.is_a?(Exception)
@@ -59,10 +53,9 @@ module Gyre
           push(:interrupt, fiber, error)
         end
 
-        # Has a waiter raise. What it has been given by an unblock goes to another one that waits
-        # for the same; when there is none, it keeps it and goes on.
-        # @param target [Strand] of the fiber that it is meant for
-        # @return [Boolean] false when it is too late for this wait
+        # Has a waiter raise. Passes an unblock to another waiter of the same blocker; without one
+        # the fiber keeps it and continues. False if it is too late for this wait. `target` is the
+        # Strand that the error is meant for.
         def raise_at(waiter, error, target = waiter.strand)
           return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
           return false if waiter.binding && !hand_on(waiter.blocker)
@@ -73,14 +66,13 @@ module Gyre
           true
         end
 
-        # Wakes another fiber in the place of one that cannot take what it was given. Pushes and
-        # pops wait for the same queue, so of these all are woken.
-        # @return [Boolean] whether there is one
+        # Wakes another fiber instead of one that cannot take its gift. Pushes and pops wait for the
+        # same queue, so all of these are woken. Returns whether there is one.
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 
           handed = false
-          waits = { blocker => true }.compare_by_identity # no method of a blocker is called: it may be one of Ruby's hidden objects
+          waits = { blocker => true }.compare_by_identity # calls no method of a blocker: it may be one of Ruby's hidden objects
           @fibers.parked.each_key do |waiter|
             next unless waiter.blocks && waiter.state == :parked && waits.key?(waiter.blocker)
 
@@ -98,9 +90,9 @@ module Gyre
           @loop.wake
         end
 
-        # What another thread has given to a fiber may come too late: the fiber was stopped
-        # meanwhile, or its time was over. So if it does not wait for this, another one that does is
-        # woken, too; that is harmless, for it looks again.
+        # A gift from another thread may come too late, for a stopped fiber or one out of time. If
+        # the fiber does not wait for it, another waiter is woken as well; that is harmless, as it
+        # checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
@@ -112,20 +104,20 @@ module Gyre
           hand_on(blocker)
         end
 
-        # Unblocks that end a sleep besides those for :sleep. ConditionVariable#wait is a sleep, and
-        # its signal is an unblock for its mutex. So is IO#close while others use the IO: they
-        # unblock it for the IO (Ruby 4.0), or for the thread of the fiber that closes (3.4). The
-        # blocker may be one of Ruby's hidden objects, of which no method can be called.
+        # Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait,
+        # which is an unblock for its mutex; and IO#close, which unblocks users of the IO for the IO
+        # (Ruby 4.0) or for the closing fiber's thread (3.4). The blocker may be a hidden object
+        # without methods.
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.source.equal?(blocker)
 
           strand.signalled = true
         end
 
-        # An unblock wins over the end of the time, and over an exception that has not been raised
-        # yet, unless another fiber can have what it gives.
+        # An unblock wins over a timeout and over an exception not raised yet, unless another fiber
+        # can have the gift.
         def give(waiter)
-          return hand_on(waiter.blocker) if waiter.binding # in the place of another one, and it is still on its blocker's list
+          return hand_on(waiter.blocker) if waiter.binding # already took another's place, and is still on its blocker's list
 
           if waiter.error
             return if hand_on(waiter.blocker)

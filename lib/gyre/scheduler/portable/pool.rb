@@ -1,52 +1,39 @@
 # frozen_string_literal: true
 
-# The workers of one scheduler: those with a job and those that wait for one. Asked by
-# Scheduler::Portable::Fibers for a worker, and by each worker when it begins and ends a job.
+# The workers of one scheduler, busy and idle. Scheduler::Portable::Fibers takes workers; each
+# worker reports the begin and end of its job.
 require_relative "worker"
 
 module Gyre
   class Scheduler
     module Portable
-      # Fibers for use and reuse.
       class Pool
-        # How many finished fibers are kept.
+        # Finished fibers kept for reuse.
         IDLE_LIMIT = 1024
-        # How many of them however long they have nothing to do, and how long that is for the
-        # others.
+        # Idle workers kept for good; the others go after this idle time.
         IDLE_KEPT = 16
         TRIM_S = 0.5
-        # A pooled fiber must not have the storage of the fiber that made it.
+        # A pooled fiber must not have its maker's storage.
         OPTIONS = (Worker::STORAGE ? { storage: nil } : {}).freeze
 
-        # @param fibers [Fibers]
-        # @param scheduler [Portable] reports errors
-        def initialize(fibers, scheduler)
+        def initialize(fibers, scheduler, loop)
           @fibers = fibers
           @scheduler = scheduler
+          @loop = loop
           @busy = {}.compare_by_identity
           @idle = []
           @closed = false
-          @least = 0 # idle ones since the last trim
-          @trimmed_at = Loop::Timers.now
+          @least = 0 # least idle count since the timer was armed
         end
 
-        # @return [Integer] how many jobs run
-        def busy_count
-          @busy.size
-        end
+        # Jobs that run.
+        def busy_count = @busy.size
 
-        # @return [Integer] how many fibers wait for a job
-        def idle_count
-          @idle.size
-        end
+        # Fibers that wait for a job.
+        def idle_count = @idle.size
 
-        # @param fiber [Fiber]
-        # @return [Boolean] whether it has a job
-        def working?(fiber)
-          @busy.key?(fiber)
-        end
+        def working?(fiber) = @busy.key?(fiber)
 
-        # @return [Worker] a pooled one
         def acquire
           worker = @idle.pop
           worker = @idle.pop until worker.nil? || worker.fiber.usable?
@@ -54,66 +41,52 @@ module Gyre
           worker || Worker.new(self, OPTIONS, pooled: true)
         end
 
-        # @param options [Hash] for Fiber.new
-        # @return [Worker] for one job
-        def once(options)
-          Worker.new(self, options, pooled: false)
-        end
+        # For one job; `options` are Fiber.new's.
+        def once(options) = Worker.new(self, options, pooled: false)
 
-        # Called once a turn: now and then leaves those to the collector that have been idle all the
-        # time.
-        def trim
-          return if @idle.size <= IDLE_KEPT || (now = Loop::Timers.now) < @trimmed_at + TRIM_S
+        # True if a timer will free workers.
+        def armed? = !@timer.nil?
 
-          @trimmed_at = now
-          @idle.shift(@least - IDLE_KEPT) if @least > IDLE_KEPT
-          @least = @idle.size
-        end
-
-        # In a forked child: what the others hold is the parent's.
-        # @param fiber [Fiber, nil] the one that forked
+        # In a forked child: the others' resources are the parent's. `fiber` is the forking one.
         def forget(fiber)
           @idle.clear
-          @least = 0
+          @timer = nil # gone with the parent's loop
           @busy.select! { |busy, _| busy.equal?(fiber) }
         end
 
-        # No job comes any more: the idle fibers are left to the collector. Those of a closed
-        # scheduler must not hang on it, for the stack of a later fiber may be where its own was,
-        # and keep it: so a program that runs one after the other would collect none.
+        # No more jobs: the collector gets the idle fibers. They must not refer to a closed
+        # scheduler, as a later fiber's stack may be at the same address and keep them: a program
+        # that runs one scheduler after another would collect none.
         def close
           @idle.clear
-          @least = 0
           @closed = true
         end
 
-        # The fiber of a worker has been entered for a job.
+        # The worker's fiber was entered for a job.
         def started(worker, strand)
           @fibers.started(strand)
           @busy[worker.fiber] = true
         end
 
-        def finished(worker)
-          @busy.delete(worker.fiber)
-        end
+        def finished(worker) = @busy.delete(worker.fiber)
 
         # A job let an exception out.
         def failed(error, fiber)
           case error
-          when Stop then nil # that it ends was asked for
+          when Stop then nil # was asked to end
           when SystemExit, SignalException then @fibers.fail(error)
           else report(error, fiber)
           end
         end
 
-        # Leaves the fiber of a worker until it has a job again.
-        # @return [Boolean] false when the fiber shall end: then Ruby goes on in the thread's root
-        #   fiber, or in the innermost one that it resumes, which is parked, or drives
+        # Leaves the worker's fiber until it has a job again. False if the fiber must end: Ruby goes
+        # on in the root fiber, or in the innermost one that it resumes.
         def rest(worker)
           return true if worker.assigned? # an exception for the thread came before the job had begun
           return false if !worker.pooled || @closed || @idle.size >= IDLE_LIMIT
 
           @idle.push(worker)
+          trim_later unless @timer
           begin
             nil until worker.assigned? || !@fibers.depart(worker.fiber)
           rescue SystemExit, SignalException => error
@@ -125,6 +98,22 @@ module Gyre
         end
 
         private
+
+        def trim_later
+          return if @idle.size <= IDLE_KEPT
+
+          @least = @idle.size
+          @timer = @loop.timers.after(TRIM_S, -> { trim })
+        end
+
+        # Frees workers that were idle all the time.
+        def trim
+          @timer.cancel
+          @timer = nil
+          # A copy: Array#shift and #drop share memory that keeps the elements left out.
+          @idle = @idle.drop(@least - IDLE_KEPT).map(&:itself) if @least > IDLE_KEPT
+          trim_later
+        end
 
         def report(error, fiber)
           @scheduler.fiber_failed(error, fiber)

@@ -1,14 +1,12 @@
 # frozen_string_literal: true
 
-# Something to be found out in another fiber, which is entered for it and goes back to its own wait.
-# Made by Scheduler::Portable::Fibers#ask.
+# A question that another fiber answers when entered, before it continues its wait. Made by
+# Scheduler::Portable::Fibers#ask.
 
 module Gyre
   class Scheduler
     module Portable
-      # One question and its answer.
       class Question
-        # @return [Fiber]
         attr_reader :asker
 
         def initialize(asker, block)
@@ -16,14 +14,14 @@ module Gyre
           @block = block
         end
 
-        # What the block raises (an Interrupt, perhaps) is raised in the fiber that asks.
+        # An exception of the block (an Interrupt, perhaps) is raised in the asking fiber.
         def answer
           @answer = @block.call
         rescue Exception => error # rubocop:disable Lint/RescueException -- raised again by `value`
           @error = error
         end
 
-        # @return [Object, nil] nil when it was not answered
+        # nil if it was not answered.
         def value
           raise @error if @error
 

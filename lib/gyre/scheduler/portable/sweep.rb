@@ -1,40 +1,32 @@
 # frozen_string_literal: true
 
-# Has a loop that is about to sleep looked at shortly after, once: do its fibers wait for each
-# other? Made and asked by Scheduler::Portable::Fibers; what is looked at is decided there.
+# Checks an idle loop once, shortly after its last work: do its fibers wait for each other? Made and
+# asked by Scheduler::Portable::Fibers, which decides.
 
 module Gyre
   class Scheduler
     module Portable
-      # A look that is due a while after the last switch of fibers.
       class Sweep
-        # How long a loop is idle before the look.
+        # Idle time before the check.
         DELAY_S = 0.1
 
-        # @return [Numeric]
         attr_writer :delay_s
 
-        # @param loop [Gyre::Loop::Portable]
-        # @yield looks
-        # @yieldreturn [Integer] how many switches of fibers there have been by then
+        # The block checks and returns the number of fiber switches by then.
         def initialize(loop, &look)
           @loop = loop
           @look = look
           @delay_s = DELAY_S
         end
 
-        # @param switches [Integer] how many there have been; if none since the last time, there is
-        #   nothing new to see
+        # With unchanged `switches` there is nothing new to see.
         def later(switches)
           return if @timer || @seen == switches
 
           @timer = @loop.timers.after(@delay_s, -> { sweep })
         end
 
-        # @return [Boolean] whether it has a timer in the loop
-        def armed?
-          !@timer.nil?
-        end
+        def armed? = !@timer.nil?
 
         # In a forked child the timer is gone.
         def forget

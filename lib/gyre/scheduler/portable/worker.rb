@@ -1,23 +1,18 @@
 # frozen_string_literal: true
 
-# A pooled fiber: runs one job after the other, each as if it were in a fiber of its own. Made and
-# handed out by Scheduler::Portable::Pool.
+# A pooled fiber: runs one job after another, each as in a fiber of its own. Made by
+# Scheduler::Portable::Pool.
 require_relative "waiter"
 
 module Gyre
   class Scheduler
     module Portable
-      # A non-blocking fiber and its present job.
       class Worker
         STORAGE = Fiber.respond_to?(:[]) # fiber storage came with Ruby 3.2
 
-        # @return [Fiber]
         attr_reader :fiber
-        # @return [Boolean] whether it stays after its job
-        attr_reader :pooled
+        attr_reader :pooled # whether it stays after its job
 
-        # @param options [Hash] for Fiber.new
-        # @param pooled [Boolean] false: it has one job only
         def initialize(pool, options, pooled:)
           @pool = pool
           @pooled = pooled
@@ -25,17 +20,13 @@ module Gyre
           @strand = Strand.of(@fiber)
         end
 
-        # What to run once the fiber is entered.
         def assign(callable, arguments)
           @storage = Fiber.current.storage if STORAGE && @pooled
           @arguments = arguments
           @callable = callable
         end
 
-        # @return [Boolean] whether there is something to run
-        def assigned?
-          !@callable.nil?
-        end
+        def assigned? = !@callable.nil?
 
         private
 
@@ -57,12 +48,12 @@ module Gyre
         rescue Exception => error # rubocop:disable Lint/RescueException -- reported, or raised by the driver
           @pool.failed(error, @fiber)
         ensure
-          @pool.finished(self) # first: what another thread raises here ends the fiber
+          @pool.finished(self) # first: exceptions of other threads end the fiber from here on
           callable = arguments = error = nil # rubocop:disable Lint/UselessAssignment -- an idle worker keeps nothing alive
           clean
         end
 
-        # The job begins with its creator's fiber storage, as it would in a new fiber.
+        # The job begins with its creator's fiber storage, as in a new fiber.
         def adopt_storage
           @storage.each { |key, value| Fiber[key] = value }
           @storage = nil

@@ -1,31 +1,27 @@
 # frozen_string_literal: true
 
-# The kinds of cases that a Gyre::Selection has. Each can be tried without waiting, wait for its
-# turn by an offer, leave again, and be finished once it has been done: then its block runs, without
-# any lock. The case of a channel waits in the channel, where the channel takes it; others wait
-# elsewhere.
+# The kinds of cases of a Gyre::Selection. Each can be tried without waiting, wait by an offer,
+# withdraw it, and finish: then its block runs, without a lock. A channel's case waits in the
+# channel, others elsewhere.
 
 require "gyre/errors"
 require "gyre/loop/select"
 
 module Gyre
   class Selection
-    # What the kinds have in common.
     class Case
-      # @param block [Proc, nil]
       def initialize(block)
         @block = block
       end
 
-      # @return [Channel, nil] to be locked while the case is tried
+      # Locked while the case is tried; may be nil.
       def channel; end
 
-      # @param offer [Offer]
       def wait_in_channel(offer)
         @offer = offer
       end
 
-      # Registers where it waits, if that is no channel.
+      # Registers its wait outside of channels.
       def wait_elsewhere; end
 
       # Ends both; harmless if it never waited.
@@ -34,15 +30,10 @@ module Gyre
       # It was taken, but the selection cannot finish it.
       def give_back; end
 
-      # @return [Object] what the block returns
-      def finish
-        @block ? @block.call(value) : value
-      end
+      def finish = @block ? @block.call(value) : value
     end
 
-    # What the two kinds for channels have in common.
     class ChannelCase < Case
-      # @return [Channel]
       attr_reader :channel
 
       def initialize(channel, block)
@@ -58,13 +49,10 @@ module Gyre
         @channel.wait_for(self)
       end
 
-      def leave
-        @channel.forget(self)
-      end
+      def leave = @channel.forget(self)
 
-      # The channel's call, which has the lock.
-      # @param message [Object] Channel::NOTHING when the channel is closed
-      # @return [Boolean] whether the selection still waited
+      # Called by the channel, which has the lock. `message` is Channel::NOTHING if closed. Returns
+      # whether the selection still waited.
       def take(message)
         @offer.take(self) { @value = message }
       end
@@ -92,14 +80,11 @@ module Gyre
         @channel.give_back(@value) unless @value.equal?(Channel::NOTHING)
       end
 
-      def to_s
-        "a message from #{@channel.label}"
-      end
+      def to_s = "a message from #{@channel.label}"
     end
 
     # A message goes into a channel.
     class Send < ChannelCase
-      # @return [Object]
       attr_reader :message
 
       def initialize(channel, message, block)
@@ -107,20 +92,15 @@ module Gyre
         @message = message
       end
 
-      def try
-        @channel.send_now(@message)
-      end
+      def try = @channel.send_now(@message)
 
       def value; end
 
-      def to_s
-        "room in #{@channel.label}"
-      end
+      def to_s = "room in #{@channel.label}"
     end
 
-    # Time is over: the selection waits no longer than its earliest timer.
+    # The selection waits no longer than its earliest timer.
     class Timer < Case
-      # @return [Numeric]
       attr_reader :seconds
 
       def initialize(seconds, block)
@@ -130,18 +110,14 @@ module Gyre
         @seconds = seconds
       end
 
-      def try
-        @seconds <= 0
-      end
+      def try = @seconds <= 0
 
       def value; end
 
-      def to_s
-        "a timer of #{@seconds} s"
-      end
+      def to_s = "a timer of #{@seconds} s"
     end
 
-    # A descriptor is ready. A pooled fiber waits for it in the selection's name.
+    # A ready descriptor. A pooled fiber waits for it on behalf of the selection.
     class Readiness < Case
       def initialize(io, events, block)
         super(block)
@@ -150,14 +126,14 @@ module Gyre
         @error = @fiber = nil
       end
 
-      # Also when there are bytes in the IO's own buffer, which the kernel does not see.
+      # Also true for bytes in the IO's own buffer, which the kernel does not see.
       def try
         lists = @events == IO::READABLE ? [[@io], nil] : [nil, [@io]]
         !Loop::Select.blocking { IO.select(*lists, nil, 0) }.nil?
       end
 
       def wait_elsewhere
-        @scheduler = Fiber.current_scheduler # none in a blocking fiber, where no fiber would drive the loop meanwhile
+        @scheduler = Fiber.current_scheduler # none in a blocking fiber, where no fiber would drive the loop
         raise Error, "select on an IO needs a Gyre::Scheduler: wrap it in Gyre.run { }" unless @scheduler.is_a?(Scheduler)
 
         @scheduler.spawn(method(:watch))
@@ -173,9 +149,7 @@ module Gyre
         super
       end
 
-      def value
-        @io
-      end
+      def value = @io
 
       def to_s
         "#{@events == IO::READABLE ? "something to read from" : "room to write to"} #{@io.inspect}"
@@ -188,10 +162,10 @@ module Gyre
         begin
           @scheduler.io_wait(@io.to_io, @events, nil)
           raise IOError, "stream closed while a select waited for it" if @io.to_io.closed?
-        rescue IOError, SystemCallError => error # also when its own timeout is over
+        rescue IOError, SystemCallError => error # also after its own timeout
           @error = error
         ensure
-          @fiber = nil # from now on it may have another job
+          @fiber = nil # may have another job from now on
         end
         @offer.take(self)
       rescue Stop # by `leave`
@@ -207,31 +181,23 @@ module Gyre
         @listening = false
       end
 
-      def try
-        @task.finished?
-      end
+      def try = @task.finished?
 
       def wait_elsewhere
         @listening = true
         @task.listen(self)
       end
 
-      # The task's call, from its own thread.
-      def wake
-        @offer.take(self)
-      end
+      # Called by the task, from its own thread.
+      def wake = @offer.take(self)
 
       def leave
         @task.unlisten(self) if @listening
       end
 
-      def value
-        @task
-      end
+      def value = @task
 
-      def to_s
-        "the end of #{@task.label}"
-      end
+      def to_s = "the end of #{@task.label}"
     end
   end
 end

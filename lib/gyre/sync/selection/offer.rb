@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# What a waiting Gyre::Selection has out with all that it waits for: the first one that takes it has
-# it, and the selection goes on with that case. Taken from any thread, with or without a channel's
-# lock.
+# The offer of a waiting Gyre::Selection to all its cases: the first to take it wins, and the
+# selection goes on with that case. Taken from any thread, with or without a channel's lock.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -10,21 +9,17 @@ require "gyre/sync/waiter"
 module Gyre
   class Selection
     class Offer
-      # @return [Case, nil]
       attr_reader :taken
 
-      # @param selection [Selection]
       def initialize(selection)
         @waiter = Waiter.new(selection)
         @token = [true] # Array#pop is one step for all threads
         @taken = nil
       end
 
-      # @param one [Case] whose turn it is
-      # @return [Boolean] whether it was still to be had
-      # @yield when it was, before the selection goes on
+      # Returns whether it was still free; yields then, before the selection goes on.
       def take(one)
-        Thread.handle_interrupt(SpinLock::NEVER) do # taken, and the waiter woken
+        Thread.handle_interrupt(SpinLock::NEVER) do # both taken and the waiter woken
           next false unless @token.pop
 
           yield if block_given?
@@ -34,8 +29,7 @@ module Gyre
         end
       end
 
-      # @param timeout [Numeric, nil] seconds
-      # @return [Case, nil] nil when the time was over; it cannot be taken any more then
+      # nil after the time; it cannot be taken any more.
       def wait(timeout)
         return @taken if @waiter.park(timeout) || @token.pop.nil? && @waiter.park
 

@@ -1,33 +1,46 @@
 # frozen_string_literal: true
 
-# What the supervisor expects of its processes: a sign once in a while, an end in time, bounded
-# memory. It looks and judges; the supervisor acts.
+# The supervisor's limits for its processes: signs of life, time to end, memory. Only judges; the
+# supervisor acts.
 
+require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/member"
 
 module Gyre
   module Web
     module Cluster
-      # The limits of one cluster.
       class Health
-        # What prints its tasks before it is killed gets so long for that.
+        # Time to print tasks before a kill.
         LAST_WORDS_S = 1
         private_constant :LAST_WORDS_S
 
-        # @param worker_timeout [Numeric] seconds without a sign
-        # @param worker_boot_timeout [Numeric] seconds from a worker's fork until it serves; and
-        #   that a mold has to load the app, and to fork a worker
-        # @param worker_memory_limit [Integer, nil] resident bytes
+        # Seconds without a sign, seconds until it serves (also for a mold's load or fork), resident
+        # bytes.
         def initialize(worker_timeout: 60, worker_boot_timeout: 60, worker_memory_limit: nil)
           @worker_timeout_s = worker_timeout
           @worker_boot_timeout_s = worker_boot_timeout
           @worker_memory_limit = worker_memory_limit
+          @growth = Respawn.new
         end
 
-        # @param member [Member]
-        # @param now [Float]
-        # @return [Array(Symbol, String), nil] what is to be done with it, and why: :kill, :replace,
-        #   or :ask, to have it print its tasks; nil: all is well
+        # A supervisor that stood still has heard nothing meanwhile: the time is not its members'.
+        def excuse(members, now, tick_s)
+          late_s = @ticked_s ? now - @ticked_s - tick_s : 0
+          @ticked_s = now
+          members.each { |member| member.heard_s += late_s } if late_s > tick_s
+        end
+
+        # Why a worker is replaced, and when the next may be: a limit that fresh workers are beyond
+        # would have them forked without end.
+        def outgrown(why, lived_s, now)
+          later = @growth.died(lived_s, now)
+          young = "; the limit is too small for this app: it has been there for #{lived_s.round} s" if lived_s < Respawn::SOUND_S
+          "#{why}#{young}#{"; the next try is in #{later} s" if later.positive?}"
+        end
+
+        def may_replace?(now) = @growth.over?(now)
+
+        # Returns :kill, :replace or :ask (it prints its tasks), and why; nil if all is well.
         def check(member, now)
           return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
           return mold(member, now) if member.role == :mold
@@ -38,13 +51,13 @@ module Gyre
           return [:kill, "gave no sign for #{@worker_timeout_s} s"] if silent_s > @worker_timeout_s + LAST_WORDS_S
           return [:ask, "gives no sign"] if silent_s > @worker_timeout_s
 
-          memory(member) if @worker_memory_limit && member.serving? && !member.replace
+          memory(member) if @worker_memory_limit && member.serving? && !member.trouble
         end
 
         private
 
         def mold(member, now)
-          what, since_s = member.phase == :loading ? ["load the app", member.started_s] : ["fork a worker", member.asked_s]
+          what, since_s = member.phase == :loading ? ["load the app", member.started_s] : ["fork a worker", member.owes_since_s]
           [:kill, "did not #{what} within #{@worker_boot_timeout_s} s"] if since_s && now - since_s > @worker_boot_timeout_s
         end
 

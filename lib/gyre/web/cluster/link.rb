@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # One end of a socket pair between two processes of a cluster: messages are Hashes, a line of JSON
-# each, and a message may carry a descriptor. The supervisor, the mold and the workers each hold
-# ends. It works with and without a scheduler, and knows none of the messages.
+# each, and may carry a descriptor. Held by supervisor, mold and workers. Works with and without a
+# scheduler, and knows none of the messages.
 
 require "json"
 require "socket"
@@ -11,31 +11,27 @@ require "gyre/errors"
 module Gyre
   module Web
     module Cluster
-      # The other end was closed when there was still something to say, or sends no messages.
+      # The other end was closed too early, or sends no messages.
       class LinkError < Error; end
 
-      # See the head of this file.
       class Link
-        # A snapshot of a busy worker has some kilobytes.
+        # A busy worker's snapshot has some kilobytes.
         MESSAGE_BYTES_LIMIT = 4 * 1024 * 1024
         CHUNK_BYTES = 65_536
         private_constant :MESSAGE_BYTES_LIMIT, :CHUNK_BYTES
 
-        # @return [Array(Link, Link)]
         def self.pair
           UNIXSocket.pair(:STREAM).map { |socket| new(socket) }
         end
 
-        # @return [Link] to a process that says nothing any more
+        # To a process that sends nothing any more.
         def self.ended = pair.each(&:close).first
 
-        # @return [UNIXSocket]
+        attr_writer :reader # the task that receives
         attr_reader :socket
-        # @return [String] what has come of a message that is not whole yet
-        attr_reader :input
+        attr_reader :input # bytes of an incomplete message
 
-        # @param socket [UNIXSocket, Integer] or its descriptor
-        # @param input [String] what a former process had read of it
+        # `input` is what a former process had read of it.
         def initialize(socket, input: +"")
           @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
           @socket.close_on_exec = true
@@ -43,10 +39,7 @@ module Gyre
           @descriptors = []
         end
 
-        # @param message [Hash] plain values
-        # @param io [IO, nil] the receiver gets a descriptor of the same
-        # @return [void]
-        # @raise [LinkError] the other process has gone
+        # The receiver gets a duplicate of `io`. Raises LinkError if the other process has gone.
         def send(message, io = nil)
           bytes = "#{JSON.generate(message)}\n".b
           controls = io ? [Socket::AncillaryData.unix_rights(io)] : []
@@ -61,10 +54,8 @@ module Gyre
           raise LinkError, "send #{message.keys.first}: #{error.message}"
         end
 
-        # Waits for the next message.
-        #
-        # @return [Hash{String => Object}, nil] nil: the other process has gone, or closed its end
-        # @raise [LinkError] what comes is no message
+        # Waits for the next message. nil if the other process has gone or closed its end. Raises
+        # LinkError for anything but a message.
         def receive
           until (line = @input.slice!(/\A[^\n]*\n/n))
             chunk = read or return
@@ -77,22 +68,19 @@ module Gyre
           raise LinkError, error.message
         end
 
-        # @return [UNIXSocket] the descriptor that came with the message received last, in a socket
-        # @raise [LinkError] there was none
+        # The descriptor of the message received last; raises LinkError without one.
         def take_socket = @descriptors.shift || raise(LinkError, "no descriptor came")
 
-        # @return [Boolean]
         def closed? = @socket.closed?
 
-        # @return [void]
         def close
+          @reader.stop if @reader && !Task.current?.equal?(@reader)
           @descriptors.each(&:close)
           @socket.close
         end
 
         private
 
-        # @return [String, nil] nil: its end
         def read
           until (received = @socket.recvmsg_nonblock(CHUNK_BYTES, 0, scm_rights: true, exception: false)) != :wait_readable
             @socket.wait_readable

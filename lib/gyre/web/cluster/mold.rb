@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The process that has loaded the app and forks the workers. The supervisor starts it by exec, with
-# a link; Gyre::CLI::Serve finds the link and calls it. It has no scheduler and answers no request,
-# so a fork copies neither a loop nor connections. It ends when its link does.
+# The process that loads the app and forks the workers. The supervisor starts it by exec, with a
+# link; Gyre::CLI::Serve finds the link and calls it. It has no scheduler and serves no request, so
+# a fork copies neither loop nor connections. It ends with its link.
 #
 #   supervisor ─ {fork: 2} + socket ─► mold ─ fork ─► a middle process ─ fork ─► worker 2
 #              ◄─ {forked: pid} ──────                 ends at once: the worker is the supervisor's child (Gyre::Orphans)
@@ -16,55 +16,47 @@ require "json"
 module Gyre
   module Web
     module Cluster
-      # See the head of this file.
       class Mold
         # JSON in the environment of the process: link: the descriptor; supervisor: the process;
         # listeners: of {Sockets#to_a}.
         VARIABLE = "GYRE_MOLD"
-        # What is for the first process only.
+        # For the first process only.
         SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].freeze
         # From Ruby 3.4 on a forked child may hang before its first line
         # (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10
         WORDS_BYTES = 1000
-        # A terminal or a service manager sends them to all processes of the server, and only the
-        # supervisor is to act on them. (A block, for what is ignored stays so in programs that the
+        # A terminal or service manager sends them to all processes of the server; only the
+        # supervisor acts on them. (A block, as an ignored signal stays ignored in programs that the
         # app starts.)
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
         private_constant :FORK_LIMIT_S, :WORDS_BYTES
 
-        # @return [Boolean] whether this process was started to be one
+        # True if this process was started as one.
         def self.asked? = ENV.key?(VARIABLE) && JSON.parse(ENV[VARIABLE])["supervisor"] == Process.ppid
 
-        # @return [Array(Link, Array<Sockets::Inherited>)] to the supervisor, and its sockets
+        # Returns the link to the supervisor, and its sockets.
         def self.receive
           given = JSON.parse(ENV.delete(VARIABLE))
           Sockets.keep_private(given.fetch("listeners").map { |each| each.fetch("descriptor") })
           [Link.new(given.fetch("link")), Sockets.from(given.fetch("listeners"), owned: false)]
         end
 
-        # @param link [Link]
-        # @param hooks [Hooks]
-        # @yieldparam index [Integer] in a worker: its number
-        # @yieldparam link [Link] its own
-        # @yieldreturn [Integer] its exit status
+        # The block runs in a worker with its number and link, and returns the exit status.
         def initialize(link, hooks, &work)
           @link = link
           @hooks = hooks
           @work = work
         end
 
-        # Signals that come while the app is being loaded.
-        # @return [void]
+        # For signals that come while the app loads.
         def self.ignore_signals = DEAF_TO.each { |name| trap(name) { } }
 
         # Forks until the link ends.
-        #
-        # @return [void]
         def run
           Process.setproctitle("gyre: mold") if defined?(Process.setproctitle)
-          # A heap without garbage, its objects old: a worker's collector then writes to few of the
-          # pages that it shares with the others.
+          # A heap of old objects, without garbage: a worker's collector then writes to few shared
+          # pages.
           Process.respond_to?(:warmup) ? Process.warmup : GC.start
           @link.send({ ready: true })
           while (message = @link.receive)
@@ -89,9 +81,8 @@ module Gyre
           socket&.close
         end
 
-        # The pipe's end is not waited for: the worker has it open as well until its first line.
-        #
-        # @return [Integer] the worker's process
+        # Does not wait for the pipe's end, as the worker keeps the pipe open until its first line.
+        # Returns the worker's pid.
         def fork_twice(index, socket)
           [$stdout, $stderr].each(&:flush)
           reader, writer = Loop::WakeupPipe.open
@@ -111,7 +102,7 @@ module Gyre
           nil # the app ignores SIGCHLD, or reaps all children
         end
 
-        # In the middle process: none of the app's at_exit.
+        # In the middle process: runs no at_exit of the app.
         def fork_worker(index, socket, reader, writer)
           reader.close
           worker = fork { become_worker(index, socket, writer) }

@@ -1,77 +1,63 @@
 # frozen_string_literal: true
 
-# A program that runs beside the workers, as a job queue's: the supervisor starts it when they
-# serve, starts it again when it ends, replaces it when a restart has brought other code, and ends
-# it with the server. It hears signals of the supervisor only, in a process group of its own.
+# A program beside the workers, such as a job queue. The supervisor starts it once they serve and
+# restarts it when it ends or a restart brings other code. It ends with the server. Its own
+# process group keeps a terminal's signals away.
 #
 #   absent ─ supply ─► running ─ renew, stop: TERM ─► leaving ─ the time is over: KILL ─► absent
-#     ▲                   │ it ends: back-off                                               │
+#     ▲                   │ it ends: respawn                                                │
 #     └───────────────────┴────────────────────────────── (not after stop) ─────────────────┘
 
 require "gyre/clock"
-require "gyre/web/cluster/backoff"
+require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/member"
 require "shellwords"
 
 module Gyre
   module Web
     module Cluster
-      # See the head of this file.
       class Program
-        # What it gets beyond the limit, before KILL.
+        # Seconds beyond the limit, before KILL.
         GRACE_S = 5
         private_constant :GRACE_S
 
-        # @param command [String] words as a shell has them
-        # @return [String, nil] the program, if it is not there
+        # The program's name if it does not exist.
         def self.missing(command)
           word = Shellwords.split(command).first
           places = word.include?("/") ? [word] : ENV["PATH"].to_s.split(File::PATH_SEPARATOR).map { |folder| File.join(folder, word) }
           word unless places.any? { |path| File.file?(path) && File.executable?(path) }
         end
 
-        # @return [String]
         attr_reader :command
-        # @return [Integer, nil] its process
         attr_reader :pid
 
-        # @param command [String] words as a shell has them
-        # @param log [#info, #error]
-        # @param reaper [Reaper]
-        # @param shutdown_timeout [Numeric] what it has to end after TERM, seconds
-        # @yieldparam words [Array<String>]
-        # @yieldreturn [Integer] its process, which leads a group
+        # The block starts it as the leader of a process group and returns its pid;
+        # `shutdown_timeout` is seconds after TERM.
         def initialize(command, log:, reaper:, shutdown_timeout:, &spawn)
           @command = command
           @log = log
           @reaper = reaper
           @shutdown_timeout_s = shutdown_timeout
           @spawn = spawn
-          @backoff = Backoff.new
+          @respawn = Respawn.new
         end
 
-        # Goes on with one that a former program in this process has started.
-        #
-        # @param kept [Hash{String => Object}] of {#to_h}, from JSON
-        # @param wanted [Boolean] false: it is ended when the supervisor runs
-        # @return [self]
+        # Takes over the process of a former program. `wanted: false` ends it when the supervisor
+        # runs.
         def restore(kept, wanted: true)
           @pid, @started_s, @leave_until_s = kept.values_at("pid", "started_s", "leave_until_s")
           @stopped = !wanted
           self
         end
 
-        # @return [void]
         def watch
           @reaper.watch(@pid) { |status| ended(status) } if @pid
         end
 
         # Starts it, unless it runs, or its time has not come; ends it, if it is not wanted.
-        #
-        # @return [void]
         def supply
           return leave(@shutdown_timeout_s) if @stopped
-          return if @pid || !@backoff.over?(Clock.now)
+          return if @pid || !@respawn.over?(Clock.now)
 
           @started_s = Clock.now
           @pid = @spawn.call(Shellwords.split(@command))
@@ -82,25 +68,18 @@ module Gyre
         end
 
         # Ends it; {#supply} starts it again.
-        #
-        # @return [void]
         def renew
-          @backoff.reset
+          @respawn.reset
           leave(@shutdown_timeout_s)
         end
 
-        # Ends it for good.
-        #
-        # @param now [Boolean] in little time
-        # @return [void]
+        # Ends it for good. `now`: in little time.
         def stop(now: false)
           @stopped = true
           leave(now ? 0 : @shutdown_timeout_s)
         end
 
-        # Kills one that has not ended in time, with what it has started.
-        #
-        # @return [void]
+        # Kills it, with its children, if it has not ended in time.
         def tick
           return unless @leave_until_s && Clock.now > @leave_until_s
 
@@ -109,10 +88,8 @@ module Gyre
           signal(:KILL, -@pid)
         end
 
-        # @return [String] what messages call it
         def to_s = "#{@command}#{" (process #{@pid})" if @pid}"
 
-        # @return [Hash] for JSON
         def to_h = { command: @command, pid: @pid, started_s: @started_s, leave_until_s: @leave_until_s }
 
         private
@@ -130,7 +107,7 @@ module Gyre
         end
 
         def again
-          later = @backoff.died(Clock.now - @started_s, Clock.now)
+          later = @respawn.died(Clock.now - @started_s, Clock.now)
           "; it is started again#{" in #{later} s" if later.positive?}"
         end
 

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Takes the exit statuses of all children of this process, orphans of its workers included (see
-# Gyre::Orphans): the supervisor's only call of wait. Each child has a block that is given its
-# status; a status may come before the child is known.
+# Takes the exit statuses of all children of this process, including orphans of its workers (see
+# Gyre::Orphans): the supervisor's only call of wait. Each child's block gets its status, which may
+# come before the child is known.
 
 require "gyre/sync/promise"
 
 module Gyre
   module Web
     module Cluster
-      # See the head of this file.
       class Reaper
-        # Statuses that are kept for children which become known later.
+        # Statuses kept for children that become known later.
         STRAYS_LIMIT = 100
         private_constant :STRAYS_LIMIT
 
@@ -20,26 +19,20 @@ module Gyre
           @strays = {}
         end
 
-        # @return [Boolean] whether this process hears of the ends of orphans
-        attr_reader :adopts
+        attr_reader :adopts # whether this process hears of the ends of orphans
 
-        # @return [void]
         def adopt_orphans
           @adopts = Orphans.adopt
         end
 
-        # @param pid [Integer]
-        # @yieldparam status [Process::Status] once; at once when it has ended already
-        # @return [void]
+        # Yields the status once, at once if it has ended already.
         def watch(pid, &block)
           status = @strays.delete(pid)
-          status = nil if status && runs?(pid) # an earlier process had the same number
+          status = nil if status && runs?(pid) # an earlier process with the same number
           status ? block.call(status) : @blocks[pid] = block
         end
 
-        # Takes what has ended; called after SIGCHLD, and now and then.
-        #
-        # @return [void]
+        # Takes the statuses of ended children; called after SIGCHLD, and now and then.
         def reap
           while (found = Process.wait2(-1, Process::WNOHANG))
             pid, status = found
@@ -50,15 +43,10 @@ module Gyre
             @strays.shift if @strays.size > STRAYS_LIMIT
           end
         rescue Errno::ECHILD
-          nil # there are none
+          nil # no children
         end
 
-        # Runs a program and waits for its end.
-        #
-        # @param command [Array] as Process.spawn takes it
-        # @param limit_s [Numeric] after which it is killed
-        # @return [Process::Status]
-        # @raise [SystemCallError]
+        # Runs a program and waits for its end. Kills it after `limit_s`.
         def run(*command, limit_s:, **options)
           promise = Promise.new
           pid = Process.spawn(*command, **options)

@@ -5,8 +5,8 @@
 # replaces what dies, restarts them one after another, and ends them. Gyre::CLI::Serve makes one;
 # signals and requests of `gyre ctl` reach it as calls of its public methods, all on its loop.
 #
-# What is to be done follows from what there is: each event ends with `reconcile`, which starts and
-# stops processes until there is a worker for each number, all forked from the current mold.
+# Each event ends with `reconcile`, which starts and stops processes until there is a worker for
+# each number, all forked from the current mold.
 #
 #   rolling restart    a new mold loads the code of today ─ it fails: all stays as it is
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
@@ -14,125 +14,104 @@
 #                        later ones die, three times: it has failed, and they are tried on
 
 require "gyre"
-require "gyre/web/cluster/backoff"
+require "gyre/web/cluster/crew"
+require "gyre/web/cluster/generations"
 require "gyre/web/cluster/health"
-require "gyre/web/cluster/link"
-require "gyre/web/cluster/member"
 require "gyre/web/cluster/program"
-require "gyre/web/cluster/reaper"
 require "gyre/web/cluster/restarts"
-require "gyre/web/metrics"
 
 module Gyre
   module Web
     module Cluster
-      # See the head of this file.
+      # The processes are Crew's, the current load of the code Generations', restarts Restarts'.
+      #
+      #   :starting ─ all workers serve ─► :serving ─ stop ─► :stopping ─ stop again ─► :stopping_now
+      #       └ the app does not load, a worker dies ──────────────────────────────────────►┘
       class Supervisor
         TICK_S = 0.5
-        # What a process gets to end by itself beyond its own limit, before KILL.
-        GRACE_S = 5
-        private_constant :TICK_S, :GRACE_S
+        private_constant :TICK_S
 
-        # @return [Integer] how many workers there shall be
-        attr_reader :count
-        # @return [Array<Member>]
-        attr_reader :workers
-        # @return [Restarts]
+        # How it ended: whether something went wrong, why the server could not start, and a Promise
+        # of the end.
+        Outcome = Struct.new(:failed, :failure, :promise)
+        private_constant :Outcome
+
+        attr_reader :count # number of workers wanted
         attr_reader :restarts
-        # @return [Array<Program>] that run beside the workers
-        attr_reader :programs
-        # @return [Reaper] of every child of this process
-        attr_reader :reaper
-        # @return [String, nil] why the server could not start
-        attr_reader :failure
+        attr_reader :programs # run beside the workers
 
-        # @param count [Integer] workers
-        # @param listeners [Array<Gyre::Listener>]
-        # @param spawn [#call] given a {Link}; starts a mold that inherits it, returns its process
-        # @param log [#info, #error]
-        # @param shutdown_timeout [Numeric] what a worker has for its requests, seconds
-        # @param former [Hash, nil] what the former program in this process left ({#to_h})
-        # @param ready [#call, nil] called when all workers serve, for the first time
-        # @param restarted [#call, nil] called when a restart is over, whether it was done or not
-        # @param beside [Array<String>] commands of programs that run beside the workers
-        # @param spawn_program [#call, nil] given a command's words; starts it, returns its process
-        # @param limits [Hash] for {Health#initialize}
+        # `spawn` is Generations', `former` the {#to_h} of the former program; `ready` is called
+        # once all workers serve, `restarted` after each restart, done or not; `limits` are
+        # Health's.
         def initialize(count:, listeners:, spawn:, log:, shutdown_timeout: 30, former: nil, ready: nil, restarted: nil, beside: [],
                        spawn_program: nil, **limits)
           @count = count
           @listeners = listeners
-          @spawn = spawn
           @log = log
           @shutdown_timeout_s = shutdown_timeout
           @ready = ready
           @health = Health.new(**limits)
           @restarts = Restarts.new(log, &restarted)
-          @workers = []
-          @molds = []
-          @reaper = Reaper.new
-          @spawn_program = spawn_program
-          @programs = beside.map { |command| program(command) }
-          @awaiting_fork = Hash.new { |hash, mold| hash[mold] = [] }
-          @backoff = Backoff.new
-          @mold_backoff = Backoff.new
-          @growth_backoff = Backoff.new
-          @generation = 1
-          @failed = false
-          restore(former) if former
+          @crew = Crew.new(log, self)
+          @generations = Generations.new(@crew, spawn)
+          @outcome = Outcome.new(false, nil, nil)
+          @phase = former ? :serving : :starting
+          program = ->(command) { Program.new(command, log: log, reaper: reaper, shutdown_timeout: shutdown_timeout, &spawn_program) }
+          @programs = beside.map(&program)
+          restore(former, program) if former
         end
 
-        # Serves until {#stop}.
-        #
-        # @yield inside of its loop, before any process is started
-        # @return [Boolean] whether all went well; false: the app could not be loaded at the start,
-        #   or a worker had to be killed at the end
+        def workers = @crew.workers
+
+        def reaper = @crew.reaper
+
+        # Counts of workers that have ended (see {Metrics.add}).
+        def ended = @crew.ended
+
+        def snapshots = @crew.snapshots
+
+        # Why the server could not start.
+        def failure = @outcome.failure
+
+        # Serves until {#stop}. Yields in its loop before any process is started. False if the app
+        # could not be loaded, or a worker had to be killed at the end.
         def run
           Gyre.run("supervisor") do |task|
-            @task = task
-            @finish = Promise.new
-            @reaper.adopt_orphans
+            @outcome.promise = Promise.new
+            @crew.start(task)
             yield if block_given?
-            (@molds + @workers).each do |member|
-              watch(member)
-              listen_to(member)
-            end
+            @crew.listen
             @programs.each(&:watch)
             task.every(TICK_S, "clock") { tick }
-            begin_restart(:hot) { load_again } if @restored
+            begin_restart(:hot) { load_again } if @phase == :serving
             reap
-            @finish.wait
+            @outcome.promise.wait
           end
-          !@failed
+          !@outcome.failed
         end
 
         # Lets each worker finish its requests and ends. A second call, or `now`, ends them at once.
-        #
-        # @param now [Boolean]
-        # @return [void]
         def stop(now: false)
-          now ||= @stopping == :gently
-          return if @stopping == :now
+          now ||= @phase == :stopping
+          return if @phase == :stopping_now
 
-          unless @failed # the reason for that is the message
+          unless @outcome.failed # the reason for that is the message
             @log.info(now ? "Stopping at once" : "Stopping. Requests may finish within #{@shutdown_timeout_s} s; " \
                                                  "Ctrl-C again stops at once")
           end
-          @stopping = now ? :now : :gently
+          @phase = now ? :stopping_now : :stopping
           @restarts.give_up("the server stops")
           quit_listening
-          @molds.each { |mold| dismiss(mold) }
-          @workers.each { |worker| now ? hurry(worker) : leave(worker) }
+          @crew.molds.each { |mold| dismiss(mold) }
+          workers.each { |worker| now ? worker.hurry : worker.leave(@shutdown_timeout_s) }
           @programs.each { |program| program.stop(now: now) }
           reconcile
         end
 
-        # @return [Boolean]
-        def stopping? = !@stopping.nil?
+        def stopping? = @phase == :stopping || @phase == :stopping_now
 
-        # Loads the app's code again and replaces the workers one after another.
-        #
-        # @yield when it begins
-        # @return [Promise] of nil when it is done, or of the reason why it is not
+        # Loads the app's code again and replaces the workers one after another. The Promise has
+        # nil, or why it was not done.
         def rolling_restart
           begin_restart(:rolling) do
             yield if block_given?
@@ -141,10 +120,6 @@ module Gyre
         end
 
         # At once, or when the present one is over.
-        #
-        # @param kind [Symbol]
-        # @yield begins it
-        # @return [Promise] of nil when it is done, or of the reason why it is not
         def begin_restart(kind, &block)
           return Restarts.refused("the server stops") if stopping?
           return @restarts.remember(kind, block) if @restarts.running?
@@ -152,98 +127,82 @@ module Gyre
           start_restart(@restarts.begin(kind), block)
         end
 
-        # @param difference [Integer] workers more or fewer; there is always one
-        # @return [void]
+        # There is always one worker.
         def resize(difference)
           @count = [@count + difference, 1].max
           @log.info("#{@count} #{@count == 1 ? "worker" : "workers"} from now on")
           reconcile
         end
 
-        # @param name [Symbol] of a signal, to each worker
-        # @return [void]
-        def signal_workers(name) = @workers.each { |worker| worker.signal(name) unless worker.phase == :booting }
+        def signal_workers(name) = workers.each { |worker| worker.signal(name) unless worker.phase == :booting }
 
         # A child may have ended; called after SIGCHLD.
-        #
-        # @return [void]
         def reap
-          @reaper.reap
+          reaper.reap
           reconcile
         end
 
-        # @return [Hash{String => Hash}] what each worker sent last, by its name, which no other one
-        #   has: "2", "2 (leaving)", "2 (leaving, 2)"
-        def snapshots
-          @workers.select(&:snapshot).each_with_object({}) do |worker, all|
-            names = (1..).lazy.map { |nth| name_of(worker, nth) }
-            all[names.find { |name| !all.key?(name) }] = worker.snapshot
-          end
-        end
+        # True if a worker has given a sign lately.
+        def answering?(within_s) = workers.any? { |worker| worker.serving? && Clock.now - worker.heard_s < within_s }
 
-        # @return [Hash, nil] the counts of workers that have ended (see {Metrics.add})
-        attr_reader :ended
-
-        # @return [Boolean] whether a worker has given a sign lately
-        def answering?(within_s) = @workers.any? { |worker| worker.serving? && Clock.now - worker.heard_s < within_s }
-
-        # What {Handover} keeps for a successor in this process.
-        #
-        # @return [Hash] for JSON
+        # Kept by Handover for a successor in this process.
         def to_h
-          closed, linked = (@molds + @workers).select(&:pid).partition { |member| member.link.closed? }
-          { generation: @generation, current: @current&.pid, count: @count, ended: @ended, members: linked.map(&:to_h),
-            leaving: closed.to_h { |member| [member.pid, member.leave_until_s] }, programs: @programs.select(&:pid).map(&:to_h) }
+          { generation: @generations.number, current: @generations.current&.pid, count: @count, **@crew.to_h,
+            programs: @programs.select(&:pid).map(&:to_h) }
         end
 
         # Before this process becomes another program: what it could not take over has to go.
-        # @return [void]
         def settle
-          @molds.select(&:beginning?).each { |mold| dismiss(mold) }
-          @workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
+          @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
+          workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
         end
 
-        # @return [Array<UNIXSocket>] that stay open meanwhile
-        def sockets = (@molds + @workers).select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
+        def sockets = @crew.sockets
+
+        # For Crew: what a member has sent.
+        def message(member, name, value)
+          case name
+          when "ready" then member.role == :mold ? mold_ready(member) : serves(member)
+          when "failed" then member.trouble = value if member.beginning?
+          when "forked" then @crew.forked(member.answered, value)
+          when "fork_failed" then not_forked(member.answered, value)
+          when "pid" then @crew.forked(member, value)
+          when "snapshot" then member.report(value)
+          end
+          reconcile
+        end
+
+        # For Crew. `status` is nil if it is unknown.
+        def member_ended(member, status)
+          return unless @crew.remove(member)
+
+          member.role == :mold ? mold_ended(member, status) : worker_ended(member, status)
+          reconcile
+        end
 
         private
 
-        def name_of(worker, nth)
-          notes = [("leaving" if worker.leaving?), (nth if nth > 1)].compact
-          notes.empty? ? worker.index.to_s : "#{worker.index} (#{notes.join(", ")})"
+        def restore(former, program)
+          @crew.restore(former)
+          @generations.restore(former)
+          former.fetch("programs", []).each do |kept|
+            next if @programs.any? { |each| each.command == kept["command"] && each.pid.nil? && each.restore(kept) }
+
+            @programs << program.call(kept["command"]).restore(kept, wanted: false)
+          end
         end
 
-        def restore(former)
-          @restored = true
-          @generation = former.fetch("generation")
-          @ended = former["ended"]
-          members = former.fetch("members").map { |kept| Member.restore(kept) }
-          @molds, @workers = members.partition { |member| member.role == :mold }
-          @current = @molds.find { |mold| mold.pid == former["current"] }
-          former.fetch("leaving", {}).each { |pid, limit_s| @molds << Member.leaving(Integer(pid), limit_s) }
-          former.fetch("programs", []).each { |kept| restore_program(kept) }
-          @announced = true
-        end
-
-        def restore_program(kept)
-          return if @programs.any? { |program| program.command == kept["command"] && program.pid.nil? && program.restore(kept) }
-
-          @programs << program(kept["command"]).restore(kept, wanted: false)
-        end
-
-        def program(command) = Program.new(command, log: @log, reaper: @reaper, shutdown_timeout: @shutdown_timeout_s, &@spawn_program)
-
-        # --- what there shall be ---
+        # --- the wanted state ---
 
         def reconcile
-          return end_when_empty if @stopping
+          return end_when_empty if stopping?
 
           supply_mold
-          supply_workers if @current
-          @workers.select { |worker| worker.index > @count && !worker.leaving? }.each { |worker| leave(worker) }
-          replace_next if @current
+          supply_workers if @generations.current
+          workers.select { |worker| worker.index > @count }.each { |worker| worker.leave(@shutdown_timeout_s) }
+          replace_next if @generations.current
           announce
-          @programs.each(&:supply) if @announced
+          @programs.each(&:supply) if @phase == :serving
           waiting = @restarts.take_waiting or return
           start_restart(@restarts.begin(waiting.kind, waiting.promise), waiting.block)
         end
@@ -259,11 +218,11 @@ module Gyre
         end
 
         def end_when_empty
-          @finish.resolve if @workers.empty? && @molds.empty? && @programs.none?(&:pid)
+          @outcome.promise.resolve if @crew.empty? && @programs.none?(&:pid)
         end
 
-        # The sockets live until the last worker has taken what waits there, and closes its own; not
-        # Listener#close, which would let new connections in again.
+        # Closes this process's sockets alone: they live until the last worker has accepted what
+        # waits there. Listener#close would let new connections in again.
         def quit_listening
           @listeners.each do |listener|
             listener.refuse
@@ -272,57 +231,42 @@ module Gyre
         end
 
         def load_again
-          dismiss(@loading) if @loading
-          spawn_mold(@restarts.target = @generation + 1)
+          dismiss(@generations.loading) if @generations.loading
+          @generations.load(@restarts.target = @generations.number + 1)
         end
 
         def supply_mold
-          return if @current || @loading || !@mold_backoff.over?(Clock.now)
-
-          spawn_mold(@generation)
+          @generations.load(@generations.number) if @generations.missing?
         rescue SystemCallError => error
-          raise unless @announced
+          raise if @phase == :starting
 
-          not_begun("the process that loads the code", error, @mold_backoff)
+          not_begun("the process that loads the code", error, @generations.respawn)
         end
 
         # The system has no process, no memory or no descriptor left.
-        def not_begun(what, error, backoff)
-          later = backoff.died(0, Clock.now)
+        def not_begun(what, error, respawn)
+          later = respawn.died(0, Clock.now)
           @log.error("#{what} cannot be started: #{error.message}; the next try is in #{[later, TICK_S].max} s")
         end
 
-        def spawn_mold(generation)
-          near, far = Link.pair
-          begin
-            pid = @spawn.call(far)
-          ensure
-            far.close
-            near.close unless pid
-          end
-          @loading = Member.new(:mold, near, generation: generation, pid: pid)
-          @molds << @loading
-          watch(@loading)
-          listen_to(@loading)
-        end
-
         def supply_workers
-          return unless @backoff.over?(Clock.now)
+          return unless @crew.respawn.over?(Clock.now)
 
           (1..@count).each do |index|
-            fork_worker(index) if @workers.none? { |worker| worker.index == index && !worker.leaving? }
+            fork_worker(index) if workers.none? { |worker| worker.index == index && !worker.leaving? }
           end
         end
 
         # One at a time, so that never more than one worker too few or too many is there.
         def replace_next
           now = Clock.now
-          return if @workers.any? { |worker| worker.beginning? || worker.leaving? } || !@backoff.over?(now)
+          return if workers.any? { |worker| worker.beginning? || worker.leaving? } || !@crew.respawn.over?(now)
 
-          outdated = @workers.find { |worker| worker.generation < @current.generation || (worker.replace && @growth_backoff.over?(now)) }
+          newest = @generations.current.generation
+          outdated = workers.find { |worker| worker.generation < newest || (worker.serving? && worker.trouble && @health.may_replace?(now)) }
           return fork_worker(outdated.index) if outdated
 
-          finish_restart if @restarts.running? && @restarts.target == @current.generation
+          finish_restart if @restarts.running? && @restarts.target == newest
         end
 
         def finish_restart
@@ -331,222 +275,114 @@ module Gyre
         end
 
         def announce
-          return if @announced || @workers.count(&:serving?) < @count
+          return if @phase != :starting || workers.count(&:serving?) < @count
 
-          @announced = true
+          @phase = :serving
           @ready&.call
         end
 
-        # --- processes ---
+        # --- beginnings ---
 
         def fork_worker(index)
           near, far = Link.pair
-          worker = Member.new(:worker, near, generation: @current.generation, index: index)
-          @current.link.send({ fork: index, generation: worker.generation }, far.socket)
-          @workers << worker
-          @awaiting_fork[@current] << worker
-          @current.asked_s ||= Clock.now
-          listen_to(worker)
+          mold = @generations.current
+          worker = Member.new(:worker, near, generation: mold.generation, index: index)
+          mold.ask_fork(worker, far.socket)
+          @crew.add(worker)
         rescue LinkError
           near.close # the mold is about to be found dead
         rescue SystemCallError => error
-          not_begun("worker #{index}", error, @backoff)
+          not_begun("worker #{index}", error, @crew.respawn)
         ensure
           far&.close
         end
 
-        # After its requests.
-        def leave(worker)
-          return if worker.leaving?
-
-          worker.leave_until_s = Clock.now + @shutdown_timeout_s + GRACE_S
-          worker.phase = :leaving
-          worker.signal(:TERM)
-        end
-
-        def hurry(worker)
-          worker.phase = :leaving
-          worker.leave_until_s = Clock.now + GRACE_S
-          worker.link.send({ stop: "now" })
-        rescue LinkError
-          nil # it has gone
-        end
-
-        # Its link's end is what a mold leaves by.
         def dismiss(mold)
-          return if mold.leaving?
-
-          mold.phase = :leaving
-          mold.leave_until_s = Clock.now + GRACE_S
-          mold.reader&.stop
-          mold.link.close
-          @current = nil if mold == @current
-          @former = nil if mold == @former
-          @loading = nil if mold == @loading
-        end
-
-        def watch(member) = @reaper.watch(member.pid) { |status| member_ended(member, status) }
-
-        def listen_to(member)
-          member.reader = @task.async("#{member.role} #{member.index}", transient: true) do
-            while (message = member.link.receive)
-              member.heard_s = Clock.now
-              member.role == :mold ? message_of_mold(member, message) : message_of_worker(member, message)
-              reconcile
-            end
-            link_ended(member)
-          rescue LinkError => error
-            @log.error("#{member} sends what is no message (#{error.message}); it is ended")
-            member.signal(:KILL)
-            link_ended(member)
-          end
-        end
-
-        def link_ended(member)
-          return member_ended(member, nil) if member.pid.nil? || !@reaper.adopts
-
-          member.leave_until_s = [member.leave_until_s, Clock.now + GRACE_S].compact.min # it is about to end
-        end
-
-        def message_of_mold(mold, message)
-          name, value = message.first
-          case name
-          when "ready" then mold_ready(mold)
-          when "failed" then mold.failure = value
-          when "forked" then forked(answered(mold), value)
-          when "fork_failed" then not_forked(answered(mold), value)
-          end
-        end
-
-        # @return [Member, nil] the worker that the mold was asked for first
-        def answered(mold)
-          waiting = @awaiting_fork[mold]
-          waiting.shift.tap { mold.asked_s = waiting.empty? ? nil : Clock.now }
+          mold.dismiss
+          @generations.drop(mold)
         end
 
         def mold_ready(mold)
-          mold.phase = :ready
-          @mold_backoff.reset
-          @former = @current if @current
-          @current = mold
-          @loading = nil
-          @generation = mold.generation
-          @backoff.reset
-        end
-
-        def forked(worker, pid)
-          return if worker.nil? || worker.pid
-          raise LinkError, "#{pid.inspect[0, 80]} instead of a process" unless pid.is_a?(Integer) && pid.positive?
-
-          worker.forked(pid)
-          watch(worker)
-          worker.signal(:TERM) if worker.leaving?
+          @generations.ready(mold)
+          @crew.respawn.reset
         end
 
         def not_forked(worker, reason)
           return if worker.nil?
 
-          worker.failure = reason
+          worker.trouble = reason
           member_ended(worker, nil)
-        end
-
-        def message_of_worker(worker, message)
-          name, value = message.first
-          case name
-          when "pid" then forked(worker, value)
-          when "ready" then serves(worker)
-          when "snapshot" then worker.report(value)
-          when "failed" then worker.failure = value
-          end
         end
 
         def serves(worker)
           return worker.signal(:TERM) if worker.leaving? # it did not hear the first one
 
           worker.phase = :serving
-          dismiss(@former) if @former && worker.generation == @current&.generation
-          @workers.each { |other| leave(other) if other.index == worker.index && !other.equal?(worker) }
+          dismiss(@generations.former) if @generations.on_trial?(worker)
+          workers.each { |other| other.leave(@shutdown_timeout_s) if other.index == worker.index && !other.equal?(worker) }
         end
 
         # --- ends ---
 
-        def member_ended(member, status)
-          return unless @workers.delete(member) || @molds.delete(member)
-
-          member.link.close
-          member.reader&.stop unless Task.current?.equal?(member.reader)
-          member.role == :mold ? mold_ended(member, status) : worker_ended(member, status)
-          reconcile
-        end
-
         def mold_ended(mold, status)
-          @awaiting_fork.delete(mold)&.each { |worker| member_ended(worker, nil) if worker.pid.nil? }
+          mold.owed.each { |worker| member_ended(worker, nil) if worker.pid.nil? }
           return if mold.leaving?
 
-          @former = nil if mold == @former
-          return current_mold_died(mold, status) if mold == @current
-          return unless mold == @loading
+          current, loading = mold.equal?(@generations.current), mold.equal?(@generations.loading)
+          @generations.drop(mold)
+          return current_mold_died(mold, status) if current
 
-          @loading = nil
-          loading_failed(mold, mold.failure || "the process that loads the code #{Member.end_of(status)}")
+          loading_failed(mold, mold.trouble || "the process that loads the code #{Member.end_of(status)}") if loading
         end
 
         def current_mold_died(mold, status)
-          @current = nil
-          later = @mold_backoff.died(Clock.now - mold.started_s, Clock.now)
+          later = @generations.respawn.died(Clock.now - mold.started_s, Clock.now)
           @log.error("#{mold} #{Member.end_of(status)}; another one starts#{" in #{later} s" if later.positive?}, the workers go on")
         end
 
         def loading_failed(mold, reason)
           return @restarts.finish("the new code does not load, the workers of before go on: #{reason}") if @restarts.running?
-          return fail_to_start(reason) unless @announced
+          return fail_to_start(reason) if @phase == :starting
 
-          later = @mold_backoff.died(Clock.now - mold.started_s, Clock.now)
+          later = @generations.respawn.died(Clock.now - mold.started_s, Clock.now)
           @log.error("#{reason}; the next try is in #{later} s")
         end
 
         # Nothing has served yet: the author of the start is to see that it failed.
         def fail_to_start(reason)
-          @failed = true
-          @failure = reason
+          @outcome.failed = true
+          @outcome.failure = reason
           stop(now: true)
         end
 
         def worker_ended(worker, status)
-          @ended = Metrics.add(@ended, worker.snapshot) if worker.snapshot
           return worker_left(worker, status) if worker.leaving?
 
-          reason = worker.failure || Member.end_of(status)
-          return fail_to_start("#{worker} #{reason}") unless @announced
-          return roll_back(worker, reason) if @restarts.running? && @former && worker.generation == @current&.generation
+          reason = (worker.trouble if worker.beginning?) || Member.end_of(status)
+          return fail_to_start("#{worker} #{reason}") if @phase == :starting
+          return roll_back(worker, reason) if @restarts.running? && @generations.on_trial?(worker)
 
-          later = @backoff.died(Clock.now - worker.started_s, Clock.now)
-          @log.error("#{worker} #{reason}; another one starts#{" in #{later} s" if later.positive?}") unless @stopping
+          later = @crew.respawn.died(Clock.now - worker.started_s, Clock.now)
+          @log.error("#{worker} #{reason}; another one starts#{" in #{later} s" if later.positive?}") unless stopping?
           @restarts.worker_died(worker.generation, "#{worker} #{reason}")
         end
 
         def worker_left(worker, status)
-          @failed = true if @stopping && status&.signaled?
+          @outcome.failed = true if stopping? && status&.signaled?
           @log.error("#{worker} #{Member.end_of(status)} while it was to finish its requests") if status && !status.success?
         end
 
         def roll_back(worker, reason)
-          broken = @current
-          @current = @former
-          @former = nil
-          dismiss(broken)
+          dismiss(@generations.roll_back)
           @restarts.finish("a worker with the new code does not start, those of before go on: #{worker} #{reason}")
         end
 
         # --- the clock ---
 
-        # A supervisor that stood still has heard nothing meanwhile.
         def tick
           now = Clock.now
-          late = @ticked_s ? now - @ticked_s - TICK_S : 0
-          @ticked_s = now
-          (@workers + @molds).each { |member| member.heard_s += late if late > TICK_S }
-          (@workers + @molds).each do |member|
+          @health.excuse(@crew.all, now, TICK_S)
+          @crew.all.each do |member|
             action, why = @health.check(member, now)
             treat(member, action, why) if action
           end
@@ -558,25 +394,16 @@ module Gyre
           case action
           when :kill then kill(member, why)
           when :ask then member.signal(:QUIT)
-          when :replace then outgrown(member, why)
+          when :replace
+            member.trouble = why
+            @log.error("#{member} #{@health.outgrown(why, Clock.now - member.started_s, Clock.now)}")
           end
-        end
-
-        # A limit that fresh workers are beyond would have them forked without end.
-        def outgrown(worker, why)
-          worker.replace = why
-          lived_s = Clock.now - worker.started_s
-          later = @growth_backoff.died(lived_s, Clock.now)
-          young = "; the limit is too small for this app: it has been there for #{lived_s.round} s" if lived_s < Backoff::SOUND_S
-          @log.error("#{worker} #{why}#{young}#{"; the next try is in #{later} s" if later.positive?}")
         end
 
         def kill(member, why)
           @log.error("#{member} #{why}; it is killed")
-          member.failure ||= "was killed, for it #{why}" if member.beginning?
-          return member_ended(member, nil) unless member.signal(:KILL)
-
-          member.leave_until_s = Clock.now + GRACE_S
+          member.trouble ||= "was killed, for it #{why}" if member.beginning?
+          member_ended(member, nil) unless member.kill
         end
       end
     end

@@ -19,12 +19,7 @@ module Gyre
         BEAT_S = 1
         private_constant :BEAT_S
 
-        # @param index [Integer] its number, from 1 on
-        # @param link [Link] to the supervisor
-        # @param hooks [Hooks]
-        # @param log [#error]
-        # @yieldparam options [Hash] for Gyre::Web::Server.new
-        # @yieldreturn [Gyre::Web::Server] called once, in {#run}
+        # The block makes the server from options, once.
         def initialize(index, link, hooks, log, &make)
           @index = index
           @link = link
@@ -33,9 +28,7 @@ module Gyre
           @make = make
         end
 
-        # Serves until it is stopped.
-        #
-        # @return [Integer] the exit status
+        # Serves until it is stopped. Returns the exit status.
         def run
           tell(pid: Process.pid)
           Process.setproctitle("gyre: worker #{@index}")
@@ -84,14 +77,13 @@ module Gyre
           end
         end
 
-        # @return [void]
         def tell(message)
           @link.send(message)
         rescue LinkError
           nil # it has gone: the other task sees that
         end
 
-        # What goes wrong in a hook at the end, or beside the requests, ends nothing.
+        # An error of a hook at the end, or beside requests, is only reported.
         def hook(name)
           @hooks.call(name, @index)
         rescue StandardError, ScriptError => error

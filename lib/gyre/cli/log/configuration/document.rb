@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# YAML as nodes with their lines: what Gyre::CLI::Log::Configuration::Reader reads. Aliases and
-# merge keys are resolved; tags that would make Ruby objects are refused. It has no key of the
-# configuration and opens no file.
+# YAML as plain values, and the lines of their keys: what Gyre::CLI::Log::Configuration reads. Tags
+# that would make Ruby objects are refused. It has no key of the configuration and opens no file.
 
 require "psych"
 
@@ -10,138 +9,83 @@ module Gyre
   module CLI
     module Log
       class Configuration
-        # A value of the file: a :map (its value is a Hash of Strings to nodes), a :list (an Array
-        # of nodes) or a :scalar (what YAML makes of the text). `line` counts from 1; `text` is the
-        # scalar as written; `key_line` is where its key stands.
-        Node = Struct.new(:kind, :value, :line, :text, :key_line) do
-          # @return [Boolean]
-          def map? = kind == :map
-
-          # @return [Boolean]
-          def list? = kind == :list
-
-          # @return [Boolean] an empty value, or a `null`
-          def nothing? = kind == :scalar && value.nil?
-
-          # @return [Object] the value without nodes
-          def plain
-            case kind
-            when :map  then value.transform_values(&:plain)
-            when :list then value.map(&:plain)
-            else value
-            end
-          end
-        end
-
         # One YAML text.
         class Document
-          # More than any configuration has.
-          NODES_LIMIT = 100_000
+          # Symbols become their names; dates and times stay text.
+          class Scanner < Psych::ScalarScanner
+            def tokenize(text)
+              value = super
+              value.is_a?(Symbol) ? value.to_s : value
+            rescue Psych::DisallowedClass
+              text
+            end
+          end
+          private_constant :Scanner
 
-          # @return [Node, nil] nil for an empty file
-          attr_reader :root
+          # nil for an empty file.
+          attr_reader :plain
 
-          # @param text [String]
-          # @yieldparam line [Integer]
-          # @yieldparam key [String, nil] what is wrong about
-          # @yieldparam message [String]
+          # Yields the line, the key and the message of each mistake.
           def initialize(text, &mistake)
-            @mistake = mistake
-            @scanner = Psych::ScalarScanner.new(Psych::ClassLoader::Restricted.new(["Symbol"], []))
-            @anchors = {}
-            @count = 0
             stream = Psych.parse_stream(text)
-            @root = node(stream.children.first.root) if stream.children.any?
-            mistake.call(stream.children[1].start_line + 1, nil, "one file has one document; remove the line ---") if stream.children.size > 1
+            @root = stream.children.first&.root
+            mistake.call(line(stream.children[1]), nil, "one file has one document; remove the line ---") if stream.children.size > 1
+            refuse_tags(mistake)
+            refuse_double_keys(mistake)
+            loader = Psych::ClassLoader::Restricted.new(["Symbol"], [])
+            @plain = Psych::Visitors::ToRuby.new(Scanner.new(loader), loader).accept(@root) if @root
           rescue Psych::SyntaxError => error
-            mistake.call(line_of(error, text), nil, "is not valid YAML: #{[error.problem, error.context].compact.join(" ").strip}")
+            mistake.call([error.line, 1].max, nil, "is not valid YAML: #{[error.problem, error.context].compact.join(" ").strip}")
+          rescue Psych::BadAlias => error
+            name = error.message[/\S+\z/]
+            mistake.call(line(@root.grep(Psych::Nodes::Alias).find { |node| node.anchor == name }), nil, "there is no &#{name} above for *#{name}")
+          rescue Psych::Exception => error
+            mistake.call(1, nil, error.message) unless tag # it is reported
+          end
+
+          # The line of a path like logs[2].levels, as far as it is there.
+          def line_of(path)
+            found, line = @root, line(@root)
+            path.to_s.scan(/\[(\d+)\]|([^.\[]+)/) do |index, name|
+              key, found = child(found, index, name)
+              return line unless found
+
+              line = line(key)
+            end
+            line
+          end
+
+          # The scalar at the top as it is written.
+          def written(name)
+            _, node = child(@root, nil, name)
+            node.value if node.is_a?(Psych::Nodes::Scalar)
           end
 
           private
 
-          # Psych names the line where the broken part began, the whole mapping for instance. The
-          # mistake is in the first line with which the text breaks in this way.
-          def line_of(error, text)
-            lines = text.lines
-            index = (0...lines.size).bsearch do |last|
-              Psych.parse_stream(lines[0..last].join) && false
-            rescue Psych::SyntaxError => other
-              [other.problem, other.context, other.line] == [error.problem, error.context, error.line]
-            end
-            index ? index + 1 : [error.line, 1].max
-          end
+          def line(node) = node ? node.start_line + 1 : 1
 
-          def node(yaml)
-            @count += 1
-            return nothing(yaml, "too many values: more than #{NODES_LIMIT}") if @count > NODES_LIMIT
-            return aliased(yaml) if yaml.is_a?(Psych::Nodes::Alias)
-            return nothing(yaml, "the tag #{yaml.tag} has no place here; remove it") if foreign?(yaml.tag)
-
-            anchor = yaml.anchor
-            @anchors[anchor] = :open if anchor
-            made = make(yaml)
-            @anchors[anchor] = made if anchor
-            made
-          end
-
-          def make(yaml)
-            line = yaml.start_line + 1
-            case yaml
-            when Psych::Nodes::Mapping  then Node.new(:map, pairs(yaml), line)
-            when Psych::Nodes::Sequence then Node.new(:list, yaml.children.map { |child| node(child) }, line)
-            else Node.new(:scalar, scalar(yaml), line, yaml.value)
+          # The key's node (an entry's own in a list), and the value's.
+          def child(node, index, name)
+            case node
+            when Psych::Nodes::Sequence then index && node.children[index.to_i - 1].then { |entry| [entry, entry] }
+            when Psych::Nodes::Mapping  then name && node.children.each_slice(2).find { |key, _| key.respond_to?(:value) && key.value == name }
             end
           end
 
-          def pairs(yaml)
-            merged = {}
-            own = {}
-            yaml.children.each_slice(2) do |key, value|
-              name = key.is_a?(Psych::Nodes::Scalar) ? (key.quoted ? key.value : scalar(key, &:inspect)).to_s : ""
-              made = node(value).dup
-              made.key_line = key.start_line + 1
-              if name == "<<" && !key.quoted then merge(merged, made)
-              else
-                @mistake.call(made.key_line, name, "is here twice; keep one of the two") if own.key?(name)
-                own[name] = made
+          def tag = @root&.find { |node| node.respond_to?(:tag) && node.tag && !node.tag.match?(/\A!\z|\Atag:yaml\.org,2002:/) }
+
+          def refuse_tags(mistake)
+            mistake.call(line(tag), nil, "the tag #{tag.tag} has no place here; remove it") if tag
+          end
+
+          def refuse_double_keys(mistake)
+            @root&.grep(Psych::Nodes::Mapping)&.each do |mapping|
+              keys = mapping.children.each_slice(2).map(&:first).grep(Psych::Nodes::Scalar).reject { |key| key.value == "<<" }
+              keys.group_by(&:value).each_value do |same|
+                mistake.call(line(same[1]), same[1].value, "is here twice; keep one of the two") if same.size > 1
               end
             end
-            merged.merge(own)
-          end
-
-          def merge(pairs, node)
-            (node.list? ? node.value : [node]).each do |each|
-              next @mistake.call(node.key_line, "<<", "must be a mapping that an anchor (&name) stands at") unless each.map?
-
-              pairs.replace(each.value.merge(pairs))
-            end
-          end
-
-          # Symbols become their names; as keys they are none of the configuration's, so there a
-          # block makes the text.
-          def scalar(yaml)
-            return yaml.value if yaml.quoted || yaml.tag == "!" || yaml.tag&.end_with?(":str")
-
-            value = @scanner.tokenize(yaml.value)
-            return value unless value.is_a?(Symbol)
-
-            block_given? ? yield(value) : value.to_s
-          rescue Psych::DisallowedClass # a date or a time
-            yaml.value
-          end
-
-          def foreign?(tag) = tag && tag != "!" && !tag.start_with?("tag:yaml.org,2002:")
-
-          def aliased(yaml)
-            made = @anchors[yaml.anchor]
-            return made if made.is_a?(Node)
-
-            nothing(yaml, made ? "*#{yaml.anchor} holds itself" : "there is no &#{yaml.anchor} above for *#{yaml.anchor}")
-          end
-
-          def nothing(yaml, message)
-            @mistake.call(yaml.start_line + 1, nil, message)
-            Node.new(:scalar, nil, yaml.start_line + 1, "")
           end
         end
       end

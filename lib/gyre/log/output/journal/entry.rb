@@ -15,35 +15,31 @@
 #
 # A batch means: "`length` bytes with this CRC are about to be written at `offset` of the file
 # dev/ino; with them, these clients have everything up to seq stored." A snapshot means that without
-# a condition. A file is entries one after the other, nothing else; the first one that is not whole
+# a condition. A file is entries one after the other, nothing else; the first torn or damaged one
 # ends it.
 require "zlib"
 
 module Gyre
   module Log
     class Journal
-      # A batch that was about to be written. time: seconds since 1970; clients: {32 hex digits =>
-      # last sequence number}.
+      # A batch about to be written. `time` is seconds since 1970, `clients` {32 hex digits => last
+      # sequence number}.
       Batch = Struct.new(:time, :dev, :ino, :offset, :length, :crc, :clients)
-      # What each client has stored. clients: {id => [seq, time at which it was seen last]}.
+      # What clients have stored: {id => [seq, time last seen]}.
       Snapshot = Struct.new(:clients)
 
-      # Encodes and decodes.
       module Entry
         HEAD_BYTES = 8
-        # Longer ones are taken for damage. 24 bytes a client: far more clients than a server has at
-        # once.
+        # Longer entries count as damage. A client takes 24 bytes.
         LIMIT_BYTES = 64 * 1024 * 1024
         BATCH = "CQ>Q>Q>Q>Q>L>"
         BATCH_BYTES = 45
-        # Clients in one entry of a snapshot; more make several entries.
+        # Clients in one entry of a snapshot; a snapshot of more has several entries.
         SNAPSHOT_CLIENTS = 65_536
 
         module_function
 
-        # @param batch [Batch]
-        # @return [String]
-        # @raise [ArgumentError] when it has more clients than an entry can hold
+        # Raises ArgumentError for more clients than an entry holds.
         def encode_batch(batch)
           payload = [1, batch.time, batch.dev, batch.ino, batch.offset, batch.length, batch.crc].pack(BATCH)
           batch.clients.each { |id, seq| [id, seq].pack("H32Q>", buffer: payload) }
@@ -52,8 +48,7 @@ module Gyre
           frame(payload)
         end
 
-        # @param clients [Hash{String=>Array(Integer, Integer)}] id => [seq, seen]
-        # @return [String] one or more entries; empty without clients
+        # Empty without clients.
         def encode_snapshot(clients)
           clients.each_slice(SNAPSHOT_CLIENTS).map do |slice|
             payload = "\x02".b
@@ -62,9 +57,7 @@ module Gyre
           end.join
         end
 
-        # @param bytes [String] a whole journal
-        # @yieldparam entry [Batch, Snapshot] each whole one
-        # @return [Integer] how many bytes they take; what follows is torn or damaged
+        # Returns the bytes of whole entries; the rest is torn or damaged.
         def each(bytes)
           at = 0
           while (payload = payload_at(bytes, at)) && (entry = decode(payload))
@@ -72,6 +65,12 @@ module Gyre
             at += HEAD_BYTES + payload.bytesize
           end
           at
+        end
+
+        # Whether these bytes can be the beginning of an entry that a crash has cut off.
+        def torn?(bytes)
+          length = bytes.unpack1("L>")
+          length.nil? || bytes.bytesize < HEAD_BYTES || (length.between?(1, LIMIT_BYTES) && HEAD_BYTES + length > bytes.bytesize)
         end
 
         def frame(payload)
@@ -88,7 +87,6 @@ module Gyre
           payload if Zlib.crc32(payload) == crc
         end
 
-        # @return [Batch, Snapshot, nil] nil when it is neither
         def decode(payload)
           case payload.getbyte(0)
           when 1 then decode_batch(payload)

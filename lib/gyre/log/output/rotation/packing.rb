@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Compresses one file that is written no longer, with gzip. Called by Rotation in a thread of
-# Gyre::Offload; it blocks. The plain file is removed only when the packed one is durable under its
-# name.
+# Compresses a finished file with gzip. Called by Rotation in a thread of Gyre::Offload; it blocks.
+# Removes the plain file only when the packed one is durable under its name.
 
 require "gyre/log/output/access"
 require "gyre/log/output/writing"
@@ -11,16 +10,14 @@ require "zlib"
 module Gyre
   module Log
     class Rotation
-      # Functions without state.
       module Packing
         SUFFIX = ".gz"
-        # Ruby's lock is given up for the time of one piece; a busy loop lets go of it rarely.
+        # Bytes compressed without the GVL at once. A busy loop returns the GVL rarely.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function
 
-        # @param path [String]
-        # @raise [SystemCallError, Zlib::Error] and leaves the file as it was
+        # Leaves the file as it was on SystemCallError or Zlib::Error.
         def pack(path)
           part = "#{path}#{SUFFIX}.part"
           writer = Output::Access.new_private_file(part, ::File::RDWR)
@@ -30,7 +27,7 @@ module Gyre
           writer.fsync
           ::File.utime(stat.atime, stat.mtime, part)
           ::File.rename(part, path + SUFFIX)
-          Output::Writing.sync_folder(path)
+          Disk.sync_folder(path)
           ::File.unlink(path)
         ensure
           writer&.close

@@ -1,5 +1,5 @@
 # frozen_string_literal: true
 
-# What `require "dalli"` finds after `require "gyre/memcached/dalli"`: nothing more is to be done.
+# Found by `require "dalli"` after `require "gyre/memcached/dalli"`; nothing is left to do.
 
 require "gyre/memcached/dalli"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `require "rack/session/dalli"` on Gyre's client: Rack sessions in memcached, also those of Rails'
-# `session_store :mem_cache_store`. Needs rack-session (or Rack 2). Connections are the client's.
+# `require "rack/session/dalli"` on Gyre's client: Rack sessions in memcached, also for Rails'
+# `session_store :mem_cache_store`. Needs rack-session (or Rack 2). The client has the connections.
 
 require "rack/session/abstract/id"
 require "gyre/memcached/dalli"
@@ -9,28 +9,23 @@ require "gyre/memcached/dalli"
 module Rack
   # Rack's own.
   module Session
-    # A session is one item, under the private form of its id. Options, beside Rack's own for
-    # cookies: `memcache_server`, and those of Dalli::Client.
+    # A session is one item, under the private form of its id. Options: Rack's own for cookies,
+    # `memcache_server`, and those of Dalli::Client.
     #
     #   use Rack::Session::Dalli, memcache_server: "127.0.0.1:11211", expire_after: 86_400
     class Dalli < Abstract::PersistedSecure
-      # In the request: the id under which its session was found.
+      # In the request: the id of the session found.
       FOUND = "gyre.memcached.session"
       private_constant :FOUND
 
-      # The session that a request had was deleted while it ran, by a logout for example.
+      # A request's session was deleted while it ran, by a logout for example.
       class MissingSessionError < StandardError; end
 
       # Programs change it, for all sessions.
       DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" }
 
-      # @return [::Dalli::Client]
       attr_reader :data
 
-      # @param app [#call]
-      # @param options [Hash]
-      # @raise [ArgumentError] as ::Dalli::Client
-      # @raise [RuntimeError] for the option :cache, as Dalli's
       def initialize(app, options = {})
         raise "Rack::Session::Dalli has no option :cache; give it memcache_server: and the client's options" if options[:cache]
 
@@ -40,9 +35,7 @@ module Rack
         @default_ttl = ttl(@default_options[:expire_after])
       end
 
-      # A session that was deleted meanwhile is not written again: the response becomes a 401 that
-      # ends the cookie.
-      # @api private
+      # A deleted session is not written again: the response becomes a 401 that ends the cookie.
       def context(env, app = @app)
         body = nil
         super(env, ->(inner) { app.call(inner).tap { |response| body = response[2] } })
@@ -51,7 +44,6 @@ module Rack
         gone(env)
       end
 
-      # @api private
       def find_session(request, id)
         available([nil, {}]) do
           session = stored(id)
@@ -64,7 +56,6 @@ module Rack
         end
       end
 
-      # @api private
       def write_session(request, id, session, options)
         key = key_of(id)
         return false unless key
@@ -80,7 +71,6 @@ module Rack
         end
       end
 
-      # @api private
       def delete_session(_request, id, options)
         available(nil) do
           key = key_of(id)
@@ -99,7 +89,7 @@ module Rack
         otherwise
       end
 
-      # What cannot be read any more counts as missing; else its cookie would be of no use for ever.
+      # An unreadable session counts as missing; otherwise its cookie would stay useless.
       def stored(id)
         key = key_of(id)
         key && @data.get(key)
@@ -127,7 +117,7 @@ module Rack
         id.private_id if id.respond_to?(:private_id)
       end
 
-      # One second more than the cookie.
+      # One second longer than the cookie.
       def ttl(expire_after_s)
         expire_after_s ? expire_after_s + 1 : 0
       end

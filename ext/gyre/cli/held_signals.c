@@ -1,0 +1,57 @@
+/*
+ * Gyre::HeldSignals: INT and TERM while a server replaces its own program
+ * (lib/gyre/cli/process/successor.rb). Ruby's handlers only note a signal for the main thread, and
+ * exec forgets it. From hold to exec a signal is written to a file that the fresh program reads.
+ * (Blocking signals across exec is useless: Ruby unblocks all of them first.)
+ */
+#include "gyre.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+static const int held[] = {SIGINT, SIGTERM};
+#define HELD (sizeof(held) / sizeof(held[0]))
+
+static struct sigaction former[HELD];
+static volatile sig_atomic_t notes = -1; /* the file; -1: nothing is held */
+static volatile sig_atomic_t noted;      /* the last signal */
+
+/* Runs in any thread. */
+static void note(int signal) {
+  const int error = errno;
+  const char byte = (char)signal;
+  noted = signal;
+  if (notes >= 0 && write((int)notes, &byte, 1) < 0) noted = signal; /* the only fallback */
+  errno = error;
+}
+
+/* call-seq: hold(descriptor): writes each signal there, as a byte with its number. */
+static VALUE signals_hold(VALUE self, VALUE descriptor) {
+  struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+  const int file = NUM2INT(descriptor);
+  if (notes >= 0) rb_raise(rb_eRuntimeError, "signals are held already");
+  sigemptyset(&action.sa_mask);
+  noted = 0;
+  notes = file;
+  for (size_t i = 0; i < HELD; i++) sigaction(held[i], &action, &former[i]);
+  return Qnil;
+}
+
+/* call-seq: release: without a fresh program. Returns a signal that reached no handler of
+ * Ruby's, or nil. */
+static VALUE signals_release(VALUE self) {
+  const int last = noted;
+  if (notes >= 0) {
+    for (size_t i = 0; i < HELD; i++) sigaction(held[i], &former[i], NULL);
+    notes = -1;
+  }
+  noted = 0;
+  return last > 0 ? INT2NUM(last) : Qnil;
+}
+
+void gyre_init_held_signals(void) {
+  VALUE module = rb_define_module_under(gyre_mGyre, "HeldSignals");
+  rb_define_singleton_method(module, "hold", signals_hold, 1);
+  rb_define_singleton_method(module, "release", signals_release, 0);
+}

@@ -1,0 +1,620 @@
+/*
+ * Gyre::HTTP::NativeAcceptor: accepts HTTP connections (net/acceptor.h) and holds all of them, with
+ * their limits. lib/gyre/http/server.rb has the contract.
+ */
+#include "http/exchange.h"
+#include "http/http.h"
+#include "net/net.h"
+
+#include <ruby/io.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINGERING_REFUSED_LIMIT 128
+
+static ID id_error, id_start, id_close;
+
+/* --- the object --- */
+
+static void acceptor_mark(void *opaque) {
+  struct gyre_http_acceptor *acceptor = opaque;
+  rb_gc_mark(acceptor->self);
+  if (acceptor->scheduler) rb_gc_mark(acceptor->scheduler->self);
+  rb_gc_mark(acceptor->sockets);
+  rb_gc_mark(acceptor->contexts);
+  rb_gc_mark(acceptor->handler);
+  rb_gc_mark(acceptor->env.template);
+  rb_gc_mark(acceptor->env.usual.server_name);
+  rb_gc_mark(acceptor->env.usual.server_port);
+  rb_gc_mark(acceptor->env.usual.remote);
+  rb_gc_mark(acceptor->thread_calls.object);
+  rb_gc_mark(acceptor->departures.promises);
+  rb_gc_mark(acceptor->exempt.paths);
+  rb_gc_mark(acceptor->exempt.files);
+  /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
+  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
+       node = node->next) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+    rb_gc_mark(exchange->handle);
+    gyre_http_exchange_mark(exchange);
+  }
+}
+
+/* Touches nothing of the loop, as the scheduler may already be freed. */
+static void acceptor_free(void *opaque) {
+  struct gyre_http_acceptor *acceptor = opaque;
+  while (
+      !gyre_list_empty(&acceptor->exchanges.active)) { /* their handles are garbage too and would mark the acceptor */
+    struct gyre_list *node = acceptor->exchanges.active.next;
+    gyre_list_remove(node);
+    free(GYRE_CONTAINER(node, struct gyre_http_exchange, node));
+  }
+  while (!gyre_list_empty(&acceptor->connections))
+    gyre_http_connection_discard(GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node));
+  gyre_http_exchange_free_spare(acceptor);
+  gyre_http_buffer_free(&acceptor->output);
+  gyre_acceptor_free(&acceptor->net);
+  free(acceptor->scratch);
+  free(acceptor->proxies.ranges);
+  gyre_http_capacity_release(acceptor->capacity);
+  xfree(acceptor);
+}
+
+static size_t acceptor_size(const void *opaque) {
+  const struct gyre_http_acceptor *acceptor = opaque;
+  return sizeof(*acceptor) + acceptor->output.capacity + acceptor->net.open * sizeof(struct gyre_http_connection);
+}
+
+static const rb_data_type_t acceptor_type = {
+    .wrap_struct_name = "Gyre::HTTP::NativeAcceptor",
+    .function = {.dmark = acceptor_mark, .dfree = acceptor_free, .dsize = acceptor_size},
+};
+
+static void mark_client(struct gyre_client *client) {
+  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_http_acceptor, client)->self);
+}
+
+static struct gyre_http_acceptor *acceptor_get(VALUE self) {
+  struct gyre_http_acceptor *acceptor;
+  TypedData_Get_Struct(self, struct gyre_http_acceptor, &acceptor_type, acceptor);
+  if (!acceptor->capacity) rb_raise(rb_eRuntimeError, "not initialized");
+  return acceptor;
+}
+
+/* --- calls from other threads (lib/gyre/http/thread_calls.rb) --- */
+
+struct starting {
+  VALUE thread_calls, scheduler;
+};
+
+static VALUE start_thread_calls(VALUE argument) {
+  const struct starting *starting = (const struct starting *)argument;
+  return rb_funcall(starting->thread_calls, id_start, 1, starting->scheduler);
+}
+
+/* After an exception the next turn starts the rest. */
+static void run_thread_calls(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http_acceptor, thread_calls.post);
+  struct starting starting = {acceptor->thread_calls.object, scheduler->self};
+  int state = 0;
+  rb_protect(start_thread_calls, (VALUE)&starting, &state);
+  if (!state) return;
+  gyre_post(scheduler, post);
+  rb_jump_tag(state);
+}
+
+/* Tells the loop that calls wait. Any thread may call it. */
+static VALUE acceptor_post(VALUE self) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  if (gyre_list_empty(&acceptor->client.node) || acceptor->scheduler->closed) return Qnil;
+  gyre_post(acceptor->scheduler, &acceptor->thread_calls.post);
+  return Qnil;
+}
+
+static VALUE close_thread_calls(VALUE thread_calls) {
+  return NIL_P(thread_calls) ? Qnil : rb_funcall(thread_calls, id_close, 0);
+}
+
+static void close_connections(struct gyre_http_acceptor *acceptor, bool drains);
+
+static void leave_capacity(struct gyre_http_acceptor *acceptor) {
+  if (acceptor->started) gyre_http_capacity_stop(acceptor->capacity);
+  acceptor->started = false;
+}
+
+static void closing(struct gyre_client *client) {
+  struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
+  gyre_acceptor_stop(&acceptor->net);
+  acceptor->draining = true;
+  gyre_list_remove(&acceptor->keeper);
+  close_connections(acceptor, false);
+  leave_capacity(acceptor);
+  gyre_http_departures_tell_last(acceptor);
+  int state = 0;
+  rb_protect(close_thread_calls, acceptor->thread_calls.object, &state);
+  if (state) rb_set_errinfo(Qnil);
+}
+
+/* Leaves the parent's open connections to the parent, in a forked child. */
+static void forked(struct gyre_client *client) {
+  struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
+  gyre_list_init(&acceptor->keeper);
+  gyre_list_init(&acceptor->thread_calls.post.node);
+  gyre_http_departures_forget(acceptor);
+  gyre_acceptor_forget(&acceptor->net);
+  gyre_http_capacity_forget(acceptor->capacity);
+  acceptor->started = false;
+  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
+       node = node->next) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+    exchange->reader = NULL;
+    exchange->limit.timer.place = 0;
+  }
+  while (!gyre_list_empty(&acceptor->connections)) {
+    struct gyre_http_connection *connection =
+        GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node);
+    connection->watch.fd = -1;
+    connection->timer.place = 0;
+    connection->abandoned = true;
+    gyre_http_connection_detach(connection);
+    gyre_transport_abandon(&connection->transport);
+    connection->state = GYRE_HTTP_CLOSED;
+    gyre_http_connection_free(connection);
+  }
+}
+
+static VALUE acceptor_allocate(VALUE class) {
+  struct gyre_http_acceptor *acceptor;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_http_acceptor, &acceptor_type, acceptor);
+  acceptor->self = self;
+  acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->env.template = acceptor->thread_calls.object =
+      Qnil;
+  acceptor->departures.promises = Qnil;
+  acceptor->exempt.paths = acceptor->exempt.files = Qnil;
+  acceptor->env.usual.server_name = acceptor->env.usual.server_port = acceptor->env.usual.remote = Qnil;
+  gyre_list_init(&acceptor->thread_calls.post.node);
+  gyre_list_init(&acceptor->departures.post.node);
+  gyre_list_init(&acceptor->client.node);
+  gyre_list_init(&acceptor->keeper);
+  gyre_list_init(&acceptor->connections);
+  gyre_list_init(&acceptor->exchanges.active);
+  gyre_list_init(&acceptor->departures.leaving);
+  gyre_list_init(&acceptor->exchanges.spare);
+  acceptor->exempt.paths = rb_ary_new(); /* may collect: everything to mark is initialized */
+  acceptor->departures.promises = rb_ary_new();
+  return self;
+}
+
+/* --- accepting --- */
+
+static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
+  return GYRE_CONTAINER(net, struct gyre_http_acceptor, net);
+}
+
+/* Whether this peer may name its client in a PROXY header: a configured proxy, or without any
+ * configured a process of this machine on a Unix socket. */
+static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct sockaddr_storage *peer) {
+  static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
+  const uint8_t *address;
+  uint8_t family = (uint8_t)peer->ss_family;
+  if (acceptor->proxies.count == 0 || (family != AF_INET && family != AF_INET6)) return true;
+  if (family == AF_INET) {
+    address = (const uint8_t *)&((const struct sockaddr_in *)peer)->sin_addr;
+  } else {
+    address = ((const struct sockaddr_in6 *)peer)->sin6_addr.s6_addr;
+    if (memcmp(address, mapped, sizeof(mapped)) == 0) {
+      family = AF_INET;
+      address += sizeof(mapped);
+    }
+  }
+  for (uint32_t i = 0; i < acceptor->proxies.count; i++) {
+    if (gyre_proxy_in_range(&acceptor->proxies.ranges[i], family, address)) return true;
+  }
+  return false;
+}
+
+static int accept_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
+  struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
+  if (listener->proxy && !is_proxy(acceptor, peer)) {
+    acceptor->counts.refused++;
+    close(fd);
+    return 0;
+  }
+  struct gyre_http_connection *connection = gyre_http_connection_new(listener, fd, peer);
+  if (!connection) return -ENOMEM;
+  connection->counted = true;
+  gyre_acceptor_count(&acceptor->net, 1);
+  gyre_http_connection_set_idle(connection, true);
+  gyre_http_connection_deadline(connection, listener->tls || listener->proxy ? acceptor->limits.handshake_ns
+                                                                             : acceptor->limits.first_byte_ns);
+  return 0;
+}
+
+static void refuse_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
+  static char response[] =
+      "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 21\r\nretry-after: 1\r\n"
+      "connection: close\r\n\r\ntoo many connections\n";
+  const struct iovec piece = {response, sizeof(response) - 1};
+  struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
+  acceptor->counts.refused++;
+  /* Closes without a response over TLS, where one would cost a handshake. */
+  struct gyre_http_connection *connection = listener->tls ? NULL : gyre_http_connection_new(listener, fd, peer);
+  if (!connection) {
+    close(fd);
+    return;
+  }
+  acceptor->counts.lingering_refused++;
+  connection->state = GYRE_HTTP_LINGERING;
+  if (gyre_transport_sendv(&connection->transport, &piece, 1) > 0 &&
+      acceptor->counts.lingering_refused <= LINGERING_REFUSED_LIMIT) {
+    gyre_http_connection_linger(connection);
+  } else {
+    gyre_http_connection_close(connection, false);
+  }
+  if (connection->state == GYRE_HTTP_CLOSED) gyre_http_connection_free(connection);
+}
+
+struct complaint {
+  struct gyre_http_acceptor *acceptor;
+  int error;
+};
+
+static VALUE log_complaint(VALUE pair) { return rb_funcall(rb_ary_entry(pair, 0), id_error, 1, rb_ary_entry(pair, 1)); }
+
+/* Ignores a log that cannot be written. */
+static VALUE complain(VALUE pair) {
+  int state = 0;
+  rb_protect(log_complaint, pair, &state);
+  if (state) rb_set_errinfo(Qnil);
+  return Qnil;
+}
+
+static VALUE start_complaint(VALUE argument) {
+  const struct complaint *complaint = (const struct complaint *)argument;
+  VALUE message = rb_sprintf("cannot accept connections: %s; trying again in a second", strerror(complaint->error));
+  VALUE pair = rb_assoc_new(complaint->acceptor->handler, message);
+  return gyre_spawn(complaint->acceptor->scheduler, complain, pair, Qnil);
+}
+
+/* Logs in another fiber, as a log may wait. */
+static void accepting_paused(struct gyre_acceptor *net, int error) {
+  struct complaint complaint = {acceptor_of(net), error};
+  int state = 0;
+  rb_protect(start_complaint, (VALUE)&complaint, &state);
+  if (state) rb_set_errinfo(Qnil); /* no fiber could be made */
+}
+
+static const struct gyre_acceptor_operations acceptor_operations = {
+    .accept = accept_connection, .refuse = refuse_connection, .paused = accepting_paused};
+
+/* --- methods (contract: server.rb) --- */
+
+static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template, VALUE contexts,
+                                 VALUE capacity) {
+  struct gyre_http_acceptor *acceptor;
+  TypedData_Get_Struct(self, struct gyre_http_acceptor, &acceptor_type, acceptor);
+  Check_Type(sockets, T_ARRAY);
+  Check_Type(template, T_HASH);
+  Check_Type(contexts, T_ARRAY);
+  if (acceptor->capacity) rb_raise(rb_eRuntimeError, "initialized twice");
+  gyre_http_limits_read(&acceptor->limits, limits);
+  acceptor->sockets = rb_ary_dup(sockets);
+  acceptor->contexts = rb_ary_dup(contexts);
+  acceptor->handler = handler;
+  acceptor->env.template = template;
+  gyre_http_env_prepare(acceptor);
+  VALUE scheme = rb_hash_lookup(template, rb_str_new_cstr("rack.url_scheme"));
+  acceptor->https = RB_TYPE_P(scheme, T_STRING) && strcmp(StringValueCStr(scheme), "https") == 0;
+
+  long count = RARRAY_LEN(sockets);
+  acceptor->scratch = gyre_http_protocols.http1->make_scratch(&acceptor->limits);
+  if (!acceptor->scratch || gyre_acceptor_init(&acceptor->net, &acceptor_operations, (size_t)count) < 0) rb_memerror();
+  acceptor->net.open_limit = acceptor->limits.connections;
+  acceptor->capacity = gyre_http_capacity_take(capacity);
+  for (long i = 0; i < count; i++) {
+    VALUE context = rb_ary_entry(acceptor->contexts, i);
+    struct gyre_tls_context *tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
+    gyre_acceptor_add(&acceptor->net, rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i))), tls);
+  }
+  return self;
+}
+
+/* Called before start. Versions: an Integer for each socket; ranges: family, bits and 16 bytes
+ * of address each. */
+static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  Check_Type(versions, T_ARRAY);
+  StringValue(ranges);
+  size_t size = sizeof(struct gyre_proxy_range), count = (size_t)RSTRING_LEN(ranges) / size;
+  if (RARRAY_LEN(versions) != acceptor->net.listener_count || (size_t)RSTRING_LEN(ranges) != count * size)
+    rb_raise(rb_eArgError, "versions are needed for each socket, and whole ranges");
+  struct gyre_proxy_range *proxies = calloc(count + 1, size);
+  if (!proxies) rb_memerror();
+  memcpy(proxies, RSTRING_PTR(ranges), count * size);
+  free(acceptor->proxies.ranges);
+  acceptor->proxies.ranges = proxies;
+  acceptor->proxies.count = (uint32_t)count;
+  for (long i = 0; i < RARRAY_LEN(versions); i++) {
+    acceptor->net.listeners[i].proxy = (uint8_t)(NUM2UINT(rb_ary_entry(versions, i)) & (GYRE_PROXY_V1 | GYRE_PROXY_V2));
+  }
+  return self;
+}
+
+static void quit_listening(struct gyre_http_acceptor *acceptor) {
+  gyre_list_remove(&acceptor->keeper);
+  gyre_acceptor_stop(&acceptor->net);
+}
+
+static VALUE acceptor_set_cancel_when_gone(VALUE self, VALUE cancels) {
+  acceptor_get(self)->cancel_when_gone = RTEST(cancels);
+  return cancels;
+}
+
+static VALUE acceptor_set_exempt(VALUE self, VALUE paths) {
+  VALUE exempt = rb_ary_new();
+  Check_Type(paths, T_ARRAY);
+  for (long i = 0; i < RARRAY_LEN(paths); i++) {
+    VALUE path = RARRAY_AREF(paths, i);
+    Check_Type(path, T_STRING);
+    rb_ary_push(exempt, rb_str_new_frozen(path));
+  }
+  acceptor_get(self)->exempt.paths = exempt;
+  return paths;
+}
+
+static VALUE acceptor_set_extended_connect(VALUE self, VALUE offered) {
+  acceptor_get(self)->limits.http2.extended_connect = RTEST(offered);
+  return offered;
+}
+
+static VALUE acceptor_set_files(VALUE self, VALUE files) { return acceptor_get(self)->exempt.files = files; }
+
+static VALUE acceptor_full_p(VALUE self) {
+  return gyre_admission_is_full(&acceptor_get(self)->capacity->admission) ? Qtrue : Qfalse;
+}
+
+static VALUE acceptor_start(VALUE self) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  if (acceptor->scheduler) rb_raise(rb_eRuntimeError, "started already");
+  VALUE thread_calls = rb_const_get(rb_const_get(gyre_mGyre, rb_intern("HTTP")), rb_intern("ThreadCalls"));
+  acceptor->thread_calls.object = rb_class_new_instance(1, &self, thread_calls);
+  acceptor->thread_calls.post.run = run_thread_calls;
+  gyre_http_departures_start(acceptor);
+  struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
+  gyre_thread_check(scheduler);
+  gyre_list_append(&scheduler->clients, &acceptor->client.node);
+  acceptor->client.mark = mark_client;
+  acceptor->client.closing = closing;
+  acceptor->client.forked = forked;
+  gyre_list_append(&scheduler->keepers, &acceptor->keeper);
+  gyre_http_capacity_start(acceptor->capacity, &scheduler->loop);
+  acceptor->started = true;
+  int error = gyre_acceptor_start(&acceptor->net, &scheduler->loop);
+  if (error < 0) {
+    quit_listening(acceptor);
+    rb_syserr_fail(-error, "watch a listening socket");
+  }
+  return self;
+}
+
+static VALUE acceptor_stop(VALUE self) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  gyre_acceptor_finish(&acceptor->net);
+  quit_listening(acceptor);
+  return self;
+}
+
+static void close_connections(struct gyre_http_acceptor *acceptor, bool drains) {
+  for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
+    next = node->next;
+    struct gyre_http_connection *connection = GYRE_CONTAINER(node, struct gyre_http_connection, node);
+    if (drains) {
+      connection->protocol->drain(connection);
+    } else {
+      gyre_http_connection_end(connection, false);
+    }
+  }
+}
+
+static VALUE acceptor_drain(VALUE self) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  acceptor_stop(self);
+  acceptor->draining = true;
+  if (acceptor->scheduler && !acceptor->scheduler->closed) close_connections(acceptor, true);
+  return self;
+}
+
+static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  long count = 0;
+  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
+       node = node->next) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+    if (NIL_P(exchange->fiber)) continue;
+    gyre_interrupt_fiber(acceptor->scheduler, exchange->fiber, exception);
+    count++;
+  }
+  return LONG2NUM(count);
+}
+
+/* Leaves the loop, which goes on and must not keep acceptor, handler and app. A later call from
+ * another thread raises that the server has ended. */
+static void leave_scheduler(struct gyre_http_acceptor *acceptor) {
+  if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return;
+  if (gyre_thread_is_foreign(acceptor->scheduler)) return;
+  gyre_http_departures_tell_last(acceptor);
+  int state = 0;
+  rb_protect(close_thread_calls, acceptor->thread_calls.object, &state);
+  gyre_list_remove(&acceptor->thread_calls.post.node);
+  gyre_list_remove(&acceptor->client.node);
+  if (state) rb_jump_tag(state);
+}
+
+static VALUE acceptor_close(VALUE self) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  quit_listening(acceptor);
+  acceptor->draining = true;
+  if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
+  close_connections(acceptor, false);
+  leave_capacity(acceptor);
+  leave_scheduler(acceptor);
+  return self;
+}
+
+static VALUE acceptor_set_shared(VALUE self, VALUE shared) {
+  acceptor_get(self)->net.shared = RTEST(shared);
+  return shared;
+}
+
+/* Without the memory, worker processes accept unaware of each other. */
+static VALUE acceptor_map_shares(VALUE class) { return gyre_shares_map() == 0 ? Qtrue : Qfalse; }
+
+static VALUE acceptor_set_place(VALUE class, VALUE place) {
+  gyre_shares_place(NUM2UINT(place));
+  return place;
+}
+
+/* Connections count references to their contexts. */
+static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  Check_Type(contexts, T_ARRAY);
+  contexts = rb_ary_dup(contexts);
+  uint32_t count = acceptor->net.listener_count;
+  if (RARRAY_LEN(contexts) != count) rb_raise(rb_eArgError, "a context, or nil, is needed for each socket");
+  for (uint32_t i = 0; i < count; i++) {
+    VALUE context = rb_ary_entry(contexts, i);
+    if (!NIL_P(context)) (void)gyre_tls_context_get(context);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    VALUE context = rb_ary_entry(contexts, i);
+    acceptor->net.listeners[i].tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
+  }
+  return acceptor->contexts = contexts;
+}
+
+static VALUE acceptor_stats(VALUE self) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  VALUE stats = rb_hash_new();
+#define STAT(name, value) rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM((unsigned long long)(value)))
+  STAT("connections", acceptor->net.open);
+  STAT("idle", acceptor->counts.idle);
+  STAT("running", acceptor->counts.running);
+  STAT("accepted", acceptor->net.accepted);
+  STAT("requests", acceptor->counts.requests);
+  STAT("malformed", acceptor->counts.malformed);
+  STAT("refused", acceptor->counts.refused);
+  STAT("handshakes", acceptor->statistics.handshakes);
+  STAT("handshakes_resumed", acceptor->statistics.handshakes_resumed);
+  STAT("handshakes_failed", acceptor->statistics.handshakes_failed);
+  STAT("waiting", acceptor->capacity->admission.waiting_count);
+  STAT("waited", acceptor->capacity->admission.waited);
+  STAT("shed", acceptor->capacity->admission.refused);
+#undef STAT
+  return stats;
+}
+
+/* --- what it has counted --- */
+
+static void set_number(VALUE hash, const char *name, uint64_t number) {
+  rb_hash_aset(hash, rb_str_new_cstr(name), ULL2NUM((unsigned long long)number));
+}
+
+static VALUE histogram_hash(const struct gyre_http_histogram *histogram) {
+  VALUE hash = rb_hash_new(), list = rb_ary_new_capa(GYRE_HTTP_DURATIONS + 1);
+  for (int i = 0; i <= GYRE_HTTP_DURATIONS; i++) rb_ary_push(list, ULL2NUM((unsigned long long)histogram->counts[i]));
+  rb_hash_aset(hash, rb_str_new_cstr("counts"), list);
+  rb_hash_aset(hash, rb_str_new_cstr("sum_s"), DBL2NUM((double)histogram->sum_ns / 1e9));
+  return hash;
+}
+
+static VALUE acceptor_measurements(VALUE self) {
+  static const char *const classes[GYRE_HTTP_STATUS_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  struct gyre_http_statistics *statistics = &acceptor->statistics;
+  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
+       node = node->next) {
+    gyre_http_statistics_take_bytes(statistics,
+                                    &GYRE_CONTAINER(node, struct gyre_http_exchange, node)->connection->transport);
+  }
+  VALUE hash = rb_hash_new(), responses = rb_hash_new();
+  for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);
+  rb_hash_aset(hash, rb_str_new_cstr("responses"), responses);
+  rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram_hash(&statistics->durations));
+  rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->capacity->admission.waits));
+  set_number(hash, "received_bytes", statistics->received_bytes);
+  set_number(hash, "sent_bytes", statistics->sent_bytes);
+  if (acceptor->scheduler && !acceptor->scheduler->closed) {
+    const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
+    struct gyre_http_histogram lags = {.sum_ns = lag->sum_ns};
+    uint64_t below = 0;
+    for (int i = 0; i < GYRE_HTTP_DURATIONS; i++) {
+      uint64_t up_to = gyre_lag_up_to(lag, gyre_http_duration_bounds_ns[i]);
+      lags.counts[i] = up_to - below;
+      below = up_to;
+    }
+    lags.counts[GYRE_HTTP_DURATIONS] = lag->total - below;
+    rb_hash_aset(hash, rb_str_new_cstr("lag"), histogram_hash(&lags));
+  }
+  return hash;
+}
+
+/* The active list is ordered by the requests' begin. */
+static VALUE acceptor_oldest(VALUE self, VALUE limit) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  long most = NUM2LONG(limit);
+  VALUE list = rb_ary_new();
+  if (!acceptor->scheduler || acceptor->scheduler->closed) return list;
+  int64_t now_ns = gyre_loop_now(&acceptor->scheduler->loop);
+  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
+       node = node->next) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+    if (RARRAY_LEN(list) >= most) break;
+    if (exchange->measured || NIL_P(exchange->env)) continue;
+    rb_ary_push(list, rb_assoc_new(exchange->env, DBL2NUM((double)(now_ns - exchange->began_ns) / 1e9)));
+  }
+  return list;
+}
+
+static VALUE duration_bounds(VALUE class) {
+  VALUE list = rb_ary_new_capa(GYRE_HTTP_DURATIONS);
+  (void)class;
+  for (int i = 0; i < GYRE_HTTP_DURATIONS; i++)
+    rb_ary_push(list, DBL2NUM((double)gyre_http_duration_bounds_ns[i] / 1e9));
+  return list;
+}
+
+void gyre_init_http(void) {
+  gyre_init_http_capacity();
+  gyre_init_http_error();
+  gyre_init_http_exchange();
+  gyre_init_http_env();
+  gyre_init_http_file();
+  id_error = rb_intern("error");
+  id_start = rb_intern("start");
+  id_close = rb_intern("close");
+  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
+  VALUE class = rb_define_class_under(http, "NativeAcceptor", rb_cObject);
+  rb_define_alloc_func(class, acceptor_allocate);
+  rb_define_method(class, "initialize", acceptor_initialize, 6);
+  rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
+  rb_define_method(class, "shared=", acceptor_set_shared, 1);
+  rb_define_singleton_method(class, "map_shares", acceptor_map_shares, 0);
+  rb_define_singleton_method(class, "place=", acceptor_set_place, 1);
+  rb_define_method(class, "start", acceptor_start, 0);
+  rb_define_method(class, "cancel_when_client_gone=", acceptor_set_cancel_when_gone, 1);
+  rb_define_method(class, "extended_connect=", acceptor_set_extended_connect, 1);
+  rb_define_method(class, "exempt=", acceptor_set_exempt, 1);
+  rb_define_method(class, "files=", acceptor_set_files, 1);
+  rb_define_method(class, "full?", acceptor_full_p, 0);
+  rb_define_method(class, "stop", acceptor_stop, 0);
+  rb_define_method(class, "drain", acceptor_drain, 0);
+  rb_define_method(class, "interrupt", acceptor_interrupt, 1);
+  rb_define_method(class, "close", acceptor_close, 0);
+  rb_define_method(class, "stats", acceptor_stats, 0);
+  rb_define_method(class, "post", acceptor_post, 0);
+  rb_define_method(class, "measurements", acceptor_measurements, 0);
+  rb_define_method(class, "expect_proxies", acceptor_expect_proxies, 2);
+  rb_define_method(class, "oldest", acceptor_oldest, 1);
+  rb_define_singleton_method(class, "duration_bounds", duration_bounds, 0);
+}

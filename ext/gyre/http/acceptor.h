@@ -1,0 +1,114 @@
+/*
+ * State that the connections of one Gyre::HTTP::NativeAcceptor share (acceptor.c).
+ * lib/gyre/http/server.rb has the contract.
+ */
+#ifndef GYRE_HTTP_ACCEPTOR_H
+#define GYRE_HTTP_ACCEPTOR_H
+
+#include "fiber/scheduler.h"
+#include "http/buffer.h"
+#include "http/capacity.h"
+#include "http/connection.h"
+#include "http/limits.h"
+#include "http/statistics.h"
+#include "net/acceptor.h"
+#include "net/proxy_protocol.h"
+
+#include <netinet/in.h>
+
+/* Values common to requests with this authority from this address; see env.c. */
+struct gyre_http_usual {
+  VALUE server_name, server_port, remote; /* frozen; nil before the first */
+  uint32_t misses;
+  uint16_t authority_length;
+  bool https;
+  struct gyre_peer peer;
+  char authority[256];
+};
+
+/* Places in the template of the entries that each env sets; see env.c. */
+#define GYRE_HTTP_ENV_PLACES 64
+struct gyre_http_env_places {
+  int8_t values[GYRE_HTTP_ENV_PLACES]; /* the entry's value, or -1 */
+  uint16_t missing;                    /* a bit for each value without an entry */
+};
+
+struct gyre_http_acceptor {
+  struct gyre_acceptor net;
+  struct gyre_client client;
+  struct gyre_list keeper;
+  struct gyre_scheduler *scheduler; /* NULL before start */
+  VALUE self, sockets, contexts, handler;
+  struct gyre_http_limits limits;
+  struct gyre_http_capacity *capacity; /* shared by the acceptors of a server */
+  struct gyre_list connections;
+  bool draining, https, started; /* `started`: on the loop, beside others of its capacity */
+  bool cancel_when_gone;         /* cancels the request of a client that has left */
+  void *scratch;                 /* of HTTP/1; valid until the next call on a connection */
+  struct {
+    VALUE object;          /* Gyre::HTTP::ThreadCalls: calls from other threads */
+    struct gyre_post post; /* linked while calls wait */
+  } thread_calls;
+  struct {
+    struct gyre_list leaving; /* exchanges */
+    VALUE promises;           /* an Array of promises to settle */
+    struct gyre_post post;    /* linked while there may be promises to settle */
+    struct gyre_timer again;  /* tries again if no fiber could be made */
+  } departures;
+  struct {
+    struct gyre_proxy_range *ranges; /* peers whose PROXY headers are believed; none: all peers */
+    uint32_t count;
+  } proxies;
+  struct {
+    VALUE paths; /* an Array */
+    VALUE files; /* responds to call(path): whether the file exists */
+  } exempt;      /* requests that need no place */
+  struct {
+    struct gyre_list active, spare; /* spare ones serve the next requests */
+    int spare_count;
+  } exchanges;
+  struct {
+    uint32_t idle, lingering_refused;
+    uint64_t running, requests, malformed, refused;
+    uint64_t handshake_turn; /* turn of the loop in which `handshakes` steps were made */
+    uint32_t handshakes;
+  } counts;
+  struct gyre_http_statistics statistics;
+  int64_t measured_ns; /* when the last response was measured */
+  struct {
+    VALUE template;
+    struct gyre_http_usual usual;
+    struct gyre_http_env_places places;
+    struct gyre_peer last_peer; /* the last formatted peer */
+    char last_text[INET6_ADDRSTRLEN];
+  } env;
+  struct gyre_http_buffer output; /* for heads of responses, until the fiber parks */
+  struct gyre_http_date date;
+};
+
+/* Grace for a connection whose next request may be on its way when the drain begins. If other
+ * workers go on, a longer wait for a slow client costs nothing. */
+static inline int64_t gyre_http_acceptor_grace(const struct gyre_http_acceptor *acceptor) {
+  return acceptor->net.shared ? 2 * GYRE_HTTP_GRACE_NS : GYRE_HTTP_GRACE_NS;
+}
+static inline struct gyre_loop *gyre_http_loop(const struct gyre_http_connection *connection) {
+  return &connection->acceptor->scheduler->loop;
+}
+
+/* limits.c, capacity.c */
+void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits);
+void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits);
+struct gyre_http_capacity *gyre_http_capacity_take(VALUE self); /* for one more owner */
+
+/* env.c: before the first env. */
+void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor);
+
+/* departures.c */
+/* From now on settles the promises of departed clients, each in a fiber of its own. */
+void gyre_http_departures_start(struct gyre_http_acceptor *acceptor);
+/* In a forked child: leaves the loop's lists alone. */
+void gyre_http_departures_forget(struct gyre_http_acceptor *acceptor);
+/* Settles the promises right here, and none later, without a fiber. */
+void gyre_http_departures_tell_last(struct gyre_http_acceptor *acceptor);
+
+#endif

@@ -1,0 +1,158 @@
+/* Implements admission.h: places, the queue for them, and the time limit of that queue. */
+#include "http/admission.h"
+
+#define STARTS_A_TURN 64 /* requests that start before the kernel is asked again */
+#define MAKES_ROOM 0     /* deadline of a request that leaves the queue to make room */
+
+static struct gyre_admission_waiter *first(const struct gyre_list *list) {
+  return gyre_list_empty(list) ? NULL : GYRE_CONTAINER(list->next, struct gyre_admission_waiter, node);
+}
+
+static struct gyre_admission_waiter *next(const struct gyre_admission *admission) {
+  struct gyre_admission_waiter *waiter = first(&admission->waiting);
+  return waiter ? waiter : first(&admission->ended);
+}
+
+static bool is_due(const struct gyre_admission *admission) {
+  return admission->waiting_count > 0 && admission->running < admission->running_limit;
+}
+
+/* Tries again after the next request's end if memory for the heap is short. */
+static void arm_places(struct gyre_admission *admission) {
+  if (admission->loop && is_due(admission) && !gyre_timer_armed(&admission->places))
+    (void)gyre_timers_arm(&admission->loop->timers, &admission->places, gyre_loop_now(admission->loop));
+}
+
+/* Arms the timer for the oldest waiter, which times out first because all limits are equal.
+ * Waiters of the other list are out of order. */
+static void arm_late(struct gyre_admission *admission) {
+  struct gyre_timers *timers = &admission->loop->timers;
+  int64_t when_ns = INT64_MAX;
+  if (!gyre_list_empty(&admission->waiting)) when_ns = first(&admission->waiting)->deadline_ns;
+  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
+    int64_t deadline_ns = GYRE_CONTAINER(node, struct gyre_admission_waiter, node)->deadline_ns;
+    if (deadline_ns < when_ns) when_ns = deadline_ns;
+  }
+  if (when_ns == INT64_MAX) {
+    gyre_timers_cancel(timers, &admission->late);
+  } else {
+    (void)gyre_timers_arm(timers, &admission->late, when_ns);
+  }
+}
+
+static void take_off(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  gyre_list_remove(&waiter->node);
+  admission->waiting_count--;
+}
+
+/* Ends the wait, whatever the cause. */
+static void end_wait(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  take_off(admission, waiter);
+  gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
+}
+
+/* Starts waiting requests. A handler may finish at once and free its place for the next one; it
+ * may also raise, so the timer for the others is armed before. */
+static void start_waiting(struct gyre_timer *timer, void *context) {
+  struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
+  struct gyre_loop *loop = context;
+  for (int i = 0; i < STARTS_A_TURN && is_due(admission); i++) {
+    struct gyre_admission_waiter *waiter = next(admission);
+    end_wait(admission, waiter);
+    admission->running++;
+    arm_places(admission);
+    waiter->start(waiter);
+    if (!admission->loop) return;
+  }
+  if (!is_due(admission)) gyre_timers_cancel(&loop->timers, &admission->places);
+}
+
+static struct gyre_admission_waiter *find_late(const struct gyre_admission *admission, int64_t now_ns) {
+  struct gyre_admission_waiter *waiter = first(&admission->waiting);
+  if (waiter && waiter->deadline_ns <= now_ns) return waiter;
+  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
+    waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);
+    if (waiter->deadline_ns <= now_ns) return waiter;
+  }
+  return NULL;
+}
+
+static void refuse_late(struct gyre_timer *timer, void *context) {
+  struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, late);
+  struct gyre_loop *loop = context;
+  int64_t now_ns = loop->now_ns;
+  struct gyre_admission_waiter *waiter;
+  while (admission->loop && (waiter = find_late(admission, now_ns))) {
+    end_wait(admission, waiter);
+    admission->refused++;
+    arm_late(admission); /* before it may raise */
+    waiter->refuse(waiter);
+  }
+  if (admission->loop) arm_late(admission);
+}
+
+void gyre_admission_init(struct gyre_admission *admission) {
+  gyre_list_init(&admission->waiting);
+  gyre_list_init(&admission->ended);
+  admission->places.fire = start_waiting;
+  admission->late.fire = refuse_late;
+}
+
+void gyre_admission_forget(struct gyre_admission *admission) {
+  struct gyre_admission_waiter *waiter;
+  while ((waiter = next(admission))) take_off(admission, waiter);
+  admission->places.place = admission->late.place = 0;
+  admission->loop = NULL;
+}
+
+void gyre_admission_start(struct gyre_admission *admission, struct gyre_loop *loop) { admission->loop = loop; }
+
+void gyre_admission_stop(struct gyre_admission *admission) {
+  if (admission->loop) {
+    gyre_timers_cancel(&admission->loop->timers, &admission->places);
+    gyre_timers_cancel(&admission->loop->timers, &admission->late);
+  }
+  gyre_admission_forget(admission);
+}
+
+/* Refuses a request whose client has closed its side. Until the end of this turn the queue holds
+ * one more. */
+static bool make_room(struct gyre_admission *admission) {
+  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
+    struct gyre_admission_waiter *waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);
+    if (waiter->deadline_ns == MAKES_ROOM) continue;
+    waiter->deadline_ns = MAKES_ROOM;
+    return true;
+  }
+  return false;
+}
+
+enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission,
+                                                struct gyre_admission_waiter *waiter) {
+  if (admission->waiting_count >= admission->queue_limit && !make_room(admission)) {
+    admission->refused++;
+    return GYRE_ADMISSION_REFUSED;
+  }
+  admission->waited++;
+  admission->waiting_count++;
+  waiter->since_ns = gyre_loop_now(admission->loop);
+  waiter->deadline_ns = admission->queue_ns < 0 ? INT64_MAX : waiter->since_ns + admission->queue_ns;
+  gyre_list_append(&admission->waiting, &waiter->node);
+  if (!gyre_timer_armed(&admission->late) || !gyre_list_empty(&admission->ended)) arm_late(admission);
+  return GYRE_ADMISSION_WAITS;
+}
+
+void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  gyre_list_remove(&waiter->node);
+  gyre_list_append(&admission->ended, &waiter->node);
+}
+
+void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  if (gyre_list_empty(&waiter->node)) return;
+  end_wait(admission, waiter);
+}
+
+void gyre_admission_leave(struct gyre_admission *admission) {
+  admission->running--;
+  arm_places(admission);
+}

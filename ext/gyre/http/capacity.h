@@ -1,0 +1,54 @@
+/*
+ * What one server has to share among its acceptors and protocols: places for requests
+ * (admission.h), and budgets of memory and open files. Each connection and stream holds a part of a
+ * budget, notes its size, and gives it back. No ruby.h.
+ */
+#ifndef GYRE_HTTP_CAPACITY_H
+#define GYRE_HTTP_CAPACITY_H
+
+#include "http/admission.h"
+
+struct gyre_http_budget {
+  int64_t used, limit;
+};
+
+struct gyre_http_capacity {
+  struct gyre_admission admission;
+  struct gyre_http_budget heads;  /* incomplete, or waiting for a place */
+  struct gyre_http_budget input;  /* bodies of requests, unread by the app */
+  struct gyre_http_budget output; /* of responses, not taken by clients */
+  struct gyre_http_budget files;  /* descriptors being sent */
+  uint32_t owners;                /* the Ruby object, and acceptors */
+  uint32_t started;               /* acceptors on the loop */
+};
+
+/* Sets the part of a budget that one holder has. */
+static inline void gyre_http_budget_hold(struct gyre_http_budget *budget, uint32_t *held, size_t amount) {
+  budget->used += (int64_t)amount - *held;
+  *held = (uint32_t)amount;
+}
+
+static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budget) {
+  return budget->used > budget->limit;
+}
+
+/* The reasons of 503. */
+#define GYRE_HTTP_WAITED_TOO_LONG "the server has too many requests, and this one waited for its turn too long"
+#define GYRE_HTTP_BODIES_HOLD_TOO_MUCH "the bodies of requests hold too much memory"
+#define GYRE_HTTP_WAITING_HOLD_TOO_MUCH "the requests that wait hold too much memory"
+
+/* Lets a request wait for a place with this much memory of its head, `last` if its client has
+ * ended its side. NULL, or the reason of its refusal: then it neither waits nor holds memory. */
+const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
+                                     uint32_t *counted, size_t bytes, bool last);
+
+/* Called for each acceptor: the first start gives the admission its loop, the last stop takes
+ * it. */
+void gyre_http_capacity_start(struct gyre_http_capacity *capacity, struct gyre_loop *loop);
+void gyre_http_capacity_stop(struct gyre_http_capacity *capacity);
+/* In a forked child: leaves the loop alone. */
+void gyre_http_capacity_forget(struct gyre_http_capacity *capacity);
+/* Frees it with the last owner. */
+void gyre_http_capacity_release(struct gyre_http_capacity *capacity);
+
+#endif

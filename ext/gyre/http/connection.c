@@ -1,0 +1,385 @@
+/*
+ * Runs a connection on the loop's fiber before and after its protocol: PROXY header, TLS, choice of
+ * the protocol, deadline, end. Never waits.
+ */
+#include "http/exchange.h"
+#include "net/proxy_header.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINGER_BYTES_LIMIT (1 << 20) /* discarded of a refused client before the connection is cut */
+#define HANDSHAKES_A_TURN 16
+#define LOOKED INT64_MIN /* deadline after which a last read decides whether the connection ends */
+
+struct gyre_http_protocols gyre_http_protocols;
+
+/* --- receiving --- */
+
+static ssize_t received(struct gyre_http_connection *connection, ssize_t count) {
+  if (count < 0 && count != -EAGAIN) return count;
+  /* The next bytes are a new edge; an end that was reported already is not. */
+  connection->readable = count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport,
+                                                                                       (size_t)count, GYRE_LENT_BYTES));
+  if (!connection->readable) gyre_loop_drained(gyre_http_loop(connection), connection->transport.fd, GYRE_READABLE);
+  return count;
+}
+
+ssize_t gyre_http_connection_fill(struct gyre_http_connection *connection) {
+  return received(connection, gyre_transport_fill(&connection->transport));
+}
+
+ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, const char **bytes) {
+  char *lent = gyre_lent_plain();
+  *bytes = lent;
+  if (!lent) return -ENOMEM;
+  return received(connection, gyre_transport_receive(&connection->transport, lent, GYRE_LENT_BYTES));
+}
+
+bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions) {
+  if (++*receptions <= GYRE_HTTP_RECEIVES_AT_ONCE) return false;
+  gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE);
+  return true;
+}
+
+/* Discards what a refused client still sends, so that no reset overtakes its response. */
+static void read_off(struct gyre_http_connection *connection) {
+  const char *bytes;
+  int receptions = 0;
+  uint32_t most = LINGER_BYTES_LIMIT;
+  if (connection->protocol == gyre_http_protocols.http2) /* the client may have sent as much before it knew */
+    most += connection->acceptor->limits.http2.connection_window;
+  while (connection->readable && !gyre_http_connection_gives_way(connection, &receptions)) {
+    ssize_t count = gyre_http_connection_receive(connection, &bytes);
+    if (count == -EAGAIN) return;
+    if (count > 0) connection->lingered += (uint32_t)count;
+    if (count <= 0 || connection->lingered > most) {
+      gyre_http_connection_end(connection, false);
+      return;
+    }
+  }
+}
+
+/* --- which protocol --- */
+
+void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
+                                const char *bytes, size_t length) {
+  connection->protocol = protocol;
+  protocol->begin(connection, bytes, length);
+}
+
+/* Chooses the protocol by the first bytes; NULL: they may become HTTP/2's preface (RFC 9113,
+ * section 3.4). */
+static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t length) {
+  const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
+  if (!http2 || bytes[0] != http2->preface[0]) return gyre_http_protocols.http1;
+  size_t whole = strlen(http2->preface);
+  if (memcmp(bytes, http2->preface, length < whole ? length : whole) != 0) return gyre_http_protocols.http1;
+  return length < whole ? NULL : http2;
+}
+
+/* Usually the first bytes are a whole head, which is parsed in lent memory. */
+static void read_first(struct gyre_http_connection *connection) {
+  while (connection->readable) {
+    bool kept = connection->transport.input;
+    const char *bytes;
+    ssize_t count = kept ? gyre_http_connection_fill(connection) : gyre_http_connection_receive(connection, &bytes);
+    if (count == -EAGAIN) return;
+    if (count <= 0) {
+      gyre_http_connection_end(connection, kept && count < 0);
+      return;
+    }
+    size_t length = (size_t)count;
+    if (kept) {
+      bytes = gyre_transport_input(&connection->transport);
+      length = gyre_transport_available(&connection->transport);
+    }
+    const struct gyre_http_protocol *protocol = find_protocol(bytes, length);
+    if (protocol) {
+      gyre_http_connection_enter(connection, protocol, bytes, length);
+      return;
+    }
+    if (!kept && gyre_transport_keep(&connection->transport, bytes, length) < 0) {
+      gyre_http_connection_end(connection, true);
+      return;
+    }
+    gyre_http_connection_set_idle(connection, false);
+    gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
+  }
+}
+
+static void await_first(struct gyre_http_connection *connection) {
+  const struct gyre_http_acceptor *acceptor = connection->acceptor;
+  connection->state = GYRE_HTTP_FIRST_BYTE;
+  connection->readable = true; /* it may have come with the earlier bytes */
+  gyre_http_connection_deadline(connection, acceptor->draining ? GYRE_HTTP_GRACE_NS : acceptor->limits.first_byte_ns);
+}
+
+/* --- TLS and the PROXY header --- */
+
+/* Sets the watched events; those present are reported even if they were before. */
+static bool watch(struct gyre_http_connection *connection, unsigned interest) {
+  struct gyre_loop *loop = gyre_http_loop(connection);
+  int fd = connection->transport.fd;
+  gyre_loop_unwatch(loop, &connection->watch);
+  gyre_loop_forget_unwatched(loop, fd);
+  return gyre_loop_watch(loop, &connection->watch, fd, interest | GYRE_STANDING) == 0;
+}
+
+/* Responds in plain HTTP to a client that speaks it. A client that leaves without a byte, such
+ * as a proxy's check, is not counted. */
+static void handshake_failed(struct gyre_http_connection *connection) {
+  static char response[] = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 36\r\n"
+                           "connection: close\r\n\r\nthis port speaks TLS: use https://\r\n";
+  bool begun = gyre_acceptor_begun(&connection->transport);
+  if (begun) connection->acceptor->statistics.handshakes_failed++;
+  if (!begun || !gyre_acceptor_leave_tls(&connection->transport)) {
+    gyre_http_connection_end(connection, false);
+    return;
+  }
+  if (gyre_transport_sendv(&connection->transport, &(struct iovec){response, sizeof(response) - 1}, 1) > 0)
+    gyre_http_connection_linger(connection);
+  if (connection->state != GYRE_HTTP_LINGERING) {
+    gyre_http_connection_end(connection, false);
+    return;
+  }
+  connection->readable = true; /* more may have come with the beginning */
+  read_off(connection);
+}
+
+/* Makes a step of the handshake. A turn has a limit of steps, as each computes for up to half a
+ * millisecond while requests wait. */
+static void shake_hands(struct gyre_http_connection *connection) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  struct gyre_loop *loop = gyre_http_loop(connection);
+  const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
+  if (acceptor->counts.handshake_turn != loop->statistics.turns) acceptor->counts.handshakes = 0;
+  acceptor->counts.handshake_turn = loop->statistics.turns;
+  if (++acceptor->counts.handshakes > HANDSHAKES_A_TURN) {
+    if (connection->deadline_ns == LOOKED) gyre_http_connection_deadline(connection, acceptor->limits.handshake_ns);
+    gyre_loop_report_again(loop, &connection->watch, GYRE_READABLE);
+    return;
+  }
+  int error = gyre_transport_handshake(&connection->transport);
+  unsigned wants = error == -EAGAIN ? connection->transport.read.wants : GYRE_READABLE;
+  if (error < 0 && error != -EAGAIN) {
+    handshake_failed(connection);
+  } else if ((connection->watch.interest & (GYRE_READABLE | GYRE_WRITABLE)) != wants && !watch(connection, wants)) {
+    gyre_http_connection_end(connection, true);
+  } else if (error == -EAGAIN) {
+    gyre_loop_drained(loop, connection->transport.fd, wants);
+  } else {
+    acceptor->statistics.handshakes++;
+    if (gyre_acceptor_resumed(&connection->transport)) acceptor->statistics.handshakes_resumed++;
+    await_first(connection);
+    if (http2 && gyre_acceptor_agreed(&connection->transport, http2->alpn)) {
+      gyre_http_connection_enter(connection, http2, NULL, 0);
+    } else {
+      read_first(connection);
+    }
+  }
+}
+
+/* Takes the client's address from the PROXY header, which comes before TLS. */
+static void take_proxy_header(struct gyre_http_connection *connection) {
+  struct gyre_proxy_source source;
+  int result = gyre_proxy_header_take(&connection->transport, connection->proxy, &source);
+  if (result == -EAGAIN) {
+    gyre_loop_drained(gyre_http_loop(connection), connection->transport.fd, GYRE_READABLE);
+    return;
+  }
+  if (result <= 0) {
+    if (result == -EPROTO) connection->acceptor->counts.malformed++;
+    gyre_http_connection_end(connection, false);
+    return;
+  }
+  if (source.family) {
+    connection->peer.family = source.family;
+    memcpy(connection->peer.address, source.address, sizeof(source.address));
+  }
+  if (!connection->transport.handshaken) {
+    connection->state = GYRE_HTTP_HANDSHAKE;
+    shake_hands(connection);
+    return;
+  }
+  await_first(connection);
+  read_first(connection);
+}
+
+static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct gyre_http_connection *connection = GYRE_CONTAINER(watch, struct gyre_http_connection, watch);
+  (void)loop;
+  if (ready & GYRE_READ_ENDED) connection->hung_up = true;
+  if (ready & GYRE_READABLE) {
+    connection->readable = true;
+  } else if (connection->state > GYRE_HTTP_HANDSHAKE) {
+    return;
+  }
+  switch (connection->state) {
+  case GYRE_HTTP_BETWEEN:
+  case GYRE_HTTP_SERVING: connection->protocol->readable(connection); break;
+  case GYRE_HTTP_PROXY: take_proxy_header(connection); break;
+  case GYRE_HTTP_HANDSHAKE: shake_hands(connection); break;
+  case GYRE_HTTP_FIRST_BYTE: read_first(connection); break;
+  case GYRE_HTTP_LINGERING: read_off(connection); break;
+  default: break;
+  }
+}
+
+/* --- time --- */
+
+/* Moves the timer only to an earlier time. A later deadline is noticed when the timer fires. */
+void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns) {
+  struct gyre_loop *loop = gyre_http_loop(connection);
+  if (timeout_ns < 0) {
+    connection->deadline_ns = INT64_MAX;
+    return;
+  }
+  connection->deadline_ns = gyre_loop_coarse_now(loop) + timeout_ns;
+  if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
+  /* Without memory for the heap the connection lives without a time limit. */
+  (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
+}
+
+/*
+ * Whether the client still takes what was sent. Bytes that arrive after the close, such as windows
+ * of HTTP/2, would reset the connection and lose the rest. Its time limit is that of a slow
+ * response.
+ */
+static bool still_takes(struct gyre_http_connection *connection) {
+  const struct gyre_http_limits *limits = &connection->acceptor->limits;
+  (void)gyre_transport_flush(&connection->transport); /* the end of TLS may have found the socket full */
+  size_t untaken = gyre_transport_untaken(&connection->transport);
+  if (untaken > UINT32_MAX) untaken = UINT32_MAX;
+  bool moved = untaken != connection->untaken;
+  connection->untaken = (uint32_t)untaken;
+  connection->unmoved = moved ? 0 : (uint8_t)(connection->unmoved + 1);
+  return untaken && connection->unmoved < UINT8_MAX &&
+         (limits->write_ns < 0 || connection->unmoved * limits->linger_ns < limits->write_ns);
+}
+
+static void on_time(struct gyre_timer *timer, void *context) {
+  struct gyre_http_connection *connection = GYRE_CONTAINER(timer, struct gyre_http_connection, timer);
+  struct gyre_loop *loop = context;
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  if (connection->deadline_ns == INT64_MAX || connection->exchange) return;
+  if (connection->deadline_ns > loop->now_ns) {
+    (void)gyre_timers_arm(&loop->timers, timer, connection->deadline_ns);
+  } else if (connection->state == GYRE_HTTP_SERVING) {
+    connection->protocol->late(connection);
+  } else if (connection->state == GYRE_HTTP_LINGERING && still_takes(connection)) {
+    gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
+  } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
+             gyre_transport_input_waits(&connection->transport)) {
+    /* Bytes that are there have come in time, reported or not: a delayed loop receives much at
+     * once and hears only of a part. */
+    connection->deadline_ns = LOOKED;
+    (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
+    on_ready(loop, &connection->watch, GYRE_READABLE);
+  } else if (connection->state == GYRE_HTTP_BETWEEN ||
+             (connection->state == GYRE_HTTP_FIRST_BYTE && !acceptor->draining)) {
+    connection->protocol->late(connection);
+  } else {
+    if (connection->state == GYRE_HTTP_HANDSHAKE) acceptor->statistics.handshakes_failed++;
+    gyre_http_connection_end(connection, false);
+  }
+}
+
+/* --- life --- */
+
+struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
+                                                      const struct sockaddr_storage *address) {
+  struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(listener->acceptor, struct gyre_http_acceptor, net);
+  struct gyre_http_connection *connection = calloc(1, sizeof(*connection));
+  if (!connection) return NULL;
+  connection->acceptor = acceptor;
+  connection->protocol = gyre_http_protocols.http1; /* until the first bytes decide */
+  connection->proxy = listener->proxy & 3;
+  connection->state = listener->proxy ? GYRE_HTTP_PROXY : listener->tls ? GYRE_HTTP_HANDSHAKE : GYRE_HTTP_FIRST_BYTE;
+  connection->https = listener->tls || acceptor->https;
+  connection->peer.family = (uint8_t)address->ss_family;
+  if (address->ss_family == AF_INET) {
+    memcpy(connection->peer.address, &((const struct sockaddr_in *)address)->sin_addr, 4);
+  } else if (address->ss_family == AF_INET6) {
+    memcpy(connection->peer.address, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+  }
+  connection->watch.ready = on_ready;
+  connection->timer.fire = on_time;
+  /* Forgets the number, as the program may have closed its former file without the loop. */
+  gyre_loop_forget(&acceptor->scheduler->loop, fd);
+  if (gyre_acceptor_open(listener, &connection->transport, fd) < 0 ||
+      gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {
+    gyre_transport_free(&connection->transport);
+    free(connection);
+    return NULL;
+  }
+  gyre_list_append(&acceptor->connections, &connection->node);
+  return connection;
+}
+
+void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool idle) {
+  if (connection->is_idle == idle) return;
+  connection->is_idle = idle;
+  connection->acceptor->counts.idle += idle ? 1u : -1u;
+}
+
+void gyre_http_connection_detach(struct gyre_http_connection *connection) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  struct gyre_loop *loop = gyre_http_loop(connection);
+  gyre_loop_unwatch(loop, &connection->watch);
+  gyre_loop_abandon(loop, connection->transport.fd);
+  gyre_timers_cancel(&loop->timers, &connection->timer);
+  gyre_list_remove(&connection->node);
+  gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
+  gyre_http_connection_set_idle(connection, false);
+  if (connection->counted) gyre_acceptor_count(&acceptor->net, -1);
+  if (!connection->counted && connection->state == GYRE_HTTP_LINGERING) acceptor->counts.lingering_refused--;
+  connection->counted = connection->keep_alive = false;
+  connection->protocol->detached(connection);
+  if (!connection->exchange || connection->abandoned) return;
+  gyre_http_exchange_wake_reader(connection->exchange);
+  connection->exchange->reader = NULL; /* it is on a fiber's stack that a closing scheduler may not run again */
+}
+
+void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset) {
+  if (connection->state == GYRE_HTTP_CLOSED || connection->state == GYRE_HTTP_HIJACKED) return;
+  gyre_http_connection_detach(connection);
+  gyre_transport_close(&connection->transport, reset);
+  connection->state = GYRE_HTTP_CLOSED;
+  if (connection->exchange) gyre_http_exchange_peer_ended(connection->exchange);
+}
+
+void gyre_http_connection_free(struct gyre_http_connection *connection) {
+  if (connection->exchange || !connection->protocol->free(connection, false)) return;
+  gyre_transport_free(&connection->transport);
+  free(connection);
+}
+
+void gyre_http_connection_discard(struct gyre_http_connection *connection) {
+  gyre_list_remove(&connection->node);
+  if (connection->transport.fd >= 0) close(connection->transport.fd);
+  (void)connection->protocol->free(connection, true);
+  gyre_transport_free(&connection->transport);
+  free(connection);
+}
+
+void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset) {
+  gyre_http_connection_close(connection, reset);
+  gyre_http_connection_free(connection);
+}
+
+void gyre_http_connection_linger(struct gyre_http_connection *connection) {
+  if (connection->state == GYRE_HTTP_CLOSED || connection->state == GYRE_HTTP_HIJACKED) return;
+  int error = gyre_transport_end(&connection->transport);
+  if (error < 0 && error != -EAGAIN) {
+    gyre_http_connection_close(connection, false);
+    return;
+  }
+  connection->protocol->detached(connection);
+  gyre_bytes_free(&connection->transport.input);
+  connection->state = GYRE_HTTP_LINGERING;
+  connection->lingered = 0;
+  gyre_http_connection_deadline(connection, connection->acceptor->limits.linger_ns);
+}

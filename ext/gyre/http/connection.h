@@ -1,0 +1,120 @@
+/*
+ * One connection: its transport, the steps before a protocol, and its end (connection.c). A
+ * protocol is a table; HTTP/1 (h1/) and HTTP/2 (h2/) implement it side by side.
+ *
+ *   accepted ─► (PROXY) ─► (HANDSHAKE, with TLS) ─► FIRST_BYTE ─► a protocol: BETWEEN ◄─► SERVING
+ *                                                                    └─► LINGERING ─► CLOSED, HIJACKED
+ */
+#ifndef GYRE_HTTP_CONNECTION_H
+#define GYRE_HTTP_CONNECTION_H
+
+#include "http/limits.h"
+#include "loop/loop.h"
+#include "net/acceptor.h"
+#include "net/transport.h"
+
+struct gyre_http_connection;
+
+/* Functions called from the loop, never from within each other. Each may free the connection. */
+struct gyre_http_protocol {
+  const char *alpn, *preface; /* its name in TLS; the first bytes of its clients. NULL: serves all others */
+  /* Allocates, by malloc, memory that an acceptor's connections share. */
+  void *(*make_scratch)(const struct gyre_http_limits *limits);
+  /* Takes over the connection, with the received bytes: lent, or the transport's input. */
+  void (*begin)(struct gyre_http_connection *connection, const char *bytes, size_t length);
+  /* Bytes have come, or the peer has ended its side. */
+  void (*readable)(struct gyre_http_connection *connection);
+  /* Handles a passed deadline: in BETWEEN, SERVING, and for HTTP/1 in FIRST_BYTE. */
+  void (*late)(struct gyre_http_connection *connection);
+  /* Ends idle work and lets the rest complete, as the server stops. */
+  void (*drain)(struct gyre_http_connection *connection);
+  /* Wakes all waiting fibers, as the connection leaves the protocol and perhaps the loop. May be
+   * called again. */
+  void (*detached)(struct gyre_http_connection *connection);
+  /* Frees connection->own; `gone`: loop and exchanges are freed already. False: still in use,
+   * and freed later. */
+  bool (*free)(struct gyre_http_connection *connection, bool gone);
+};
+
+/* BETWEEN: no exchange can be used; an idle connection holds neither a fiber nor a buffer. */
+enum gyre_http_state {
+  GYRE_HTTP_PROXY,
+  GYRE_HTTP_HANDSHAKE,
+  GYRE_HTTP_FIRST_BYTE,
+  GYRE_HTTP_BETWEEN,
+  GYRE_HTTP_SERVING,
+  GYRE_HTTP_LINGERING,
+  GYRE_HTTP_HIJACKED,
+  GYRE_HTTP_CLOSED
+};
+
+struct gyre_peer {
+  uint8_t family;
+  uint8_t address[16]; /* of AF_INET and AF_INET6, else zero */
+};
+
+/* The part that an idle connection needs. */
+struct gyre_http_connection {
+  struct gyre_list node; /* in acceptor->connections */
+  struct gyre_http_acceptor *acceptor;
+  const struct gyre_http_protocol *protocol;
+  void *own;                           /* the protocol's; NULL while it needs nothing */
+  struct gyre_http_exchange *exchange; /* the exchange of HTTP/1 while its handler runs, else NULL */
+  struct gyre_watch watch;
+  struct gyre_timer timer;
+  int64_t deadline_ns;
+  struct gyre_transport transport;
+  uint32_t requests;
+  uint32_t lingered; /* bytes discarded */
+  uint32_t untaken;  /* while LINGERING: bytes that its client had not taken at the last look */
+  struct gyre_peer peer;
+  uint8_t unmoved;   /* looks in a row without a change of `untaken` */
+  uint8_t state;     /* enum gyre_http_state */
+  uint8_t phase;     /* the protocol's; 0 at first */
+  bool readable : 1; /* there may be bytes to read */
+  bool hung_up : 1;  /* the peer sends no more */
+  bool counted : 1;  /* in acceptor->net.open */
+  bool is_idle : 1;  /* counted in acceptor->counts.idle */
+  bool keep_alive : 1;
+  bool https : 1;     /* env's scheme */
+  bool abandoned : 1; /* belongs to the parent, in a forked child: handlers are told nothing */
+  unsigned proxy : 2; /* versions of the PROXY header expected first */
+};
+
+/* For the next bytes after the begin of a drain, which may be on their way. */
+#define GYRE_HTTP_GRACE_NS INT64_C(250000000)
+/* Reads into lent memory before other connections have their turn. */
+#define GYRE_HTTP_RECEIVES_AT_ONCE 8
+
+/* Set when the extension loads; `http2` stays NULL without libnghttp2. */
+struct gyre_http_protocols {
+  const struct gyre_http_protocol *http1, *http2;
+};
+extern struct gyre_http_protocols gyre_http_protocols;
+
+struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
+                                                      const struct sockaddr_storage *address);
+/* Hands the connection to a protocol, after the first bytes or at an upgrade. */
+void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
+                                const char *bytes, size_t length);
+void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset);
+void gyre_http_connection_detach(struct gyre_http_connection *connection); /* off the loop, still open */
+/* Ends the server's side and discards what the client still sends. */
+void gyre_http_connection_linger(struct gyre_http_connection *connection);
+/* Does nothing while a handler runs, whose end frees the connection. */
+void gyre_http_connection_free(struct gyre_http_connection *connection);
+/* Frees it without loop and exchanges, which are freed already. */
+void gyre_http_connection_discard(struct gyre_http_connection *connection);
+/* Closes and frees it. */
+void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset);
+void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool idle);
+void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns);
+/* Receives behind the transport's input; returns bytes, 0 at the end, or -errno. */
+ssize_t gyre_http_connection_fill(struct gyre_http_connection *connection);
+/* Receives into lent memory and sets *bytes, valid until the fiber or thread yields. */
+ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, const char **bytes);
+/* Returns whether the caller must stop reading, so that other connections get their turn. A read
+ * of TLS may be many small records. */
+bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions);
+
+#endif

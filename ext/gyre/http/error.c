@@ -1,0 +1,27 @@
+/* Makes and raises the errors of HTTP (lib/gyre/http/errors.rb). Calls nothing of HTTP. */
+#include "http/exchange.h"
+
+static VALUE initialize; /* Exception's own */
+static ID id_bind_call;
+
+VALUE gyre_http_error(const char *name, int status, const char *message) {
+  VALUE http = rb_const_get(gyre_mGyre, rb_intern("HTTP"));
+  VALUE class = rb_const_get(http, rb_intern(name));
+  VALUE arguments[] = {rb_str_new_cstr(message), INT2NUM(status)};
+  return rb_class_new_instance(status ? 2 : 1, arguments, class);
+}
+
+/* Calls Ruby's own `initialize`, even if the program has replaced it. */
+VALUE gyre_http_cancellation(const char *class, const char *message) {
+  VALUE error = rb_obj_alloc(rb_path2class(class));
+  rb_funcall(initialize, id_bind_call, 2, error, rb_str_new_cstr(message));
+  return error;
+}
+
+void gyre_http_request_is_over(void) { rb_raise(rb_eIOError, "this request is over"); }
+
+void gyre_init_http_error(void) {
+  id_bind_call = rb_intern("bind_call");
+  initialize = rb_funcall(rb_eException, rb_intern("instance_method"), 1, ID2SYM(rb_intern("initialize")));
+  rb_gc_register_mark_object(initialize);
+}

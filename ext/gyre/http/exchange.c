@@ -1,0 +1,286 @@
+/*
+ * Begins and ends exchanges, and has Ruby's handle of each. A handler begins an exchange for each
+ * request and ends it with the next one or itself; then the handle is empty. Reads and writes
+ * nothing.
+ */
+#include "http/exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define SPARE_LIMIT 0 /* finds uses after the end */
+#else
+#define SPARE_LIMIT 64
+#endif
+
+static size_t largest; /* size of the versions' largest struct */
+static ID id_call, id_resolve;
+
+void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
+  rb_gc_mark(exchange->fiber);
+  rb_gc_mark(exchange->env);
+  rb_gc_mark(exchange->trailers);
+  rb_gc_mark(exchange->departure.promise);
+  rb_gc_mark(exchange->response_trailers);
+}
+
+static void handle_mark(void *opaque) {
+  struct gyre_http_exchange *exchange = opaque;
+  if (!exchange) return;
+  rb_gc_mark(exchange->connection->acceptor->self);
+  gyre_http_exchange_mark(exchange);
+}
+
+static size_t handle_size(const void *opaque) {
+  const struct gyre_http_exchange *exchange = opaque;
+  return exchange ? sizeof(*exchange) + gyre_transport_available(&exchange->connection->transport) : 0;
+}
+
+static const rb_data_type_t handle_type = {
+    .wrap_struct_name = "Gyre::HTTP::Exchange",
+    .function = {.dmark = handle_mark, .dfree = NULL, .dsize = handle_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+/* Keeps spare exchanges, as a malloc for each request would cost 5 % of its time in C. */
+static struct gyre_http_exchange *take(struct gyre_http_acceptor *acceptor, size_t bytes) {
+  struct gyre_http_exchange *exchange;
+  if (gyre_list_empty(&acceptor->exchanges.spare)) {
+    exchange = malloc(largest);
+    if (!exchange) rb_memerror();
+  } else {
+    exchange = GYRE_CONTAINER(acceptor->exchanges.spare.next, struct gyre_http_exchange, node);
+    gyre_list_remove(&exchange->node);
+    acceptor->exchanges.spare_count--;
+  }
+  memset(exchange, 0, bytes);
+  return exchange;
+}
+
+/* --- the request's limit of time, and its client's departure --- */
+
+static void cancel(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt) {
+  if (*interrupt) gyre_interrupt_cancel(exchange->connection->acceptor->scheduler, *interrupt);
+}
+
+void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange) {
+  if (gyre_timer_armed(&exchange->limit.timer))
+    gyre_timers_cancel(&exchange->connection->acceptor->scheduler->loop.timers, &exchange->limit.timer);
+  cancel(exchange, &exchange->limit.interrupt);
+}
+
+static VALUE make_timeout(VALUE argument) {
+  char message[80];
+  snprintf(message, sizeof(message), "the request took longer than %g s", (double)*(int64_t *)argument / 1e9);
+  return gyre_http_cancellation("Gyre::HTTP::RequestTimeout", message);
+}
+
+static VALUE make_stop(VALUE argument) {
+  (void)argument;
+  return gyre_http_cancellation("Gyre::Stop", "the client has left");
+}
+
+static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt, VALUE (*make)(VALUE),
+                      VALUE argument) {
+  int state = 0;
+  if (NIL_P(exchange->fiber) || *interrupt) return;
+  VALUE exception = rb_protect(make, argument, &state);
+  if (state) {
+    rb_set_errinfo(Qnil);
+    return;
+  }
+  *interrupt = gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, exchange->fiber, exception);
+  if (*interrupt) (*interrupt)->owner = interrupt;
+}
+
+/* Excludes the time spent waiting for the client, which has limits of its own. */
+static void limit_is_over(struct gyre_timer *timer, void *context) {
+  struct gyre_http_exchange *exchange = GYRE_CONTAINER(timer, struct gyre_http_exchange, limit.timer);
+  struct gyre_loop *loop = context;
+  int64_t limit_ns = exchange->connection->acceptor->limits.request_ns;
+  if (exchange->response.writing || exchange->reader) {
+    (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns + limit_ns);
+    return;
+  }
+  interrupt(exchange, &exchange->limit.interrupt, make_timeout, (VALUE)&limit_ns);
+}
+
+void gyre_http_exchange_limit(struct gyre_http_exchange *exchange) {
+  const struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
+  struct gyre_loop *loop = &acceptor->scheduler->loop;
+  if (acceptor->limits.request_ns < 0) return;
+  exchange->limit.timer.fire = limit_is_over;
+  (void)gyre_timers_arm(&loop->timers, &exchange->limit.timer,
+                        gyre_loop_coarse_now(loop) + acceptor->limits.request_ns);
+}
+
+static VALUE settle_body(VALUE argument) {
+  const struct gyre_http_promise *promise = (const struct gyre_http_promise *)argument;
+  return rb_funcall(promise->promise, id_resolve, 1, promise->gone);
+}
+
+void gyre_http_exchange_settle(struct gyre_http_promise promise) {
+  int state = 0;
+  if (NIL_P(promise.promise)) return;
+  rb_protect(settle_body, (VALUE)&promise, &state);
+  if (state) rb_set_errinfo(Qnil);
+}
+
+void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
+  struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
+  bool asked = !NIL_P(exchange->departure.promise);
+  bool closed = exchange->connection->state == GYRE_HTTP_CLOSED;
+  if ((!asked && !acceptor->cancel_when_gone) || (!closed && !exchange->operations->is_reset(exchange))) return;
+  exchange->departure.seen = true;
+  if (asked && !exchange->departure.told && gyre_list_empty(&exchange->departure.node)) {
+    gyre_list_append(&acceptor->departures.leaving, &exchange->departure.node);
+    gyre_post(acceptor->scheduler, &acceptor->departures.post);
+  }
+  if (!closed && acceptor->cancel_when_gone && !exchange->measured)
+    interrupt(exchange, &exchange->departure.interrupt, make_stop, Qnil);
+}
+
+void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange) {
+  struct gyre_http_reader *reader = exchange->reader;
+  if (!reader) return;
+  if (reader->came_ns < 0) reader->came_ns = gyre_http_loop(exchange->connection)->unseen_ns;
+  gyre_wake(exchange->connection->acceptor->scheduler, &reader->wait.parked);
+}
+
+/* Returns a Gyre::Promise of true when the client has left, or of false when the request has
+ * ended; nil if it has ended already. The app's fiber asks, so it need not wait for its answer. */
+VALUE gyre_http_exchange_client_gone(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) return Qnil;
+  VALUE promise = exchange->departure.promise;
+  if (NIL_P(promise)) {
+    promise = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Promise"));
+    if (!(exchange = gyre_http_exchange_get(self))) return Qnil;
+    exchange->departure.promise = promise;
+    if (exchange->connection->hung_up || exchange->connection->state == GYRE_HTTP_CLOSED ||
+        gyre_http_exchange_is_over(exchange))
+      gyre_http_exchange_peer_ended(exchange);
+  }
+  if (exchange->departure.seen && !exchange->departure.told) {
+    gyre_list_remove(&exchange->departure.node);
+    exchange->departure.told = true;
+    gyre_http_exchange_settle((struct gyre_http_promise){promise, Qtrue});
+  }
+  return promise;
+}
+
+/* --- life --- */
+
+/* An open-ended response (an upgrade, a hijacked socket) has no duration. */
+void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
+  if (exchange->measured) return;
+  exchange->measured = true;
+  gyre_http_exchange_end_limit(exchange);
+  struct gyre_http_connection *connection = exchange->connection;
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  bool hijacked = connection->state == GYRE_HTTP_HIJACKED;
+  acceptor->measured_ns = gyre_loop_now(&acceptor->scheduler->loop);
+  gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
+  if (hijacked && !exchange->response.status) return; /* the app sends its response by itself */
+  gyre_http_statistics_response(&acceptor->statistics, exchange->response.status,
+                                hijacked ? -1 : acceptor->measured_ns - exchange->began_ns);
+}
+
+struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http_connection *connection,
+                                                  const struct gyre_http_exchange_operations *operations) {
+  VALUE handle = TypedData_Wrap_Struct(*operations->class, &handle_type, NULL);
+  struct gyre_http_exchange *exchange = take(connection->acceptor, operations->bytes);
+  exchange->operations = operations;
+  exchange->connection = connection;
+  exchange->handle = handle;
+  exchange->fiber = exchange->env = exchange->trailers = exchange->response_trailers = Qnil;
+  exchange->departure.promise = Qnil;
+  exchange->began_ns = gyre_http_loop(connection)->now_ns;
+  RTYPEDDATA_DATA(handle) = exchange;
+  gyre_list_init(&exchange->departure.node);
+  gyre_list_append(&connection->acceptor->exchanges.active, &exchange->node);
+  return exchange;
+}
+
+void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange) {
+  gyre_http_exchange_end_limit(exchange);
+  if (!exchange->placed) return;
+  exchange->placed = false;
+  gyre_admission_leave(&exchange->connection->acceptor->capacity->admission);
+}
+
+int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint64_t given, size_t held) {
+  struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
+  const struct gyre_http_limits *limits = &acceptor->limits;
+  struct gyre_http_budget *output = &acceptor->capacity->output;
+  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* more than the kernel's memory */
+  if (exchange->response.whole && gyre_http_exchange_holds_place(exchange)) {
+    gyre_http_budget_hold(output, &exchange->response.output_counted, held);
+    if (!gyre_http_budget_is_over(output)) gyre_http_exchange_leave_place(exchange);
+  }
+  if (limits->write_ns < 0 || !limits->response_rate) return limits->write_ns;
+  int64_t earned_ns = gyre_http_earned_ns((int64_t)(given - exchange->response.taken_before), limits->response_rate,
+                                          gyre_http_exchange_holds_place(exchange));
+  int64_t left_ns = earned_ns - exchange->response.waited_ns;
+  if (left_ns >= 0) return limits->write_ns;
+  return left_ns + limits->write_ns > 0 ? left_ns + limits->write_ns : 0;
+}
+
+void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns) {
+  int64_t waited_ns = gyre_loop_now(&exchange->connection->acceptor->scheduler->loop) - from_ns;
+  exchange->response.waited_ns += waited_ns > 0 ? waited_ns : 1; /* it has waited */
+}
+
+void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
+  struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
+  gyre_http_exchange_measure(exchange);
+  gyre_http_exchange_leave_place(exchange);
+  if (exchange->response.output_counted)
+    gyre_http_budget_hold(&acceptor->capacity->output, &exchange->response.output_counted, 0);
+  if (exchange->response.files_counted)
+    gyre_http_budget_hold(&acceptor->capacity->files, &exchange->response.files_counted, 0);
+  cancel(exchange, &exchange->departure.interrupt);
+  RTYPEDDATA_DATA(exchange->handle) = NULL;
+  if (exchange->reader) gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);
+  gyre_list_remove(&exchange->departure.node);
+  gyre_list_remove(&exchange->node);
+  if (acceptor->exchanges.spare_count < SPARE_LIMIT) {
+    acceptor->exchanges.spare_count++;
+    gyre_list_prepend(&acceptor->exchanges.spare, &exchange->node);
+  } else {
+    free(exchange);
+  }
+}
+
+void gyre_http_exchange_free_spare(struct gyre_http_acceptor *acceptor) {
+  while (!gyre_list_empty(&acceptor->exchanges.spare)) {
+    struct gyre_http_exchange *exchange =
+        GYRE_CONTAINER(acceptor->exchanges.spare.next, struct gyre_http_exchange, node);
+    gyre_list_remove(&exchange->node);
+    free(exchange);
+  }
+}
+
+/* --- calls from other threads (lib/gyre/http/thread_calls.rb) --- */
+
+bool gyre_http_exchange_is_outside(VALUE self) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  return exchange && gyre_thread_is_foreign(exchange->connection->acceptor->scheduler);
+}
+
+VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
+  VALUE thread_calls = gyre_http_exchange_get(self)->connection->acceptor->thread_calls.object;
+  return rb_funcall(thread_calls, id_call, 3, self, ID2SYM(rb_intern(method)),
+                    rb_ary_new_from_values(count, arguments));
+}
+
+void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations) {
+  if (operations->bytes > largest) largest = operations->bytes;
+}
+
+void gyre_init_http_exchange(void) {
+  id_call = rb_intern("call");
+  id_resolve = rb_intern("resolve");
+}

@@ -1,0 +1,382 @@
+/*
+ * Gyre::HTTP::OpenFile: opens a regular file below a folder by a name from a client.
+ * Gyre::HTTP::FileRoot (Ruby) has checked the name, and the kernel resolves it in one step, so that
+ * nobody can exchange a folder for a symbolic link in between. Nothing waits for a disk unless the
+ * caller allows it; then it runs without the GVL, in a thread of Gyre::Offload.
+ *
+ * Without openat2(2) (before Linux 5.6, or hidden by a container) each folder on the way is opened
+ * by itself, and no symbolic link is followed.
+ */
+#include "feature.h"
+
+#include "fiber/nonblocking_io.h"
+#include "gyre.h"
+#include "http/http.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ruby/io.h>
+#include <ruby/thread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef GYRE_HAVE_OPENAT2
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#endif
+
+#define READ_BYTES_LIMIT (1 << 20)
+#define PROBE_BYTES (64 * 1024) /* half of what Linux reads ahead at once */
+#define LOAD_BYTES (64 * 1024)
+#define ATTEMPTS 16 /* of openat2 while others rename folders */
+
+#ifdef O_PATH
+#define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#else
+#define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#endif
+/* Non-blocking, as a FIFO would wait for a writer. A terminal does not become this process's
+ * own. */
+#define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+
+struct open_file {
+  int fd; /* -1 after the close */
+  VALUE io;
+  int64_t size, modified_ns;
+};
+
+static ID id_for_fd, id_close;
+static VALUE open_file_class;
+
+/* --- opening --- */
+
+/* Errors that mean "no such file" to a client. */
+static bool is_absent(int error) {
+  switch (error) {
+  case ENOENT:
+  case ENOTDIR:
+  case ELOOP:
+  case EXDEV:
+  case EACCES:
+  case EPERM:
+  case ENAMETOOLONG:
+  case ENXIO:
+  case ENODEV:
+  case EISDIR:
+  case EOVERFLOW: return true;
+  default: return false;
+  }
+}
+
+/* Opens folder by folder; `path` is relative, and has no "." or "..". */
+static int open_by_steps(int folder, const char *path, bool follow) {
+  if (follow) {
+    int fd = openat(folder, path, FILE_FLAGS);
+    return fd < 0 ? -errno : fd;
+  }
+  char name[256];
+  int at = folder, result;
+  for (;;) {
+    size_t length = strcspn(path, "/");
+    if (length == 0 || length >= sizeof(name)) {
+      result = -ENAMETOOLONG;
+      break;
+    }
+    memcpy(name, path, length);
+    name[length] = '\0';
+    bool last = path[length] == '\0';
+    int fd = openat(at, name, last ? FILE_FLAGS | O_NOFOLLOW : FOLDER_FLAGS);
+    result = fd < 0 ? -errno : fd;
+    if (fd < 0 || last) break;
+    if (at != folder) close(at);
+    at = fd;
+    path += length + 1;
+  }
+  if (at != folder) close(at);
+  return result;
+}
+
+#ifdef GYRE_HAVE_OPENAT2
+static long call_openat2(int folder, const char *path, uint64_t flags, uint64_t resolve) {
+  struct open_how how = {.flags = flags, .resolve = resolve};
+  return syscall(SYS_openat2, folder, path, &how, sizeof(how));
+}
+
+/* Containers' filters return EPERM for unknown calls, but so may a file. */
+static bool openat2_is_refused(void) {
+  long fd = call_openat2(AT_FDCWD, ".", O_PATH | O_CLOEXEC, 0);
+  if (fd >= 0) close((int)fd);
+  return fd < 0 && errno == EPERM;
+}
+#endif
+
+/* Returns a descriptor or -errno; -EAGAIN: the name is not in memory, and `wait` is false. */
+static int open_beneath(int folder, const char *path, bool follow, bool wait) {
+#ifdef GYRE_HAVE_OPENAT2
+  static bool missing, no_cached; /* set once, to the same value by any thread */
+  for (int attempt = 0; !missing; attempt++) {
+    uint64_t resolve = RESOLVE_NO_MAGICLINKS | (follow ? 0 : RESOLVE_BENEATH);
+    bool cached = false;
+#ifdef RESOLVE_CACHED
+    cached = !wait && !no_cached;
+    if (cached) resolve |= RESOLVE_CACHED;
+#endif
+    long fd = call_openat2(folder, path, FILE_FLAGS, resolve);
+    if (fd >= 0) return (int)fd;
+    int error = errno;
+    if (error == EINVAL && cached) {
+      no_cached = true; /* before Linux 5.12 */
+    } else if (error == ENOSYS || (error == EPERM && openat2_is_refused())) {
+      missing = true;
+    } else if ((error != EINTR && (error != EAGAIN || cached)) || attempt > ATTEMPTS) {
+      return -error;
+    }
+  }
+#endif
+  (void)wait;
+  return open_by_steps(folder, path, follow);
+}
+
+struct opening {
+  int folder, result;
+  const char *path;
+  bool follow, wait;
+  struct stat status;
+};
+
+static void *open_without_gvl(void *opaque) {
+  struct opening *opening = opaque;
+  opening->result = open_beneath(opening->folder, opening->path, opening->follow, opening->wait);
+  if (opening->result < 0) return NULL;
+  int error = 0;
+  if (fstat(opening->result, &opening->status) < 0) error = -errno;
+  if (!error && !S_ISREG(opening->status.st_mode)) error = -ENXIO;
+  if (error) {
+    close(opening->result);
+    opening->result = error;
+  }
+  return NULL;
+}
+
+/* --- the object --- */
+
+static void open_file_mark(void *opaque) { rb_gc_mark(((struct open_file *)opaque)->io); }
+
+static void open_file_free(void *opaque) {
+  struct open_file *file = opaque;
+  if (file->fd >= 0 && NIL_P(file->io)) close(file->fd);
+  xfree(file);
+}
+
+static const rb_data_type_t open_file_type = {
+    .wrap_struct_name = "Gyre::HTTP::OpenFile",
+    .function = {.dmark = open_file_mark, .dfree = open_file_free},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static struct open_file *get(VALUE self) {
+  struct open_file *file;
+  TypedData_Get_Struct(self, struct open_file, &open_file_type, file);
+  return file;
+}
+
+static struct open_file *get_open(VALUE self) {
+  struct open_file *file = get(self);
+  if (file->fd < 0) rb_raise(rb_eIOError, "closed file");
+  /* Raises if the app has closed the IO by itself, as the number may be another file's. */
+  if (!NIL_P(file->io)) (void)rb_io_descriptor(file->io);
+  return file;
+}
+
+static void take_status(struct open_file *file, const struct stat *status) {
+  file->size = (int64_t)status->st_size;
+#ifdef GYRE_HAVE_STAT_NANOSECONDS
+  file->modified_ns = (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+#else
+  file->modified_ns = (int64_t)status->st_mtime * 1000000000;
+#endif
+}
+
+/*
+ * call-seq: OpenFile.beneath(folder, path, follow, wait) -> OpenFile, nil or false
+ *
+ * `folder` is an open IO, `path` is relative to it. nil: this process sees no regular file of that
+ * name, or a symbolic link leads out of the folder (`follow` allows that). false: the kernel would
+ * have to ask a disk, and `wait` is false.
+ */
+static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE follow, VALUE wait) {
+  path = rb_str_new_frozen(path);
+  struct opening opening = {
+      .path = StringValueCStr(path), .follow = RTEST(follow), .wait = RTEST(wait), .result = -EINTR};
+  struct open_file *file;
+  VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
+  file->fd = -1;
+  file->io = Qnil;
+  for (;;) {
+    opening.folder = rb_io_descriptor(rb_io_get_io(folder));
+    if (!opening.wait) {
+      open_without_gvl(&opening);
+      break;
+    }
+    /* Copies the folder's descriptor, as the folder may be closed meanwhile. Interrupts are
+     * checked once the file has its owner. */
+    opening.folder = fcntl(opening.folder, F_DUPFD_CLOEXEC, 0);
+    if (opening.folder < 0) rb_sys_fail("dup");
+    rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
+    close(opening.folder);
+    if (opening.result != -EINTR) break;
+    rb_thread_check_ints(); /* a pending interrupt may raise; else it was a mere wake-up, and nothing was opened */
+  }
+  RB_GC_GUARD(folder);
+  RB_GC_GUARD(path);
+  if (opening.result >= 0) file->fd = opening.result;
+  if (opening.wait) rb_thread_check_ints();
+  if (opening.result == -EAGAIN) return opening.wait ? Qnil : Qfalse;
+  if (opening.result < 0) {
+    if (is_absent(-opening.result)) return Qnil;
+    rb_syserr_fail(-opening.result, "open a file");
+  }
+  take_status(file, &opening.status);
+  return self;
+}
+
+/* Wraps a File from the app, which keeps its owner. */
+static VALUE open_file_of(VALUE class, VALUE io) {
+  struct open_file *file;
+  VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
+  file->fd = -1;
+  file->io = Qnil;
+  io = rb_io_get_io(io);
+  struct stat status;
+  int fd = rb_io_descriptor(io);
+  if (fstat(fd, &status) < 0) rb_sys_fail("fstat");
+  take_status(file, &status);
+  file->fd = fd;
+  RB_OBJ_WRITE(self, &file->io, io);
+  return self;
+}
+
+static VALUE open_file_bytes(VALUE self) { return LL2NUM(get(self)->size); }
+static VALUE open_file_modified_ns(VALUE self) { return LL2NUM(get(self)->modified_ns); }
+
+static VALUE open_file_close(VALUE self) {
+  struct open_file *file = get(self);
+  int fd = file->fd;
+  file->fd = -1;
+  if (fd < 0) return Qnil;
+  if (NIL_P(file->io)) {
+    close(fd);
+  } else {
+    rb_funcall(file->io, id_close, 0);
+  }
+  return Qnil;
+}
+
+/* Returns an IO for Exchange#write_file, which owns the descriptor from now on. */
+static VALUE open_file_to_io(VALUE self) {
+  struct open_file *file = get_open(self);
+  if (NIL_P(file->io)) {
+    VALUE io = rb_funcall(rb_cFile, id_for_fd, 2, INT2NUM(file->fd), rb_str_new_cstr("rb"));
+    RB_OBJ_WRITE(self, &file->io, io);
+  }
+  return file->io;
+}
+
+/* --- reading --- */
+
+/* Reads a range that is in memory; nil: a part of it is not. A file that has shrunk returns
+ * fewer bytes. */
+static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
+  struct open_file *file = get_open(self);
+  int64_t offset = NUM2LL(from);
+  long length = NUM2LONG(size);
+  if (offset < 0 || length < 0 || length > READ_BYTES_LIMIT) rb_raise(rb_eArgError, "no range of a file");
+  VALUE bytes = rb_str_buf_new(length);
+  long moved = 0;
+  while (moved < length) {
+    ssize_t count =
+        gyre_nonblocking_pread(file->fd, RSTRING_PTR(bytes) + moved, (size_t)(length - moved), (off_t)(offset + moved));
+    if (count == GYRE_IO_FILE_WAITS) return Qnil;
+    if (count == GYRE_IO_FILE) {
+      count = pread(file->fd, RSTRING_PTR(bytes) + moved, (size_t)(length - moved), (off_t)(offset + moved));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) rb_sys_fail("read a file");
+    }
+    if (count <= 0) break;
+    moved += count;
+  }
+  rb_str_set_len(bytes, moved);
+  return bytes;
+}
+
+/* Samples whether a range can be sent without waiting for a disk. */
+static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
+  struct open_file *file = get_open(self);
+  int64_t offset = NUM2LL(from), length = NUM2LL(size);
+  if (offset < 0 || length < 0) rb_raise(rb_eArgError, "no range of a file");
+  for (int64_t at = 0; at < length; at += PROBE_BYTES) {
+    char byte;
+    if (gyre_nonblocking_pread(file->fd, &byte, 1, (off_t)(offset + at)) == GYRE_IO_FILE_WAITS) return Qfalse;
+    if (at + 1 == length) break;
+    if (at + PROBE_BYTES >= length) at = length - 1 - PROBE_BYTES; /* includes the last byte */
+  }
+  return Qtrue;
+}
+
+struct loading {
+  int fd;
+  int64_t offset, length;
+  bool begun;
+  volatile bool interrupted;
+};
+
+static void *load_without_gvl(void *opaque) {
+  struct loading *loading = opaque;
+  loading->begun = true;
+  char *bytes = malloc(LOAD_BYTES);
+  if (!bytes) return NULL;
+  while (loading->length > 0 && !loading->interrupted) {
+    size_t most = loading->length < LOAD_BYTES ? (size_t)loading->length : LOAD_BYTES;
+    ssize_t count = pread(loading->fd, bytes, most, (off_t)loading->offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break; /* the send finds the same error */
+    loading->offset += count;
+    loading->length -= count;
+  }
+  free(bytes);
+  return NULL;
+}
+
+static void interrupt_loading(void *opaque) { ((struct loading *)opaque)->interrupted = true; }
+
+/* Reads the range into memory, in a thread of Gyre::Offload. Copies the descriptor, as the file
+ * may be closed meanwhile. */
+static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
+  struct loading loading = {.offset = NUM2LL(from), .length = NUM2LL(size)};
+  while (!loading.begun) { /* a pending interrupt keeps it from beginning */
+    loading.fd = fcntl(get_open(self)->fd, F_DUPFD_CLOEXEC, 0);
+    if (loading.fd < 0) rb_sys_fail("dup");
+    rb_nogvl(load_without_gvl, &loading, interrupt_loading, &loading, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);
+    close(loading.fd);
+    rb_thread_check_ints();
+  }
+  return Qnil;
+}
+
+void gyre_init_http_file(void) {
+  id_for_fd = rb_intern("for_fd");
+  id_close = rb_intern("close");
+  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
+  open_file_class = rb_define_class_under(http, "OpenFile", rb_cObject);
+  rb_gc_register_mark_object(open_file_class);
+  rb_undef_alloc_func(open_file_class);
+  rb_define_singleton_method(open_file_class, "beneath", open_file_beneath, 4);
+  rb_define_singleton_method(open_file_class, "of", open_file_of, 1);
+  rb_define_method(open_file_class, "size", open_file_bytes, 0);
+  rb_define_method(open_file_class, "modified_ns", open_file_modified_ns, 0);
+  rb_define_method(open_file_class, "read_cached", open_file_read_cached, 2);
+  rb_define_method(open_file_class, "cached?", open_file_is_cached, 2);
+  rb_define_method(open_file_class, "load", open_file_load, 2);
+  rb_define_method(open_file_class, "to_io", open_file_to_io, 0);
+  rb_define_method(open_file_class, "close", open_file_close, 0);
+}

@@ -1,0 +1,25 @@
+/*
+ * Follows how much of a request's body has come (h1/ahead.c). The caller keeps the body's bytes
+ * from their beginning and passes all of them each time; scanned ones are not scanned again.
+ */
+#ifndef GYRE_HTTP1_AHEAD_H
+#define GYRE_HTTP1_AHEAD_H
+
+#include "http/h1/chunked.h"
+#include "http/h1/parser.h"
+
+#include <stdbool.h>
+
+struct gyre_http1_ahead {
+  size_t needed, trailers_most, scanned;
+  bool chunked, data_over;
+  struct gyre_http1_chunked chunks;
+};
+
+/* `most`: bytes of a long body that suffice. */
+void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_http_head *head, size_t most,
+                            size_t trailers_most);
+/* Whether enough has come: all of it, `most` bytes, or an error. */
+bool gyre_http1_ahead_is_there(struct gyre_http1_ahead *ahead, const char *bytes, size_t length);
+
+#endif

@@ -1,0 +1,527 @@
+/*
+ * Runs an HTTP/1 connection between its requests, on the loop's fiber: collects a head, and while
+ * places are short its body, queues for a place, and passes the head to the handler. Never waits.
+ *
+ *   IDLE ─► HEAD ─► (BODY) ─► (PLACE) ─► the connection is SERVING, and then IDLE again, or HEAD: pipelined
+ */
+#include "http/h1/ahead.h"
+#include "http/h1/h1.h"
+#include "http/h1/parser.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECENT_NS INT64_C(1000000000) /* after its last response the next request may be on its way */
+
+/* connection->phase, with the type of connection->own. */
+enum phase {
+  IDLE,  /* NULL; also before the first byte */
+  HEAD,  /* struct partial; also while SERVING, of a pipelined head */
+  BODY,  /* struct awaiting */
+  PLACE, /* struct waiting */
+};
+
+/* An incomplete head. Its bytes are the transport's input, where parsing continues. */
+struct partial {
+  uint32_t counted; /* bytes, in capacity->heads */
+  struct gyre_http_head head;
+  struct gyre_http_field fields[]; /* limits.header_count */
+};
+
+/* A whole head in the transport's input that waits for its body. */
+struct awaiting {
+  uint32_t counted; /* bytes, in capacity->input */
+  struct gyre_http1_ahead ahead;
+  size_t head_length;
+  int64_t since_ns; /* when the head was complete */
+};
+
+/* A whole head in the transport's input, in the admission's queue. Parsed again at its turn in a
+ * microsecond, as keeping the result would cost 2 KB each. */
+struct waiting {
+  uint32_t counted; /* bytes, in capacity->heads */
+  struct gyre_admission_waiter waiter;
+  struct gyre_http_connection *connection;
+  enum { UNDECIDED, START, REFUSE } verdict;
+};
+
+/* Memory for parsing heads that come whole. */
+struct heads {
+  struct gyre_http_head head;
+  struct gyre_http_field fields[]; /* limits.header_count */
+};
+
+static size_t with_fields(const struct gyre_http_connection *connection, size_t size) {
+  return size + connection->acceptor->limits.head.header_count * sizeof(struct gyre_http_field);
+}
+
+/* --- what the connection holds --- */
+
+/* Frees connection->own, and takes it off its budget and the queue. */
+static void release(struct gyre_http_connection *connection, bool gone) {
+  struct gyre_http_capacity *capacity = connection->acceptor->capacity;
+  struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
+  if (waiting && !gone) gyre_admission_withdraw(&capacity->admission, &waiting->waiter);
+  if (connection->own) {
+    gyre_http_budget_hold(connection->phase == BODY ? &capacity->input : &capacity->heads, connection->own, 0);
+    free(connection->own);
+    connection->own = NULL;
+  }
+  connection->phase = IDLE;
+}
+
+void gyre_http1_release_partial(struct gyre_http_connection *connection) {
+  if (connection->phase < BODY) release(connection, false);
+}
+
+static void detached(struct gyre_http_connection *connection) {
+  const struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
+  if (waiting && waiting->verdict == START) gyre_admission_leave(&connection->acceptor->capacity->admission);
+  release(connection, false);
+}
+
+static bool free_own(struct gyre_http_connection *connection, bool gone) {
+  release(connection, gone);
+  return true;
+}
+
+static void serve(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
+  gyre_http_connection_set_idle(connection, false);
+  connection->state = GYRE_HTTP_SERVING;
+  connection->deadline_ns = INT64_MAX;
+  int state = gyre_http_handler_start(connection, request, &gyre_http1_exchange_operations);
+  if (state) rb_jump_tag(state);
+}
+
+/* --- heads --- */
+
+/* Checks a result of the parser. */
+static bool parsed(struct gyre_http_connection *connection, struct gyre_http_request *request,
+                   const struct gyre_http_head *head, const char *bytes, size_t available, int length) {
+  *request = (struct gyre_http_request){.head = head, .bytes = bytes};
+  if (length > 0) {
+    request->held = (uint32_t)length;
+    request->length = (size_t)length;
+    request->came = available - request->length;
+  }
+  if (length < 0) {
+    request->status = head->status;
+    request->reason = head->reason;
+    connection->acceptor->counts.malformed++;
+  }
+  return length != 0;
+}
+
+static bool parse_whole(struct gyre_http_connection *connection, struct gyre_http_request *request, const char *bytes,
+                        size_t available) {
+  const struct gyre_http_head_limits *limits = &connection->acceptor->limits.head;
+  struct heads *heads = connection->acceptor->scratch;
+  gyre_http1_head_reset(&heads->head, heads->fields, limits->header_count);
+  int length = gyre_http1_head_parse(&heads->head, bytes, available, limits);
+  return parsed(connection, request, &heads->head, bytes, available, length);
+}
+
+bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_request *request) {
+  const struct gyre_http_head_limits *limits = &connection->acceptor->limits.head;
+  const char *bytes = gyre_transport_input(&connection->transport);
+  size_t available = gyre_transport_available(&connection->transport);
+  struct partial *partial = connection->own;
+  if (!partial) {
+    if (parse_whole(connection, request, bytes, available)) return true;
+    partial = connection->own = malloc(with_fields(connection, sizeof(*partial)));
+    if (!partial) {
+      struct gyre_http_head *head = &((struct heads *)connection->acceptor->scratch)->head;
+      head->status = 503;
+      head->reason = "no memory for this request";
+      return parsed(connection, request, head, bytes, available, -1);
+    }
+    partial->counted = 0;
+    gyre_http1_head_reset(&partial->head, partial->fields, limits->header_count);
+  }
+  int length = gyre_http1_head_parse(&partial->head, bytes, available, limits);
+  return parsed(connection, request, &partial->head, bytes, available, length);
+}
+
+/* Counts the memory of an incomplete head. False: all heads hold too much. */
+static bool head_fits(struct gyre_http_connection *connection) {
+  struct gyre_http_budget *heads = &connection->acceptor->capacity->heads;
+  struct partial *partial = connection->own;
+  size_t bytes = connection->transport.input->capacity + with_fields(connection, sizeof(*partial));
+  gyre_http_budget_hold(heads, &partial->counted, bytes);
+  return !gyre_http_budget_is_over(heads);
+}
+
+static void refuse_partial(struct gyre_http_connection *connection, uint16_t status, const char *reason) {
+  const struct partial *partial = connection->own;
+  struct gyre_http_request request = {.head = partial ? &partial->head : NULL,
+                                      .bytes = gyre_transport_input(&connection->transport),
+                                      .status = status,
+                                      .reason = reason};
+  serve(connection, &request);
+}
+
+static bool keep_head(struct gyre_http_connection *connection) {
+  if (head_fits(connection)) return true;
+  connection->acceptor->counts.refused++;
+  refuse_partial(connection, 503, "too many requests have come in part");
+  return false;
+}
+
+/* --- bodies that are awaited, and places --- */
+
+static bool refuse(struct gyre_http_request *request, const char *reason) {
+  request->status = 503;
+  request->reason = reason;
+  return false;
+}
+
+static void begin_ahead(const struct gyre_http_connection *connection, struct gyre_http1_ahead *ahead,
+                        const struct gyre_http_request *request) {
+  const struct gyre_http_limits *limits = &connection->acceptor->limits;
+  gyre_http1_ahead_begin(ahead, request->head, limits->body_ahead, limits->trailers.header_bytes);
+}
+
+/* Whether the request waits for its body before a place, as places are short. Refuses a body
+ * that is too long. */
+static bool lacks_body(const struct gyre_http_connection *connection, const struct gyre_http_request *request) {
+  const struct gyre_http_head *head = request->head;
+  struct gyre_http1_ahead ahead;
+  if (head->content_length > connection->acceptor->limits.body_bytes) return false;
+  if (!(head->flags & GYRE_HTTP_HEAD_CHUNKED) && head->content_length <= 0) return false;
+  begin_ahead(connection, &ahead, request);
+  return !gyre_http1_ahead_is_there(&ahead, request->bytes + request->length, request->came);
+}
+
+bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  if (request->status) return true; /* refused, without the app */
+  if (!acceptor->capacity->admission.running_limit || !lacks_body(connection, request))
+    return gyre_http_admit(acceptor, request);
+  request->lacks_body = !gyre_http_is_exempt(acceptor, request);
+  return !request->lacks_body;
+}
+
+/* Continues a request that has waited, unless a handler is about to end. */
+static void decided(struct gyre_http_connection *connection) {
+  const struct waiting *waiting = connection->own;
+  if (waiting->verdict == UNDECIDED || connection->exchange) return;
+  bool starts = waiting->verdict == START;
+  int64_t since_ns = waiting->waiter.since_ns;
+  release(connection, false);
+  struct gyre_http_request request;
+  bool whole = gyre_http1_parse(connection, &request);
+  if (starts && (!whole || request.status)) gyre_admission_leave(&connection->acceptor->capacity->admission);
+  if (!whole) { /* never: it was whole */
+    gyre_http_connection_end(connection, true);
+    return;
+  }
+  request.placed = starts && !request.status;
+  request.since_ns = since_ns;
+  if (!starts && !request.status) refuse(&request, GYRE_HTTP_WAITED_TOO_LONG);
+  serve(connection, &request);
+}
+
+static void on_verdict(struct gyre_admission_waiter *waiter, int verdict) {
+  struct waiting *waiting = GYRE_CONTAINER(waiter, struct waiting, waiter);
+  waiting->verdict = verdict;
+  decided(waiting->connection);
+}
+
+static void on_place(struct gyre_admission_waiter *waiter) { on_verdict(waiter, START); }
+static void on_late(struct gyre_admission_waiter *waiter) { on_verdict(waiter, REFUSE); }
+
+/* Sends the 100 that the client waits for. It fits any socket that has taken the responses
+ * before. */
+static bool send_continue(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
+  static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (!(request->head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) || request->came > 0) return true;
+  return gyre_transport_sendv(&connection->transport, &(struct iovec){text, sizeof(text) - 1}, 1) == sizeof(text) - 1;
+}
+
+static void body_deadline(struct gyre_http_connection *connection) {
+  const struct awaiting *body = connection->own;
+  int64_t waited_ns = gyre_loop_coarse_now(gyre_http_loop(connection)) - body->since_ns;
+  const char *reason;
+  size_t received = gyre_transport_available(&connection->transport) - body->head_length;
+  connection->deadline_ns = INT64_MAX; /* ends an earlier one for the head */
+  gyre_http_connection_deadline(
+      connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
+}
+
+/* Counts the memory of the body; false: all bodies hold too much. */
+static bool body_fits(struct gyre_http_connection *connection, struct awaiting *body) {
+  struct gyre_http_budget *input = &connection->acceptor->capacity->input;
+  gyre_http_budget_hold(input, &body->counted, sizeof(*body) + connection->transport.input->capacity);
+  return !gyre_http_budget_is_over(input);
+}
+
+/* Lets the request wait, and frees what was parsed. */
+static void hold(struct gyre_http_connection *connection, enum phase phase, void *own) {
+  release(connection, false);
+  connection->own = own;
+  connection->phase = phase;
+  connection->state = GYRE_HTTP_BETWEEN;
+  connection->deadline_ns = INT64_MAX; /* the one for the head is over */
+  gyre_http_connection_set_idle(connection, false);
+}
+
+static bool await_body(struct gyre_http_connection *connection, struct gyre_http_request *request) {
+  struct awaiting *body = calloc(1, sizeof(*body));
+  if (!body) return refuse(request, "no memory for this request");
+  begin_ahead(connection, &body->ahead, request);
+  body->head_length = request->length;
+  body->since_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
+  if (!body_fits(connection, body) || !send_continue(connection, request)) {
+    gyre_http_budget_hold(&connection->acceptor->capacity->input, &body->counted, 0);
+    free(body);
+    connection->acceptor->counts.refused++;
+    return refuse(request, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
+  }
+  hold(connection, BODY, body);
+  body_deadline(connection);
+  return true;
+}
+
+bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request) {
+  if (request->lacks_body) return await_body(connection, request);
+  const struct gyre_bytes *input = connection->transport.input;
+  struct waiting *waiting = calloc(1, sizeof(*waiting));
+  if (!waiting) return refuse(request, "no memory for this request");
+  waiting->connection = connection;
+  waiting->waiter.start = on_place;
+  waiting->waiter.refuse = on_late;
+  const char *reason = gyre_http_capacity_enter(connection->acceptor->capacity, &waiting->waiter, &waiting->counted,
+                                                sizeof(*waiting) + (input ? input->capacity : 0), connection->hung_up);
+  if (reason) {
+    free(waiting);
+    return refuse(request, reason);
+  }
+  hold(connection, PLACE, waiting);
+  return true;
+}
+
+static void read_ahead(struct gyre_http_connection *connection);
+
+/* Serves or queues a whole head at the beginning of the transport's input. */
+static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_http_request *request) {
+  if (gyre_http1_admit(connection, request) || !gyre_http1_wait(connection, request)) {
+    serve(connection, request);
+  } else if (connection->phase == BODY) {
+    read_ahead(connection); /* more may have been reported with the head */
+  }
+}
+
+/* Ends the wait for a body: it is complete (status 0), or never will be. */
+static void end_body(struct gyre_http_connection *connection, uint16_t status, const char *reason) {
+  struct gyre_http_request request;
+  release(connection, false);
+  if (!gyre_http1_parse(connection, &request)) { /* never: it was whole */
+    gyre_http_connection_end(connection, true);
+    return;
+  }
+  if (status) {
+    request.status = status;
+    request.reason = reason;
+  }
+  serve_or_wait(connection, &request);
+}
+
+/* --- bytes --- */
+
+static void read_ahead(struct gyre_http_connection *connection) {
+  struct awaiting *body = connection->own;
+  while (connection->readable) {
+    ssize_t count = gyre_http_connection_fill(connection);
+    if (count == -EAGAIN) return;
+    if (count <= 0) {
+      end_body(connection, 400, "the client left before the end of the request's body");
+      return;
+    }
+    const char *bytes = gyre_transport_input(&connection->transport) + body->head_length;
+    if (gyre_http1_ahead_is_there(&body->ahead, bytes,
+                                  gyre_transport_available(&connection->transport) - body->head_length)) {
+      end_body(connection, 0, NULL);
+      return;
+    }
+    if (!body_fits(connection, body)) {
+      connection->acceptor->counts.refused++;
+      end_body(connection, 503, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
+      return;
+    }
+    body_deadline(connection);
+  }
+}
+
+/* Parses the transport's input further. Returns whether it is still the beginning of a head. */
+static bool needs_more(struct gyre_http_connection *connection) {
+  struct gyre_http_request request;
+  if (!gyre_http1_parse(connection, &request)) return keep_head(connection);
+  serve_or_wait(connection, &request);
+  return false;
+}
+
+static void read_more(struct gyre_http_connection *connection) {
+  int receptions = 0;
+  while (connection->readable && !gyre_http_connection_gives_way(connection, &receptions)) {
+    ssize_t count = gyre_http_connection_fill(connection);
+    if (count == -EAGAIN) return;
+    if (count <= 0) {
+      gyre_http_connection_end(connection, count < 0);
+      return;
+    }
+    if (!needs_more(connection)) return;
+  }
+}
+
+static void begin_head(struct gyre_http_connection *connection) {
+  connection->state = GYRE_HTTP_BETWEEN;
+  connection->phase = HEAD;
+  gyre_http_connection_set_idle(connection, false);
+  gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
+}
+
+/* Handles the first bytes of a request. Usually they are all of its head, in lent memory, and
+ * nothing is kept. */
+static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
+  struct gyre_http_request request;
+  bool whole = false;
+  if (!connection->transport.input) {
+    whole = parse_whole(connection, &request, bytes, length);
+    size_t head_length = request.held;
+    request.held = 0;
+    if (request.status) {
+      serve(connection, &request);
+      return;
+    }
+    /* Keeps the beginning of a head, or the bytes behind a whole one; all of them while the
+     * request waits. */
+    bool waits = whole && !gyre_http1_admit(connection, &request);
+    size_t used = waits ? 0 : head_length;
+    if (gyre_transport_keep(&connection->transport, bytes + used, length - used) < 0) {
+      if (request.placed) gyre_admission_leave(&connection->acceptor->capacity->admission);
+      gyre_http_connection_end(connection, true);
+      return;
+    }
+    if (waits) {
+      request.held = (uint32_t)head_length;
+      request.bytes = gyre_transport_input(&connection->transport);
+      if (gyre_http1_wait(connection, &request)) {
+        if (connection->phase == BODY) read_ahead(connection);
+        return;
+      }
+    }
+  }
+  if (whole) {
+    serve(connection, &request);
+    return;
+  }
+  begin_head(connection);
+  if (needs_more(connection)) read_more(connection); /* the end may have been reported with these bytes */
+}
+
+static void readable(struct gyre_http_connection *connection) {
+  struct gyre_http_exchange *exchange = connection->exchange;
+  const struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
+  const char *bytes;
+  ssize_t count;
+  if (exchange) {
+    if (connection->hung_up) gyre_http_exchange_peer_ended(exchange);
+    gyre_http_exchange_wake_reader(exchange);
+    return;
+  }
+  switch ((enum phase)connection->phase) {
+  case IDLE:
+    count = gyre_http_connection_receive(connection, &bytes);
+    if (count > 0) {
+      begin(connection, bytes, (size_t)count);
+    } else if (count != -EAGAIN) {
+      gyre_http_connection_end(connection, false);
+    }
+    break;
+  case HEAD: read_more(connection); break;
+  case BODY: read_ahead(connection); break;
+  case PLACE: /* reads later; but the client may leave the queue */
+    if (!connection->hung_up) break;
+    if (gyre_transport_is_reset(&connection->transport)) {
+      gyre_http_connection_end(connection, true);
+    } else if (waiting->verdict == UNDECIDED) {
+      gyre_admission_put_last(&connection->acceptor->capacity->admission,
+                              (struct gyre_admission_waiter *)&waiting->waiter);
+    }
+    break;
+  }
+}
+
+/* --- time, and the end --- */
+
+static void late(struct gyre_http_connection *connection) {
+  if (connection->state == GYRE_HTTP_FIRST_BYTE) {
+    refuse_partial(connection, 408, "no request came in time");
+  } else if (connection->phase == HEAD) {
+    refuse_partial(connection, 408, "the request's head did not come in time");
+  } else if (connection->phase == BODY) {
+    end_body(connection, 408, "the request's body did not come in time");
+  } else {
+    gyre_http_connection_end(connection, false);
+  }
+}
+
+void gyre_http1_idle(struct gyre_http_connection *connection) {
+  const struct gyre_http_acceptor *acceptor = connection->acceptor;
+  if (connection->own) { /* of a pipelined head */
+    begin_head(connection);
+    if (!head_fits(connection)) gyre_http_connection_close(connection, false);
+    return;
+  }
+  connection->state = GYRE_HTTP_BETWEEN;
+  gyre_http_connection_set_idle(connection, true);
+  /* Also in a drain: the response has promised it, and the next request may be on its way. */
+  gyre_http_connection_deadline(connection, acceptor->draining ? gyre_http_acceptor_grace(acceptor)
+                                                               : acceptor->limits.keep_alive_ns);
+}
+
+void gyre_http1_go_on(struct gyre_http_connection *connection) {
+  struct gyre_loop *loop = gyre_http_loop(connection);
+  if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) /* the timer fired meanwhile */
+    (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
+  if (connection->phase == PLACE && connection->protocol == gyre_http_protocols.http1) {
+    decided(connection);
+  } else if (connection->readable) { /* perhaps by the protocol of its upgrade */
+    connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
+  }
+}
+
+/* A client at work has probably sent its next request, or is about to. A close that crosses the
+ * request on the way would lose it. */
+static bool busy_lately(const struct gyre_http_connection *connection) {
+  if (connection->state <= GYRE_HTTP_FIRST_BYTE || connection->deadline_ns == INT64_MAX) return true;
+  int64_t idle_since_ns = connection->deadline_ns - connection->acceptor->limits.keep_alive_ns;
+  return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
+}
+
+/* Responds to each arrived request, as its client cannot know whether to send it again. The next
+ * one may still be on its way, as the rest of a TLS record. */
+static void drain(struct gyre_http_connection *connection) {
+  if (connection->exchange || !connection->is_idle) return;
+  if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {
+    gyre_http_connection_deadline(connection, gyre_http_acceptor_grace(connection->acceptor));
+  } else {
+    gyre_http_connection_end(connection, false);
+  }
+}
+
+static void *make_heads(const struct gyre_http_limits *limits) {
+  return calloc(1, sizeof(struct heads) + limits->head.header_count * sizeof(struct gyre_http_field));
+}
+
+void gyre_init_http1_connection(void) {
+  static const struct gyre_http_protocol protocol = {.make_scratch = make_heads,
+                                                     .begin = begin,
+                                                     .readable = readable,
+                                                     .late = late,
+                                                     .drain = drain,
+                                                     .detached = detached,
+                                                     .free = free_own};
+  gyre_http_protocols.http1 = &protocol;
+}

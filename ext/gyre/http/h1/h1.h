@@ -1,0 +1,51 @@
+/*
+ * HTTP/1: one request after another on a connection. connection.c collects heads on the loop's
+ * fiber, request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h)
+ * needs no Ruby. Knows no HTTP/2.
+ */
+#ifndef GYRE_HTTP1_H1_H
+#define GYRE_HTTP1_H1_H
+
+#include "http/exchange.h"
+#include "http/h1/chunked.h"
+
+struct gyre_http1_exchange {
+  struct gyre_http_exchange shared;
+  struct gyre_http1_chunked chunks;
+  int64_t body_remaining; /* -1: chunked */
+  int64_t unread_from;    /* bytes of the body received when the app had responded */
+  uint64_t given;         /* bytes given to the client's socket */
+  bool chunked;
+};
+
+static inline struct gyre_http1_exchange *gyre_http1_of(struct gyre_http_exchange *exchange) {
+  return GYRE_CONTAINER(exchange, struct gyre_http1_exchange, shared);
+}
+
+extern const struct gyre_http_exchange_operations gyre_http1_exchange_operations; /* request.c */
+
+/* connection.c */
+/* Parses the transport's input: a complete or refused head (request->status). False: needs more. */
+bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_request *request);
+void gyre_http1_release_partial(struct gyre_http_connection *connection);
+/* Whether the request runs now; then it has its place. */
+bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request);
+/* Lets the present request wait for its body or a place; its bytes are the transport's input,
+ * parsed but not consumed. False: refuse it with its status. */
+bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request);
+void gyre_http1_idle(struct gyre_http_connection *connection);
+/* Continues the connection without a fiber after its handler. */
+void gyre_http1_go_on(struct gyre_http_connection *connection);
+void gyre_init_http1_connection(void);
+
+/* response.c: for gyre_http1_exchange_operations. */
+void gyre_http1_begin_head(struct gyre_http_buffer *output, int status);
+void gyre_http1_end_head(struct gyre_http_response_head *head);
+void gyre_http1_send_head(VALUE self, const struct gyre_http_response_head *head);
+void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body);
+void gyre_http1_send_body(VALUE self, VALUE string);
+uint64_t gyre_http1_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);
+void gyre_http1_finish_body(VALUE self);
+void gyre_init_http1_response(void);
+
+#endif

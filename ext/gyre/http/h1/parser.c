@@ -1,0 +1,309 @@
+/*
+ * The head of a request: its request line, what its field lines mean for framing, and the trailer
+ * section's rules. See h1/parser.h; the field lines themselves are read in h1/fields.c,
+ * targets and authorities in h1/target.c.
+ *
+ *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (h1/fields.c)
+ *     └─ CRLF, once ─┘
+ */
+#include "http/h1/parser.h"
+#include "http/h1/fields.h"
+#include "http/scan.h"
+
+#include <string.h>
+
+/* head->seen */
+#define SEEN_HOST 1
+#define SEEN_TRANSFER_ENCODING 2
+#define SEEN_CLOSE 4
+#define SEEN_KEEP_ALIVE 8
+#define SEEN_CONNECTION_UPGRADE 16
+#define SEEN_UPGRADE 32
+#define SEEN_EXPECT 64
+
+static int refuse_target(struct gyre_http_head *head, char byte) {
+  if (byte == '#') return gyre_http1_refuse(head, 400, "a fragment in the request target");
+  if (byte == '\r' || byte == '\n') return gyre_http1_refuse(head, 400, "a request line without a version");
+  return gyre_http1_refuse(head, 400, "a byte in the request target that is not allowed there");
+}
+
+static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
+                   enum gyre_http1_phase phase) {
+  if (limited) return gyre_http1_refuse(head, 414, "a request line that is too long");
+  head->position = (uint32_t)(p - bytes);
+  head->phase = (uint8_t)phase;
+  return 0;
+}
+
+/* Reads "HTTP/1.x" CRLF on from p, which is somewhere in it. Returns the end, or NULL with *result
+ * set. */
+static const char *parse_version(struct gyre_http_head *head, const char *bytes, const char *p, const char *stop,
+                                 bool limited, int *result) {
+  static const char expected[] = "HTTP/#.#\r\n";
+  const char *const version = bytes + head->token;
+
+  if (p == version && stop - p >= 10 && memcmp(p, "HTTP/1.1\r\n", 10) == 0) {
+    head->minor_version = 1;
+    return p + 10;
+  }
+  for (; p - version < 10; p++) {
+    const size_t index = (size_t)(p - version);
+    if (p == stop) {
+      *result = stop_at(head, bytes, p, limited, PHASE_VERSION);
+      return NULL;
+    }
+    if (expected[index] == '#' ? !is(*p, CLASS_DIGIT) : *p != expected[index]) {
+      *result = gyre_http1_refuse(head, 400,
+                                  index < 8 ? "a malformed HTTP version" : "a request line that does not end in CRLF");
+      return NULL;
+    }
+    if (index == 7 && version[5] != '1') {
+      *result = gyre_http1_refuse(head, 505, "an HTTP version other than 1.0 and 1.1");
+      return NULL;
+    }
+  }
+  head->minor_version = version[7] != '0';
+  return p;
+}
+
+/* 1: the request line was read; 0 or -1. */
+static int parse_request_line(struct gyre_http_head *head, const char *bytes, size_t length,
+                              const struct gyre_http_head_limits *limits) {
+  const uint32_t bytes_max = limits->request_line_bytes < GYRE_HTTP1_SECTION_BYTES_MAX ? limits->request_line_bytes
+                                                                                       : GYRE_HTTP1_SECTION_BYTES_MAX;
+  const char *p = bytes + head->position, *stop = bytes + length, *method;
+  bool limited = false;
+  int result = 0;
+
+  /* RFC 9112, section 2.2: an empty line before the request line is skipped; one, not any
+   * number. */
+  if (head->phase == PHASE_START) {
+    if (p == stop) return 0;
+    if (*p == '\r') {
+      p++;
+      head->phase = PHASE_START_LF;
+      head->position = 1;
+    } else {
+      head->phase = PHASE_METHOD;
+    }
+  }
+  if (head->phase == PHASE_START_LF) {
+    if (p == stop) return 0;
+    if (*p != '\n') return gyre_http1_refuse(head, 400, "a carriage return without a line feed after it");
+    p++;
+    head->phase = PHASE_METHOD;
+    head->position = head->section = head->token = 2;
+  }
+  if (length - head->section >= bytes_max) {
+    limited = true;
+    stop = bytes + head->section + bytes_max;
+  }
+
+#define NEED(phase)                                                                                                    \
+  if (p == stop) return stop_at(head, bytes, p, limited, phase)
+
+  if (p > stop) return stop_at(head, bytes, p, limited, PHASE_METHOD); /* the limits have shrunk meanwhile */
+  switch ((enum gyre_http1_phase)head->phase) {
+  case PHASE_TARGET: goto target;
+  case PHASE_QUERY: goto query;
+  case PHASE_VERSION: goto version;
+  default: break;
+  }
+
+  method = bytes + head->token;
+  p = skip_class(p, stop - method > GYRE_HTTP_METHOD_BYTES_LIMIT ? method + GYRE_HTTP_METHOD_BYTES_LIMIT + 1 : stop,
+                 CLASS_TOKEN);
+  if (p - method > GYRE_HTTP_METHOD_BYTES_LIMIT) return gyre_http1_refuse(head, 501, "a method that is too long");
+  NEED(PHASE_METHOD);
+  if (*p != ' ' || p == method) return gyre_http1_refuse(head, 400, "a first line that is not an HTTP request line");
+  head->method.offset = head->token;
+  head->method.length = (uint32_t)(p - method);
+  head->method_number = gyre_http_method_number(method, head->method.length);
+  p++;
+  head->token = (uint32_t)(p - bytes);
+target:
+  p = skip_target(p, stop);
+  NEED(PHASE_TARGET);
+  if (*p == '?') {
+    p++;
+    head->has_query = 1;
+    head->query.offset = (uint32_t)(p - bytes);
+  query:
+    while ((p = skip_target(p, stop)) < stop && *p == '?') p++;
+    NEED(PHASE_QUERY);
+  }
+  if (*p != ' ') return refuse_target(head, *p);
+  head->target.offset = head->token;
+  head->target.length = (uint32_t)(p - bytes) - head->token;
+  if (head->target.length == 0) return gyre_http1_refuse(head, 400, "a request line without a target");
+  if (head->has_query) head->query.length = (uint32_t)(p - bytes) - head->query.offset;
+  p++;
+  head->token = (uint32_t)(p - bytes);
+version:
+  if ((p = parse_version(head, bytes, p, stop, limited, &result)) == NULL) return result;
+#undef NEED
+  head->position = head->section = (uint32_t)(p - bytes);
+  head->phase = PHASE_FIELD;
+  return gyre_http1_target_parse(head, bytes) == 0 ? 1 : -1;
+}
+
+/* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too, since it is never
+ * meant. */
+static int read_content_length(struct gyre_http_head *head, const char *value, size_t length) {
+  uint64_t number = 0, digit;
+  if (head->flags & GYRE_HTTP_HEAD_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
+  if (head->seen & SEEN_TRANSFER_ENCODING)
+    return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
+  if (length == 0) return gyre_http1_refuse(head, 400, "an empty Content-Length");
+  for (size_t i = 0; i < length; i++) {
+    if (!is(value[i], CLASS_DIGIT)) return gyre_http1_refuse(head, 400, "a Content-Length that is not a number");
+    digit = (uint64_t)(value[i] - '0');
+    if (number > (GYRE_HTTP_BODY_LENGTH_MAX - digit) / 10)
+      return gyre_http1_refuse(head, 400, "a Content-Length that is too large");
+    number = number * 10 + digit;
+  }
+  head->content_length = (int64_t)number;
+  head->flags |= GYRE_HTTP_HEAD_CONTENT_LENGTH;
+  return 0;
+}
+
+/* Only "chunked" is supported. Ambiguous framing is 400, another coding 501. */
+static int read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length) {
+  const char *p = value, *const end = value + length, *coding, *name_end;
+  size_t coding_length, others = 0;
+  bool chunked = false;
+
+  if (head->seen & SEEN_TRANSFER_ENCODING) return gyre_http1_refuse(head, 400, "more than one Transfer-Encoding");
+  if (head->flags & GYRE_HTTP_HEAD_CONTENT_LENGTH)
+    return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
+  if (head->minor_version == 0) return gyre_http1_refuse(head, 400, "Transfer-Encoding in HTTP/1.0");
+  head->seen |= SEEN_TRANSFER_ENCODING;
+  while (gyre_http_next_element(&p, end, &coding, &coding_length)) {
+    if (chunked)
+      return gyre_http1_refuse(head, 400, "a Transfer-Encoding in which chunked is not the last and only once");
+    name_end = skip_class(coding, coding + coding_length, CLASS_TOKEN);
+    if (name_end == coding || (name_end < coding + coding_length && *name_end != ';' && !is_blank(*name_end))) {
+      return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
+    }
+    if (SAME_WORD(coding, (size_t)(name_end - coding), "chunked")) {
+      if (name_end < coding + coding_length) return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
+      chunked = true;
+    } else {
+      others++;
+    }
+  }
+  if (others > 0) return gyre_http1_refuse(head, 501, "a transfer coding other than chunked");
+  if (!chunked) return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
+  head->flags |= GYRE_HTTP_HEAD_CHUNKED;
+  return 0;
+}
+
+/* Ignores unknown and malformed options. */
+static void read_connection(struct gyre_http_head *head, const char *value, size_t length) {
+  const char *p = value, *option;
+  size_t option_length;
+  while (gyre_http_next_element(&p, value + length, &option, &option_length)) {
+    if (skip_class(option, option + option_length, CLASS_TOKEN) < option + option_length) continue;
+    if (SAME_WORD(option, option_length, "close"))
+      head->seen |= SEEN_CLOSE;
+    else if (SAME_WORD(option, option_length, "keep-alive"))
+      head->seen |= SEEN_KEEP_ALIVE;
+    else if (SAME_WORD(option, option_length, "upgrade"))
+      head->seen |= SEEN_CONNECTION_UPGRADE;
+  }
+}
+
+/* RFC 9110, section 10.1.1. HTTP/1.0 does not have it. */
+static int read_expect(struct gyre_http_head *head, const char *value, size_t length) {
+  if (head->minor_version == 0) return 0;
+  if (skip_class(value, value + length, CLASS_TOKEN) < value + length || !SAME_WORD(value, length, "100-continue")) {
+    return gyre_http1_refuse(head, 417, "an expectation other than 100-continue");
+  }
+  head->seen |= SEEN_EXPECT;
+  return 0;
+}
+
+/* RFC 9112, section 3.2: the target's authority wins over Host, which must be valid all the same.
+ * */
+static int read_host(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
+  struct gyre_http_authority authority;
+  if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");
+  head->seen |= SEEN_HOST;
+  if (!gyre_http_authority_parse(&authority, bytes, field->value, field->value_length)) {
+    return gyre_http1_refuse(head, 400, "a Host that names no host");
+  }
+  if (head->authority.length == 0) gyre_http_authority_assign(head, &authority);
+  return 0;
+}
+
+static int header_meaning(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
+  const char *const value = bytes + field->value;
+  const size_t length = field->value_length;
+  switch (field->flags & GYRE_HTTP_FIELD_NAME_MASK) {
+  case GYRE_HTTP_FIELD_HOST: return read_host(head, bytes, field);
+  case GYRE_HTTP_FIELD_CONTENT_LENGTH: return read_content_length(head, value, length);
+  case GYRE_HTTP_FIELD_TRANSFER_ENCODING: return read_transfer_encoding(head, value, length);
+  case GYRE_HTTP_FIELD_EXPECT: return read_expect(head, value, length);
+  case GYRE_HTTP_FIELD_CONNECTION: read_connection(head, value, length); return 0;
+  case GYRE_HTTP_FIELD_UPGRADE:
+    if (length > 0) head->seen |= SEEN_UPGRADE;
+    return 0;
+  default: return 0;
+  }
+}
+
+static int conclude(struct gyre_http_head *head) {
+  const unsigned seen = head->seen;
+  if (head->minor_version > 0) {
+    if (!(seen & SEEN_HOST)) return gyre_http1_refuse(head, 400, "an HTTP/1.1 request without Host");
+    if (!(seen & SEEN_CLOSE)) head->flags |= GYRE_HTTP_HEAD_KEEP_ALIVE;
+    if ((seen & SEEN_UPGRADE) && (seen & SEEN_CONNECTION_UPGRADE)) head->flags |= GYRE_HTTP_HEAD_UPGRADE;
+    if ((seen & SEEN_EXPECT) && ((head->flags & GYRE_HTTP_HEAD_CHUNKED) || head->content_length > 0)) {
+      head->flags |= GYRE_HTTP_HEAD_EXPECT_CONTINUE;
+    }
+  } else if ((seen & SEEN_KEEP_ALIVE) && !(seen & SEEN_CLOSE)) {
+    head->flags |= GYRE_HTTP_HEAD_KEEP_ALIVE;
+  }
+  return (int)head->position;
+}
+
+void gyre_http1_head_reset(struct gyre_http_head *head, struct gyre_http_field *fields, uint16_t capacity) {
+  memset(head, 0, sizeof(*head));
+  head->fields = fields;
+  head->field_capacity = capacity;
+  head->content_length = -1;
+}
+
+int gyre_http1_head_parse(struct gyre_http_head *head, const char *bytes, size_t length,
+                          const struct gyre_http_head_limits *limits) {
+  int result;
+  if (head->phase == PHASE_REFUSED) return -1;
+  if (head->phase == PHASE_DONE) return (int)head->position;
+  if (length < head->position) return 0;
+  if (head->phase < PHASE_FIELD) {
+    result = parse_request_line(head, bytes, length, limits);
+    if (result <= 0) return result;
+  }
+  result = gyre_http1_fields_parse(head, bytes, length, limits, header_meaning, false);
+  return result > 0 ? conclude(head) : result;
+}
+
+static int trailer_meaning(struct gyre_http_head *trailers, const char *bytes, const struct gyre_http_field *field) {
+  (void)trailers;
+  return gyre_http_is_no_trailer(bytes + field->name, field->name_length);
+}
+
+void gyre_http1_trailers_reset(struct gyre_http_head *trailers, struct gyre_http_field *fields, uint16_t capacity) {
+  gyre_http1_head_reset(trailers, fields, capacity);
+  trailers->phase = PHASE_FIELD;
+}
+
+int gyre_http1_trailers_parse(struct gyre_http_head *trailers, const char *bytes, size_t length,
+                              const struct gyre_http_head_limits *limits) {
+  int result;
+  if (trailers->phase == PHASE_REFUSED) return -1;
+  if (trailers->phase == PHASE_DONE) return (int)trailers->position;
+  if (length < trailers->position) return 0;
+  result = gyre_http1_fields_parse(trailers, bytes, length, limits, trailer_meaning, true);
+  return result > 0 ? (int)trailers->position : result;
+}

@@ -1,0 +1,355 @@
+/*
+ * Sends a response of HTTP/1: the lines around its fields, and its body in the chosen framing.
+ * Heads are built in a buffer that the acceptor lends until the fiber parks; bytes that the
+ * transport does not take at once move into a String first.
+ */
+#include "http/h1/h1.h"
+#include "http/response_head.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define COPY_BYTES_LIMIT 16384 /* longest body that is copied behind the head, for one send */
+#define VECTORS 64
+#define PIECE_BYTES (1 << 20) /* sent at once, in some 0.3 ms; then fibers that have waited long run */
+
+static VALUE line_end;
+
+/* --- sending --- */
+
+NORETURN(static void write_failed(struct gyre_http_exchange *exchange, int error));
+static void write_failed(struct gyre_http_exchange *exchange, int error) {
+  gyre_http_connection_close(exchange->connection, false);
+  rb_syserr_fail(error, "write a response");
+}
+
+struct output_wait {
+  VALUE self;
+  size_t held; /* by the next send, as far as known */
+  int ready;
+  bool gives_way, over;
+};
+
+static VALUE output_wait_body(VALUE argument) {
+  struct output_wait *wait = (struct output_wait *)argument;
+  struct gyre_http_exchange *exchange = gyre_http_response_writable(wait->self);
+  const struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
+  exchange->response.writing = true;
+  if (wait->gives_way) {
+    gyre_yield_if_due(acceptor->scheduler);
+  } else {
+    const struct gyre_transport *transport = &exchange->connection->transport;
+    gyre_loop_drained(&acceptor->scheduler->loop, transport->fd, transport->write.wants);
+    int64_t limit_ns = gyre_http_exchange_begin_wait(exchange, gyre_http1_of(exchange)->given, wait->held);
+    if (limit_ns != 0)
+      wait->ready = gyre_wait_io(acceptor->scheduler, transport->fd, transport->write.wants, limit_ns, wait->self);
+  }
+  wait->over = true;
+  return Qnil;
+}
+
+/* An interrupt in the middle of a message ends the connection. */
+static VALUE output_wait_ensure(VALUE argument) {
+  struct output_wait *wait = (struct output_wait *)argument;
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(wait->self);
+  if (!exchange) return Qnil;
+  exchange->response.writing = false;
+  if (!wait->over) gyre_http_connection_close(exchange->connection, true);
+  return Qnil;
+}
+
+/* Parks until the transport takes more. */
+static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
+  struct output_wait wait = {.self = self, .held = held};
+  int64_t from_ns = gyre_loop_now(&gyre_http_response_writable(self)->connection->acceptor->scheduler->loop);
+  rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
+  struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
+  gyre_http_exchange_end_wait(exchange, from_ns);
+  int ready = wait.ready;
+  if (ready < 0) write_failed(exchange, -ready);
+  if (ready == 0) {
+    gyre_http_connection_close(exchange->connection, true);
+    rb_exc_raise(gyre_http_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
+  }
+  return exchange;
+}
+
+/* Yields in the middle of a message whose client takes it as fast as it is sent. */
+static struct gyre_http_exchange *let_others_run(VALUE self) {
+  struct output_wait wait = {.self = self, .gives_way = true};
+  rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
+  return gyre_http_response_writable(self);
+}
+
+/* Sends `vectors` as far as the transport takes them. Returns bytes, 0 for "would block". */
+static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
+  ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
+  if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
+  if (sent < 0) return 0;
+  gyre_http1_of(exchange)->given += (uint64_t)sent;
+  return (size_t)sent;
+}
+
+/* Sends the rest of a String, parking whenever the transport is full. */
+static void send_string(VALUE self, VALUE string, size_t offset) {
+  struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
+  while (offset < (size_t)RSTRING_LEN(string)) {
+    size_t left = (size_t)RSTRING_LEN(string) - offset;
+    struct iovec vector = {RSTRING_PTR(string) + offset, left < PIECE_BYTES ? left : PIECE_BYTES};
+    size_t sent = send_some(exchange, &vector, 1);
+    offset += sent;
+    if (sent == 0) {
+      exchange = wait_writable(self, left);
+    } else if (sent < left) {
+      exchange = let_others_run(self);
+    }
+  }
+  RB_GC_GUARD(string);
+}
+
+/* Flushes bytes that the transport has encrypted. */
+static void flush(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
+  while (gyre_transport_unsent(&exchange->connection->transport) > 0) {
+    int error = gyre_transport_flush(&exchange->connection->transport);
+    if (error == 0) return;
+    if (error != -EAGAIN) write_failed(exchange, -error);
+    exchange = wait_writable(self, 0);
+  }
+}
+
+/* Sends the lent buffer and the strings, with one system call if the socket takes all. */
+static void send_output(VALUE self, const VALUE *strings, long count) {
+  struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
+  struct gyre_http_buffer *output = &exchange->connection->acceptor->output;
+  struct iovec vectors[VECTORS];
+  int filled = 0;
+  size_t room = PIECE_BYTES, total = output->length;
+  if (output->length) vectors[filled++] = (struct iovec){output->bytes, output->length};
+  long taken = 0;
+  for (; taken < count && filled < VECTORS && room > 0; taken++) {
+    size_t length = (size_t)RSTRING_LEN(strings[taken]);
+    total += length;
+    if (length > room) length = room;
+    room -= length;
+    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[taken]), length};
+  }
+  if (!filled) return;
+  size_t sent = send_some(exchange, vectors, filled);
+  if (taken == count && sent == total && gyre_transport_unsent(&exchange->connection->transport) == 0) return;
+
+  if (sent < output->length) {
+    send_string(self, rb_str_new(output->bytes + sent, (long)(output->length - sent)), 0);
+    sent = 0;
+  } else {
+    sent -= output->length;
+  }
+  for (long i = 0; i < count; i++) {
+    size_t length = (size_t)RSTRING_LEN(strings[i]);
+    if (sent >= length) {
+      sent -= length;
+      continue;
+    }
+    send_string(self, strings[i], sent);
+    sent = 0;
+  }
+  flush(self);
+}
+
+/* --- heads --- */
+
+/* IANA, HTTP Status Code Registry. A status without a phrase gets an empty one (RFC 9112,
+ * section 4). */
+static const char *phrase(int status) {
+  static const struct {
+    int status;
+    const char *phrase;
+  } known[] = {{100, "Continue"},
+               {101, "Switching Protocols"},
+               {102, "Processing"},
+               {103, "Early Hints"},
+               {200, "OK"},
+               {201, "Created"},
+               {202, "Accepted"},
+               {203, "Non-Authoritative Information"},
+               {204, "No Content"},
+               {205, "Reset Content"},
+               {206, "Partial Content"},
+               {207, "Multi-Status"},
+               {208, "Already Reported"},
+               {226, "IM Used"},
+               {300, "Multiple Choices"},
+               {301, "Moved Permanently"},
+               {302, "Found"},
+               {303, "See Other"},
+               {304, "Not Modified"},
+               {305, "Use Proxy"},
+               {307, "Temporary Redirect"},
+               {308, "Permanent Redirect"},
+               {400, "Bad Request"},
+               {401, "Unauthorized"},
+               {402, "Payment Required"},
+               {403, "Forbidden"},
+               {404, "Not Found"},
+               {405, "Method Not Allowed"},
+               {406, "Not Acceptable"},
+               {407, "Proxy Authentication Required"},
+               {408, "Request Timeout"},
+               {409, "Conflict"},
+               {410, "Gone"},
+               {411, "Length Required"},
+               {412, "Precondition Failed"},
+               {413, "Content Too Large"},
+               {414, "URI Too Long"},
+               {415, "Unsupported Media Type"},
+               {416, "Range Not Satisfiable"},
+               {417, "Expectation Failed"},
+               {421, "Misdirected Request"},
+               {422, "Unprocessable Content"},
+               {423, "Locked"},
+               {424, "Failed Dependency"},
+               {425, "Too Early"},
+               {426, "Upgrade Required"},
+               {428, "Precondition Required"},
+               {429, "Too Many Requests"},
+               {431, "Request Header Fields Too Large"},
+               {451, "Unavailable For Legal Reasons"},
+               {500, "Internal Server Error"},
+               {501, "Not Implemented"},
+               {502, "Bad Gateway"},
+               {503, "Service Unavailable"},
+               {504, "Gateway Timeout"},
+               {505, "HTTP Version Not Supported"},
+               {506, "Variant Also Negotiates"},
+               {507, "Insufficient Storage"},
+               {508, "Loop Detected"},
+               {510, "Not Extended"},
+               {511, "Network Authentication Required"}};
+  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    if (known[i].status == status) return known[i].phrase;
+  }
+  return "";
+}
+
+void gyre_http1_begin_head(struct gyre_http_buffer *output, int status) {
+  static const char ok[] = "HTTP/1.1 200 OK\r\n";
+  if (status == 200) {
+    gyre_http_buffer_append(output, ok, sizeof(ok) - 1);
+    return;
+  }
+  gyre_http_buffer_append(output, ok, 9);
+  gyre_http_buffer_number(output, (uint64_t)status);
+  gyre_http_buffer_text(output, " ");
+  gyre_http_buffer_text(output, phrase(status));
+  gyre_http_buffer_text(output, "\r\n");
+}
+
+/* Adds date, connection and the blank line. Closes the connection if the body ends with it, a
+ * client may still wait for a 100, or much of a request's body would have to be discarded. */
+void gyre_http1_end_head(struct gyre_http_response_head *head) {
+  struct gyre_http_buffer *output = head->output;
+  struct gyre_http_exchange *exchange = head->exchange;
+  struct gyre_http_connection *connection = exchange->connection;
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  bool unread = head->strict && !exchange->body.over &&
+                gyre_http1_of(exchange)->body_remaining > acceptor->limits.unread_body_bytes;
+  if (head->closing || head->own_framing || acceptor->draining || exchange->expects_continue || unread ||
+      exchange->response.framing == GYRE_HTTP_UNTIL_CLOSE)
+    connection->keep_alive = false;
+  if (!head->has_date) gyre_http_buffer_date(output, &acceptor->date);
+  if (!connection->keep_alive && !head->own_framing) gyre_http_buffer_text(output, "connection: close\r\n");
+  if (connection->keep_alive && exchange->http_1_0) gyre_http_buffer_text(output, "connection: keep-alive\r\n");
+  gyre_http_buffer_text(output, "\r\n");
+}
+
+void gyre_http1_send_head(VALUE self, const struct gyre_http_response_head *head) {
+  (void)head;
+  send_output(self, NULL, 0);
+}
+
+/* --- bodies --- */
+
+void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body) {
+  long count = head->no_body ? 0 : RARRAY_LEN(body);
+  if (head->no_body || head->length <= COPY_BYTES_LIMIT) {
+    for (long i = 0; i < count; i++) {
+      VALUE part = RARRAY_AREF(body, i);
+      gyre_http_buffer_append(head->output, RSTRING_PTR(part), (size_t)RSTRING_LEN(part));
+    }
+    if (head->output->failed) rb_memerror();
+    send_output(self, NULL, 0);
+    return;
+  }
+  /* Makes frozen views of the parts, so that neither they nor the Array change while the fiber
+   * is parked. */
+  VALUE parts = rb_ary_new_capa(count);
+  for (long i = 0; i < count; i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
+  send_output(self, RARRAY_CONST_PTR(parts), count);
+  RB_GC_GUARD(parts);
+}
+
+void gyre_http1_send_body(VALUE self, VALUE string) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  size_t length = (size_t)RSTRING_LEN(string);
+  bool chunked = exchange->response.framing == GYRE_HTTP_CHUNKED_BODY;
+  struct gyre_http_buffer *output = gyre_http_response_head_begin(exchange, 0).output;
+  if (chunked) {
+    char size[24];
+    gyre_http_buffer_append(output, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", length));
+  }
+  if (length <= COPY_BYTES_LIMIT) {
+    gyre_http_buffer_append(output, RSTRING_PTR(string), length);
+    if (chunked) gyre_http_buffer_text(output, "\r\n");
+    if (output->failed) rb_memerror();
+    send_output(self, NULL, 0);
+  } else {
+    VALUE parts[] = {rb_str_new_frozen(string), line_end};
+    send_output(self, parts, chunked ? 2 : 1);
+    RB_GC_GUARD(parts[0]);
+  }
+}
+
+void gyre_http1_finish_body(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (exchange->response.framing != GYRE_HTTP_CHUNKED_BODY) return;
+  struct gyre_http_buffer *output = gyre_http_response_head_trailers(exchange, "0\r\n");
+  gyre_http_buffer_text(output, "\r\n");
+  if (output->failed) rb_memerror();
+  exchange->response.framing = GYRE_HTTP_NO_BODY;
+  send_output(self, NULL, 0);
+}
+
+uint64_t gyre_http1_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  uint64_t sent = 0;
+  int file = rb_io_descriptor(io);
+  if (exchange->response.framing == GYRE_HTTP_CHUNKED_BODY) rb_raise(rb_eArgError, "a file cannot be sent in chunks");
+  while (sent < length) {
+    uint64_t piece = length - sent < PIECE_BYTES ? length - sent : PIECE_BYTES;
+    ssize_t count =
+        gyre_transport_sendfile(&exchange->connection->transport, file, offset + (int64_t)sent, (size_t)piece);
+    if (count == 0) break; /* the file has shrunk */
+    if (count > 0) {
+      sent += (uint64_t)count;
+      gyre_http1_of(exchange)->given += (uint64_t)count;
+      exchange->response.body_bytes += (uint64_t)count;
+      if (sent == length) break;
+      exchange = let_others_run(self);
+    } else if (count == -EAGAIN) {
+      exchange = wait_writable(self, 0);
+    } else {
+      write_failed(exchange, (int)-count);
+    }
+    file = rb_io_descriptor(io); /* raises if it was closed meanwhile */
+  }
+  flush(self);
+  return sent;
+}
+
+void gyre_init_http1_response(void) {
+  line_end = rb_obj_freeze(rb_str_new_cstr("\r\n"));
+  rb_gc_register_mark_object(line_end);
+}

@@ -1,0 +1,603 @@
+/*
+ * One connection of HTTP/2 on the loop: its frames over the transport, the fibers that wait for
+ * them, times, the end. What is to be sent goes out in one call at the turn's end. It never waits.
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_NGHTTP2
+
+#include "http/h2/h2.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SENDS_AT_ONCE 8
+#define BODIES_LOOKED_AT_NS INT64_C(500000000) /* how often awaited bodies are checked */
+
+static struct gyre_http2_connection *own(const struct gyre_http_connection *connection) { return connection->own; }
+
+static bool is_open(const struct gyre_http_connection *connection) { return connection->state == GYRE_HTTP_SERVING; }
+
+static void wake(struct gyre_http_exchange *exchange) {
+  const struct gyre_http2_exchange *own = gyre_http2_of(exchange);
+  gyre_http_exchange_wake_reader(exchange);
+  if (own->writer) gyre_wake(exchange->connection->acceptor->scheduler, &own->writer->wait.parked);
+  if (own->stream->closed && own->stream->departed && !own->stream->own_reset) gyre_http_exchange_peer_ended(exchange);
+}
+
+/* --- sending --- */
+
+static VALUE make_stop(VALUE argument) {
+  (void)argument;
+  return gyre_http_cancellation("Gyre::Stop", "the client has broken HTTP/2, and its connection ends");
+}
+
+/* After a flood, ends the client's running handlers. */
+static void interrupt_handlers(struct gyre_http_connection *connection) {
+  const struct gyre_list *streams = &own(connection)->session.streams;
+  int state = 0;
+  if (!own(connection)->running) return;
+  VALUE stop = rb_protect(make_stop, Qnil, &state);
+  if (state) rb_set_errinfo(Qnil);
+  for (struct gyre_list *node = streams->next; !state && node != streams; node = node->next) {
+    const struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner;
+    if (exchange && !NIL_P(exchange->fiber))
+      gyre_interrupt_fiber(connection->acceptor->scheduler, exchange->fiber, stop);
+  }
+}
+
+/* Keeps a reset from losing the last bytes sent: the client may send frames until it has read the
+ * GOAWAY, unless it has ended its side. */
+static void close_or_linger(struct gyre_http_connection *connection) {
+  if (own(connection)->session.failed) interrupt_handlers(connection);
+  if (own(connection)->session.input_over) {
+    gyre_http_connection_close(connection, false);
+  } else {
+    gyre_http_connection_linger(connection);
+  }
+}
+
+static void wait_for_room(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  struct gyre_loop *loop = gyre_http_loop(connection);
+  unsigned wants = connection->transport.write.wants;
+  if (!http2->blocked_ns) http2->blocked_ns = gyre_loop_now(loop);
+  gyre_loop_drained(loop, connection->transport.fd, wants);
+  if (http2->room.fd >= 0 && http2->room.interest == wants) return;
+  gyre_loop_unwatch(loop, &http2->room);
+  if (gyre_loop_watch(loop, &http2->room, connection->transport.fd, wants) < 0)
+    gyre_http_connection_close(connection, true);
+}
+
+/* False: no more can be sent now. */
+static bool send_some(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  struct gyre_transport *transport = &connection->transport;
+  int error = gyre_transport_unsent(transport) > 0 ? gyre_transport_flush(transport) : 0;
+  if (error == 0) {
+    http2->blocked_ns = 0;
+    char *bytes = gyre_lent_plain();
+    size_t length = bytes ? gyre_http2_session_send(&http2->session, bytes, GYRE_LENT_BYTES,
+                                                    gyre_loop_coarse_now(gyre_http_loop(connection)))
+                          : 0;
+    if (http2->session.broken) gyre_http_connection_close(connection, true);
+    if (length == 0 || http2->session.broken) return false;
+    ssize_t sent = gyre_transport_sendv(transport, &(struct iovec){bytes, length}, 1);
+    if (sent == -EAGAIN) sent = 0;
+    error = sent < 0 ? (int)sent : 0;
+    if (error == 0 && (size_t)sent < length)
+      error = gyre_transport_write(transport, bytes + sent, length - (size_t)sent);
+    if (error == 0 && gyre_transport_unsent(transport) > 0) error = gyre_transport_flush(transport);
+  }
+  if (error == -EAGAIN) {
+    wait_for_room(connection);
+  } else if (error < 0) {
+    gyre_http_connection_close(connection, false);
+  }
+  return error == 0;
+}
+
+/* Leaves new streams to `deliver`. */
+static void wake_changed(struct gyre_http_connection *connection) {
+  struct gyre_http2_stream *stream;
+  while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream->owner);
+}
+
+/* Enclose each call from the loop: the connection is not freed within. `raised` is passed on. */
+static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
+
+static void leave(struct gyre_http_connection *connection, int raised) {
+  VALUE error = raised ? rb_errinfo() : Qnil;
+  if (raised)
+    gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE); /* what it has left */
+  own(connection)->entered--;
+  gyre_http2_connection_settle(connection);
+  if (!raised) return;
+  if (rb_obj_is_kind_of(error, rb_eException)) rb_set_errinfo(error);
+  rb_jump_tag(raised);
+}
+
+static void send_all(struct gyre_http_connection *connection) {
+  int budget = SENDS_AT_ONCE;
+  enter(connection);
+  while (is_open(connection) && send_some(connection) && --budget > 0) continue;
+  if (is_open(connection) && budget == 0) gyre_http2_connection_send(connection);
+  wake_changed(connection);
+  leave(connection, 0);
+}
+
+static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
+  (void)loop;
+  send_all(GYRE_CONTAINER(sending, struct gyre_http2_connection, sending)->connection);
+}
+
+static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned ready) {
+  struct gyre_http_connection *connection = GYRE_CONTAINER(room, struct gyre_http2_connection, room)->connection;
+  (void)ready;
+  gyre_loop_unwatch(loop, room);
+  send_all(connection);
+}
+
+void gyre_http2_connection_send(struct gyre_http_connection *connection) {
+  if (is_open(connection)) gyre_loop_defer(gyre_http_loop(connection), &own(connection)->sending);
+}
+
+/* --- time --- */
+
+static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
+  if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
+}
+
+static void schedule(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  const struct gyre_http2_session *session = &http2->session;
+  const struct gyre_http_limits *limits = &connection->acceptor->limits;
+  int64_t now_ns = gyre_loop_coarse_now(gyre_http_loop(connection)), due_ns = INT64_MAX;
+  if (!session->settled) sooner(&due_ns, http2->began_ns, limits->first_byte_ns);
+  if (session->head_since_ns) sooner(&due_ns, session->head_since_ns, limits->head_ns);
+  if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
+  if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
+  if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
+  if (session->stream_count == 0) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
+  /* Responses whose handlers are done. Other frames of the client do not put this off. */
+  if (session->stream_count <= http2->running) {
+    http2->looked_ns = 0;
+  } else {
+    if (!http2->looked_ns) http2->looked_ns = now_ns;
+    sooner(&due_ns, http2->looked_ns, limits->write_ns);
+  }
+  gyre_http_connection_deadline(connection, due_ns == INT64_MAX ? -1 : due_ns > now_ns ? due_ns - now_ns : 0);
+}
+
+static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
+  return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
+}
+
+static bool is_late(const struct gyre_http_limits *limits, const struct gyre_http2_stream *stream, int64_t now_ns) {
+  if (is_over(stream->progress_ns, limits->write_ns, now_ns)) return true;
+  if (!stream->left_ns || !limits->response_rate || limits->write_ns < 0) return false;
+  int64_t taken = (int64_t)(stream->sent_bytes - stream->left_bytes);
+  return now_ns - stream->left_ns - limits->write_ns > gyre_http_earned_ns(taken, limits->response_rate, false);
+}
+
+static void reset_late_streams(struct gyre_http_connection *connection, int64_t now_ns) {
+  const struct gyre_list *streams = &own(connection)->session.streams;
+  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    bool left = !stream->owner && stream->started && gyre_list_empty(&stream->waiter.node);
+    if (left && is_late(&connection->acceptor->limits, stream, now_ns))
+      gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
+  }
+}
+
+/* `deliver` refuses them. */
+static void refuse_late_bodies(struct gyre_http_connection *connection, int64_t now_ns) {
+  const struct gyre_list *streams = &own(connection)->session.streams;
+  const struct gyre_http_limits *limits = &connection->acceptor->limits;
+  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    const char *reason;
+    int64_t waited_ns = now_ns - stream->headed_ns;
+    if (!stream->awaited || stream->head.status) continue;
+    int64_t left_ns = gyre_http_body_limit_ns(limits, gyre_bytes_held(stream->input), waited_ns, false, &reason);
+    if (left_ns != 0 && !is_over(stream->came_ns, limits->read_ns, now_ns)) continue;
+    stream->head.status = 408;
+    stream->head.reason = reason;
+    gyre_http2_stream_note(stream);
+  }
+}
+
+static int receive(struct gyre_http_connection *connection);
+static int deliver(struct gyre_http_connection *connection);
+
+static void late(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  struct gyre_http2_session *session = &http2->session;
+  const struct gyre_http_limits *limits = &connection->acceptor->limits;
+  int64_t now_ns = gyre_http_loop(connection)->now_ns;
+  int raised = 0;
+  enter(connection);
+  /* What is there has come in time, reported or not. */
+  if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
+    connection->readable = true;
+    raised = receive(connection);
+  }
+  if (is_open(connection)) {
+    if (is_over(http2->blocked_ns, limits->write_ns, now_ns) ||
+        (!session->settled && is_over(http2->began_ns, limits->first_byte_ns, now_ns))) {
+      gyre_http_connection_close(connection, http2->blocked_ns != 0);
+    } else if (is_over(session->head_since_ns, limits->head_ns, now_ns)) {
+      gyre_http2_session_terminate(session, GYRE_HTTP2_ENHANCE_YOUR_CALM);
+    } else if (is_over(http2->warned_ns, GYRE_HTTP_GRACE_NS, now_ns) ||
+               (session->stream_count == 0 && is_over(http2->idle_ns, limits->keep_alive_ns, now_ns))) {
+      http2->warned_ns = 0;
+      gyre_http2_session_go(session);
+    }
+    if (session->awaited_count && is_over(http2->bodies_ns, BODIES_LOOKED_AT_NS, now_ns)) {
+      http2->bodies_ns = now_ns;
+      refuse_late_bodies(connection, now_ns);
+      if (!raised) raised = deliver(connection);
+    }
+    if (is_over(http2->looked_ns, limits->write_ns, now_ns)) {
+      http2->looked_ns = now_ns;
+      reset_late_streams(connection, now_ns);
+    }
+    gyre_http2_connection_send(connection);
+  }
+  leave(connection, raised);
+}
+
+/* --- receiving --- */
+
+static struct gyre_http_request request_of(struct gyre_http2_stream *stream) {
+  return (struct gyre_http_request){.head = &stream->head,
+                                    .bytes = stream->block.text ? stream->block.text->bytes : NULL,
+                                    .stream = stream,
+                                    .status = stream->head.status,
+                                    .reason = stream->head.reason,
+                                    .placed = stream->placed,
+                                    .since_ns = stream->waiter.since_ns};
+}
+
+/* 0, or the state of what the handler raised to end the program: callers leave in order first. */
+static int serve(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http_request request = request_of(stream);
+  return gyre_http_handler_start(connection, &request, &gyre_http2_exchange_operations);
+}
+
+static void serve_waiting(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  gyre_http2_stream_uncount_head(stream);
+  enter(connection);
+  leave(connection, serve(connection, stream));
+}
+
+static struct gyre_http_connection *waiting(struct gyre_admission_waiter *waiter, struct gyre_http2_stream **stream) {
+  *stream = GYRE_CONTAINER(waiter, struct gyre_http2_stream, waiter);
+  return GYRE_CONTAINER((*stream)->session, struct gyre_http2_connection, session)->connection;
+}
+
+static void on_place(struct gyre_admission_waiter *waiter) {
+  struct gyre_http2_stream *stream;
+  struct gyre_http_connection *connection = waiting(waiter, &stream);
+  stream->placed = true;
+  serve_waiting(connection, stream);
+}
+
+static void refuse(struct gyre_http2_stream *stream, const char *reason) {
+  stream->head.status = 503;
+  stream->head.reason = reason;
+}
+
+static void on_late(struct gyre_admission_waiter *waiter) {
+  struct gyre_http2_stream *stream;
+  struct gyre_http_connection *connection = waiting(waiter, &stream);
+  refuse(stream, GYRE_HTTP_WAITED_TOO_LONG);
+  serve_waiting(connection, stream);
+}
+
+/* False: it waits for a place. */
+static bool is_admitted(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  struct gyre_http_request request = request_of(stream);
+  if (request.status || gyre_http_admit(acceptor, &request)) {
+    stream->placed = request.placed;
+    return true;
+  }
+  stream->waiter.start = on_place;
+  stream->waiter.refuse = on_late;
+  const char *reason =
+      gyre_http_capacity_enter(acceptor->capacity, &stream->waiter, &stream->counted,
+                               gyre_http2_stream_head_bytes(stream), own(connection)->session.input_over);
+  if (reason) refuse(stream, reason);
+  return reason;
+}
+
+/* Counts the memory of a partial head; above the budget, this one is refused once it is whole. */
+static void count_partial(struct gyre_http_connection *connection) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
+  if (!stream || gyre_http2_stream_count_head(stream)) return;
+  acceptor->counts.refused++;
+  stream->head = (struct gyre_http_head){0}; /* it points into the block */
+  stream->scheme = stream->protocol = (struct gyre_http_slice){0};
+  refuse(stream, "too many requests have come in part");
+  gyre_http2_stream_drop_head(stream);
+}
+
+static void start(struct gyre_http2_stream *stream) {
+  stream->started = true;
+  gyre_http2_stream_await(stream, false);
+  gyre_http2_stream_uncount_head(stream);
+}
+
+/* Whether the request counts among the connection's; asked once. Streams that the client has reset
+ * count as long as their handlers run (CVE-2023-44487). */
+static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http2_session *session = &own(connection)->session;
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  if (session->stream_count > session->limits->streams || stream->id > session->ids.served) {
+    start(stream);
+    stream->discards = true;
+    gyre_http2_stream_refuse(stream);
+    return false;
+  }
+  stream->counts = true;
+  stream->headed_ns = stream->came_ns = session->now_ns;
+  gyre_http_connection_set_idle(connection, false);
+  if (++connection->requests >= acceptor->limits.requests) gyre_http2_session_go(session);
+  return true;
+}
+
+/* With limited places, a body (all of it, or the part read ahead) comes before a place. */
+static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
+  const struct gyre_http_limits *limits = &connection->acceptor->limits;
+  const struct gyre_http_head *head = &stream->head;
+  if (!connection->acceptor->capacity->admission.running_limit || head->status || stream->input_ended ||
+      stream->session->input_over)
+    return false;
+  if (head->content_length > limits->body_bytes || head->method_number == GYRE_HTTP_METHOD_CONNECT) return false;
+  size_t needed = limits->body_ahead < limits->http2.stream_window ? limits->body_ahead : limits->http2.stream_window;
+  return gyre_bytes_held(stream->input) < needed;
+}
+
+/* False: its head needs too much memory. */
+static bool await_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  if (stream->awaited) return true;
+  if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->headed_ns;
+  gyre_http2_stream_await(stream, true);
+  if (!gyre_http2_stream_count_head(stream)) {
+    connection->acceptor->capacity->admission.refused++;
+    refuse(stream, GYRE_HTTP_WAITING_HOLD_TOO_MUCH);
+    return false;
+  }
+  if (stream->head.flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE && !stream->input)
+    (void)gyre_http2_stream_interim(stream, 100, NULL, 0);
+  return true;
+}
+
+/* Bodies exceed their budget, and the app does not read this one. */
+static bool holds_too_much(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
+  const struct gyre_http_exchange *exchange = stream->owner;
+  return gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input && !stream->closed &&
+         !(exchange && exchange->reader);
+}
+
+/* False: the caller serves the refusal. */
+static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  acceptor->counts.refused++;
+  gyre_http2_stream_discard(stream);
+  if (stream->owner) {
+    gyre_http2_stream_reset(stream, GYRE_HTTP2_ENHANCE_YOUR_CALM);
+    wake(stream->owner);
+    return true;
+  }
+  if (stream->started && gyre_list_empty(&stream->waiter.node)) return true; /* refused before */
+  gyre_admission_withdraw(&acceptor->capacity->admission, &stream->waiter);
+  refuse(stream, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
+  return false;
+}
+
+static int deliver(struct gyre_http_connection *connection) {
+  struct gyre_http2_stream *stream;
+  int raised = 0;
+  while (!raised && is_open(connection) && (stream = gyre_http2_session_changed(&own(connection)->session, true))) {
+    if (holds_too_much(connection, stream) && !drop_body(connection, stream)) {
+      start(stream);
+      raised = serve(connection, stream);
+    } else if (stream->started) {
+      if (stream->owner) wake(stream->owner);
+    } else if (stream->counts || is_taken(connection, stream)) {
+      if (lacks_body(connection, stream) && await_body(connection, stream)) continue;
+      start(stream);
+      if (is_admitted(connection, stream)) raised = serve(connection, stream);
+    }
+  }
+  return raised;
+}
+
+/* The bytes may be those of the transport's input. */
+static int take(struct gyre_http_connection *connection, const char *bytes, size_t length) {
+  struct gyre_http2_session *session = &own(connection)->session;
+  uint64_t malformed = session->malformed;
+  gyre_http2_session_receive(session, bytes, length, gyre_loop_coarse_now(gyre_http_loop(connection)));
+  gyre_bytes_free(&connection->transport.input);
+  /* What is wrong with a stream is known when its reset is out: then no handler begins for it
+   * (CVE-2025-8671). */
+  if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
+    (void)send_some(connection);
+  connection->acceptor->counts.malformed += session->malformed - malformed;
+  int raised = deliver(connection);
+  count_partial(connection);
+  gyre_http2_connection_send(connection);
+  return raised;
+}
+
+/* An end is reported once; where a backend registers for each report again (poll), a reset that
+ * follows is reported only to a watch that still stands: one for urgent data, which never comes. */
+static void watch_for_reset(struct gyre_http_connection *connection) {
+  struct gyre_loop *loop = gyre_http_loop(connection);
+  int fd = connection->transport.fd;
+  gyre_loop_unwatch(loop, &connection->watch);
+  if (gyre_loop_watch(loop, &connection->watch, fd, GYRE_PRIORITY | GYRE_STANDING) < 0)
+    gyre_http_connection_close(connection, true);
+}
+
+/* The client may still read: its requests are served. If it is gone, the GOAWAY meets a reset,
+ * which is reported. */
+static int end_input(struct gyre_http_connection *connection) {
+  struct gyre_http2_session *session = &own(connection)->session;
+  connection->readable = false;
+  if (session->stream_count == 0 || gyre_transport_is_reset(&connection->transport)) {
+    gyre_http_connection_close(connection, false);
+    return 0;
+  }
+  if (session->input_over) return 0;
+  connection->hung_up = true;
+  watch_for_reset(connection);
+  gyre_http2_session_end_input(session);
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    if (!gyre_list_empty(&stream->waiter.node))
+      gyre_admission_put_last(&connection->acceptor->capacity->admission, &stream->waiter);
+    if (stream->owner) gyre_http_exchange_peer_ended(stream->owner);
+  }
+  gyre_http2_connection_send(connection);
+  return deliver(connection);
+}
+
+/* First delivers streams that an exception has held up. */
+static int receive(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  int receptions = 0;
+  int raised = deliver(connection);
+  while (!raised && is_open(connection) && connection->readable && !http2->session.failed &&
+         !gyre_http_connection_gives_way(connection, &receptions)) {
+    const char *bytes;
+    ssize_t count = gyre_http_connection_receive(connection, &bytes);
+    if (count == -EAGAIN) break;
+    if (count < 0) {
+      gyre_http_connection_close(connection, true);
+    } else {
+      raised = count == 0 ? end_input(connection) : take(connection, bytes, (size_t)count);
+    }
+  }
+  if (is_open(connection) && http2->session.failed) send_all(connection);
+  return raised;
+}
+
+static void readable(struct gyre_http_connection *connection) {
+  enter(connection);
+  leave(connection, receive(connection));
+}
+
+/* --- life --- */
+
+void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  if (http2->entered) return;
+  bool over = is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
+              gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session);
+  if (over && !http2->session.going) { /* after the client's GOAWAY: it is told which of its requests were the last */
+    gyre_http2_session_go(&http2->session);
+    gyre_http2_connection_send(connection);
+  } else if (over) {
+    close_or_linger(connection);
+    if (connection->state == GYRE_HTTP_LINGERING && connection->readable) {
+      connection->watch.ready(gyre_http_loop(connection), &connection->watch,
+                              GYRE_READABLE); /* it may be freed there */
+      return;
+    }
+  }
+  if (connection->state == GYRE_HTTP_CLOSED) {
+    gyre_http_connection_free(connection);
+    return;
+  }
+  if (!is_open(connection)) return;
+  if (!connection->is_idle && http2->session.stream_count == 0) {
+    gyre_http_connection_set_idle(connection, true);
+    http2->idle_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
+  }
+  schedule(connection);
+}
+
+static void drain(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  if (!is_open(connection) || http2->warned_ns || http2->session.going) return;
+  http2->warned_ns = gyre_loop_now(gyre_http_loop(connection));
+  gyre_http2_session_warn(&http2->session);
+  gyre_http2_connection_send(connection);
+  schedule(connection);
+}
+
+static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  struct gyre_http2_connection *http2 = calloc(1, sizeof(*http2));
+  int64_t now_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
+  if (!http2 || gyre_http2_session_init(&http2->session, &acceptor->limits.http2, now_ns) < 0) {
+    free(http2);
+    gyre_http_connection_end(connection, true);
+    return;
+  }
+  http2->connection = connection;
+  http2->session.capacity = acceptor->capacity;
+  http2->room.fd = -1;
+  http2->room.ready = on_room;
+  http2->began_ns = http2->idle_ns = now_ns;
+  gyre_deferred_init(&http2->sending, at_the_end);
+  connection->own = http2;
+  connection->state = GYRE_HTTP_SERVING;
+  connection->readable = true;
+  gyre_http_connection_set_idle(connection, true);
+  gyre_http2_connection_send(connection);
+  schedule(connection);
+  if (acceptor->draining) drain(connection);
+  enter(connection);
+  int raised = length ? take(connection, bytes, length) : 0;
+  leave(connection, raised || !is_open(connection) ? raised : receive(connection));
+}
+
+/* Wakes all fibers that wait for its streams. */
+static void detached(struct gyre_http_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->own;
+  if (!http2) return;
+  struct gyre_list *streams = &http2->session.streams;
+  gyre_deferred_cancel(&http2->sending);
+  if (connection->abandoned) http2->room.fd = -1;
+  gyre_loop_unwatch(gyre_http_loop(connection), &http2->room);
+  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    struct gyre_http_exchange *exchange = stream->owner;
+    stream->closed = true;
+    gyre_admission_withdraw(&connection->acceptor->capacity->admission, &stream->waiter);
+    if (!exchange) continue;
+    if (!connection->abandoned) wake(exchange);
+    if (!connection->abandoned && !stream->output_over) gyre_http_exchange_peer_ended(exchange);
+    exchange->reader = gyre_http2_of(exchange)->writer = NULL;
+  }
+}
+
+static bool free_own(struct gyre_http_connection *connection, bool gone) {
+  struct gyre_http2_connection *http2 = connection->own;
+  if (!http2) return true;
+  if (!gone && (http2->running || http2->entered)) return false;
+  if (gone) http2->session.capacity = NULL;
+  gyre_http2_session_free(&http2->session);
+  free(http2);
+  connection->own = NULL;
+  return true;
+}
+
+void gyre_init_http2_connection(void) {
+  static const struct gyre_http_protocol protocol = {.alpn = "h2",
+                                                     .preface = GYRE_HTTP2_PREFACE,
+                                                     .begin = begin,
+                                                     .readable = readable,
+                                                     .late = late,
+                                                     .drain = drain,
+                                                     .detached = detached,
+                                                     .free = free_own};
+  gyre_http_protocols.http2 = &protocol;
+}
+
+#endif

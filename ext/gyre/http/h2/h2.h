@@ -1,0 +1,59 @@
+/*
+ * HTTP/2: an exchange for each stream of a connection. connection.c moves the bytes of its frames
+ * (session.h, by libnghttp2) and keeps the times, on the loop's fiber; request.c and response.c run
+ * in the handlers'. Knows no HTTP/1.
+ */
+#ifndef GYRE_HTTP2_H2_H
+#define GYRE_HTTP2_H2_H
+
+#include "http/exchange.h"
+#include "http/h2/session.h"
+
+/* connection->own */
+struct gyre_http2_connection {
+  struct gyre_http2_session session;
+  struct gyre_http_connection *connection;
+  struct gyre_deferred sending; /* at the turn's end */
+  struct gyre_watch room;       /* while the socket is full; fd -1 else */
+  uint32_t running;             /* handlers */
+  uint32_t entered;             /* functions of it that run and need it afterwards */
+  int64_t began_ns, idle_ns;    /* idle: since when it has no stream */
+  int64_t blocked_ns;           /* since when the socket is full; 0: it is not */
+  int64_t warned_ns;            /* when the client was told of the server's stop; 0: not yet */
+  int64_t bodies_ns;            /* last check of awaited bodies */
+  int64_t looked_ns;            /* last check of streams without a handler; 0: none */
+};
+
+struct gyre_http2_exchange {
+  struct gyre_http_exchange shared;
+  struct gyre_http2_stream *stream;
+  struct gyre_http_reader *writer; /* the fiber that waits for room */
+  bool cut;                        /* the app has closed it */
+};
+
+static inline struct gyre_http2_exchange *gyre_http2_of(const struct gyre_http_exchange *exchange) {
+  return GYRE_CONTAINER(exchange, struct gyre_http2_exchange, shared);
+}
+static inline struct gyre_http2_stream *gyre_http2_stream_of(const struct gyre_http_exchange *exchange) {
+  return gyre_http2_of(exchange)->stream;
+}
+
+extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations; /* request.c */
+
+/* connection.c */
+/* Sends at the end of this turn. */
+void gyre_http2_connection_send(struct gyre_http_connection *connection);
+/* Adjusts after a handler's end or any other change. */
+void gyre_http2_connection_settle(struct gyre_http_connection *connection);
+void gyre_init_http2_connection(void);
+
+/* response.c: for gyre_http2_exchange_operations. */
+void gyre_http2_end_head(struct gyre_http_response_head *head);
+void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head);
+void gyre_http2_send_interim(VALUE self, const struct gyre_http_response_head *head);
+void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body);
+void gyre_http2_send_body(VALUE self, VALUE string);
+uint64_t gyre_http2_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);
+void gyre_http2_finish_body(VALUE self);
+
+#endif

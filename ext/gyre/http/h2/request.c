@@ -1,0 +1,171 @@
+/*
+ * Implements the request's side of an HTTP/2 exchange. The exchange and its stream may end during a
+ * wait, so both are fetched again from the handle.
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_NGHTTP2
+
+#include "http/h2/h2.h"
+
+static VALUE exchange_class, key_protocol;
+
+static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_request *request) {
+  struct gyre_http_connection *connection = exchange->connection;
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  struct gyre_http2_connection *http2 = connection->own;
+  struct gyre_http2_stream *stream = gyre_http2_of(exchange)->stream = request->stream;
+  struct gyre_http_head *head = &stream->head;
+  stream->owner = exchange;
+  http2->running++;
+  exchange->method = head->method_number;
+  exchange->head_only = head->method_number == GYRE_HTTP_METHOD_HEAD;
+  /* Takes over trailers at the body's end, which is read then. */
+  exchange->body.over = stream->input_ended && !stream->input && !stream->trailers.count && !stream->trailers_wrong;
+  exchange->expects_continue = (head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) && !stream->input;
+  if (!head->status && head->content_length > acceptor->limits.body_bytes) {
+    head->status = 413;
+    head->reason = "the body is too long";
+  } else if (head->status && head->status != 503) { /* 503 is not the client's fault */
+    acceptor->counts.malformed++;
+  }
+  exchange->status = head->status;
+  exchange->reason = head->reason;
+  if (head->status) {
+    exchange->env = gyre_http_refused_env(connection, request);
+  } else {
+    acceptor->counts.requests++;
+    gyre_http_exchange_limit(exchange);
+    VALUE protocol = Qnil;
+    if (stream->protocol.length) /* RFC 8441 */
+      protocol = rb_ary_new_from_args(1, rb_str_new(request->bytes + stream->protocol.offset, stream->protocol.length));
+    exchange->env = gyre_http_env(exchange, head, request->bytes);
+    if (!NIL_P(protocol)) rb_hash_aset(exchange->env, key_protocol, protocol);
+  }
+  gyre_http2_stream_drop_head(stream);
+}
+
+/* The handler's queued bytes leave without it. */
+static void done(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange) {
+  struct gyre_http2_connection *http2 = connection->own;
+  struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
+  struct gyre_http_reader *writer = gyre_http2_of(exchange)->writer;
+  if (writer) gyre_wake(connection->acceptor->scheduler, &writer->wait.parked);
+  gyre_http_exchange_free(exchange);
+  stream->progress_ns = stream->left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
+  stream->left_bytes = stream->sent_bytes;
+  gyre_http2_stream_release(stream);
+  http2->running--;
+  gyre_http2_connection_send(connection);
+  gyre_http2_connection_settle(connection);
+}
+
+static void drop(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
+  struct gyre_http2_stream *stream = request->stream;
+  (void)connection;
+  stream->discards = true;
+  gyre_http2_stream_refuse(stream);
+}
+
+/* --- the body --- */
+
+static void end_body(struct gyre_http_exchange *exchange, struct gyre_http2_stream *stream) {
+  exchange->body.over = true;
+  if (stream->trailers_wrong) gyre_http_request_fail(exchange, 431, "trailer fields that are too long in all");
+  if (!stream->trailers.count) return;
+  struct gyre_http_head trailers = {.fields = stream->trailers.fields, .field_count = stream->trailers.count};
+  exchange->trailers = gyre_http_field_hash(&trailers, stream->trailers.text->bytes);
+}
+
+static VALUE take_piece(struct gyre_http_exchange *exchange, struct gyre_http2_stream *stream, size_t most) {
+  size_t held = gyre_bytes_held(stream->input);
+  if (most > held) most = held;
+  exchange->body.received += (int64_t)most;
+  if (exchange->body.received > exchange->connection->acceptor->limits.body_bytes)
+    gyre_http_request_fail(exchange, 413, "the body is too long");
+  VALUE piece = rb_str_new(stream->input->bytes + stream->input->offset, (long)most);
+  gyre_http2_stream_taken(stream, most);
+  gyre_http2_connection_send(exchange->connection); /* the client's window grows */
+  return piece;
+}
+
+static VALUE read_body(VALUE self, size_t most) {
+  const char *reason = NULL;
+  gyre_yield_if_due(gyre_http_exchange_get(self)->connection->acceptor->scheduler); /* a client may be as fast */
+  for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
+    struct gyre_http_exchange *exchange = gyre_http_request_reading(self);
+    struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
+    if (exchange->body.over) return Qnil;
+    if (stream->input) return take_piece(exchange, stream, most);
+    if (stream->input_ended) {
+      end_body(exchange, stream);
+      return Qnil;
+    }
+    if (stream->closed || stream->session->input_over) gyre_http_request_cut(self);
+    if (late) gyre_http_request_fail(exchange, 408, reason);
+    if (exchange->expects_continue) (void)gyre_http_response_interim(exchange, 100, Qnil);
+    exchange->expects_continue = false;
+  }
+}
+
+/* --- the end --- */
+
+static VALUE hijack(struct gyre_http_exchange *exchange) {
+  (void)exchange;
+  rb_raise(rb_eIOError, "a stream of HTTP/2 has no socket of its own that could be hijacked");
+}
+
+static bool is_reset(const struct gyre_http_exchange *exchange) { return gyre_http2_stream_of(exchange)->closed; }
+
+static bool is_over(const struct gyre_http_exchange *exchange) {
+  const struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
+  return gyre_http2_of(exchange)->cut || stream->closed || stream->cut;
+}
+
+/* Lets written bytes arrive, and resets an incomplete response. */
+static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
+  struct gyre_http2_exchange *own = gyre_http2_of(exchange);
+  struct gyre_http_connection *connection = exchange->connection;
+  if (connection->state != GYRE_HTTP_SERVING || own->stream->closed) return;
+  if (reset) gyre_http2_stream_reset(own->stream, GYRE_HTTP2_INTERNAL_ERROR);
+  own->cut = true;
+  gyre_http2_stream_cut(own->stream);
+  gyre_http2_connection_send(connection);
+  gyre_http_exchange_wake_reader(exchange);
+  if (own->writer) gyre_wake(connection->acceptor->scheduler, &own->writer->wait.parked);
+}
+
+static bool keeps_alive(const struct gyre_http_exchange *exchange) {
+  const struct gyre_http2_connection *http2 = exchange->connection->own;
+  return exchange->connection->state == GYRE_HTTP_SERVING && !http2->session.going;
+}
+
+const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
+    .bytes = sizeof(struct gyre_http2_exchange),
+    .class = &exchange_class,
+    .begin = begin,
+    .done = done,
+    .drop = drop,
+    .is_reset = is_reset,
+    .is_over = is_over,
+    .keeps_alive = keeps_alive,
+    .read_body = read_body,
+    .hijack = hijack,
+    .close = close_stream,
+    .end_head = gyre_http2_end_head,
+    .send_head = gyre_http2_send_head,
+    .send_interim = gyre_http2_send_interim,
+    .send_response = gyre_http2_send_response,
+    .send_body = gyre_http2_send_body,
+    .send_file = gyre_http2_send_file,
+    .finish_body = gyre_http2_finish_body,
+};
+
+void gyre_init_http2(void) {
+  gyre_init_http2_connection();
+  exchange_class = gyre_http_define_exchange("H2", &gyre_http2_exchange_operations);
+  key_protocol = rb_str_freeze(rb_str_new_cstr("rack.protocol"));
+  rb_gc_register_mark_object(key_protocol);
+}
+
+#endif

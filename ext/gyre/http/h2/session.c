@@ -1,0 +1,762 @@
+/*
+ * HTTP/2's frames and streams by libnghttp2 (see h2/session.h).
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_NGHTTP2
+
+#include "http/h2/session.h"
+#include "http/scan.h"
+
+#include <errno.h>
+#include <nghttp2/nghttp2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES_ON_STACK 48
+#define BYTES_FOR_TOKEN 1024 /* of bodies: as many earn the right to one more control frame */
+#define SECOND_NS INT64_C(1000000000)
+
+/* --- allowances --- */
+
+/* False: no token is left. */
+static bool spend(struct gyre_http2_allowance *allowance, int64_t most, int64_t a_second, int64_t now_ns) {
+  int64_t passed_ns = now_ns - allowance->refilled_ns;
+  int64_t regained = passed_ns > 10 * SECOND_NS ? most : passed_ns * a_second / SECOND_NS;
+  if (regained > 0) {
+    allowance->refilled_ns = now_ns;
+    allowance->tokens = allowance->tokens + regained > most ? most : allowance->tokens + regained;
+  }
+  if (allowance->tokens <= 0) return false;
+  allowance->tokens--;
+  return true;
+}
+
+static void earn(struct gyre_http2_session *session, size_t bytes) {
+  session->control_frames.tokens += 1 + (int64_t)(bytes / BYTES_FOR_TOKEN);
+  if (session->control_frames.tokens > session->limits->control_frames)
+    session->control_frames.tokens = session->limits->control_frames;
+}
+
+static void count_reset(struct gyre_http2_session *session) {
+  int64_t most = session->limits->resets;
+  if (!spend(&session->resets, most, most / 10 + 1, session->now_ns))
+    gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* Frames without a request or a part of a body. */
+static void count_control_frame(struct gyre_http2_session *session) {
+  int64_t most = session->limits->control_frames;
+  if (!spend(&session->control_frames, most, most, session->now_ns))
+    gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* --- streams --- */
+
+void gyre_http2_stream_note(struct gyre_http2_stream *stream) {
+  if (gyre_list_empty(&stream->changed)) gyre_list_append(&stream->session->changed, &stream->changed);
+}
+
+static struct gyre_http2_stream *find(struct gyre_http2_session *session, int32_t id) {
+  return id ? nghttp2_session_get_stream_user_data(session->nghttp2, id) : NULL;
+}
+
+static void free_stream(struct gyre_http2_stream *stream) {
+  gyre_list_remove(&stream->node);
+  gyre_list_remove(&stream->changed);
+  if (stream->session->capacity) gyre_admission_withdraw(&stream->session->capacity->admission, &stream->waiter);
+  gyre_http2_stream_uncount_head(stream);
+  gyre_http2_stream_await(stream, false);
+  stream->session->stream_count--;
+  gyre_http2_block_free(&stream->block);
+  gyre_http2_block_free(&stream->trailers);
+  gyre_bytes_free(&stream->input);
+  gyre_bytes_free(&stream->output);
+  gyre_http2_stream_count(stream);
+  gyre_bytes_free(&stream->output_trailers);
+  free(stream);
+}
+
+void gyre_http2_stream_count(struct gyre_http2_stream *stream) {
+  struct gyre_http_capacity *capacity = stream->session->capacity;
+  if (!capacity) return;
+  gyre_http_budget_hold(&capacity->input, &stream->input_counted, stream->input ? stream->input->capacity : 0);
+  gyre_http_budget_hold(&capacity->output, &stream->output_counted, stream->output ? stream->output->capacity : 0);
+}
+
+void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited) {
+  if (awaited != stream->awaited) stream->session->awaited_count += awaited ? 1u : -1u;
+  stream->awaited = awaited;
+}
+
+/* Lets the client send as much again. */
+static void consume(struct gyre_http2_stream *stream, size_t length) {
+  size_t granted = stream->granted < length ? stream->granted : length;
+  stream->granted -= (uint32_t)granted;
+  if (!stream->closed) (void)nghttp2_session_consume_stream(stream->session->nghttp2, stream->id, length);
+  if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
+}
+
+/* Input of a stream without a handler does not use up the connection's window: the stream's window
+ * and the budget of input bound it. */
+static void grant(struct gyre_http2_stream *stream, size_t length) {
+  if (stream->owner) return;
+  (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
+  stream->granted += (uint32_t)length;
+}
+
+static void drop_input(struct gyre_http2_stream *stream) {
+  size_t held = gyre_bytes_held(stream->input);
+  gyre_bytes_free(&stream->input);
+  gyre_http2_stream_count(stream);
+  if (held) consume(stream, held);
+}
+
+void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream) {
+  struct gyre_http_capacity *capacity = stream->session->capacity;
+  if (capacity) gyre_http_budget_hold(&capacity->heads, &stream->counted, 0);
+}
+
+size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream) {
+  const struct gyre_http2_block *block = &stream->block;
+  if (!block->text && !block->fields) return 0;
+  return sizeof(*stream) + (block->text ? block->text->capacity : 0) + block->capacity * sizeof(struct gyre_http_field);
+}
+
+bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream) {
+  struct gyre_http_capacity *capacity = stream->session->capacity;
+  size_t bytes = gyre_http2_stream_head_bytes(stream);
+  if (!capacity) return true;
+  gyre_http_budget_hold(&capacity->heads, &stream->counted, bytes);
+  return !bytes || !gyre_http_budget_is_over(&capacity->heads);
+}
+
+struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_session *session) {
+  if (!session->head_since_ns || gyre_list_empty(&session->streams)) return NULL;
+  struct gyre_http2_stream *stream = GYRE_CONTAINER(session->streams.previous, struct gyre_http2_stream, node);
+  return stream->headed || stream->closed ? NULL : stream;
+}
+
+void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream) {
+  gyre_http2_stream_uncount_head(stream);
+  gyre_http2_block_free(&stream->block);
+}
+
+void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
+  gyre_bytes_consume(&stream->input, length);
+  gyre_http2_stream_count(stream);
+  consume(stream, length);
+}
+
+/* --- what libnghttp2 reports --- */
+
+/* RFC 9113, section 6.9.2: a window beyond 2^31-1 by SETTINGS ends the connection; libnghttp2
+ * resets the streams only. */
+static void measure_windows(struct gyre_http2_session *session) {
+  int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
+  session->widest = 0;
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    const struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    int64_t window = nghttp2_session_get_stream_remote_window_size(session->nghttp2, stream->id);
+    if (window - initial > session->widest) session->widest = window - initial;
+  }
+}
+
+static void check_windows(struct gyre_http2_session *session) {
+  int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
+  if (session->widest + initial > INT32_MAX) gyre_http2_session_terminate(session, NGHTTP2_FLOW_CONTROL_ERROR);
+}
+
+/* RFC 9113, section 5.1: a frame of a stream that is closed, or was left out. libnghttp2 would find
+ * them itself if it kept closed streams, which costs 20 KB a connection. */
+static void check_closed(struct gyre_http2_session *session, int32_t id) {
+  if (id % 2 == 0 || id > session->ids.last || find(session, id)) return;
+  /* It may have been sent before a reset, or a GOAWAY, had arrived. */
+  if (id <= session->ids.reset || id == session->ids.unopened) return;
+  bool skipped = session->ids.last != (int64_t)session->ids.begun_count * 2 - 1;
+  gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
+}
+
+static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *header, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  (void)nghttp2;
+  bool ends = header->flags & NGHTTP2_FLAG_END_STREAM;
+  if (header->type == NGHTTP2_HEADERS) check_closed(session, header->stream_id);
+  if (header->type == NGHTTP2_PRIORITY && header->stream_id == 0)
+    gyre_http2_session_terminate(session, NGHTTP2_PROTOCOL_ERROR); /* RFC 9113, section 6.3 */
+  if (header->type == NGHTTP2_HEADERS && header->stream_id > session->ids.last) {
+    if (session->ids.unopened > session->ids.reset) session->ids.reset = session->ids.unopened;
+    session->ids.last = session->ids.unopened = header->stream_id;
+    session->ids.begun_count++;
+  }
+  switch (header->type) {
+  case NGHTTP2_HEADERS:
+  case NGHTTP2_CONTINUATION: return 0; /* bounded by the streams, and by libnghttp2 */
+  case NGHTTP2_RST_STREAM: return 0;   /* counted when it is known to be of a stream */
+  case NGHTTP2_DATA:
+    if (header->length > 0 || ends) return 0;
+    break;
+  case NGHTTP2_SETTINGS: measure_windows(session); break;
+  default: break;
+  }
+  count_control_frame(session);
+  return 0;
+}
+
+static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  session->block_bytes = 0;
+  if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+  struct gyre_http2_stream *stream = calloc(1, sizeof(*stream));
+  if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  if (session->ids.unopened == frame->hd.stream_id) session->ids.unopened = 0;
+  stream->session = session;
+  stream->id = frame->hd.stream_id;
+  stream->progress_ns = session->now_ns;
+  gyre_list_init(&stream->changed);
+  gyre_list_init(&stream->waiter.node);
+  gyre_list_append(&session->streams, &stream->node);
+  session->stream_count++;
+  (void)nghttp2_session_set_stream_user_data(nghttp2, stream->id, stream);
+  return 0;
+}
+
+static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name, size_t length,
+                     const uint8_t *value, size_t value_length, uint8_t flags, void *opaque) {
+  (void)nghttp2;
+  (void)flags;
+  struct gyre_http2_stream *stream = find(opaque, frame->hd.stream_id);
+  if (!stream) return 0;
+  /* Far beyond the limits: not read any further (CVE-2016-6581). */
+  size_t most = stream->session->limits->head.header_bytes + (size_t)stream->session->limits->head.request_line_bytes;
+  stream->session->block_bytes += length + value_length;
+  if (stream->session->block_bytes > 2 * most) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  gyre_http2_head_field(stream, name, length, value, value_length);
+  return 0;
+}
+
+static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, frame->hd.stream_id);
+  bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+  (void)nghttp2;
+  switch (frame->hd.type) {
+  case NGHTTP2_SETTINGS:
+    session->settled = true;
+    check_windows(session);
+    break;
+  case NGHTTP2_HEADERS:
+    if (!stream) break;
+    if (stream->headed) {
+      stream->input_ended |= ends;
+      gyre_http2_stream_note(stream);
+    } else {
+      gyre_http2_head_conclude(stream, ends);
+      gyre_http2_stream_note(stream);
+    }
+    break;
+  case NGHTTP2_DATA:
+    if (!ends && frame->hd.length > 0 && frame->hd.length == frame->data.padlen) count_control_frame(session);
+    if (!stream || !ends) break;
+    stream->input_ended = true;
+    gyre_http2_stream_note(stream);
+    break;
+  case NGHTTP2_RST_STREAM:
+    if (stream) stream->departed = true;
+    count_reset(session);
+    break;
+  default: break;
+  }
+  return 0;
+}
+
+static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const uint8_t *bytes, size_t length,
+                   void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, id);
+  (void)flags;
+  earn(session, length);
+  if (!stream || stream->discards) {
+    (void)nghttp2_session_consume(nghttp2, id, length);
+  } else if (gyre_bytes_append(&stream->input, bytes, length) < 0) {
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+  } else {
+    stream->came_ns = session->now_ns;
+    grant(stream, length);
+    gyre_http2_stream_count(stream);
+    gyre_http2_stream_note(stream);
+  }
+  return 0;
+}
+
+static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, id);
+  (void)nghttp2;
+  if (!stream) return 0;
+  stream->closed = true;
+  stream->departed |= error != NGHTTP2_NO_ERROR;
+  gyre_bytes_free(&stream->output);
+  gyre_http2_stream_count(stream);
+  gyre_http2_stream_note(stream);
+  return 0;
+}
+
+static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, frame->hd.stream_id);
+  (void)nghttp2;
+  if (frame->hd.type == NGHTTP2_GOAWAY) {
+    session->going |= frame->goaway.last_stream_id != INT32_MAX;
+    session->failed |= frame->goaway.error_code != NGHTTP2_NO_ERROR;
+  }
+  if (frame->hd.type == NGHTTP2_RST_STREAM && frame->hd.stream_id > session->ids.reset)
+    session->ids.reset = frame->hd.stream_id;
+  if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
+      !(stream && stream->own_reset)) {
+    session->malformed++;
+    count_reset(session);
+  }
+  if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+  if (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) return 0;
+  stream->output_sent = true;
+  /* RFC 9113, section 8.1: the response is complete, and the rest of the request is not needed. */
+  if (!stream->owner && stream->started && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
+  return 0;
+}
+
+/* --- lines of text as fields --- */
+
+/* RFC 9113, section 8.2.2: what belongs to a connection has no place in HTTP/2. */
+static bool is_of_connection(const char *name, size_t length) {
+  switch (length) {
+  case 2: return SAME_WORD(name, length, "te");
+  case 7: return SAME_WORD(name, length, "upgrade");
+  case 10: return SAME_WORD(name, length, "connection") || SAME_WORD(name, length, "keep-alive");
+  case 16: return SAME_WORD(name, length, "proxy-connection");
+  case 17: return SAME_WORD(name, length, "transfer-encoding");
+  default: return false;
+  }
+}
+
+struct lines {
+  nghttp2_nv on_stack[LINES_ON_STACK], *fields;
+  size_t count, capacity;
+  char status[4];
+};
+
+static bool push(struct lines *lines, const char *name, size_t length, const char *value, size_t value_length) {
+  if (lines->count == lines->capacity) {
+    size_t capacity = lines->capacity * 2;
+    nghttp2_nv *larger = malloc(capacity * sizeof(*larger));
+    if (!larger) return false;
+    memcpy(larger, lines->fields, lines->count * sizeof(*larger));
+    if (lines->fields != lines->on_stack) free(lines->fields);
+    lines->fields = larger;
+    lines->capacity = capacity;
+  }
+  lines->fields[lines->count++] = (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, length, value_length, 0};
+  return true;
+}
+
+/* The fields point into the text. status 0: trailers. */
+static int lines_read(struct lines *lines, int status, const char *text, size_t length) {
+  const char *end = text + length;
+  lines->fields = lines->on_stack;
+  lines->count = 0;
+  lines->capacity = LINES_ON_STACK;
+  if (status) {
+    lines->status[0] = (char)('0' + status / 100 % 10);
+    lines->status[1] = (char)('0' + status / 10 % 10);
+    lines->status[2] = (char)('0' + status % 10);
+    push(lines, ":status", 7, lines->status, 3);
+  }
+  while (text < end) {
+    const char *line_end = memchr(text, '\r', (size_t)(end - text));
+    const char *colon = line_end ? memchr(text, ':', (size_t)(line_end - text)) : NULL;
+    if (!colon) return -EINVAL;
+    const char *value = colon + 1, *value_end = line_end;
+    while (value < value_end && is_blank(*value)) value++;
+    while (value_end > value && is_blank(value_end[-1])) value_end--;
+    if (!is_of_connection(text, (size_t)(colon - text)) &&
+        !push(lines, text, (size_t)(colon - text), value, (size_t)(value_end - value)))
+      return -ENOMEM;
+    text = line_end + 2;
+  }
+  return 0;
+}
+
+static void lines_free(struct lines *lines) {
+  if (lines->fields != lines->on_stack) free(lines->fields);
+}
+
+/* --- responses --- */
+
+static ssize_t on_output(nghttp2_session *nghttp2, int32_t id, uint8_t *bytes, size_t room, uint32_t *flags,
+                         nghttp2_data_source *source, void *opaque) {
+  struct gyre_http2_stream *stream = source->ptr;
+  size_t held = gyre_bytes_held(stream->output);
+  (void)bytes;
+  (void)opaque;
+  if (!held && !stream->output_over) {
+    stream->deferred = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (held > room) return (ssize_t)room;
+  if (!stream->output_over) return (ssize_t)held;
+  *flags |= NGHTTP2_DATA_FLAG_EOF;
+  if (stream->output_trailers) {
+    struct lines lines;
+    int error = lines_read(&lines, 0, stream->output_trailers->bytes, stream->output_trailers->length);
+    if (error == 0 && nghttp2_submit_trailer(nghttp2, id, lines.fields, lines.count) == 0)
+      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    lines_free(&lines);
+  }
+  return (ssize_t)held;
+}
+
+static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uint8_t *head, size_t length,
+                        nghttp2_data_source *source, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = source->ptr;
+  (void)nghttp2;
+  (void)frame; /* it is never padded */
+  if (session->out.room - session->out.length < length + 9) {
+    session->out.full = true;
+    return NGHTTP2_ERR_WOULDBLOCK;
+  }
+  char *place = session->out.bytes + session->out.length;
+  memcpy(place, head, 9);
+  if (length) memcpy(place + 9, stream->output->bytes + stream->output->offset, length);
+  session->out.length += length + 9;
+  gyre_bytes_consume(&stream->output, length);
+  gyre_http2_stream_count(stream);
+  stream->sent_bytes += length;
+  stream->progress_ns = session->now_ns;
+  earn(session, length);
+  gyre_http2_stream_note(stream);
+  return 0;
+}
+
+static void resume(struct gyre_http2_stream *stream) {
+  if (!stream->deferred || stream->closed) return;
+  stream->deferred = false;
+  (void)nghttp2_session_resume_data(stream->session->nghttp2, stream->id);
+}
+
+static int failure(int error) { return error == 0 ? 0 : error == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPIPE; }
+
+int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *text, size_t length,
+                              bool ends) {
+  if (stream->closed) return -EPIPE;
+  nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = on_output};
+  struct lines lines;
+  int error = lines_read(&lines, status, text, length);
+  if (error == 0)
+    error = failure(nghttp2_submit_response(stream->session->nghttp2, stream->id, lines.fields, lines.count,
+                                            ends ? NULL : &provider));
+  lines_free(&lines);
+  if (error == 0) stream->answered = true;
+  if (error == 0 && ends) stream->output_over = true;
+  return error;
+}
+
+int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, const char *text, size_t length) {
+  if (stream->closed) return -EPIPE;
+  struct lines lines;
+  int error = lines_read(&lines, status, text, length);
+  if (error == 0) {
+    int id = nghttp2_submit_headers(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, lines.fields,
+                                    lines.count, NULL);
+    error = failure(id < 0 ? id : 0);
+  }
+  lines_free(&lines);
+  return error;
+}
+
+void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) {
+  gyre_http2_stream_count(stream);
+  resume(stream);
+}
+
+int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length) {
+  if (stream->closed || stream->output_over || stream->cut) return -EPIPE;
+  if (gyre_bytes_append(&stream->output, bytes, length) < 0) return -ENOMEM;
+  gyre_http2_stream_wrote(stream);
+  return 0;
+}
+
+int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *text, size_t length) {
+  if (stream->output_over) return 0;
+  if (stream->closed) return -EPIPE;
+  if (length && gyre_bytes_append(&stream->output_trailers, text, length) < 0) return -ENOMEM;
+  stream->output_over = true;
+  resume(stream);
+  return 0;
+}
+
+void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error) {
+  if (stream->closed) return;
+  stream->own_reset = true;
+  (void)nghttp2_submit_rst_stream(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, error);
+}
+
+void gyre_http2_stream_discard(struct gyre_http2_stream *stream) {
+  stream->discards = true;
+  drop_input(stream);
+}
+
+void gyre_http2_stream_refuse(struct gyre_http2_stream *stream) {
+  drop_input(stream);
+  gyre_http2_stream_drop_head(stream);
+  if (!stream->closed)
+    (void)nghttp2_submit_rst_stream(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_REFUSED_STREAM);
+}
+
+void gyre_http2_stream_cut(struct gyre_http2_stream *stream) {
+  if (stream->closed || stream->output_over || stream->cut) return;
+  stream->cut = stream->own_reset = true;
+  if (stream->answered) {
+    stream->session->cut_count++;
+    resume(stream);
+  } else {
+    gyre_http2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
+  }
+}
+
+void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
+  stream->owner = NULL;
+  stream->discards = true;
+  drop_input(stream);
+  gyre_http2_stream_drop_head(stream);
+  if (stream->closed) {
+    free_stream(stream);
+    return;
+  }
+  if (!stream->output_over) gyre_http2_stream_cut(stream);
+  if (stream->output_sent && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
+}
+
+/* --- sessions --- */
+
+static nghttp2_session_callbacks *make_callbacks(void) {
+  nghttp2_session_callbacks *callbacks;
+  if (nghttp2_session_callbacks_new(&callbacks)) return NULL;
+  nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+  nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+  nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+  nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
+  return callbacks;
+}
+
+static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
+  nghttp2_option *options;
+  if (nghttp2_option_new(&options)) return NULL;
+  nghttp2_option_set_no_auto_window_update(options, 1);
+  nghttp2_option_set_no_closed_streams(options, 1); /* 31 KB of a used session and not 53 */
+  nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
+#ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
+  /* What is counted here comes first, and ends with a code that names the cause. */
+  nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
+#else
+  (void)limits;
+#endif
+  return options;
+}
+
+static int submit_settings(struct gyre_http2_session *session) {
+  const struct gyre_http2_limits *limits = session->limits;
+  uint32_t list = limits->head.header_bytes + limits->head.request_line_bytes + 32u * limits->head.header_count;
+  nghttp2_settings_entry entries[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits->streams},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->stream_window},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, list},
+      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, /* RFC 9218 instead */
+      {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
+  };
+  size_t count = sizeof(entries) / sizeof(entries[0]) - !limits->extended_connect;
+  int error = nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries, count);
+  if (error == 0)
+    error = nghttp2_session_set_local_window_size(session->nghttp2, NGHTTP2_FLAG_NONE, 0,
+                                                  (int32_t)limits->connection_window);
+  return error;
+}
+
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
+                            int64_t now_ns) {
+  *session = (struct gyre_http2_session){
+      .limits = limits, .now_ns = now_ns, .frame.left = GYRE_HTTP2_PREFACE_BYTES, .ids.served = INT32_MAX};
+  gyre_list_init(&session->streams);
+  gyre_list_init(&session->changed);
+  session->resets = (struct gyre_http2_allowance){limits->resets, now_ns};
+  session->control_frames = (struct gyre_http2_allowance){limits->control_frames, now_ns};
+  nghttp2_session_callbacks *callbacks = make_callbacks();
+  nghttp2_option *options = callbacks ? make_options(limits) : NULL;
+  int error = options ? nghttp2_session_server_new2(&session->nghttp2, callbacks, session, options) : -1;
+  if (options) nghttp2_option_del(options);
+  if (callbacks) nghttp2_session_callbacks_del(callbacks);
+  if (error) return -ENOMEM;
+  if (submit_settings(session) == 0) return 0;
+  nghttp2_session_del(session->nghttp2);
+  return -ENOMEM;
+}
+
+void gyre_http2_session_free(struct gyre_http2_session *session) {
+  nghttp2_session_del(session->nghttp2);
+  session->nghttp2 = NULL;
+  while (!gyre_list_empty(&session->streams))
+    free_stream(GYRE_CONTAINER(session->streams.next, struct gyre_http2_stream, node));
+}
+
+static void feed(struct gyre_http2_session *session, const uint8_t *bytes, size_t length) {
+  ssize_t taken = session->failed ? 0 : nghttp2_session_mem_recv(session->nghttp2, bytes, length);
+  if (taken >= 0) return;
+  uint32_t error = taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC                                 ? NGHTTP2_PROTOCOL_ERROR
+                   : taken == NGHTTP2_ERR_NOMEM || taken == NGHTTP2_ERR_CALLBACK_FAILURE ? NGHTTP2_INTERNAL_ERROR
+                                                                                         : NGHTTP2_ENHANCE_YOUR_CALM;
+  gyre_http2_session_terminate(session, error);
+}
+
+/* libnghttp2 does not report DATA for a closed stream. */
+static void begin_frame(struct gyre_http2_session *session, const uint8_t *head) {
+  session->frame.left = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
+  uint32_t id = ((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX;
+  bool of_block = head[3] == NGHTTP2_HEADERS || head[3] == NGHTTP2_CONTINUATION;
+  if (head[3] == NGHTTP2_DATA) check_closed(session, (int32_t)id);
+  if (head[3] == NGHTTP2_HEADERS) session->head_since_ns = session->now_ns;
+  session->frame.ends_block = of_block && head[4] & NGHTTP2_FLAG_END_HEADERS;
+}
+
+/* libnghttp2 does not report the end of a wrong header block. */
+static void end_frame(struct gyre_http2_session *session) {
+  if (session->frame.ends_block) session->head_since_ns = 0;
+  session->frame.ends_block = false;
+}
+
+/* libnghttp2 gets a frame at a time, its header whole: of a header that comes in pieces it would
+ * count each as a CONTINUATION. */
+bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
+  const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
+  uint8_t *head = session->frame.head;
+  session->now_ns = now_ns;
+  while (bytes < end && !session->failed) {
+    size_t piece = 0, more;
+    if (!session->frame.left && (session->frame.head_length || (size_t)(end - bytes) < sizeof(session->frame.head))) {
+      head[session->frame.head_length++] = *bytes++;
+      if (session->frame.head_length < sizeof(session->frame.head)) continue;
+      session->frame.head_length = 0;
+      begin_frame(session, head);
+      feed(session, head, sizeof(session->frame.head));
+      if (!session->frame.left) end_frame(session);
+      continue;
+    }
+    if (!session->frame.left) {
+      begin_frame(session, bytes);
+      piece = sizeof(session->frame.head);
+    }
+    more = (size_t)(end - bytes) - piece < session->frame.left ? (size_t)(end - bytes) - piece : session->frame.left;
+    session->frame.left -= (uint32_t)more;
+    feed(session, bytes, piece + more);
+    bytes += piece + more;
+    if (!session->frame.left) end_frame(session);
+  }
+  return !session->failed;
+}
+
+/* Called once nothing else can be sent: resets cut responses that are not sent yet. */
+static bool reset_cut(struct gyre_http2_session *session) {
+  if (!session->cut_count) return false;
+  session->cut_count = 0;
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    if (stream->cut && !stream->closed) gyre_http2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
+  }
+  return true;
+}
+
+size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns) {
+  session->now_ns = now_ns;
+  session->out.bytes = bytes;
+  session->out.length = 0;
+  session->out.room = room;
+  session->out.full = false;
+  for (;;) {
+    if (session->out.piece_length) {
+      size_t length = room - session->out.length;
+      if (length > session->out.piece_length) length = session->out.piece_length;
+      memcpy(bytes + session->out.length, session->out.piece, length);
+      session->out.length += length;
+      session->out.piece += length;
+      session->out.piece_length -= length;
+    }
+    if (session->out.full || session->out.length == room) break;
+    const uint8_t *piece;
+    ssize_t length = nghttp2_session_mem_send(session->nghttp2, &piece);
+    if (length < 0) session->failed = session->broken = true;
+    if (length == 0 && !session->out.full && reset_cut(session)) continue;
+    if (length <= 0) break;
+    session->out.piece = piece;
+    session->out.piece_length = (size_t)length;
+  }
+  session->out.bytes = NULL;
+  return session->out.length;
+}
+
+bool gyre_http2_session_is_over(const struct gyre_http2_session *session) {
+  return !nghttp2_session_want_read(session->nghttp2) && !nghttp2_session_want_write(session->nghttp2);
+}
+
+bool gyre_http2_session_has_output(const struct gyre_http2_session *session) {
+  return session->out.piece_length || nghttp2_session_want_write(session->nghttp2);
+}
+
+struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads) {
+  for (struct gyre_list *node = session->changed.next, *next; node != &session->changed; node = next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, changed);
+    next = node->next;
+    if (!stream->owner && !stream->closed && stream->headed && !stream->started && !heads) continue;
+    gyre_list_remove(&stream->changed);
+    if (stream->owner || (stream->headed && !stream->started && !stream->closed)) return stream;
+    if (!stream->closed) continue;
+    drop_input(stream);
+    free_stream(stream);
+  }
+  return NULL;
+}
+
+void gyre_http2_session_warn(struct gyre_http2_session *session) {
+  (void)nghttp2_submit_shutdown_notice(session->nghttp2);
+}
+
+void gyre_http2_session_go(struct gyre_http2_session *session) {
+  if (session->going) return;
+  session->going = true;
+  /* It may wait long for a full socket; until it is sent libnghttp2 takes streams beyond it. */
+  session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
+  (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+void gyre_http2_session_end_input(struct gyre_http2_session *session) {
+  if (session->input_over) return;
+  session->input_over = true;
+  session->head_since_ns = 0;
+  gyre_http2_session_go(session);
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    if (!stream->headed) gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
+    if (!stream->input_ended) gyre_http2_stream_note(stream);
+  }
+}
+
+void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error) {
+  if (session->failed) return;
+  session->failed = session->going = true;
+  (void)nghttp2_session_terminate_session(session->nghttp2, error);
+}
+
+#endif

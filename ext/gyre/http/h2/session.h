@@ -1,0 +1,196 @@
+/*
+ * The frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
+ * a head, a body and a response. h2/connection.c moves the bytes, http2_*.c use the streams. No
+ * socket, no clock, no ruby.h. libnghttp2 is called by h2/session.c only, which never calls
+ * receive, send or free from within one of its callbacks: a callback notes what has changed, and
+ * the caller takes the streams concerned off a list afterwards.
+ *
+ *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
+ *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish
+ */
+#ifndef GYRE_HTTP2_SESSION_H
+#define GYRE_HTTP2_SESSION_H
+
+#include "http/capacity.h"
+#include "http/limits.h"
+#include "loop/list.h"
+#include "net/transport.h"
+
+#include <stdbool.h>
+
+#define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
+
+/* RFC 9113, section 7: those that are sent on purpose. */
+enum gyre_http2_error { GYRE_HTTP2_INTERNAL_ERROR = 2, GYRE_HTTP2_CANCEL = 8, GYRE_HTTP2_ENHANCE_YOUR_CALM = 11 };
+
+/* The fields of a head or of trailers, as offsets into `text`. */
+struct gyre_http2_block {
+  struct gyre_bytes *text;
+  struct gyre_http_field *fields;
+  uint32_t bytes; /* as lines of HTTP/1 */
+  uint16_t count, capacity;
+};
+
+struct gyre_http2_session;
+
+struct gyre_http2_stream {
+  struct gyre_list node;    /* in session->streams */
+  struct gyre_list changed; /* in session->changed */
+  struct gyre_http2_session *session;
+  struct gyre_admission_waiter waiter;             /* while the request waits for a place */
+  uint32_t counted, input_counted, output_counted; /* bytes in the budgets of heads, input and output */
+  void *owner;                                     /* the exchange; NULL before there is one, and after its end */
+  int32_t id;
+
+  /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
+  struct gyre_http_head head;
+  struct gyre_http_slice scheme, protocol;
+  struct gyre_http2_block block, trailers;
+  struct gyre_bytes *input; /* of the body, not taken yet */
+
+  /* The response. */
+  struct gyre_bytes *output, *output_trailers;
+  uint64_t sent_bytes; /* of its body */
+  int64_t progress_ns; /* when some was sent last, or its handler had ended */
+  int64_t left_ns;     /* when that was; then it had sent so much: */
+  uint64_t left_bytes;
+  uint32_t granted;           /* bytes of `input` that do not count for the connection's window */
+  int64_t headed_ns, came_ns; /* when the body was awaited first, and some of it came last */
+
+  bool headed : 1;  /* the head is complete, or refused: head.status */
+  bool counts : 1;  /* among the connection's requests */
+  bool awaited : 1; /* the body is to be there before a place is taken */
+  bool started : 1; /* a handler was begun for it, or never will be */
+  bool placed : 1;  /* the request has a place of the admission */
+  bool input_ended : 1;
+  bool trailers_wrong : 1;
+  bool answered : 1;    /* the response's head is queued */
+  bool output_over : 1; /* all of the body is queued */
+  bool output_sent : 1;
+  bool cut : 1;       /* ends with a reset behind what is queued */
+  bool deferred : 1;  /* libnghttp2 waits for output */
+  bool discards : 1;  /* what comes of the body is dropped */
+  bool own_reset : 1; /* not the client's fault */
+  bool departed : 1;  /* reset by the client, whatever its reason, or for its errors */
+  bool closed : 1;    /* libnghttp2 has it no more */
+};
+
+/* Tokens that are spent by frames and regained with time. */
+struct gyre_http2_allowance {
+  int64_t tokens, refilled_ns;
+};
+
+struct gyre_http2_session {
+  struct nghttp2_session *nghttp2;
+  const struct gyre_http2_limits *limits;
+  struct gyre_http_capacity *capacity; /* places that streams wait for, and budgets; or NULL */
+  struct gyre_list streams, changed;
+  uint32_t awaited_count; /* streams whose bodies are awaited */
+  uint32_t stream_count;  /* in `streams`, also of those that are closed and have an owner */
+  uint32_t cut_count;     /* streams that end with a reset once the client takes no more */
+  uint64_t malformed;     /* streams that the client's errors have ended */
+  int64_t now_ns;         /* of the present call */
+  int64_t widest;         /* before a SETTINGS frame: the largest window of a stream, less the initial one */
+  int64_t head_since_ns;  /* a header block is under way; 0: none */
+  size_t block_bytes;     /* of the names and values of that block */
+  struct gyre_http2_allowance resets, control_frames;
+  struct {
+    int32_t last, reset; /* of the newest, and of the newest that this side has reset or left out */
+    int32_t unopened;    /* of the newest, if libnghttp2 has left it out: too many, or behind a GOAWAY */
+    int32_t served;      /* of the last one that is served: what the GOAWAY has promised */
+    uint32_t begun_count;
+  } ids; /* of streams */
+  struct {
+    uint32_t left;   /* bytes until the next one's header */
+    uint8_t head[9]; /* as much of that as has come */
+    uint8_t head_length;
+    bool ends_block; /* it is the last one of a header block */
+  } frame;           /* the present one of the client */
+  struct {
+    char *bytes;
+    size_t length, room;
+    bool full;
+    const uint8_t *piece; /* what did not fit, until the next call of libnghttp2 */
+    size_t piece_length;
+  } out;               /* while `send` runs */
+  bool settled : 1;    /* the client's preface is complete */
+  bool failed : 1;     /* no more is received; what is queued may be sent */
+  bool going : 1;      /* GOAWAY was sent or is queued */
+  bool broken : 1;     /* nothing more can be sent, not even a GOAWAY */
+  bool input_over : 1; /* the client has ended its side */
+};
+
+/* h2/head.c: a field of the stream's head, or of its trailers; the head is whole. */
+void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
+                           size_t value_length);
+void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
+void gyre_http2_block_free(struct gyre_http2_block *block);
+
+/* 0 or -ENOMEM. The caller keeps the limits. Queues the server's preface. */
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
+/* Frees all streams, with or without owners. */
+void gyre_http2_session_free(struct gyre_http2_session *session);
+
+/* False: the client has broken the protocol; receive no more. */
+bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
+/* Fills `bytes` with output; 0: there is none. `room` is at least GYRE_HTTP2_SEND_ROOM. */
+size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
+#define GYRE_HTTP2_SEND_ROOM (16384 + 9)
+bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
+bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
+/* The next stream in which something has changed, or NULL; without `heads` those only that have an
+ * owner. */
+struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
+
+/* The client has ended its side: drops partial requests, serves the others, then ends. */
+void gyre_http2_session_end_input(struct gyre_http2_session *session);
+
+/* RFC 9113, section 6.8: a warning; the end of new streams; the end of all. */
+void gyre_http2_session_warn(struct gyre_http2_session *session);
+void gyre_http2_session_go(struct gyre_http2_session *session);
+void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);
+
+/* Counts the memory of a head that has come in part, or waits; false: all heads hold too much. Its
+ * memory's end, or that of the stream, takes it off again. */
+size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream);
+bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream);
+void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream);
+/* The newest stream, while its head has come in part; else NULL. */
+struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_session *session);
+/* Frees the memory of the head, which has become an env. */
+void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
+/* gyre_http2_session_changed returns the stream next. */
+void gyre_http2_stream_note(struct gyre_http2_stream *stream);
+/* Whether the body is awaited before a handler begins. */
+void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
+/* Updates the budgets of input and output. */
+void gyre_http2_stream_count(struct gyre_http2_stream *stream);
+/* Drops the body, received or to come. */
+void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
+/* The app has taken `length` bytes of the input. */
+void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
+static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *stream) {
+  return gyre_bytes_held(stream->output);
+}
+
+/* The head: lines "name: value\r\n", names in lower case. Fields of a connection are left out.
+ * `ends`: no body follows. 0 or -errno: -EPIPE when the stream is closed. */
+int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
+                              bool ends);
+int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, const char *lines, size_t length);
+int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
+/* The caller has put bytes behind the output. */
+void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
+/* Ends the body; the lines are its trailers, or NULL. */
+int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *lines, size_t length);
+/* Sends the queued part of the response as far as the client takes it now, then a reset. */
+void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
+/* A request that is not served: the client may send it again. */
+void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
+void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
+/* The owner leaves: the rest of the response is sent, the request is dropped. May free the stream.
+ * */
+void gyre_http2_stream_release(struct gyre_http2_stream *stream);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * Runs the handler's fiber: a connection starts it with a head, complete or refused, and it ends
+ * with the last request that it serves. Reads and writes nothing.
+ */
+#include "http/exchange.h"
+
+struct running {
+  struct gyre_http_connection *connection; /* lives as long as it has a handler */
+  VALUE handle;
+};
+
+static VALUE run_handler(VALUE handle) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(handle);
+  return rb_funcall(exchange->connection->acceptor->handler, rb_intern("call"), 1, handle);
+}
+
+/* Ends the handler's fiber after any result: the connection goes on without a fiber, or is
+ * freed. Settles the promise last, as its code may let others run, who may end the connection. */
+static VALUE finish_handler(VALUE argument) {
+  const struct running *running = (const struct running *)argument;
+  struct gyre_http_connection *connection = running->connection;
+  struct gyre_http_exchange *exchange = connection->exchange; /* perhaps a later one than the handler's first */
+  if (!exchange) exchange = gyre_http_exchange_get(running->handle);
+  struct gyre_http_promise promise = gyre_http_exchange_take_promise(exchange);
+  connection->acceptor->counts.running--;
+  exchange->operations->done(connection, exchange);
+  gyre_http_exchange_settle(promise);
+  return Qnil;
+}
+
+static VALUE handler_main(VALUE handle) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(handle);
+  struct running running = {exchange->connection, handle};
+  exchange->fiber = rb_fiber_current();
+  return rb_ensure(run_handler, handle, finish_handler, (VALUE)&running);
+}
+
+struct starting {
+  struct gyre_http_connection *connection;
+  const struct gyre_http_request *request;
+  const struct gyre_http_exchange_operations *operations;
+  VALUE handle;
+};
+
+static VALUE start(VALUE argument) {
+  struct starting *starting = (struct starting *)argument;
+  struct gyre_http_acceptor *acceptor = starting->connection->acceptor;
+  struct gyre_http_exchange *exchange = gyre_http_exchange_new(starting->connection, starting->operations);
+  starting->handle = exchange->handle;
+  exchange->placed = starting->request->placed;
+  if (starting->request->since_ns) exchange->began_ns = starting->request->since_ns;
+  acceptor->counts.running++;
+  starting->operations->begin(exchange, starting->request);
+  return gyre_spawn(acceptor->scheduler, handler_main, exchange->handle, Qnil);
+}
+
+int gyre_http_handler_start(struct gyre_http_connection *connection, const struct gyre_http_request *request,
+                            const struct gyre_http_exchange_operations *operations) {
+  struct gyre_http_acceptor *acceptor = connection->acceptor;
+  struct starting starting = {connection, request, operations, Qnil};
+  int state = 0;
+  rb_protect(start, (VALUE)&starting, &state);
+  if (!state) return 0;
+
+  struct gyre_http_exchange *left = NIL_P(starting.handle) ? NULL : gyre_http_exchange_get(starting.handle);
+  bool begun = false;
+  if (NIL_P(starting.handle)) {
+    if (request->placed) gyre_admission_leave(&acceptor->capacity->admission);
+    operations->drop(connection, request);
+  } else if (left && NIL_P(left->fiber)) {
+    finish_handler((VALUE) & (struct running){connection, starting.handle});
+  } else {
+    begun = true;
+  }
+  return gyre_http_handler_failed(acceptor, state, begun);
+}
+
+/*
+ * Ends this request alone if no memory or fiber is left. Once the handler has begun (its connection
+ * may be freed), its errors are not the connection's: SystemExit, for example, or an exception from
+ * another thread.
+ */
+int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun) {
+  VALUE error = rb_errinfo();
+  if (begun || !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
+      rb_obj_is_kind_of(error, rb_eSignal))
+    return state;
+  rb_set_errinfo(Qnil);
+  rb_funcall(acceptor->scheduler->self, rb_intern("report"), 2, error, rb_fiber_current());
+  return 0;
+}

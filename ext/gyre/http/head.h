@@ -1,0 +1,144 @@
+/*
+ * The head of a request as offsets into its bytes, for any version: HTTP/1's parser and HTTP/2's
+ * session fill it, env.c reads it. Also checks names and values. No ruby.h.
+ */
+#ifndef GYRE_HTTP_HEAD_H
+#define GYRE_HTTP_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A part of the caller's bytes. */
+struct gyre_http_slice {
+  uint32_t offset;
+  uint32_t length;
+};
+
+/* One header or trailer line. The value has no white space around it; the name keeps its letter
+ * case. */
+struct gyre_http_field {
+  uint32_t name;
+  uint32_t value;
+  uint32_t value_length;
+  uint16_t name_length;
+  uint16_t flags; /* enum gyre_http_field_flag: which name, and its look */
+};
+
+/* field.flags & GYRE_HTTP_FIELD_NAME_MASK is a name that the parser itself needs. */
+enum gyre_http_field_flag {
+  GYRE_HTTP_FIELD_OTHER = 0,
+  GYRE_HTTP_FIELD_HOST,
+  GYRE_HTTP_FIELD_CONNECTION,
+  GYRE_HTTP_FIELD_CONTENT_LENGTH,
+  GYRE_HTTP_FIELD_CONTENT_TYPE,
+  GYRE_HTTP_FIELD_TRANSFER_ENCODING,
+  GYRE_HTTP_FIELD_EXPECT,
+  GYRE_HTTP_FIELD_UPGRADE,
+  GYRE_HTTP_FIELD_NAME_MASK = 0xff,
+  GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* "_" in the name, which could pose as "-" in a CGI environment */
+};
+
+/* Limits, each inclusive: a line of exactly request_line_bytes is accepted. */
+struct gyre_http_head_limits {
+  uint32_t request_line_bytes; /* the request line with its CRLF; beyond: 414 */
+  uint32_t header_bytes;       /* all lines after it with the blank line (or the trailer section); beyond: 431 */
+  uint16_t header_count;       /* fields; also limited by reset's capacity; beyond: 431 */
+};
+
+#define GYRE_HTTP_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
+#define GYRE_HTTP_NAME_BYTES_LIMIT 1024               /* of a field name; beyond: 431 */
+#define GYRE_HTTP_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
+
+#define GYRE_HTTP_VERSION_2 2
+
+/* Methods as numbers, compared as text only once. */
+enum gyre_http_method {
+  GYRE_HTTP_METHOD_OTHER = 0,
+  GYRE_HTTP_METHOD_GET,
+  GYRE_HTTP_METHOD_HEAD,
+  GYRE_HTTP_METHOD_POST,
+  GYRE_HTTP_METHOD_PUT,
+  GYRE_HTTP_METHOD_DELETE,
+  GYRE_HTTP_METHOD_CONNECT,
+  GYRE_HTTP_METHOD_OPTIONS,
+  GYRE_HTTP_METHOD_TRACE,
+  GYRE_HTTP_METHOD_PATCH,
+  GYRE_HTTP_METHODS
+};
+
+extern const char *const gyre_http_method_names[GYRE_HTTP_METHODS];
+uint8_t gyre_http_method_number(const char *text, size_t length);
+
+/* RFC 9112, section 3.2. */
+enum gyre_http_target {
+  GYRE_HTTP_TARGET_ORIGIN = 0, /* /path?query */
+  GYRE_HTTP_TARGET_ABSOLUTE,   /* http://authority/path?query */
+  GYRE_HTTP_TARGET_AUTHORITY,  /* host:port, CONNECT only */
+  GYRE_HTTP_TARGET_ASTERISK    /* *, OPTIONS only */
+};
+
+/* head.flags, complete when parse has returned > 0. */
+enum gyre_http_flag {
+  GYRE_HTTP_HEAD_KEEP_ALIVE = 1 << 0,      /* the connection may serve another request after this one */
+  GYRE_HTTP_HEAD_CHUNKED = 1 << 1,         /* Transfer-Encoding: chunked */
+  GYRE_HTTP_HEAD_CONTENT_LENGTH = 1 << 2,  /* Content-Length was sent; never together with CHUNKED */
+  GYRE_HTTP_HEAD_EXPECT_CONTINUE = 1 << 3, /* Expect: 100-continue, HTTP/1.1, and a body follows */
+  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* Upgrade was sent, Connection names it, and it is HTTP/1.1 */
+};
+
+/* State and results of one head or trailer section. Set up by reset, and read-only for the
+ * caller. */
+struct gyre_http_head {
+  /* results */
+  struct gyre_http_slice method;
+  struct gyre_http_slice target;    /* as sent */
+  struct gyre_http_slice path;      /* never empty: "/" for http://host, the target itself for host:port and * */
+  struct gyre_http_slice query;     /* without "?"; see has_query, as it may be present and empty */
+  struct gyre_http_slice authority; /* the target's, else Host; length 0: none (HTTP/1.0 only) */
+  struct gyre_http_slice host;      /* authority without the port; an IPv6 address keeps its brackets */
+  struct gyre_http_slice port;      /* digits, 0 to 65535; length 0: not given */
+  struct gyre_http_field *fields;   /* the caller's array */
+  int64_t content_length;           /* -1: no Content-Length */
+  uint16_t field_count;
+  uint16_t field_capacity;
+  uint8_t has_query;
+  uint8_t method_number; /* enum gyre_http_method */
+  uint8_t target_form;   /* enum gyre_http_target */
+  uint8_t minor_version; /* of HTTP/1: 0 or 1; a higher one counts as 1. Or GYRE_HTTP_VERSION_2 */
+  uint16_t flags;        /* enum gyre_http_flag */
+  /* on refusal */
+  uint16_t status;    /* 400, 414, 417, 431, 501 or 505; 0 while nothing is wrong */
+  const char *reason; /* constant, English, one line without a full stop */
+  /* private: where the parser stands */
+  uint32_t position;
+  uint32_t section;
+  uint32_t token;
+  uint8_t phase;
+  uint8_t seen;
+};
+
+/* A field name is a token; a field value has no CR, LF or NUL (RFC 9110, section 5). */
+bool gyre_http_is_name(const char *name, size_t length);
+bool gyre_http_is_value(const char *value, size_t length);
+/* Whether two names are equal but for letter case; `lower` is in lower case. */
+bool gyre_http_same_name(const char *name, size_t length, const char *lower, size_t lower_length);
+/* Reads the next element of a comma-separated list without its blanks, skipping empty ones (RFC
+ * 9110, section 5.6.1.2). False after the last. */
+bool gyre_http_next_element(const char **p, const char *end, const char **element, size_t *length);
+/* 1*DIGIT; -1: something else, or too large. */
+int64_t gyre_http_number(const char *text, size_t length);
+/* Whether a field is dropped from trailers, and refused in those to send. */
+bool gyre_http_is_no_trailer(const char *name, size_t length);
+
+/* Host and port of a URI (RFC 3986, section 3.2). */
+struct gyre_http_authority {
+  struct gyre_http_slice whole, host, port;
+};
+
+/* host [":" port], without user information and with a non-empty host. */
+bool gyre_http_authority_parse(struct gyre_http_authority *authority, const char *bytes, uint32_t offset,
+                               uint32_t length);
+void gyre_http_authority_assign(struct gyre_http_head *head, const struct gyre_http_authority *authority);
+
+#endif

@@ -1,0 +1,222 @@
+/*
+ * Implements the request's side of an exchange (lib/gyre/http/exchange.rb) that all versions of
+ * HTTP share. Runs in the handler's fiber, or another one of the app's. The exchange may end during
+ * a wait, so it is fetched again from its handle.
+ */
+#include "http/exchange.h"
+
+/* --- waiting for input --- */
+
+static VALUE input_wait_body(VALUE argument) {
+  gyre_wait_again(&((struct gyre_http_reader *)argument)->wait);
+  return Qnil;
+}
+
+static VALUE input_wait_ensure(VALUE argument) {
+  struct gyre_http_reader *input = (struct gyre_http_reader *)argument;
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(input->self);
+  input->kept = exchange && exchange->reader == input;
+  if (input->kept) exchange->reader = NULL;
+  gyre_wait_end(&input->wait);
+  return Qnil;
+}
+
+/* Returns the time limit for the next piece of the body. Only waiting counts, as the app may
+ * read slowly. */
+static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
+  const struct gyre_http_limits *limits = &exchange->connection->acceptor->limits;
+  int64_t received = exchange->body.received - exchange->body.ahead;
+  int64_t limit_ns = gyre_http_body_limit_ns(limits, received > 0 ? received : 0, exchange->body.waited_ns,
+                                             gyre_http_exchange_holds_place(exchange), reason);
+  if (!exchange->body.reading_off || limits->unread_body_ns < 0) return limit_ns;
+  int64_t left_ns = limits->unread_body_ns - exchange->body.waited_ns;
+  if (left_ns < 0) left_ns = 0;
+  return limit_ns >= 0 && limit_ns < left_ns ? limit_ns : left_ns;
+}
+
+void gyre_http_refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
+
+/* No other fiber may read meanwhile: this one's stack has the rest of the body and the position
+ * of its trailers. */
+bool gyre_http_wait_for_input(VALUE self, const char **reason) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
+  struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
+  struct gyre_http_reader input = {.self = self, .came_ns = -1};
+  int64_t limit_ns = input_limit_ns(exchange, reason), from_ns = gyre_loop_now(&scheduler->loop);
+  gyre_wait_begin(scheduler, &input.wait, self);
+  gyre_wait_arm(&input.wait, limit_ns);
+  exchange->reader = &input;
+  rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
+  if (gyre_http_exchange_open(self) && !input.kept) gyre_http_refuse_second_reader();
+  exchange = gyre_http_exchange_get(self);
+  /* A delayed loop may have left bytes waiting, so that time is not the client's. */
+  int64_t until_ns = input.came_ns < 0 ? gyre_loop_now(&scheduler->loop) : input.came_ns;
+  if (exchange && until_ns > from_ns) exchange->body.waited_ns += until_ns - from_ns;
+  return !input.wait.timed_out;
+}
+
+void gyre_http_request_fail(struct gyre_http_exchange *exchange, int status, const char *reason) {
+  exchange->body.over = false;
+  exchange->connection->keep_alive = false;
+  exchange->status = (uint16_t)status;
+  exchange->reason = reason;
+  rb_exc_raise(gyre_http_error("RequestError", status, reason));
+}
+
+void gyre_http_request_cut(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http_request_is_over();
+  if (exchange->operations->alone) {
+    exchange->connection->keep_alive = false;
+    exchange->connection->hung_up = true;
+  }
+  rb_exc_raise(gyre_http_error("RequestCut", 0, "the client left before the end of the request's body"));
+}
+
+struct gyre_http_exchange *gyre_http_request_reading(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
+  if (!exchange) gyre_http_request_cut(self);
+  if (exchange->reader) gyre_http_refuse_second_reader();
+  if (exchange->status) gyre_http_request_fail(exchange, exchange->status, exchange->reason);
+  return exchange;
+}
+
+static VALUE exchange_read_body(VALUE self, VALUE most) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "read_body", 1, &most);
+  long length = NUM2LONG(most);
+  if (length <= 0) rb_raise(rb_eArgError, "cannot read %ld bytes", length);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
+  if (!exchange) gyre_http_request_cut(self);
+  return exchange->operations->read_body(self, (size_t)length);
+}
+
+/* Called by ThreadCalls. */
+static VALUE exchange_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange || !exchange->reader || exchange->reader->wait.parked.fiber != fiber) return Qnil;
+  gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, fiber, exception);
+  /* fetched again, as Ruby code may have run */
+  exchange = gyre_http_exchange_get(self);
+  if (exchange) exchange->reader = NULL;
+  return Qnil;
+}
+
+/* --- from one request to the next, and the end --- */
+
+VALUE gyre_http_request_take(struct gyre_http_exchange *exchange) {
+  if (exchange->status && !exchange->taken) {
+    gyre_http_response_refuse(exchange);
+    return Qnil;
+  }
+  exchange->taken = true;
+  return exchange->env;
+}
+
+static VALUE exchange_next_request(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange || (exchange->operations->alone && !gyre_http_exchange_open(self))) return Qnil;
+  if (!exchange->taken) return gyre_http_request_take(exchange);
+  gyre_http_exchange_measure(exchange);
+  return exchange->operations->next_request ? exchange->operations->next_request(self) : Qnil;
+}
+
+static VALUE exchange_hijack(VALUE self) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hijack", 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http_request_is_over();
+  if (!gyre_http_exchange_open(self)) rb_raise(rb_eIOError, "the connection is over and cannot be hijacked");
+  return exchange->operations->hijack(exchange);
+}
+
+static VALUE end(VALUE self, const char *method, bool reset) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, method, 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (exchange) exchange->operations->close(exchange, reset);
+  return Qnil;
+}
+
+static VALUE exchange_close(VALUE self) { return end(self, "close", false); }
+static VALUE exchange_reset(VALUE self) { return end(self, "reset", true); }
+
+static VALUE exchange_leave_place(VALUE self) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "leave_place", 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (exchange) gyre_http_exchange_leave_place(exchange);
+  return Qnil;
+}
+
+/* Counts the file until the request's end, as a slow client holds its descriptor. */
+static VALUE exchange_hold_file(VALUE self) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hold_file", 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http_request_is_over();
+  struct gyre_http_budget *files = &exchange->connection->acceptor->capacity->files;
+  gyre_http_budget_hold(files, &exchange->response.files_counted, 1);
+  if (!gyre_http_budget_is_over(files)) return Qtrue;
+  gyre_http_budget_hold(files, &exchange->response.files_counted, 0);
+  return Qfalse;
+}
+
+/* --- questions --- */
+
+static VALUE exchange_trailers(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http_request_is_over();
+  return NIL_P(exchange->trailers) ? rb_hash_new() : exchange->trailers;
+}
+
+#define QUESTION(name, expression)                                                                                     \
+  static VALUE exchange_##name(VALUE self) {                                                                           \
+    const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);                                          \
+    return exchange && (expression) ? Qtrue : Qfalse;                                                                  \
+  }
+
+QUESTION(head_sent_p, exchange->response.head_sent)
+QUESTION(expects_continue_p, exchange->expects_continue && !exchange->response.head_sent)
+QUESTION(head_only_p, exchange->head_only)
+QUESTION(keep_alive_p, exchange->operations->keeps_alive(exchange))
+QUESTION(hijacked_p, exchange->connection->state == GYRE_HTTP_HIJACKED)
+
+static VALUE exchange_closed_p(VALUE self) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
+  return exchange && !gyre_http_exchange_is_over(exchange) ? Qfalse : Qtrue;
+}
+
+static VALUE exchange_body_bytes_sent(VALUE self) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  return ULL2NUM(exchange ? exchange->response.body_bytes : 0);
+}
+
+static VALUE exchange_remote_address(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  return exchange ? gyre_http_remote_address(exchange->connection) : rb_str_new(NULL, 0);
+}
+
+VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exchange_operations *operations) {
+  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
+  VALUE class = rb_define_class_under(rb_define_module_under(http, version), "Exchange",
+                                      rb_define_class_under(http, "Exchange", rb_cObject));
+  rb_gc_register_mark_object(class);
+  rb_undef_alloc_func(class);
+  gyre_http_exchange_reserve(operations);
+  rb_define_method(class, "next_request", exchange_next_request, 0);
+  rb_define_method(class, "read_body", exchange_read_body, 1);
+  rb_define_method(class, "interrupt_reader", exchange_interrupt_reader, 2);
+  rb_define_method(class, "trailers", exchange_trailers, 0);
+  rb_define_method(class, "hijack", exchange_hijack, 0);
+  rb_define_method(class, "close", exchange_close, 0);
+  rb_define_method(class, "reset", exchange_reset, 0);
+  rb_define_method(class, "leave_place", exchange_leave_place, 0);
+  rb_define_method(class, "hold_file", exchange_hold_file, 0);
+  rb_define_method(class, "client_gone", gyre_http_exchange_client_gone, 0);
+  rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);
+  rb_define_method(class, "expects_continue?", exchange_expects_continue_p, 0);
+  rb_define_method(class, "head_only?", exchange_head_only_p, 0);
+  rb_define_method(class, "keep_alive?", exchange_keep_alive_p, 0);
+  rb_define_method(class, "hijacked?", exchange_hijacked_p, 0);
+  rb_define_method(class, "closed?", exchange_closed_p, 0);
+  rb_define_method(class, "body_bytes_sent", exchange_body_bytes_sent, 0);
+  rb_define_method(class, "remote_address", exchange_remote_address, 0);
+  gyre_http_define_response(class);
+  return class;
+}

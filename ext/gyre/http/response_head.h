@@ -1,0 +1,36 @@
+/*
+ * The head of a response being written, and what the app's headers contain (see response_head.c).
+ */
+#ifndef GYRE_HTTP_RESPONSE_HEAD_H
+#define GYRE_HTTP_RESPONSE_HEAD_H
+
+#include "http/exchange.h"
+
+#include <string.h>
+
+struct gyre_http_response_head {
+  struct gyre_http_exchange *exchange;
+  struct gyre_http_buffer *output;
+  VALUE announced;  /* the app's content-length, or nil */
+  VALUE wrong;      /* an invalid name or value */
+  bool strict;      /* for write_response: stops at what Response has to decide */
+  bool own_framing; /* sends the app's content-length, transfer-encoding and connection unchanged */
+  bool has_date, declined, closing, unknown_kind;
+  int status; /* 0: trailers */
+  bool no_body;
+  uint64_t length; /* bytes of a whole response's body */
+};
+
+/* Empties the acceptor's buffer and writes into it: valid until the fiber parks. Status 0: only
+ * fields follow. */
+struct gyre_http_response_head gyre_http_response_head_begin(struct gyre_http_exchange *exchange, int status);
+/* Adds the app's headers; raises ArgumentError for invalid ones. */
+void gyre_http_response_head_fields(struct gyre_http_response_head *head, VALUE headers);
+/* Begins the head of a whole response, whose body is an Array. False: Response decides about
+ * this unusual one. */
+bool gyre_http_response_head_whole(struct gyre_http_response_head *head, struct gyre_http_exchange *exchange,
+                                   VALUE status, VALUE headers, VALUE body);
+/* Adds the app's trailers behind `before`; raises ArgumentError for invalid ones. */
+struct gyre_http_buffer *gyre_http_response_head_trailers(struct gyre_http_exchange *exchange, const char *before);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * Counts of an acceptor's responses, for /metrics and `gyre top`: by status class, duration, bytes
+ * both ways. exchange.c feeds it once a response, with one reading of the clock and no allocation.
+ * No ruby.h.
+ */
+#ifndef GYRE_HTTP_STATISTICS_H
+#define GYRE_HTTP_STATISTICS_H
+
+#include "net/transport.h"
+
+#include <stdint.h>
+
+#define GYRE_HTTP_DURATIONS 16
+#define GYRE_HTTP_STATUS_CLASSES 6
+
+extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
+
+struct gyre_http_histogram {
+  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* up to each bound, not cumulative; the last: above all */
+  int64_t sum_ns;
+};
+
+void gyre_http_histogram_add(struct gyre_http_histogram *histogram, int64_t duration_ns);
+
+struct gyre_http_statistics {
+  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status's first digit; 0: the client left before */
+  struct gyre_http_histogram durations;
+  uint64_t received_bytes, sent_bytes;                        /* of transports, without TLS's own */
+  uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed among those, failed */
+};
+
+/* Counts a response that has left, or never will (status 0). A negative duration marks an
+ * open-ended response and is not entered. */
+void gyre_http_statistics_response(struct gyre_http_statistics *statistics, unsigned status, int64_t duration_ns);
+
+/* Moves a transport's counts here, so that they count once. */
+static inline void gyre_http_statistics_take_bytes(struct gyre_http_statistics *statistics,
+                                                   struct gyre_transport *transport) {
+  statistics->received_bytes += transport->received_bytes;
+  statistics->sent_bytes += transport->sent_bytes;
+  transport->received_bytes = transport->sent_bytes = 0;
+}
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * Gyre::Memcached::Server's calls for many keys. Values are requested one by one, in one write, and
+ * matched in order, which is cheaper than naming keys in replies. Stores and deletes are quiet: the
+ * server replies only to refuse, and to the mn behind each group.
+ */
+#include "memcached/memcached_request.h"
+
+#include <errno.h>
+#include <ruby/encoding.h>
+
+#define GROUP_BYTES (64 * 1024) /* of quiet commands, up to their mn */
+
+/* --- values --- */
+
+/* Runs no Ruby code between the commands of a call, as it could leave with the call. */
+static int put_keys(struct gyre_memcached_request *request) {
+  for (; request->done < RARRAY_LEN(request->list); request->done++) {
+    if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
+    VALUE key = RARRAY_AREF(request->list, request->done);
+    if (request->full || !gyre_memcached_plain_key(request, key)) gyre_memcached_full_key(request, key);
+    int error = gyre_memcached_put(request);
+    if (error < 0) return error;
+  }
+  return 0;
+}
+
+/* Makes Strings without a subclass, whose own `eql?` the result's Hash would call. */
+static VALUE strings(VALUE keys) {
+  VALUE all = rb_ary_dup(rb_convert_type(keys, T_ARRAY, "Array", "to_ary"));
+  for (long i = 0; i < RARRAY_LEN(all); i++) {
+    VALUE key = RARRAY_AREF(all, i);
+    if (!RB_TYPE_P(key, T_STRING)) key = rb_obj_as_string(key);
+    if (rb_obj_class(key) != rb_cString) key = rb_enc_str_new(RSTRING_PTR(key), RSTRING_LEN(key), rb_enc_get(key));
+    rb_ary_store(all, i, key);
+  }
+  return all;
+}
+
+/* Checks all keys before any is sent. Replaces them by full keys unless all are plain. */
+static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
+  VALUE maker = request->server->keys;
+  for (long i = 0; i < RARRAY_LEN(keys) && !request->full; i++)
+    request->full = !gyre_memcached_plain_key(request, RARRAY_AREF(keys, i));
+  if (!request->full) return keys;
+  VALUE all = rb_ary_new_capa(RARRAY_LEN(keys));
+  for (long i = 0; i < RARRAY_LEN(keys); i++) {
+    VALUE key = RARRAY_AREF(keys, i);
+    if (!NIL_P(maker)) key = rb_funcall(maker, rb_intern("full"), 1, key);
+    gyre_memcached_full_key(request, key);
+    rb_ary_push(all, key);
+  }
+  return all;
+}
+
+/* values(keys, names, starts): a Hash of the found values by their names (nil: their keys) */
+static VALUE server_values(VALUE self, VALUE keys, VALUE names, VALUE starts) {
+  struct gyre_memcached_request request;
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, GYRE_MEMCACHED_RESULT_TABLE, "get_multi");
+  request.starts = RTEST(starts);
+  VALUE own = strings(keys);
+  request.own.keys = NIL_P(names) ? own : strings(names);
+  request.list = checked_keys(&request, own);
+  if (RARRAY_LEN(request.own.keys) != RARRAY_LEN(request.list)) rb_raise(rb_eArgError, "as many names as keys");
+  request.own.value = rb_hash_new();
+  gyre_memcached_set_flags(&request, " v f", request.server->raw ? 2 : 4);
+  request.put = put_keys;
+  return gyre_memcached_request_run(&request);
+}
+
+/* --- quiet groups --- */
+
+/* Queues the next command without Ruby code. -EINVAL: it was changed while other fibers ran. */
+static int put_one(struct gyre_memcached_request *request) {
+  VALUE key = RARRAY_AREF(request->list, request->done);
+  if (request->full) {
+    gyre_memcached_full_key(request, key);
+  } else if (!gyre_memcached_plain_key(request, key)) {
+    return -EINVAL;
+  }
+  if (request->step == 1) return gyre_memcached_put(request);
+  request->data = RARRAY_AREF(request->list, request->done + 1);
+  if (request->step == 3) {
+    request->data_flags = FIX2UINT(RARRAY_AREF(request->list, request->done + 2));
+  } else if (!gyre_memcached_direct_value(request, request->data)) {
+    return -EINVAL;
+  }
+  return gyre_memcached_put_value(request);
+}
+
+static int end_group(struct gyre_memcached_request *request) {
+  request->verb = GYRE_MEMCACHED_VERB_MN;
+  return gyre_memcached_put_line(request, "mn\r\n", 4);
+}
+
+/* Runs no Ruby code, as no other command may stand within the group. */
+static int put_group(struct gyre_memcached_request *request) {
+  struct gyre_memcached_connection *connection = request->connection;
+  const struct gyre_transport *transport = connection->transport;
+  size_t before = gyre_bytes_held(transport->output);
+  if (!request->call->connection) request->call->start = transport->sent_bytes + before;
+  long first = request->done;
+  int error;
+  request->verb = GYRE_MEMCACHED_VERB_MD; /* a set's own is MS */
+  do {
+    error = put_one(request);
+    request->done += request->step;
+  } while (error == 0 && request->done < RARRAY_LEN(request->list) &&
+           gyre_bytes_held(transport->output) - before < GROUP_BYTES);
+  if (error == 0) error = end_group(request);
+  if (error == 0) return 0;
+  /* A group without its mn has no end. */
+  request->done = first;
+  gyre_memcached_connection_fail(connection, "no memory for a group of commands");
+  return -EPIPE;
+}
+
+/* Copies before other fibers run, whose changes are not stored. */
+static void keep(const struct gyre_memcached_request *request) {
+  for (long i = request->done; i < RARRAY_LEN(request->list); i++) {
+    VALUE text = RARRAY_AREF(request->list, i);
+    if (!RB_OBJ_FROZEN(text)) rb_ary_store(request->list, i, rb_str_new_frozen(text));
+  }
+}
+
+static int put_groups(struct gyre_memcached_request *request) {
+  while (request->done < RARRAY_LEN(request->list)) {
+    if (!gyre_memcached_connection_has_room(request->connection)) {
+      keep(request);
+      gyre_memcached_wait_for_room(request->connection);
+    }
+    int error = request->connection->failed ? -EPIPE : put_group(request);
+    if (error < 0) {
+      keep(request);
+      return error;
+    }
+  }
+  return 0;
+}
+
+static VALUE run_quiet(struct gyre_memcached_request *request, VALUE starts, long step) {
+  request->step = step;
+  request->starts = RTEST(starts);
+  request->put = put_groups;
+  gyre_memcached_set_flags(request, " q", 2);
+  request->own.count = RARRAY_LEN(request->list) / step;
+  return request->own.count == 0 ? INT2FIX(0) : gyre_memcached_request_run(request);
+}
+
+/* set_pairs(pairs, ttl_s): keys and values in turn. Returns the number stored; nil unless all
+ * keys are plain and all values are stored unchanged. */
+static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
+  struct gyre_memcached_request request;
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, GYRE_MEMCACHED_RESULT_COUNT, "set_multi");
+  Check_Type(pairs, T_ARRAY);
+  request.list = rb_ary_dup(pairs);
+  request.ttl_s = NUM2LL(ttl);
+  for (long i = 0; i < RARRAY_LEN(request.list); i += 2) {
+    if (!gyre_memcached_plain_key(&request, rb_ary_entry(request.list, i)) ||
+        !gyre_memcached_direct_value(&request, rb_ary_entry(request.list, i + 1)))
+      return Qnil;
+  }
+  VALUE here = gyre_memcached_connection_here(request.server);
+  if (NIL_P(here) || !gyre_memcached_connection_has_room(gyre_memcached_connection_get(here))) keep(&request);
+  return run_quiet(&request, Qfalse, 2);
+}
+
+/* Copies the list; every `step` items begin with a full key. */
+static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step) {
+  Check_Type(items, T_ARRAY);
+  VALUE list = rb_ary_new_capa(RARRAY_LEN(items));
+  request->full = true;
+  for (long i = 0; i < RARRAY_LEN(items); i++) {
+    VALUE item = RARRAY_AREF(items, i);
+    if (i % step == 0) gyre_memcached_full_key(request, item);
+    rb_ary_push(list, i % step == 2 ? UINT2NUM(NUM2UINT(item) & FIXNUM_MAX) : rb_str_new_frozen(StringValue(item)));
+  }
+  return list;
+}
+
+/* set_all(triples, ttl_s, starts): full keys, bytes and flags in turn. Returns the number
+ * stored. */
+static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl, VALUE starts) {
+  struct gyre_memcached_request request;
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, GYRE_MEMCACHED_RESULT_COUNT, "set_multi");
+  request.list = copy(&request, triples, 3);
+  request.ttl_s = NUM2LL(ttl);
+  return run_quiet(&request, starts, 3);
+}
+
+/* delete_all(keys, starts): returns the number of full keys deleted. */
+static VALUE server_delete_all(VALUE self, VALUE keys, VALUE starts) {
+  struct gyre_memcached_request request;
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, GYRE_MEMCACHED_RESULT_COUNT, "delete_multi");
+  request.list = copy(&request, keys, 1);
+  return run_quiet(&request, starts, 1);
+}
+
+void gyre_init_memcached_multi(void) {
+  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
+  VALUE class = rb_define_class_under(module, "Server", rb_cObject);
+  rb_define_method(class, "values", server_values, 3);
+  rb_define_method(class, "set_pairs", server_set_pairs, 2);
+  rb_define_method(class, "set_all", server_set_all, 3);
+  rb_define_method(class, "delete_all", server_delete_all, 2);
+}

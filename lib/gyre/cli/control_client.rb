@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+# Asks and commands a server over its control socket or its --metrics address, for `gyre ctl` and
+# `gyre top`. Slow, long and foreign answers are errors, in bounded memory.
+
+require "json"
+require "gyre/clock"
+require "gyre/net/endpoint"
+
+module Gyre
+  module CLI
+    # One server.
+    class ControlClient
+      # The peer answers something else than a server of Gyre's.
+      class NoAnswer < StandardError; end
+
+      STATUS_TIMEOUT_S = 5
+      BYTES_LIMIT = 16 << 20
+      private_constant :STATUS_TIMEOUT_S, :BYTES_LIMIT
+
+      # `address` as {Gyre::Endpoint.parse} reads it; a path behind the port is dropped. Raises
+      # ArgumentError.
+      def initialize(address)
+        @endpoint = Endpoint.parse(address.sub(%r{\A(https?://[^/]*)/.*\z}, "\\1"), host: "127.0.0.1")
+      end
+
+      # As Gyre::Web::ControlApp has it. Raises SystemCallError, NoAnswer.
+      def status
+        head, body = request("GET", "/status", STATUS_TIMEOUT_S)
+        raise NoAnswer, "it responds with #{head.lines.first.to_s.strip[0, 80].inspect}, not with a status" unless head.start_with?("HTTP/1.1 200 ")
+
+        found = parse(body)
+        found["workers"].is_a?(Array) ? found : raise(NoAnswer, "its response is no status")
+      end
+
+      # Waits for the command's end, however long that takes. Returns why it was not done, nil if it
+      # was; false if the connection ended without an answer.
+      def command(name)
+        head, body = request("POST", "/#{name}", nil)
+        return false if head.empty?
+
+        parse(body)["error"]
+      rescue Errno::ECONNRESET, Errno::EPIPE
+        false
+      end
+
+      def to_s = @endpoint.to_s
+
+      private
+
+      def request(verb, path, timeout_s)
+        deadline = timeout_s && (Clock.now + timeout_s)
+        socket = @endpoint.connect(timeout_s)
+        socket.write("#{verb} #{path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        response = +""
+        while (piece = read(socket, deadline))
+          response << piece
+          raise NoAnswer, "its response is too long" if response.bytesize > BYTES_LIMIT
+        end
+        response.force_encoding(Encoding::UTF_8).split("\r\n\r\n", 2).then { |head, body| [head.to_s, body.to_s] }
+      ensure
+        socket&.close
+      end
+
+      def read(socket, deadline)
+        left_s = deadline && [deadline - Clock.now, 0].max
+        raise NoAnswer, "it has not answered within #{STATUS_TIMEOUT_S} s" unless socket.wait_readable(left_s)
+
+        socket.readpartial(65_536)
+      rescue EOFError
+        nil
+      end
+
+      def parse(body)
+        found = JSON.parse(body)
+        found.is_a?(Hash) ? found : raise(NoAnswer, "its response is no status")
+      rescue JSON::ParserError
+        raise NoAnswer, "its response is no status"
+      end
+    end
+  end
+end

@@ -1,0 +1,121 @@
+# frozen_string_literal: true
+
+# What the settings of a log server must be together, and which files and folders have to be there.
+# Configuration calls it; single settings and entries are checked by then. It changes nothing.
+
+require "gyre/log/ownership"
+require "gyre/log/output"
+require "gyre/log/server/inlet"
+require "gyre/net/tls"
+
+module Gyre
+  module CLI
+    module Log
+      class Configuration
+        # The rules for one configuration.
+        class Rules
+          EXCLUDES = { bind: %i[host port], key_file: %i[key] }.freeze
+          # Names that no client of Analogger's protocol or ours can have, nor any program on
+          # syslog: only a line of JSON.
+          UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
+          # What decides about a file as a whole, and the default.
+          FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
+          private_constant :EXCLUDES, :UNREACHABLE, :FILE_KEYS
+
+          def initialize(values, faults)
+            @values = values
+            @faults = faults
+            @logs = (values[:logs] || []).select { |log| log[:services] }
+            @inputs = values[:inputs] || []
+          end
+
+          def apply
+            EXCLUDES.each do |name, others|
+              others = others.select { |other| @values.key?(other) }
+              @faults.add(name.to_s, "cannot stand beside #{others.join(" and ")}; keep one of them") if @values.key?(name) && others.any?
+            end
+            @faults.at("inputs") { @inputs.each { |input| Gyre::Log::Inlet.own_tls(input, @values.key?(:tls)) } }
+            services
+            files
+            spills
+          end
+
+          # Errors of what is found out only when it is opened would end the server, also after
+          # USR2.
+          def places
+            place("default_log") { writable(@values[:default_log]) }
+            place("pidfile") { writable(@values[:pidfile]) }
+            place("tls") { tls(@values[:tls]) } if @values[:tls]
+            (@values[:logs] || []).each_with_index do |log, index|
+              place("logs[#{index + 1}].logfile") { writable(log[:logfile]) } unless %w[socket redis].include?(log[:type])
+              place("logs[#{index + 1}].spill") { spill(log[:spill]) } if log[:spill]
+            end
+          end
+
+          # Raises ArgumentError where a file cannot be written by this process.
+          def self.writable(path)
+            return if path.nil? || path.match?(Gyre::Log::Output::Remote::ELSEWHERE)
+
+            Gyre::Log::Output::Access.place(path)
+            return if File.writable?(File.exist?(path) ? path : File.dirname(path))
+
+            raise ArgumentError, "#{path} cannot be written by this user"
+          end
+
+          private
+
+          def writable(path) = Rules.writable(path)
+
+          def tls(settings)
+            Gyre::TLS.server(**settings)
+          rescue ArgumentError => error
+            raise ArgumentError, error.message.delete_prefix("tls: ")
+          end
+
+          def spill(folder)
+            Gyre::Log::Output::Access.folder(folder)
+            Gyre::Log::Ownership.check_folder(folder)
+          end
+
+          def place(path, &block)
+            @faults.at(path, &block)
+          rescue Errno::ENOENT
+            nil # made when it is opened
+          rescue SystemCallError => error
+            @faults.add(path, error.message)
+          end
+
+          def services
+            return if @inputs.any? { |input| input[:type] == "json" }
+
+            @logs.flat_map { |log| log[:services] }.uniq.grep(UNREACHABLE).each do |name|
+              why = name.include?(":") ? "has a colon" : "is longer than 255 characters or has control characters"
+              @faults.add("logs", "service #{Gyre::Settings.shown(name)} #{why}: no client can have that name, so nothing would go there")
+            end
+          end
+
+          # What goes to one file goes through one output.
+          def files
+            all = [*@logs, { logfile: @values[:default_log] }].select { |log| log[:logfile] }
+            all.group_by { |log| Gyre::Log::Output::Remote.same_file(log[:logfile]) }.each_value do |group|
+              FILE_KEYS.each do |name, otherwise|
+                next if group.map { |log| log[name] || @values[name] || otherwise }.uniq.size == 1
+
+                @faults.add("logs", "what goes to #{Gyre::Settings.shown(group.first[:logfile])} must have the same #{name} everywhere")
+              end
+            end
+          end
+
+          # Each is one output's own.
+          def spills
+            @logs.select { |log| log[:spill] }.group_by { |log| File.expand_path(log[:spill]) }.each_value do |group|
+              next if group.uniq { |log| log.values_at(:logfile, :type, :options) }.size == 1
+
+              @faults.add("logs", "#{Gyre::Settings.shown(group.first[:spill])} is the spill of two outputs; each needs its own")
+            end
+          end
+        end
+      end
+    end
+  end
+end

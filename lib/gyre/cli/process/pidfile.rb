@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+# The file with a server's process id. Commands that serve write it when the server listens and
+# remove it at the end; a fresh copy after USR2 has the same id and keeps the file. Replaces a dead
+# process's file. Ends no process.
+
+require "etc"
+require "gyre/errors"
+
+module Gyre
+  module CLI
+    class Pidfile
+      # Tolerated difference between the clocks of the file and of the process, in seconds.
+      CLOCK_DIFFERENCE_S = 2
+      private_constant :CLOCK_DIFFERENCE_S
+
+      attr_reader :path
+
+      def initialize(path)
+        @path = File.expand_path(path)
+      end
+
+      # Raises StartError if a living process owns it.
+      def check
+        other = owner
+        return if other.nil? || other == Process.pid || !living?(other)
+
+        raise StartError, "#{@path}: process #{other} has it and runs. Stop it with `kill #{other}`, name another file with --pidfile, " \
+                          "or remove the file if that process is another program"
+      end
+
+      # Raises StartError if a living process owns it or it cannot be written.
+      def write
+        check
+        fresh = "#{@path}.#{Process.pid}"
+        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a former process with this number, or a symlink
+        File.write(fresh, "#{Process.pid}\n", mode: File::WRONLY | File::CREAT | File::EXCL)
+        File.rename(fresh, @path)
+        self
+      rescue SystemCallError => error
+        raise StartError, "#{@path}: the process id cannot be written: #{error.class.new.message.downcase}"
+      end
+
+      # Removes it unless it is a successor's; empties it in a folder where this user may not.
+      def remove
+        File.delete(@path) if owner == Process.pid
+      rescue Errno::ENOENT
+        nil # another process removed it
+      rescue Errno::EACCES, Errno::EPERM
+        empty
+      end
+
+      private
+
+      def empty
+        File.truncate(@path, 0)
+      rescue SystemCallError
+        nil # found stale later
+      end
+
+      def owner
+        number = File.read(@path).to_i
+        number if number.positive?
+      rescue Errno::ENOENT
+        nil
+      end
+
+      def living?(pid)
+        Process.kill(0, pid)
+        !younger?(pid)
+      rescue Errno::ESRCH
+        false
+      rescue Errno::EPERM # another user's
+        !younger?(pid)
+      end
+
+      # True for a process that began after the file was written, which only has the writer's number
+      # (after a reboot). Reads /proc; without it no process counts as younger.
+      def younger?(pid)
+        ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
+        booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i
+        booted + (ticks.to_f / Etc.sysconf(Etc::SC_CLK_TCK)) > File.mtime(@path).to_f + CLOCK_DIFFERENCE_S
+      rescue SystemCallError, NoMethodError
+        false
+      end
+    end
+  end
+end

@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+# Restarts a server after USR2: checks the command that started it, then returns it for
+# `Process.exec`. Called by Gyre::Log::Server and Gyre::CLI::ServeWorkers. If the check fails, the
+# old program continues.
+
+require "rbconfig"
+
+module Gyre
+  module CLI
+    # The command line of this process.
+    class Restart
+      # Names the inputs whose sockets the checked program would inherit, one a line. The check does
+      # not listen on them.
+      INHERITED = "GYRE_LOG_INHERITED"
+
+      def initialize(words = ARGV, program: $PROGRAM_NAME)
+        @words = words.dup
+        @program = program
+      end
+
+      # Checks whether the program on disk can start and listen. Returns a command for Process.exec,
+      # or a String with the reason against it.
+      def call(inputs)
+        printed = IO.popen([{ INHERITED => inputs.join("\n") }, *command, "--check", err: %i[child out]], &:read)
+        $?.success? ? command : printed.strip.delete_prefix("gyre log: ")
+      rescue SystemCallError => error
+        error.message
+      end
+
+      # Includes Ruby's own flags, such as -I, on Linux.
+      def command
+        words = File.binread("/proc/self/cmdline").split("\0")
+        raise Errno::ENOENT unless words.last(@words.size) == @words.map(&:b)
+
+        [RbConfig.ruby, *words.drop(1)]
+      rescue Errno::ENOENT
+        [RbConfig.ruby, File.expand_path(@program), *@words]
+      end
+    end
+  end
+end

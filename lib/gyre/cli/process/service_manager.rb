@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+# Reports to systemd (sd_notify(3)): ready, a status line, reloading, stopping, watchdog. Made by
+# commands that serve; does nothing without NOTIFY_SOCKET in the environment. Gyre::Web::Sockets has
+# systemd's sockets.
+
+require "socket"
+
+module Gyre
+  module CLI
+    class ServiceManager
+      def initialize(environment = ENV)
+        @path = environment["NOTIFY_SOCKET"]
+        @watchdog_s = watchdog(environment)
+      end
+
+      def present? = !@path.nil?
+
+      attr_reader :watchdog_s # how often to call {#alive}: half of systemd's limit
+
+      def ready = tell("READY=1")
+
+      # One line for `systemctl status`.
+      def status(text)
+        tell("STATUS=#{text}") unless text == @status
+        @status = text
+      end
+
+      # Until the next {#ready}.
+      def reloading
+        tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
+      end
+
+      def stopping = tell("STOPPING=1")
+
+      def alive = tell("WATCHDOG=1")
+
+      private
+
+      def watchdog(environment)
+        return unless @path && environment["WATCHDOG_USEC"].to_i.positive?
+        return if environment["WATCHDOG_PID"] && environment["WATCHDOG_PID"] != Process.pid.to_s
+
+        environment["WATCHDOG_USEC"].to_i / 2e6
+      end
+
+      # Never waits or fails: a server also serves without its manager.
+      def tell(text)
+        return unless @path
+
+        socket = Socket.new(:UNIX, :DGRAM)
+        socket.sendmsg_nonblock(text, 0, Addrinfo.unix(@path.sub(/\A@/, "\0")), exception: false)
+      rescue SystemCallError, ArgumentError
+        nil
+      ensure
+        socket&.close
+      end
+    end
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+# What a supervisor holds: its listening sockets, its control socket, its pidfile and state file.
+# ServeWorkers opens it, as the configured user, and hands it to the next program.
+
+require "gyre/cli/process/pidfile"
+require "gyre/cli/process/privileges"
+require "gyre/cli/state_file"
+require "gyre/web/control/server"
+require "gyre/web/logs/log_file"
+require "gyre/web/sockets"
+
+module Gyre
+  module CLI
+    # The holdings of a server with workers.
+    class Holdings
+      # `chosen`: the endpoints come from the settings rather than from the default.
+      def initialize(settings, endpoints:, chosen:, log:, handover:)
+        @settings = settings
+        @endpoints = endpoints
+        @chosen = chosen
+        @log = log
+        @handover = handover
+        @privileges = Privileges.new(*settings.values_at(:user, :group))
+        @sockets, @control, @metrics = Array.new(3) { Web::Sockets.new(making: @privileges.method(:making)) }
+      end
+
+      # Root's rights are given up once all is open.
+      def open
+        open_sockets
+        write_files
+        @privileges.drop
+        # As the user that opens it later: in a folder of that user's, root would follow links.
+        Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
+      end
+
+      def listeners = @sockets.listeners
+
+      def control_listeners = @control.listeners
+
+      def metrics_listeners = @metrics.listeners
+
+      def tls? = @endpoints.any?(&:tls)
+
+      # For Handover and the mold.
+      def sets = { sockets: @sockets, control: @control, metrics: @metrics }
+
+      def files = { pidfile: @pidfile&.path, state: @state&.path }
+
+      def close
+        sets.each_value { |sockets| sockets.listeners.each(&:close) }
+        @pidfile&.remove
+        @state&.remove
+      end
+
+      private
+
+      def open_sockets
+        inherited = @handover ? @handover.sockets(:sockets) : Web::Sockets.activated
+        endpoints = @chosen || inherited.none?(&:given) ? @endpoints : []
+        others = @sockets.open(endpoints, inherited: inherited)
+        others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }
+        open_control
+        open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
+      end
+
+      def open_beside(sockets, endpoints, name)
+        sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
+      end
+
+      # Without --state there is a file too, if it can be; not as a user that is given up later.
+      def open_control
+        @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
+        open_beside(@control, [@state&.endpoint].compact, :control)
+      rescue StartError, SystemCallError => error
+        raise if @settings[:state]
+
+        @log.info("no #{StateFile::PATH}, so gyre ctl and gyre top need --state FILE: #{error.message}")
+        @state = nil
+      end
+
+      def usual_state = (StateFile.usual if @settings.slice(:user, :group).empty?)
+
+      def write_files
+        @pidfile = Pidfile.new(@settings[:pidfile]) if @settings[:pidfile]
+        @privileges.making(@pidfile.path) { @pidfile.write } if @pidfile && !kept?(:pidfile)
+        @privileges.making(@state.path) { @state.write(pid: Process.pid, urls: listeners.map(&:url)) } if @state && !kept?(:state)
+        remove_former_files if @handover && !@handover.rehearsal?
+      end
+
+      # Whether the former program has written it, with the same process id.
+      def kept?(name) = @handover && @handover.file(name, files[name]) == files[name]
+
+      def remove_former_files
+        { pidfile: Pidfile, state: StateFile }.each do |name, kind|
+          former = @handover.file(name, files[name])
+          kind.new(former).remove if former && !kept?(name)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+# Starts the programs of a server with workers, in the folder where it was started: molds, programs
+# beside the workers, and after USR2 the next program, which is rehearsed in a child before.
+# ServeWorkers has one.
+
+require "gyre/cli/process/restart"
+require "gyre/cli/serve/handover"
+require "gyre/net/tls"
+require "gyre/web/cluster/member"
+require "gyre/web/cluster/mold"
+
+module Gyre
+  module CLI
+    # Of one supervisor.
+    class Launcher
+      # Beside what a rehearsal inherits: older programs only check their settings then.
+      CHECK = "--check"
+      REHEARSAL_S = 60
+      CHUNK_BYTES = 65_536
+      private_constant :REHEARSAL_S, :CHUNK_BYTES
+
+      def initialize(holdings, restart)
+        @holdings = holdings
+        @restart = restart
+        @real_folder = real_folder
+        @folder = named_folder
+      end
+
+      # For Supervisor: each returns a pid.
+      def spawn_mold(link)
+        sockets = @holdings.sets.fetch(:sockets)
+        given = { link: link.socket.fileno, supervisor: Process.pid, listeners: sockets.to_a }
+        environment = childrens_environment.merge(Web::Cluster::Mold::VARIABLE => JSON.generate(given))
+        with_ticket_keys do |more, keys|
+          staying = [link.socket, *sockets.listeners.map(&:socket), *keys].to_h { |io| [io.fileno, io.fileno] }
+          Process.spawn(environment.merge(more), *@restart.command, chdir: @folder, close_others: true, **staying)
+        end
+      end
+
+      def spawn_program(words)
+        Process.spawn(childrens_environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
+      end
+
+      # Becomes the next program. Returns only with the reason why not, or by an exception; yields
+      # right before.
+      def replace(supervisor)
+        command = @restart.command
+        rehearse(supervisor, command) || begin
+          yield
+          with_ticket_keys do |environment, keys|
+            Handover.exec(supervisor, @holdings.sets, @holdings.files, [bundle_environment.merge(environment), *command],
+              keep: keys, chdir: @folder)
+          end
+        end
+      end
+
+      private
+
+      def real_folder
+        Dir.pwd
+      rescue SystemCallError
+        "/"
+      end
+
+      # As the shell has named it, symlinks and all (/srv/app/current): a new program is found there
+      # after a deploy.
+      def named_folder
+        named = ENV["PWD"]
+        named && File.identical?(named, @real_folder) ? named : @real_folder
+      end
+
+      # In a child, which inherits all that the new program will, and gets ready to serve. Returns
+      # why it could not.
+      def rehearse(supervisor, command)
+        status = nil
+        printed = read_output do |writer|
+          Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
+            status = supervisor.reaper.run(bundle_environment.merge(environment), *command, CHECK, limit_s: REHEARSAL_S,
+                                           out: writer, err: writer, chdir: @folder, close_others: true, **descriptors)
+          end
+        end
+        return if status.success?
+        return "the new program #{Web::Cluster::Member.end_of(status)} (it has #{REHEARSAL_S} s)" if status.signaled? || printed.empty?
+
+        printed.delete_prefix("gyre serve: ")
+      end
+
+      # The beginning of what is written to the IO that is yielded. The pipe's end is not waited
+      # for: a program that the child has started may have it open.
+      def read_output
+        reader, writer = IO.pipe
+        printed = "".b
+        keep = ->(bytes) { printed << bytes if bytes.is_a?(String) && printed.bytesize < CHUNK_BYTES }
+        reading = Task.current.async("output", transient: true) { loop { keep.call(reader.readpartial(CHUNK_BYTES)) } }
+        yield writer
+        reading.stop
+        keep.call(reader.read_nonblock(CHUNK_BYTES, exception: false))
+        printed.force_encoding(Encoding::UTF_8).scrub.strip
+      ensure
+        [reader, writer].compact.each(&:close)
+      end
+
+      def childrens_environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }.merge(bundle_environment)
+
+      # Clients resume their TLS sessions with each worker, before a restart and after it.
+      def with_ticket_keys
+        return yield({}, []) unless @holdings.tls?
+
+        environment, reader = TLS::TicketKeys.shared.hand_over
+        yield environment, [reader]
+      ensure
+        reader&.close
+      end
+
+      # Bundler has named the Gemfile by the folder's real path, which is the old code's after a
+      # deploy.
+      def bundle_environment
+        gemfile = ENV["BUNDLE_GEMFILE"].to_s
+        return {} if @folder == @real_folder || !gemfile.start_with?("#{@real_folder}/")
+
+        { "BUNDLE_GEMFILE" => @folder + gemfile.delete_prefix(@real_folder) }
+      end
+    end
+  end
+end

@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+# Loads the app from a file: config.ru with Rack::Builder, which needs the rack gem, or a .rb file
+# that defines it. Called by Gyre::CLI::Serve.
+
+require "gyre/errors"
+require "gyre/web/traces"
+
+module Gyre
+  module CLI
+    module RackupFile
+      PATH = "config.ru"
+      # Lines of a trace about loading files: Rack's builder, and require in its variants.
+      LOADERS = %r{/rack/builder\.rb:|/(?:core_ext/)?kernel_require\.rb:|\A<internal:|/(?:bootsnap|bundled_gems|zeitwerk)[^:]*:}.freeze
+      private_constant :LOADERS
+
+      module_function
+
+      # Adds no middleware in any environment. `path` is a rackup file, a Ruby file that defines the
+      # app, or a folder with a config.ru.
+      def load(path)
+        path = check(path)
+        app = path.end_with?(".rb") ? constant(path) : rackup(path)
+        return app if app.respond_to?(:call)
+
+        raise StartError, "#{path} runs #{app.inspect[0, 100]}, which is no Rack app: it does not respond to call"
+      end
+
+      # Finds mistakes before the file runs. Returns the file; raises StartError.
+      def check(path)
+        path = File.join(path, PATH) if File.directory?(path)
+        raise StartError, missing(path) unless File.file?(path)
+
+        builder unless path.end_with?(".rb")
+        path
+      end
+
+      def rackup(path)
+        app = raising_plainly(path) { Rack::Builder.parse_file(path) }
+        app.is_a?(Array) ? app.first : app # Rack 2 returns options as well
+      end
+
+      def builder
+        require "rack" # all of it, as Rack 2 needs its Server there
+      rescue LoadError => error
+        raise unless error.path.to_s.start_with?("rack")
+
+        raise StartError, "a rackup file is read by the rack gem, which is not installed. Run `gem install rack`, or put it " \
+                         "into the Gemfile and start with `bundle exec`"
+      end
+
+      # As in rackup: my_app.rb defines MyApp.
+      def constant(path)
+        name = File.basename(path, ".rb").split("_").map(&:capitalize).join
+        raising_plainly(path) { require File.expand_path(path) }
+        return Object.const_get(name) if name.match?(/\A[A-Z]\w*\z/) && Object.const_defined?(name)
+
+        raise StartError, "#{path} does not define #{name}, the app that its name stands for. A file with `run` is a rackup " \
+                         "file: give it a name that ends with .ru"
+      end
+
+      def raising_plainly(path)
+        yield
+      rescue SyntaxError => error
+        raise StartError, error.message # begins with file and line
+      rescue SystemExit => error
+        raise unless error.message == "exit" # abort has printed its own message
+
+        raise StartError, "#{path} has ended the program: exit with status #{error.status}, at #{own_trace(error).first || path}. " \
+                         "So there is no app to serve; raise an error instead, or leave the exit out"
+      rescue ScriptError, StandardError => error
+        raise StartError, "#{path}: #{error.message}" if own_trace(error).empty? # Rack itself cannot read the file
+
+        Web::Traces.cut(error, __FILE__, LOADERS)
+        raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
+      end
+
+      # Drops the lines below this file and those that load a rackup file: they are the same for
+      # every app.
+      def own_trace(error) = Web::Traces.own(error, __FILE__, LOADERS)
+
+      def missing(path)
+        return "there is no file #{path}" unless File.basename(path) == PATH
+
+        "there is no #{PATH} in #{File.expand_path(File.dirname(path))}. Name another file (gyre serve app.ru), or write one:\n" \
+          "  run ->(env) { [200, { \"content-type\" => \"text/plain\" }, [\"hello\\n\"]] }"
+      end
+      private_class_method :rackup, :builder, :constant, :raising_plainly, :own_trace, :missing
+    end
+  end
+end

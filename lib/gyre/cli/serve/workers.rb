@@ -1,0 +1,198 @@
+# frozen_string_literal: true
+
+# `gyre serve --workers`: what the first process of a cluster does beside supervising: signals,
+# systemd, the control socket. Its sockets and files are Holdings', other programs Launcher's.
+# Gyre::CLI::Serve makes one. It never loads the app.
+
+require "gyre/cli/process/service_manager"
+require "gyre/cli/serve/handover"
+require "gyre/cli/serve/holdings"
+require "gyre/cli/serve/launcher"
+require "gyre/http"
+require "gyre/signals"
+require "gyre/web/banner"
+require "gyre/web/cluster/supervisor"
+require "gyre/web/restart_file"
+require "gyre/web/signals/task_signal"
+
+module Gyre
+  module CLI
+    # One start of a supervisor.
+    class ServeWorkers
+      SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
+      STATUS_S = 1
+      private_constant :STATUS_S
+
+      # `places` are Holdings': endpoints, and whether they come from the settings.
+      def initialize(settings, environment, count, log:, handover: nil, restart: Restart.new, **places)
+        @settings = settings
+        @environment = environment
+        @count = count
+        @log = log
+        @handover = handover
+        @holdings = Holdings.new(settings, log: log, handover: handover, **places)
+        @launcher = Launcher.new(@holdings, restart)
+        @manager = ServiceManager.new
+      end
+
+      # Serves until a signal ends it; a rehearsal ends when it could. Returns the exit status.
+      def call
+        @holdings.open
+        supervisor
+        @handover&.rehearsal? ? Gyre.run { DONE } : supervise
+      ensure
+        @holdings.close unless @execing
+      end
+
+      def endpoints = @holdings.listeners.map(&:endpoint)
+
+      def urls = endpoints.map(&:url)
+
+      def metrics_urls = @holdings.metrics_listeners.map(&:url)
+
+      private
+
+      def supervisor
+        @supervisor = Web::Cluster::Supervisor.new(
+          count: @count, listeners: @holdings.listeners, spawn: @launcher.method(:spawn_mold), log: @log, former: @handover&.former,
+          ready: method(:ready), restarted: @manager.method(:ready), beside: @settings[:beside] || [],
+          spawn_program: @launcher.method(:spawn_program),
+          **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :worker_memory_limit)
+        )
+      end
+
+      def supervise
+        well = Web::TaskSignal.handle(print: method(:print_tasks)) { @supervisor.run { begin_serving } }
+        raise StartError, @supervisor.failure if @supervisor.failure
+
+        @log.info("Stopped")
+        well ? DONE : FAILED
+      end
+
+      # On the supervisor's loop.
+      def begin_serving
+        @task = task = Task.current
+        task.async("signals", transient: true) { Gyre.signals(*SIGNALS) { |signals| signals.each { |name| heed(name) } } }
+        task.every(STATUS_S, "status") { @manager.status(status_line) } if @manager.present?
+        task.every(@manager.watchdog_s, "systemd's watchdog") { pat_watchdog } if @manager.watchdog_s
+        watch_restart_file(@settings[:restart_file]) if @settings[:restart_file]
+        task.async("control", transient: true) { serve_control }
+        @manager.ready if @handover
+        @supervisor.stop if @handover&.signalled?
+      end
+
+      def watch_restart_file(path)
+        Task.current.async("restart file", transient: true) do
+          loop do
+            Web::RestartFile.new(path).wait
+            rolling_restart
+          end
+        end
+      end
+
+      def serve_control
+        own = Web::ControlApp.new(@supervisor, status: method(:status), commands: commands)
+        servers = [
+          Web::ControlServer.new(own, listeners: @holdings.control_listeners, log: @log),
+          Web::ControlServer.new(Web::ControlApp.new(@supervisor), listeners: @holdings.metrics_listeners, log: @log)
+        ].each(&:start)
+        sleep
+      ensure
+        servers&.each(&:close) # before the loop ends: it would wait for them
+      end
+
+      def heed(name)
+        case name
+        when "INT", "TERM" then stop
+        when "CHLD" then @supervisor.reap
+        when "HUP" then hang_up
+        when "USR1" then rolling_restart
+        when "USR2" then hot_restart
+        when "TTIN" then @supervisor.resize(+1)
+        when "TTOU" then @supervisor.resize(-1)
+        end
+      end
+
+      # The supervisor's own, and those of its workers.
+      def print_tasks
+        Web::TaskSignal.print
+        @supervisor.signal_workers(:QUIT)
+      end
+
+      def stop
+        @manager.stopping
+        @supervisor.stop
+      end
+
+      # The kernel sends it also at a terminal's end.
+      def hang_up
+        @terminal = [$stdin, $stdout, $stderr].find(&:tty?) unless defined?(@terminal)
+        return stop if @terminal && !@terminal.tty?
+
+        reload
+      end
+
+      def reload
+        @log.info("HUP: the workers open their log files and read their certificates again")
+        @supervisor.signal_workers(:HUP)
+        nil
+      end
+
+      # The Promise has nil, or why it was not done.
+      def rolling_restart
+        @supervisor.rolling_restart do
+          @manager.reloading
+          @log.info("Rolling restart: the new code is being loaded")
+        end
+      end
+
+      # The Promise has nil, or why it was not done.
+      def hot_restart
+        @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
+      end
+
+      # Whatever goes wrong, this program goes on.
+      def replace
+        @manager.reloading
+        @log.info("Hot restart: the new program is rehearsed")
+        @supervisor.restarts.finish(@launcher.replace(@supervisor) { @execing = true })
+      rescue StandardError => error
+        @supervisor.restarts.finish(error.is_a?(SystemCallError) ? error.message : "#{error.message} (#{error.class})")
+      ensure
+        @execing = false
+      end
+
+      def ready
+        @log.info(Web::Banner.text(self, @environment, workers: @supervisor.workers.size)) unless @handover
+        @manager.ready
+      end
+
+      def status_line
+        serving = @supervisor.workers.count(&:serving?)
+        snapshots = @supervisor.snapshots.values
+        running = snapshots.sum { |snapshot| snapshot.dig("connections", "running").to_i }
+        served = [*snapshots, *[@supervisor.ended].compact].sum { |counts| counts["requests"].to_i }
+        "#{serving} of #{@supervisor.count} workers serve, #{running} requests running, #{served} served"
+      end
+
+      def pat_watchdog
+        @manager.alive if @supervisor.stopping? || @supervisor.answering?(@manager.watchdog_s * 2)
+      end
+
+      def commands
+        { "/stop" => -> { stop && nil }, "/reload" => method(:reload),
+          "/rolling-restart" => -> { rolling_restart.wait }, "/restart" => -> { hot_restart.wait } }
+      end
+
+      def status
+        workers = @supervisor.workers.map do |worker|
+          { name: worker.index.to_s, pid: worker.pid, phase: worker.phase, generation: worker.generation,
+            age_s: (Clock.now - worker.started_s).round(1), silent_s: (Clock.now - worker.heard_s).round(1),
+            resident_bytes: worker.resident_bytes, snapshot: worker.snapshot }
+        end
+        { pid: Process.pid, version: VERSION, urls: urls, count: @supervisor.count, restart: @supervisor.restarts.last,
+          workers: workers, programs: @supervisor.programs.map(&:to_h) }
+      end
+    end
+  end
+end

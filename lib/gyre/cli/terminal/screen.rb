@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+# A terminal that is drawn upon: the alternate screen, keys as they are pressed, its size. Whatever
+# ends the program, the terminal is as it was. Plain ANSI sequences, for `gyre top` and `gyre log
+# status`.
+
+require "io/console"
+require "gyre/cli/terminal/paint"
+
+module Gyre
+  module CLI
+    # One terminal.
+    class Screen
+      ENTER = "\e[?1049h\e[?25l\e[?7l"
+      LEAVE = "\e[?7h\e[?25h\e[?1049l"
+      HOME = "\e[H"
+      REST_OF_LINE = "\e[K"
+      REST_OF_SCREEN = "\e[J"
+      private_constant :ENTER, :LEAVE, :HOME, :REST_OF_LINE, :REST_OF_SCREEN
+
+      def initialize(input, out)
+        @input = input
+        @out = out
+        @paint = Paint.for(out)
+        @waker, @wake = IO.pipe
+      end
+
+      # Takes the terminal for the block.
+      def run
+        former = trap_signals
+        take
+        yield self
+      ensure
+        give_back
+        former&.each { |name, handler| Signal.trap(name, handler || "DEFAULT") }
+        [@waker, @wake].each(&:close)
+      end
+
+      # Draws the whole screen.
+      def draw
+        height, width = @out.winsize
+        height, width = 24, 80 if height.zero? || width.zero? # a terminal that does not tell
+        lines = yield(width, height, @paint).first(height)
+        @out.write(HOME + lines.map { |line| "#{line}#{REST_OF_LINE}" }.join("\r\n") + REST_OF_SCREEN)
+        @out.flush
+      end
+
+      # Waits for a key, a new size, {#wake} or the time. Returns :quit after q, Ctrl-D or the
+      # terminal's end.
+      def wait(seconds)
+        ready, = IO.select([@input, @waker], nil, nil, seconds)
+        return unless ready
+        return :quit if ready.include?(@input) && quit?
+
+        suspend if ready.include?(@waker) && @waker.read_nonblock(64, exception: false).to_s.include?("z")
+      end
+
+      # Ends a {#wait}; from any thread and signal handler.
+      def wake(what = ".") = @wake.write_nonblock(what, exception: false)
+
+      private
+
+      def trap_signals
+        { "WINCH" => Signal.trap("WINCH") { wake }, "TSTP" => Signal.trap("TSTP") { wake("z") } }
+      end
+
+      def take
+        @mode = @input.console_mode
+        @input.raw!(intr: true)
+        @out.write(ENTER)
+      end
+
+      # The terminal may have gone.
+      def give_back
+        return unless @mode
+
+        @out.write(LEAVE)
+        @out.flush
+      rescue SystemCallError, IOError
+        nil
+      ensure
+        restore_mode
+      end
+
+      def restore_mode
+        @input.console_mode = @mode if @mode
+        @mode = nil
+      rescue SystemCallError, IOError
+        nil
+      end
+
+      # Not read_nonblock: the mode without blocking would stay with the terminal, which is the
+      # shell's too.
+      def quit?
+        @input.readpartial(64).match?(/[qQ\x03\x04]/)
+      rescue EOFError, SystemCallError
+        true
+      end
+
+      # Ctrl-Z: the shell gets its terminal as it was.
+      def suspend
+        give_back
+        Process.kill("STOP", Process.pid)
+        take
+        nil
+      end
+    end
+  end
+end

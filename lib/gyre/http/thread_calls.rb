@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+# Lets other threads than the server's use a request: the thread waits while a fiber of the loop's
+# thread, where fibers and descriptors belong, does the work. Called by an exchange's primitives
+# (ext/gyre/http/exchange.c).
+
+require "gyre/errors"
+require "gyre/http/service"
+
+module Gyre
+  module HTTP
+    # Calls of one acceptor.
+    class ThreadCalls
+      # One call: made in the waiting thread, run in the loop's.
+      class Call
+        def initialize(thread_calls, exchange, name, arguments)
+          @thread_calls = thread_calls
+          @exchange = exchange
+          @name = name
+          @arguments = arguments
+          @results = Thread::Queue.new
+          @left = @answered = false
+        end
+
+        # Runs in the loop's thread, in its own fiber.
+        def call
+          return if @left || @answered
+
+          @fiber = Fiber.current
+          answer(@exchange.public_send(@name, *@arguments), nil)
+        rescue Gyre::Stop
+          nil # the thread has left, or the scheduler closes
+        rescue SystemExit, SignalException
+          raise
+        rescue Exception => error # rubocop:disable Lint/RescueException -- raised in the thread that waits
+          answer(nil, error)
+        ensure
+          @fiber = nil
+          abandon unless @answered
+        end
+
+        # Waits in the other thread: returns or raises the method's result.
+        def wait
+          value, error = @results.pop
+          raise_again(error) if error
+
+          value
+        end
+
+        # Ends the call in the other thread, after any exception. Also ends an unanswered wait in
+        # the loop, so that others may read the body. A partly sent message ends its connection.
+        def leave
+          @left = true
+          return if @answered
+
+          @exchange.interrupt_reader(@fiber, stopped) if @fiber
+          @thread_calls.post(method(:stop))
+        rescue IOError
+          nil # the loop has ended, and its work with it
+        end
+
+        # Cancels the call in the loop. Any thread may call it.
+        def abandon(error = IOError.new("the server ended while another thread used this request"))
+          answer(nil, error)
+        end
+
+        private
+
+        def answer(value, error)
+          @answered = true
+          @results << [value, error]
+        end
+
+        def raise_again(error)
+          error.set_backtrace([*error.backtrace, *caller(2)]) unless error.frozen?
+          raise error
+        end
+
+        # Called in the loop's thread.
+        def stop
+          Fiber.scheduler.fiber_interrupt(@fiber, stopped) if @fiber
+        end
+
+        def stopped
+          Gyre::Stop.new("the thread that waited for it was interrupted")
+        end
+      end
+
+      # acceptor.post calls {#start} in the loop's thread soon.
+      def initialize(acceptor)
+        @acceptor = acceptor
+        @calls = {}.compare_by_identity
+        @posted = []
+        @ended = false
+      end
+
+      # Calls a method in the loop's thread, from another one. Raises IOError if the loop has ended
+      # meanwhile.
+      def call(exchange, name, arguments)
+        call = Call.new(self, exchange, name, arguments)
+        @calls[call] = true
+        post(call)
+        call.wait
+      ensure
+        @calls.delete(call)
+        call&.leave
+      end
+
+      # Runs `job` in a fiber of the loop's thread. Any thread may call it. Raises IOError if the
+      # loop has ended.
+      def post(job)
+        raise IOError, "the server has ended" if @ended
+
+        @posted << job
+        @acceptor.post
+      end
+
+      # Called in the loop's thread.
+      def start(scheduler)
+        while (job = @posted.shift)
+          begin
+            scheduler.spawn(job)
+          rescue FiberError, NoMemoryError => error
+            job.respond_to?(:abandon) ? job.abandon(error) : raise
+          end
+        end
+      end
+
+      # Fails all waiting calls, as the loop ends.
+      def close
+        @ended = true
+        @calls.each_key.to_a.each(&:abandon)
+      end
+    end
+  end
+end

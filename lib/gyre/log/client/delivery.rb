@@ -1,0 +1,272 @@
+# frozen_string_literal: true
+
+# The work of a log client's thread: sends what the outbox and the spool hold (Transmission) over
+# the connections that a Dialer makes, and keeps all of it on disk while the server is away. Run by
+# Gyre::Log::Sender, and by Gyre::Log::Adoption for a spool that was left behind.
+#
+#   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server refuses (a key, a protocol)
+#                                                                :closed:  what is left is in the spool
+#
+# A connection that is lost is retried at once, and then after 0.1 s … 5 s; a refused one always
+# after 5 s. Records go to disk when the first new attempt has failed or takes too long.
+
+require "gyre/log/client/adoption"
+require "gyre/log/client/backlog"
+require "gyre/log/client/dialer"
+require "gyre/log/client/transmission"
+require "gyre/log/client/wakeup"
+require "gyre/log/wire/identity"
+require "gyre/settings/units"
+
+module Gyre
+  module Log
+    class Delivery
+      # Seconds until a full disk is tried again.
+      DISK_RETRY_S = 1.0
+      # Read by other threads. `full`: neither server nor disk takes records; `drop`: drops the
+      # oldest then; `done`: nothing was left at the end; `spool`: the path of the rest otherwise.
+      Standing = Struct.new(:state, :error, :refusal, :full, :drop, :done, :spool)
+      private_constant :DISK_RETRY_S, :Standing
+
+      attr_reader :standing, :dialer
+
+      # Takes another process's spool to adopt. The block returns the time of the end, or nil.
+      def initialize(options, outbox, waiters, identity, spool: nil, adopted: false, acknowledged: 0, &closing_at)
+        @options, @outbox, @waiters, @identity, @closing_at = options, outbox, waiters, identity, closing_at
+        @reported = {}
+        @wakeup = Wakeup.new
+        @standing = Standing.new(:connecting)
+        spools = options.spool && !adopted
+        @adoption = Adoption.new(options) { wake } if spools
+        @backlog = Backlog.new(outbox, memory: options.memory_limit, spool: spool, acknowledged: acknowledged,
+                                       drop: options.when_full == :drop_oldest, &(-> { options.new_spool(@identity) } if spools))
+        @dialer = Dialer.new(options, adopted) { wake }
+        @transmission = Transmission.new(options, outbox, @backlog) { @dialer.succeeded }
+      end
+
+      def client_id = @identity.client_id
+
+      def acknowledged = @backlog.acknowledged
+
+      # Runs until it is closed and either done or out of time. A killed thread ends between two
+      # turns or while it waits, so that each record is in memory or in the spool.
+      def run
+        until finished?
+          turn
+          Wakeup.interruptible { nil }
+        end
+      ensure
+        disconnect
+      end
+
+      # Ends the thread's wait. Signal handlers may call it.
+      def wake = @wakeup.call
+
+      # Moves what is left into the spool, after {#run}.
+      def leave
+        @outbox.attention = true # nothing more comes in from here on
+        give_up unless stored?
+        @standing.done = @backlog.empty?
+        @standing.spool = @backlog.close
+        @standing.state = :closed
+        @wakeup.close
+        @waiters.notify
+      end
+
+      # Drops connection and threads, which the daemon does not have. Between {#run} and {#resume}.
+      def pause
+        @standing.state = :connecting
+        @dialer.restart
+      end
+
+      def resume(waiters)
+        @waiters = waiters
+        @standing.full = @standing.drop = false
+      end
+
+      # Releases the parent's connection and spool without a byte to the server, in a forked child.
+      def abandon
+        @transmission.connection&.abandon
+        @adoption&.abandon
+        @backlog.close
+        @wakeup.close
+      end
+
+      # True if the server cannot be reached and the spool takes the records.
+      def hopeless? = @dialer.failures.positive? && @backlog.spools?
+
+      def bytes = { acknowledged: @backlog.acknowledged, queue_bytes: @backlog.bytesize, spool_bytes: @backlog.spool_bytesize }
+
+      def counts
+        { sent: @transmission.sent, spooled: @backlog.spooled, dropped: @backlog.dropped + @transmission.dropped,
+          reconnects: @dialer.reconnects }
+      end
+
+      private
+
+      def turn
+        @transmission.connection ? serve : stay_away
+      rescue *ServerConnection::ERRORS, Error => error
+        lose(error)
+      rescue StandardError => error
+        report_once(:fault, "#{error.full_message(highlight: false)}it connects again")
+        lose(error)
+        wait_io([@dialer.pause_s, closing_left].compact.min) # a kill may come in each turn
+      end
+
+      def finished?
+        closing_at = @closing_at.call or return false
+        return true if Clock.now > closing_at
+        return !@adoption&.running? if @backlog.empty?
+
+        @standing.state != :connected && @dialer.failures.positive? && (@backlog.spools? || @dialer.adopted?)
+      end
+
+      def closing_left
+        closing_at = @closing_at.call
+        [closing_at - Clock.now, 0].max if closing_at&.finite?
+      end
+
+      # Waits until another thread calls, the connection is ready, or the time is over.
+      def wait_io(left, connection = nil)
+        @wakeup.wait(left, connection)
+        @outbox.awake
+        @wakeup.clear
+      end
+
+      # Reports a text unless the last one with the key was the same.
+      def report_once(key, text)
+        @options.report.call(text) if text && @reported[key] != text
+        @reported[key] = text
+      end
+
+      # --- with a connection ---
+
+      def serve
+        @transmission.receive
+        @adoption.start if @adoption && @adoption.left <= 0
+        @backlog.overflow
+        more = @transmission.send_batches
+        @waiters.notify
+        wait_connected unless more || finished?
+        @transmission.check_stall
+      end
+
+      def wait_connected
+        return if @transmission.idle? && !@outbox.await
+
+        wait_io([@transmission.left, @adoption&.left, closing_left].compact.min, @transmission.connection)
+      end
+
+      def lose(error)
+        @transmission.stop
+        change_identity(error) if error.is_a?(IdentityTaken)
+        refused = error.is_a?(Denied) || error.is_a?(Incompatible)
+        answered = refused || error.is_a?(ProtocolError)
+        @standing.error = error
+        @standing.state = refused ? :refused : :away
+        report_once(:fault, error.message) if answered
+        refuse(error) if refused
+        @dialer.failed(refused: refused, at_once: !answered)
+        @waiters.notify
+      end
+
+      # Sends all unacknowledged records again under a fresh id: perhaps stored twice, but never
+      # lost.
+      def change_identity(error)
+        @identity = Identity.fresh
+        @backlog.identify(@identity)
+        @options.report.call("#{error.message}: what it has not acknowledged is sent under a fresh one")
+      end
+
+      # Makes the next logging call raise.
+      def refuse(error)
+        @standing.refusal = error
+        @outbox.attention = true
+      end
+
+      # --- without one ---
+
+      def stay_away
+        connection = new_connection
+        return connected(connection) if connection
+
+        stored = graceful? || !@backlog.spools? || @backlog.store
+        @standing.full = !stored || (!@backlog.spools? && !graceful?)
+        report_disk
+        drop_oldest if @standing.full && @standing.drop
+        @waiters.notify
+        wait_away(stored)
+      end
+
+      # Raises TLS errors that time does not cure, such as a wrong certificate: the server has not
+      # gone.
+      def new_connection
+        @dialer.connection(@options.acknowledged ? @identity : nil)
+      rescue TLS::Error => error
+        report_once(:fault, "#{error.message}; what is logged waits, and it is tried again")
+        raise
+      end
+
+      def connected(connection)
+        @transmission.start(connection)
+        @standing.refusal = nil
+        @standing.full = false
+        @outbox.attention = false unless @closing_at.call
+        @standing.state = :connected
+        @adoption&.start
+      end
+
+      def drop_oldest
+        @standing.drop = false
+        @backlog.drop_oldest
+      end
+
+      # True if records may still stay in memory.
+      def graceful? = @dialer.grace_left.positive? && @outbox.bytesize < @options.memory_limit / 2
+
+      def wait_away(stored)
+        return if finished?
+
+        graceful = graceful?
+        return if stored && !graceful && @backlog.spools? && !@outbox.await
+
+        wait_io([closing_left, @dialer.left, (@dialer.grace_left if graceful), (DISK_RETRY_S unless stored)].compact.min)
+      end
+
+      # --- the end of the thread ---
+
+      # Ignores errors, as the records are stored afterwards.
+      def disconnect
+        [@transmission, @dialer, @adoption].compact.each do |part|
+          part.stop
+        rescue StandardError => error
+          @options.report.call("#{error.full_message(highlight: false)}it ends all the same")
+        end
+      end
+
+      def stored?
+        @backlog.store
+      rescue StandardError => error
+        @standing.error = error
+        false
+      end
+
+      # Drops records that neither the server nor the spool has taken.
+      def give_up
+        report_disk
+        count = @backlog.abandon
+        return unless count.positive?
+
+        lost = Units.count(count, "message is", "messages are")
+        @options.report.call("#{lost} lost: #{@standing.error ? @standing.error.message : "the log server was not reached"}")
+      end
+
+      # Reports each time that the disk becomes full.
+      def report_disk
+        trouble = @backlog.trouble
+        report_once(:disk, trouble && "the spool in #{@options.spool} takes nothing: #{trouble.message}")
+      end
+    end
+  end
+end

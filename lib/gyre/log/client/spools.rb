@@ -1,0 +1,120 @@
+# frozen_string_literal: true
+
+# Makes and locks the spools of log clients, and finds those of ended processes. A spool is a disk
+# queue (disk_queue.rb) whose note is the secret of its client's id. Called by the client's options.
+# A process is alive as long as it holds the lock; nothing else is asked.
+#
+# Messages from a spool count as this program's own. So a folder must belong to this user and be
+# writable by no other one, and so must everything in it (Gyre::Log::Ownership).
+
+require "fileutils"
+require "gyre/log/disk_queue"
+require "gyre/log/wire/identity"
+
+module Gyre
+  module Log
+    module Spools
+      # A file's name has at most 255 bytes, and a client's id follows.
+      NAME_BYTES_LIMIT = 200
+      # Bytes of a segment: a sixteenth of the limit, within these bounds.
+      SEGMENT_BYTES = ((1 << 16)..(1 << 26)).freeze
+      # Made by {create} before it has its name, and the longest time that this takes.
+      UNFINISHED = /\A\.\h{32}\.\d+\z/.freeze
+      MAKING_S = 60
+      private_constant :NAME_BYTES_LIMIT, :SEGMENT_BYTES, :UNFINISHED, :MAKING_S
+
+      class << self
+        # Makes and locks a spool.
+        def create(folder, name, identity, **options)
+          FileUtils.mkdir_p(folder, mode: 0o700)
+          Ownership.check_parent(folder)
+          path = File.join(folder, "#{name}.#{identity.client_id}")
+          # Locks under another name first, so that no process adopts it in between.
+          making = File.join(folder, ".#{identity.client_id}.#{Process.pid}")
+          Dir.mkdir(making, 0o700)
+          lock = File.open(File.join(making, "lock"), File::RDWR | File::CREAT | File::EXCL, 0o600)
+          lock.flock(File::LOCK_EX | File::LOCK_NB)
+          lock.pwrite(identity.secret, 0)
+          File.rename(making, path)
+          open(path, lock, **options)
+        rescue SystemCallError
+          lock&.close
+          FileUtils.rm_rf(making) if making
+          raise
+        end
+
+        # Takes over the spools of ended processes, the oldest first. The block closes each.
+        def each_orphan(folder, name, **options)
+          return to_enum(:each_orphan, folder, name, **options) unless block_given?
+
+          return unless File.exist?(folder)
+
+          Ownership.check_parent(folder)
+          by_age(folder).each do |path|
+            remove_unfinished(path) if UNFINISHED.match?(File.basename(path))
+            spool = adopt(path, **options) if File.basename(path).match?(/\A#{Regexp.escape(name)}\.\h{32}\z/)
+            yield spool if spool
+          end
+        end
+
+        # Takes over a spool that its process has closed or left behind.
+        def adopt(path, report: nil, **options)
+          Ownership.check_folder(path)
+          lock = Ownership.open(File.join(path, "lock"))
+          # The owner may just have deleted it.
+          mine = lock.flock(File::LOCK_EX | File::LOCK_NB) && File.exist?(lock.path) && File.identical?(lock.path, lock)
+          return lock.close unless mine
+          raise DiskQueue::Segment::Foreign, "#{path} has no secret of a client in its lock" unless lock.read(32).to_s.match?(/\A\h{32}\z/)
+
+          open(path, lock, report: report, **options)
+        rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES
+          lock&.close
+          remove_rest(path) # deleted just now
+        rescue SystemCallError, DiskQueue::Segment::Foreign => error # the others are sent even so
+          lock&.close
+          report&.call("not sent: #{error.message}")
+          nil
+        end
+
+        def name_for(*parts)
+          name = parts.map { |part| part.to_s.b.gsub(/[^A-Za-z0-9._-]/n) { |byte| format("%%%02X", byte.ord) } }.join("@")
+          return name if name.bytesize <= NAME_BYTES_LIMIT
+
+          require "digest"
+          "#{name[0, NAME_BYTES_LIMIT - 65]}@#{Digest::SHA256.hexdigest(name)}"
+        end
+
+        private
+
+        def open(path, lock, limit:, **options)
+          DiskQueue.new(path, lock, limit: limit, segment_bytes: (limit / 16).clamp(SEGMENT_BYTES), **options)
+        end
+
+        # The lock is written once, so its time is the spool's age.
+        def by_age(folder)
+          Dir.glob("*", File::FNM_DOTMATCH, base: folder).map { |entry| File.join(folder, entry) }.sort_by do |path|
+            File.lstat(File.join(path, "lock")).mtime
+          rescue SystemCallError
+            Time.at(0)
+          end
+        end
+
+        # Removes a folder without a lock, left when its process was killed while deleting it.
+        def remove_rest(path)
+          Dir.rmdir(path) && nil
+        rescue SystemCallError
+          nil
+        end
+
+        # Removes an empty folder whose maker was killed before it had its name.
+        def remove_unfinished(path)
+          stat = File.lstat(path)
+          FileUtils.rm_rf(path) if stat.owned? && stat.mtime < Time.now - MAKING_S
+          nil
+        rescue SystemCallError
+          nil # another process was faster
+        end
+      end
+    end
+  end
+end

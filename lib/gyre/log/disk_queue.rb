@@ -1,0 +1,237 @@
+# frozen_string_literal: true
+
+# Records on disk, in order: a folder of segments, held by a lock. A client keeps there what its
+# server has not taken (client/spools.rb), a server what an output has not taken (output/spill.rb).
+# It sends nothing, and syncs only when told to.
+#
+#   <folder>/lock               flock(2) by its owner, gone with the process; the owner's note is in it
+#           /00000001.records   see disk_queue/segment.rb; the oldest one first
+#
+#   oldest segment: [ done | given out | unread ] … newest segment: [ unread ] ← append
+#
+# Only {#acknowledge} and {#evict} move a segment's position; a segment that is done is deleted. So
+# a crash leaves at least all that was not done. A damaged record is left out and reported, and its
+# segment is kept as *.damaged.
+
+require "gyre/log/disk_queue/segment"
+require "gyre/settings/units"
+
+module Gyre
+  module Log
+    # Belongs to one thread.
+    class DiskQueue
+      READ_BYTES = 1 << 18
+      NAME = /\A\d+\.records\z/.freeze
+      private_constant :READ_BYTES, :NAME
+
+      attr_reader :path
+      attr_reader :limit
+
+      # Returns the whole records at the beginning that fit the limit, at least one.
+      def self.cut(bytes, limit)
+        return bytes.bytesize if bytes.bytesize <= limit
+
+        whole, = Outbox.measure(bytes.byteslice(0, limit), limit)
+        whole.positive? ? whole : bytes.unpack1("N") + Records::HEADER_BYTES
+      end
+
+      def initialize(path, lock, limit:, record_limit:, segment_bytes:, format: :records, report: nil)
+        @path, @lock, @format, @report = path, lock, format, report
+        @limit, @record_limit, @segment_bytes = limit, record_limit, segment_bytes
+        @segments = []
+        names = Dir.children(path).sort_by(&:to_i)
+        @number = names.last.to_i # also counts one that was put aside
+        names.grep(NAME).each { |name| Segment.open(File.join(path, name), format, report)&.then { |segment| @segments << segment } }
+        @found_last = @segments.last # the only one that a kill can have torn
+        discard_finished
+        rewind
+      rescue StandardError
+        close
+        raise
+      end
+
+      def note = @lock.pread(@lock.size, 0)
+
+      def note=(text)
+        tidy("its former note") { @lock.pwrite(text, 0) }
+      end
+
+      # Writes at the end; all or nothing.
+      def append(bytes, &write)
+        return false unless room?(bytes.bytesize)
+
+        open_segment if starts_segment?(bytes.bytesize)
+        @segments.last.append(bytes, &write)
+        true
+      end
+
+      def room?(bytes) = bytesize + bytes <= @limit
+
+      def starts_segment?(bytes)
+        last = @segments.last
+        last.nil? || !last.ours? || (last.bytesize.positive? && last.size + bytes > @segment_bytes)
+      end
+
+      def last = @segments.last
+
+      def one_segment? = @segments.one?
+
+      # Drops the oldest records until there is room.
+      def evict(bytes)
+        dropped = 0
+        while (excess = bytesize + bytes - @limit).positive? && !empty?
+          segment = @segments.first
+          found, = records_at(segment, segment.position)
+          whole = DiskQueue.cut(found, excess)
+          dropped += Outbox.measure(found.byteslice(0, whole), @record_limit)[1]
+          found.empty? ? segment.damaged!(segment.position) : advance(segment, segment.position + whole)
+          discard_finished
+        end
+        rewind if dropped.positive?
+        dropped
+      end
+
+      # Drops the oldest segment, which frees its room on the disk.
+      def evict_segment = evict(@limit - bytesize + @segments.first.bytesize)
+
+      def unread? = @segments.any? { |segment| more?(segment) }
+
+      # Returns the next whole records.
+      def read
+        while (segment = reading)
+          offset = @at.last
+          bytes, count, last = records_at(segment, offset)
+          if count.positive?
+            @at = [segment.number, offset + bytes.bytesize]
+            return [bytes, last, count, @at]
+          end
+          skip(segment, offset)
+        end
+        nil
+      end
+
+      # Reads again from the first unacknowledged record.
+      def rewind
+        first = @segments.first
+        @at = first ? [first.number, first.position] : [0, 0]
+      end
+
+      def acknowledge(mark)
+        number, offset = mark
+        @segments.each do |segment|
+          done = segment.number < number ? segment.size : offset
+          advance(segment, done) if segment.number <= number && done > segment.position
+        end
+        discard_finished
+      end
+
+      def before(mark, bytes) = [mark.first, mark.last - bytes]
+
+      def end_mark = [@segments.last.number, @segments.last.size]
+
+      def bytesize = @segments.sum(&:bytesize)
+
+      def empty? = @segments.all? { |segment| segment.bytesize.zero? }
+
+      # Makes appended records durable. Blocks, so it runs in a thread.
+      def sync = @segments.last&.sync
+
+      # Leaves the queue to the next owner.
+      def close = [*@segments, @lock].each(&:close)
+
+      # Removes finished records, the newest segment too.
+      def clear
+        discard_first until @segments.empty?
+      end
+
+      # Removes the finished queue.
+      def delete
+        clear
+        tidy do
+          File.delete(File.join(@path, "lock"))
+          Dir.rmdir(@path)
+        rescue Errno::ENOENT, Errno::ENOTEMPTY, Errno::EEXIST
+          nil # removed already, or something damaged stays for inspection
+        end
+      ensure
+        @lock.close
+      end
+
+      private
+
+      def open_segment
+        @number += 1
+        segment = Segment.create(File.join(@path, format("%08d.records", @number)), @format)
+        @segments << segment
+        rewind if @segments.one?
+      end
+
+      # The segment to read next.
+      def reading
+        segment = @segments.find { |one| more?(one) }
+        @at = [segment.number, segment.position] if segment && segment.number != @at.first
+        segment
+      end
+
+      # A full disk may leave a segment without a record.
+      def more?(segment)
+        segment.number == @at.first ? segment.size > @at.last : segment.number > @at.first && segment.bytesize.positive?
+      end
+
+      def records_at(segment, offset)
+        bytes = segment.read(offset, READ_BYTES)
+        whole, count, last = Outbox.measure(bytes, @record_limit)
+        if count.zero? && bytes.bytesize == READ_BYTES # the first record is longer
+          bytes = segment.read(offset, [length_at(segment, offset), @record_limit].min)
+          whole, count, last = Outbox.measure(bytes, @record_limit)
+        end
+        [bytes.byteslice(0, whole), count, last]
+      end
+
+      def length_at(segment, offset)
+        length = segment.read(offset, 4).unpack1("N")
+        length && (length + Records::HEADER_BYTES)
+      end
+
+      # Skips a record that a crash has torn or damaged. Reads on behind a damaged one if its length
+      # is right.
+      def skip(segment, offset)
+        behind = offset + (length_at(segment, offset) || @record_limit)
+        return cut(segment, offset) if behind > segment.size && segment.equal?(@found_last)
+
+        whole = behind < segment.size && records_at(segment, behind)[1].positive?
+        bytes = Units.count((whole ? behind : segment.size) - offset, "byte")
+        @report&.call("#{bytes} of #{segment.path} are damaged, and left out: it is kept as #{segment.path}.damaged") unless segment.damaged?
+        segment.damaged!(whole ? segment.size : offset)
+        whole ? @at = [segment.number, behind] : discard_finished
+      end
+
+      def cut(segment, offset)
+        @report&.call("#{segment.path} ends with #{Units.count(segment.size - offset, "byte")} of an incomplete record, which are cut off")
+        segment.cut(offset)
+        discard_finished
+      end
+
+      def discard_finished
+        discard_first while @segments.size > 1 && @segments.first.bytesize.zero?
+      end
+
+      def discard_first
+        segment = @segments.shift
+        tidy { segment.delete }
+      end
+
+      def advance(segment, offset)
+        tidy { segment.position = offset }
+      end
+
+      # Deletes finished segments. If the disk fails, memory still knows what is done, and only a
+      # later owner would send it again.
+      def tidy(kept = "what is done")
+        yield
+      rescue SystemCallError => error
+        @report&.call("#{@path} keeps #{kept}: #{SystemCallError.new(nil, error.errno).message}")
+      end
+    end
+  end
+end

@@ -1,0 +1,165 @@
+# frozen_string_literal: true
+
+# One file of a disk queue: a header, then records as they go over the wire. Gyre::Log::DiskQueue
+# keeps a row of them. It finds where its records begin and end, not what is in them.
+#
+#    0  8 bytes "GYREQUE1"     8  8 bytes name of the records' format, zeros   16  u32 CRC-32 of these 16 bytes   (all big-endian)
+#   32  u64 position, u32 CRC-32 of it      48  the same again: the two are written in turn, and the higher valid one counts,
+#       so that a write which is torn by a crash leaves the other one
+#   64  records; everything before the position is done
+
+require "gyre/log/disk"
+require "gyre/log/ownership"
+require "gyre/log/wire/records"
+require "zlib"
+
+module Gyre
+  module Log
+    class DiskQueue
+      class Segment
+        # A segment with records of another format.
+        class Foreign < ArgumentError; end
+
+        MAGIC = "GYREQUE1"
+        HEADER_BYTES = 64
+        SLOTS = [32, 48].freeze
+        private_constant :MAGIC, :HEADER_BYTES, :SLOTS
+
+        attr_reader :path
+        attr_reader :number
+        attr_reader :position
+        attr_reader :size
+
+        class << self
+          def create(path, format)
+            file = File.open(path, File::RDWR | File::CREAT | File::EXCL | File::BINARY, 0o600)
+            file.pwrite(head(format).ljust(HEADER_BYTES, "\0"), 0)
+            new(path, file, HEADER_BYTES, HEADER_BYTES, ours: true)
+          rescue SystemCallError
+            file&.close
+            File.delete(path) if file
+            raise
+          end
+
+          def open(path, format, report = nil)
+            file = Ownership.open(path)
+            size = file.size
+            head = size.zero? ? "" : file.pread([size, HEADER_BYTES].min, 0)
+            return put_aside(path, size, report) unless genuine?(head)
+
+            found = head.byteslice(8, 8).delete("\0")
+            raise Foreign, "#{path} holds #{found}, not #{format}" unless found == format.to_s
+
+            segment = new(path, file, [position(head), size].min, size)
+          ensure
+            file&.close unless segment
+          end
+
+          private
+
+          def head(format)
+            head = [MAGIC, format.to_s].pack("a8a8")
+            head << [Zlib.crc32(head)].pack("N")
+          end
+
+          def genuine?(head)
+            head.bytesize == HEADER_BYTES && head.start_with?(MAGIC) &&
+              head.unpack1("N", offset: 16) == Zlib.crc32(head.byteslice(0, 16))
+          end
+
+          def position(head)
+            SLOTS.filter_map do |slot|
+              position, crc = head.unpack("Q>N", offset: slot)
+              position if position >= HEADER_BYTES && crc == Zlib.crc32(head.byteslice(slot, 8))
+            end.max || HEADER_BYTES
+          end
+
+          # Deletes an empty file, whose process was killed while making it.
+          def put_aside(path, size, report)
+            return File.delete(path) && nil if size.zero?
+
+            File.rename(path, "#{path}.damaged")
+            report&.call("the head of #{path} is damaged, or of another version; the file is kept as #{path}.damaged")
+            nil
+          end
+        end
+
+        def initialize(path, file, position, size, ours: false)
+          @path, @file, @position, @size, @ours = path, file, position, size, ours
+          @number = File.basename(path).to_i
+          @turn = 0
+          @durable = 0
+          @damaged = false
+          file.sync = true
+        end
+
+        def ours? = @ours && !@damaged
+
+        def bytesize = @size - @position
+
+        def read(offset, bytes)
+          count = [bytes, @size - offset].min
+          count.positive? ? @file.pread(count, offset) : "".b
+        end
+
+        def append(bytes)
+          @file.seek(@size)
+          block_given? ? yield(@file) : @file.write(bytes)
+          @size += bytes.bytesize
+          whole = true
+        ensure
+          @file.truncate(@size) unless whole || @file.closed?
+        end
+
+        def position=(offset)
+          @position = offset
+          packed = [offset].pack("Q>")
+          @file.pwrite(packed << [Zlib.crc32(packed)].pack("N"), SLOTS[@turn ^= 1])
+        end
+
+        # Makes the file and its name durable. Blocks, so it runs in a thread.
+        def sync
+          size = @size
+          Disk.sync(@file)
+          Disk.sync_folder(@path) if @durable.zero?
+          @durable = size
+        end
+
+        def synced? = @durable == @size
+
+        def doubtful = read([@durable, HEADER_BYTES].max, @size)
+
+        # Writes the bytes again, to other blocks, after a failed sync.
+        def write_again(bytes)
+          @file.truncate(@size - bytes.bytesize)
+          @file.seek(@size - bytes.bytesize)
+          @file.write(bytes)
+          Disk.refresh_name(@path) if @durable.zero?
+        end
+
+        # Drops everything behind the offset.
+        def cut(offset)
+          @size = offset
+          @file.truncate(offset)
+        end
+
+        # Keeps the file for inspection, as something behind the offset cannot be read.
+        def damaged!(offset)
+          @damaged = true
+          @size = offset
+        end
+
+        def damaged? = @damaged
+
+        def close = @file.close
+
+        def delete
+          close
+          @damaged ? File.rename(@path, "#{@path}.damaged") : File.delete(@path)
+        rescue Errno::ENOENT
+          nil # removed already
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+# Writes the open log file of an Output::File, whatever its name is by now, and knows which bytes
+# are durable. Knows no journal and no rotation.
+
+require "gyre/log/disk"
+require "gyre/log/output/writing"
+
+module Gyre
+  module Log
+    module Output
+      class File
+        class OpenFile
+          IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
+          private_constant :IF_THE_MACHINE_FAILS
+
+          # Offset behind the last byte written here.
+          attr_reader :end
+          # True if it is written although another file has its name.
+          attr_accessor :kept
+
+          def initialize(io, path, retries, fresh)
+            @io, @path, @retries = io, path, retries
+            @unsynced = fresh
+            @nameless = true # others may have made the file
+            recount
+          end
+
+          # Counts all present bytes as durable.
+          def recount
+            @durable = @end = @io.size
+          end
+
+          def stat = @io.stat
+
+          # True if it still has its name.
+          def same?
+            there = ::File.stat(@path)
+            here = @io.stat
+            there.dev == here.dev && there.ino == here.ino
+          rescue Errno::ENOENT
+            false
+          end
+
+          # True if another file has the name (logrotate's create): the old one is about to be
+          # compressed and removed, before or after HUP. Without a file of the name it waits for
+          # HUP.
+          def replaced? = !same? && ::File.exist?(@path)
+
+          def deleted? = @io.stat.nlink.zero?
+
+          # Returns whether others have cut the file (copytruncate).
+          def cut_by_others
+            size = @io.size
+            shorter = size < @end
+            @durable = size if size < @durable
+            shorter
+          end
+
+          def unsynced? = @unsynced
+
+          def unsynced_bytes = @end - @durable
+
+          # Marks the beginning of a batch for {#take_back}.
+          def begin
+            @start = @io.size
+          end
+
+          # Writes everything. Yields before each try, and the block may leave by return.
+          def append(data, &trying) = Writing.put(@io, data, @retries, &trying)
+
+          # Keeps everything from {#append}.
+          def settle
+            @unsynced = true
+            @end = @io.size
+          end
+
+          # Removes what {#append} has written of a batch.
+          def take_back(bytes)
+            @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
+          end
+
+          # Returns when all is durable. After an error it writes again: the commit from memory,
+          # earlier bytes from the page cache.
+          def sync(commit)
+            doubtful = false
+            @retries.until_success("sync", meanwhile: IF_THE_MACHINE_FAILS) do
+              write_again(commit) if doubtful
+              doubtful = true
+              Writing.in_thread { flush }
+            end
+            @unsynced = false
+            @durable = @end
+          end
+
+          def close = @io.close
+
+          def closed? = @io.closed?
+
+          private
+
+          def flush
+            Disk.sync(@io)
+            Disk.sync_folder(@path) if @nameless
+            @nameless = false
+          end
+
+          # Cuts the bytes off first: rewritten in place they may go to blocks that the file system
+          # never adds to the file (ext4's unwritten extents).
+          def write_again(commit)
+            commit&.torn = true
+            start = commit ? commit.entry.offset : @end
+            if @io.size == @end
+              before = Disk.read_through(@io, @path, @durable, start)
+              @retries.until_success("cut") { @io.truncate(before ? @durable : start) }
+              Writing.put(@io, before || ("\n" * (-start % Disk::BLOCK_BYTES)), @retries)
+            end
+            Writing.put(@io, commit.data, @retries) if commit
+            @end = @io.size
+            commit.astray, commit.torn = @end != start + commit.entry.length, false if commit
+            Disk.refresh_name(@path) if @nameless
+          end
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+# The settings of one output: what Output.open takes and an entry of `logs` has. It opens nothing.
+
+require "gyre/log/output/access"
+require "gyre/log/output/remote"
+require "gyre/log/output/rotation/policy"
+require "gyre/settings"
+
+module Gyre
+  module Log
+    module Output
+      type = Gyre::Settings::Type
+      row = Gyre::Settings.method(:row)
+      STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
+      private_constant :STANDARD
+
+      # Of a Redis Stream.
+      REDIS_SETTINGS = Gyre::Settings.new({ nil => [
+        row[:stream, :text, "name of the stream", default: "gyre"],
+        row[:max_length, :count, "entries that the stream keeps, about"],
+        row[:shared, :flag, "other servers write to the stream, too", default: false]
+      ] }, what: "key")
+
+      # A path, an address or a standard stream.
+      DESTINATION = type.new("PATH", "a path, STDOUT or STDERR") do |value|
+        next unless value.is_a?(String) && !value.empty?
+        next value == "-" ? "STDOUT" : value.upcase if value.match?(STANDARD)
+
+        Remote.check(value)
+        value
+      end
+
+      # In octal, with or without quotes. YAML reads 0640 as octal by itself, and 640 not: no mode
+      # that lets the server write has decimal digits that are another one.
+      mode = type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
+        next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
+
+        value.to_s.to_i(8) if value.to_s.match?(/\A0?[67][0-7]{2}\z/)
+      end
+      owner = type.new("OWNER", "user, user:group or :group") { |value| Access.owner(value.to_s) && value.to_s unless value.is_a?(Enumerable) }
+      options = type.new("OPTIONS", "the port of a socket, or options of Redis") do |value|
+        value.is_a?(Hash) ? REDIS_SETTINGS.read(value) : Array(value)
+      end
+
+      # What may be set for all files at once, too.
+      FILE_ROWS = [
+        row[:rotate, Rotation::Policy::SETTINGS, "new files by size or time"],
+        row[:format, %w[text json], "how a line is written", default: "text"],
+        row[:mode, mode, "of the file, like 0640; without it a new file has the mode of the one before"],
+        row[:owner, owner, "of the file: user, user:group or :group"]
+      ].freeze
+
+      RULE = lambda do |values, faults|
+        kind, target = Output.type(values), Output.target(values)
+        faults.at("options") { Remote.endpoint(Remote.socket_address(target, values[:options])) } if kind == "socket"
+        if kind == "redis"
+          faults.at("logfile") { Remote.database(Remote.redis_address(target)) }
+          faults.add("options", "Redis has #{REDIS_SETTINGS.words.join(", ")}, as keys with values") if values[:options].is_a?(Array)
+        end
+        Output.check_spill(values, faults)
+      end
+
+      SETTINGS = Gyre::Settings.new({ nil => [
+        row[:logfile, DESTINATION, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0"],
+        row[:type, %w[file socket redis stdout stderr], "kind of output", usual: "what logfile looks like"],
+        row[:options, options, "of a socket its port; of Redis #{REDIS_SETTINGS.words.join(", ")}"],
+        row[:when_full, %w[block drop spill],
+            "when its queue is full, senders wait, messages are dropped and counted, or they go to a disk", default: "block"],
+        row[:spill, :text, "for when_full: spill: a folder of its own, made if it is missing"],
+        *FILE_ROWS
+      ] }, what: "key", &RULE)
+
+      class << self
+        # The kind of output that settings describe.
+        def type(settings)
+          given, target = settings[:type].to_s, target(settings)
+          return given if given.start_with?("std")
+          return target.downcase if target.match?(STANDARD)
+
+          given.empty? ? Remote.type(target) || "file" : given
+        end
+
+        def target(settings)
+          target = settings[:logfile].to_s
+          ["", "-"].include?(target) ? "STDOUT" : target
+        end
+
+        # What has a file has a disk: nothing would be gained by a spill, and its promise lost that
+        # no line comes twice.
+        def check_spill(settings, faults)
+          if settings[:when_full] != "spill"
+            faults.add("spill", "counts with when_full: spill only") if settings[:spill]
+          elsif file_at?(settings)
+            faults.add("when_full", "spill is for sockets, pipes and Redis; a log file is on a disk already: choose block or drop")
+          elsif !settings.key?(:spill)
+            faults.add("when_full", "spill needs spill: a folder of its own")
+          end
+        end
+
+        private
+
+        # Also one that is not there yet.
+        def file_at?(settings)
+          target = target(settings)
+          type(settings) == "file" && (!::File.exist?(target) || ::File.file?(target))
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+# Names an address of the log server and its protocol: the main port, for Analogger's clients and
+# Gyre's, and further inputs for syslog and lines of JSON. Made from settings by the server. Binds,
+# and accepts nothing.
+
+require "gyre/net"
+require "gyre/net/tls_settings"
+require "gyre/settings"
+
+module Gyre
+  module Log
+    TLS_SETTINGS = Gyre::Settings.new({ nil => TLS::ROWS }, what: "key", foreign: TLS::FOREIGN_WORDS, needs: %i[cert key])
+
+    # An address with its protocol.
+    class Inlet
+      PORTS = { nil => 6766, syslog: 514, json: 6767 }.freeze
+      CONNECTED = %i[tcp unix].freeze
+      private_constant :PORTS, :CONNECTED
+
+      attr_reader :kind # :syslog, :json, or nil on the main port, where the first frame decides
+      # Raises ArgumentError.
+      attr_reader :endpoint
+      attr_reader :framing
+
+      class << self
+        # `tls` is for the main port and each input with `tls: true`.
+        def all(bind, inputs, tls)
+          main = addresses(bind).map { |address| new(nil, address, tls: tls) }
+          main + inputs.flat_map do |input|
+            input = self::SETTINGS.complete(input)
+            options = { tls: own_tls(input, tls), framing: input[:framing].to_sym }
+            addresses(input[:bind]).map { |address| new(input[:type].to_sym, address, **options) }
+          end
+        end
+
+        def own_tls(input, tls)
+          return unless input[:tls]
+
+          tls || raise(ArgumentError, "tls: true needs tls: with cert and key, at the top")
+        end
+
+        def endpoint(kind, address, tls: nil)
+          transports = kind ? Endpoint::FORMS.keys : CONNECTED
+          endpoint = Endpoint.parse(address, host: "127.0.0.1", port: PORTS.fetch(kind), transports: transports)
+          raise ArgumentError, "datagrams cannot have TLS (#{endpoint})" if tls && endpoint.datagram?
+
+          endpoint
+        end
+
+        private
+
+        def addresses(given) = (given.is_a?(Array) ? given : [given]).uniq
+      end
+
+      # A `kind` of nil is the main port.
+      def initialize(kind, address, tls: nil, framing: :auto)
+        @kind = kind
+        @framing = framing
+        @endpoint = Inlet.endpoint(@kind, address, tls: tls)
+        @context = TLS.server(**tls) if tls
+      end
+
+      # SystemCallError and SocketError name the address.
+      def bind = @endpoint.bind
+
+      # Makes a transport before its handshake.
+      def transport(socket)
+        transport = Transport.new(socket, "the client")
+        transport.begin_tls(@context) if @context
+        transport
+      end
+
+      def tls? = !@context.nil?
+
+      # Its name in messages and across a restart.
+      def to_s
+        [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
+      end
+    end
+
+    type = Gyre::Settings::Type
+    row = Gyre::Settings.method(:row)
+    address = type.new("ADDRESS", "an address") { |value| Endpoint.parse(value, transports: Endpoint::FORMS.keys) && value }
+    Inlet::SETTINGS = Gyre::Settings.new({ nil => [
+      row[:type, %w[syslog json], "what is spoken (json is an object a line)"],
+      row[:bind, address, "where: tcp://host:port, udp://host:port, unix:///path, unixgram:///path", list: true],
+      row[:framing, %w[auto octet_counting lines], "how syslog messages end (auto detects both)", default: "auto"],
+      row[:tls, :flag, "true: with the certificate of tls", default: false]
+    ] }, what: "key", needs: %i[type bind]) do |values, faults|
+      kind, bind = values.values_at(:type, :bind)
+      faults.at("tls") { bind.each { |each| Inlet.endpoint(kind.to_sym, each, tls: values[:tls]) } } if kind && bind
+    end
+  end
+end

@@ -1,0 +1,153 @@
+# frozen_string_literal: true
+
+# Runs a log server: its tasks, its signals, and its orderly end. Made by Gyre::Log::Server, whose
+# stop, reopen and restart arrive here through the hub's loop.
+#
+#   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
+#                                          │    ▲                            └── once more, or too late ─►┘
+#                                          └────┴─ restart, USR2: checks, stops reading, writes all, execs itself
+
+require "gyre/clock"
+require "gyre/settings/units"
+require "gyre/task"
+
+module Gyre
+  module Log
+    # Serves once.
+    class Lifecycle
+      SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
+      # Stands for "no limit", longer than any machine runs.
+      UNLIMITED_S = 1e9
+      private_constant :SIGNALS, :UNLIMITED_S
+
+      attr_reader :started_s
+
+      def initialize(server, hub, acceptors, handover, restart)
+        @server, @hub, @acceptors, @handover, @restart = server, hub, acceptors, handover, restart
+        @committer = server.committer
+        @tasks = {} # :restart, :stop, and each reopening task
+      end
+
+      # True if it ended before everything was written.
+      def abandoned? = @complete == false
+
+      # Yields once it serves. Returns whether everything that came was written.
+      def serve(task, signals, inputs)
+        @started_s = Clock.now
+        @task = task
+        committing = task.async("committer") { commit }
+        SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if signals
+        @server.stop if @handover&.signalled?
+        @acceptors.each(&:open)
+        @handover&.connections(@hub, inputs)
+        yield
+        @hub.run { |event| handle(event) }
+        raise @failure if @failure
+
+        @complete
+      ensure
+        [*@tasks.values, committing].compact.each(&:stop).each(&:wait)
+        @server.sessions.stop
+        @hub.connections.keys.each(&:close)
+      end
+
+      # Returns at once; yields whether each output has done it.
+      def reopen(why)
+        key = Object.new
+        spawn(key, "reopen") do
+          done = @committer.reopen(stop_timeout_s)
+          files = Units.count(@server.routing.files, "file")
+          @server.report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
+          yield done if block_given?
+        end
+        @hub.log("info", "the files are reopened (#{why})")
+      end
+
+      private
+
+      # Ends the server if the committer ends, as nothing would be written any more.
+      def commit
+        @committer.run
+      rescue StandardError => error
+        @failure = error
+        @hub.stop
+      end
+
+      def handle(event)
+        case SIGNALS.fetch(event, event)
+        when :reopen then reopen("HUP")
+        when :restart then spawn(:restart, "restart") { replace_process } unless @tasks[:restart] || stopping?
+        when :stop, :stop_serving then stopping? ? @hub.stop : stop
+        end
+      end
+
+      # Starts a task and lists it under the key while it runs.
+      def spawn(key, name)
+        task = @task.async(name, transient: true) do
+          yield
+        ensure
+          @tasks.delete(key)
+        end
+        @tasks[key] = task unless task.finished?
+      end
+
+      # --- the end ---
+
+      def stopping? = !@complete.nil?
+
+      def stop_timeout_s = @server.limits.stop_timeout_s || UNLIMITED_S
+
+      def stop
+        @complete = false
+        @tasks[:restart]&.stop
+        @acceptors.each(&:ready).each(&:pause)
+        @acceptors.each { |acceptor| acceptor.listener.close }
+        spawn(:stop, "stop") do
+          @hub.flow.backpressure.hold { finish }
+        ensure
+          @hub.stop
+        end
+      end
+
+      def finish
+        over_s = Clock.now + stop_timeout_s # limits everything that follows
+        @hub.drain_sockets { @committer.flush([over_s - Clock.now, 0].max) }
+        @complete = write_all([over_s - Clock.now, 0].max)
+        @committer.rest([over_s - Clock.now, 0].max)
+        @hub.connections.keys.each(&:leave)
+      end
+
+      # Returns whether everything received is durable.
+      def write_all(timeout_s = stop_timeout_s)
+        done = @committer.flush(timeout_s)
+        @server.report("after #{stop_timeout_s} s #{Units.count(@hub.flow.bytes, "byte is", "bytes are")} still not written") unless done
+        @hub.send_due
+        done
+      end
+
+      # --- a fresh process in place of this one ---
+
+      def replace_process
+        troubles = @committer.troubles
+        return refuse("not everything could be written: #{troubles.join("; ")}") if troubles.any?
+
+        command = "the command that started this server is unknown"
+        command = @restart.call(@acceptors.map { |acceptor| acceptor.input.to_s }.uniq) if @restart && @handover
+        return refuse(command) unless command.is_a?(Array)
+
+        @hub.flow.backpressure.hold do
+          next refuse("not everything could be written") unless write_all
+
+          @committer.rest(stop_timeout_s)
+          @handover.exec(@acceptors, @hub.connections.keys, command)
+        end
+      rescue StandardError => error
+        refuse(error.message)
+      ensure
+        @committer.resume
+      end
+
+      def refuse(why) = @server.report("not restarted: #{why}")
+    end
+  end
+end

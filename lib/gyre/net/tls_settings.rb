@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+# The settings of a TLS server as rows, for every part that has some: gyre serve, gyre log. They are
+# keywords of TLS.server. It opens no file.
+
+require "gyre/settings"
+
+module Gyre
+  module TLS
+    VERIFICATION = { "true" => true, "false" => false, "optional" => :optional }.freeze
+    OLD_VERSIONS = "leave it out: versions before TLS 1.2 are not supported"
+    private_constant :VERIFICATION, :OLD_VERSIONS
+
+    row = Settings.method(:row)
+    ROWS = [
+      row[:cert, :text, "the certificate, followed by its intermediates: a file, or the text itself (PEM)"],
+      row[:key, :text, "its private key: a file, or the text itself (PEM)", secret: true],
+      row[:ca, :text, "a file or folder with the authorities of clients' certificates (PEM)"],
+      row[:crl, :text, "a file with a revocation list of each of these authorities (PEM)"],
+      row[:verify, Settings::Type.new("WHEN", "true, false or optional") { |value| VERIFICATION[value.to_s] },
+          "clients' certificates: true: required; optional: verified if shown", usual: "true with ca"],
+      row[:ciphers, :text, "ciphers of TLS 1.2, as in openssl-ciphers(1)"],
+      row[:ciphersuites, :text, "ciphers of TLS 1.3"],
+      row[:min_version, %w[1.2 1.3], "lowest version", default: "1.2"]
+    ].freeze
+
+    # Words that are gone, and other programs'.
+    FOREIGN_WORDS = {
+      certificate: "write cert", certificate_file: "write cert", ssl_certificate: "write cert", cert_path: "write cert",
+      cert_pem: "write cert, which takes PEM, too", key_pem: "write key, which takes PEM, too", private_key: "write key", key_path: "write key",
+      ssl_certificate_key: "write key", ca_file: "write ca", verify_mode: "write verify: true (force_peer) or optional (peer)",
+      verification_flags: "write crl for revoked certificates", ssl_cipher_filter: "write ciphers", ssl_ciphersuites: "write ciphersuites",
+      no_tlsv1: OLD_VERSIONS, no_tlsv1_1: OLD_VERSIONS, reuse: "leave it out: sessions are resumed by tickets",
+      ocsp: "leave it out: OCSP has ended", ssl_stapling_file: "leave it out: OCSP has ended"
+    }.freeze
+  end
+end

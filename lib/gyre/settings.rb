@@ -1,0 +1,151 @@
+# frozen_string_literal: true
+
+# Tables of settings. Flags, configuration files, keyword arguments, their checks and messages and
+# the generated guide (docs/configuration.md) come from the same rows. gyre serve, gyre log, TLS and
+# the memcached client have tables. It opens nothing.
+
+require "did_you_mean"
+
+module Gyre
+  # One table: rows in groups. A row's type may be a table, which makes it a section.
+  #
+  #   table = Gyre::Settings.new({ "Where to listen" => [Gyre::Settings.row(:port, :port, "the port", default: 80)] })
+  #   table.complete({})            # => { port: 80 }
+  #   table.read({ "port" => "x" }) # ArgumentError: port: must be a port, 0 to 65535, not "x"
+  class Settings
+    include Enumerable
+
+    # All that is wrong with some settings: a path like logs[2].levels (nil: the whole) and a text
+    # for each fault.
+    class Invalid < ArgumentError
+      attr_reader :faults
+      # What could be read.
+      attr_reader :values
+
+      def initialize(faults, values)
+        @faults = faults
+        @values = values
+        super(faults.map { |path, text| [path, text].compact.join(": ") }.join("; "))
+      end
+    end
+
+    # Gathers faults, so that all are reported at once.
+    class Faults
+      include Enumerable
+
+      def initialize
+        @all = []
+      end
+
+      def each(&block) = @all.each(&block)
+
+      def add(path, text) = @all << [path, text]
+
+      # An ArgumentError of the block is a fault below this path.
+      def at(path)
+        yield
+      rescue Invalid => error
+        error.faults.each { |inner, text| add(join(path, inner), text) }
+        nil
+      rescue ArgumentError => error
+        add(path, error.message)
+        nil
+      end
+
+      # Returns the values if there are no faults.
+      def ensure_none(values)
+        none? ? values : raise(Invalid.new(@all, values))
+      end
+
+      private
+
+      def join(path, inner) = inner.nil? || inner.start_with?("[") ? "#{path}#{inner}" : [path, inner].compact.join(".")
+    end
+
+    attr_reader :groups, :foreign
+
+    def self.row(name, type, meaning, **rest) = Row.new(name: name, type: type, meaning: meaning, **rest)
+
+    # The words that are nearest to a misspelt one, as a question.
+    def self.nearest(word, words)
+      near = DidYouMean::SpellChecker.new(dictionary: words).correct(word).first
+      "did you mean #{near}?" if near
+    end
+
+    def self.list(words) = words.size > 1 ? "#{words[0..-2].join(", ")} or #{words.last}" : words.join
+
+    # For a message: without passwords of addresses, and not too long.
+    def self.shown(value)
+      return value.is_a?(Hash) ? "keys with values" : "a list" if value.is_a?(Enumerable)
+
+      value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
+    end
+
+    # `groups` are rows by headings of --help; those below nil have no flags. `foreign` are words
+    # that are gone or other programs', with what to do instead. `what` is the noun for a row. The
+    # block checks what the values must be together; it is called with them (nil where a value is
+    # wrong) and Faults.
+    def initialize(groups, what: "setting", foreign: {}, needs: [], &rule)
+      @groups = groups.transform_values(&:freeze).freeze
+      @what = what
+      @foreign = foreign.transform_keys(&:to_s).freeze
+      @needs = needs
+      @rule = rule
+      @by_name = flat_map { |row| [row.name, row.word, *row.also].map { |name| [name.to_s, row] } }.to_h
+      Ractor.make_shareable(self)
+    end
+
+    def each(&block) = @groups.each_value { |rows| rows.each(&block) }
+
+    def [](name) = @by_name[name.to_s]
+
+    def inspect = "#<#{self.class} #{words.join(" ")}>"
+
+    def names = map(&:name)
+
+    def words = map(&:word)
+
+    def defaults = to_h { |row| [row.name, row.default] }
+
+    def fetch(name) = self[name] || raise(ArgumentError, "unknown #{@what}; #{hint(name.to_s)}")
+
+    # Checked values by the rows' names, without those that are nil. Faults are raised as Invalid,
+    # or added to those that are given.
+    def read(given, faults = nil)
+      raise ArgumentError, "must be keys with values" unless given.is_a?(Hash)
+      return read(given, faults = Faults.new).then { |values| faults.ensure_none(values) } unless faults
+
+      values = given.each_with_object({}) { |(name, value), found| faults.at(name.to_s) { read_one(name, value, found) } }
+      missing = @needs.reject { |name| values.key?(name) }
+      faults.add(nil, "needs #{missing.join(" and ")}") if missing.any?
+      @rule&.call(values, faults)
+      values
+    end
+
+    # The same, with defaults.
+    def complete(given) = defaults.merge(read(given))
+
+    # One value.
+    def check(name, value) = read({ name => value })[self[name].name]
+
+    private
+
+    def read_one(name, value, found)
+      row = fetch(name)
+      return if value.nil? && !row.none?(value)
+      raise ArgumentError, "is the same as another key here; keep one of the two" if found.key?(row.name)
+
+      found[row.name] = nil # stays where the value is wrong
+      found[row.name] = row.check(value)
+    rescue Invalid => error
+      found[row.name] = error.values
+      raise
+    end
+
+    def hint(word)
+      @foreign[word] || Settings.nearest(word, words) || "known: #{words.join(", ")}"
+    end
+  end
+end
+
+require "gyre/settings/row"

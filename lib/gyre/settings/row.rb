@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+# One setting: a row of a table (Settings). Flags, words of configurations, keywords, checks and the
+# guide's lines are made from it.
+
+require "gyre/settings/type"
+
+module Gyre
+  class Settings
+    # `name` is the keyword, `meaning` one sentence. `usual` stands for a default that is computed,
+    # `range` narrows or widens the type's. A `list` may be given several times, `also` are accepted
+    # names beside the first. Flags: a `short` form, and an `argument` other than the type's. Limits
+    # of HTTP have the `status` that is sent beyond them; a `secret` is left out of messages.
+    Row = Struct.new(:name, :type, :meaning, :default, :usual, :range, :list, :also, :short, :argument, :status, :secret,
+                     keyword_init: true) do
+      def initialize(name:, type:, meaning:, **rest)
+        super(range: nil, also: [], **rest, name: name, type: type.is_a?(Settings) ? type : Type.of(type), meaning: meaning)
+        self.range ||= section? ? nil : self.type.range
+        self.argument ||= self.type.argument unless section?
+        freeze
+      end
+
+      # A table of its own below this name.
+      def section? = type.is_a?(Settings)
+
+      # In configurations; a time without its unit.
+      def word = name.to_s.delete_suffix("_s")
+
+      def flag = "--#{word.tr("_", "-")}"
+
+      # A time without an end.
+      def none?(value) = timeout? && (value.nil? || value == "none")
+
+      # A value, or its text; of a list one or several.
+      def check(value)
+        return if none?(value)
+        return one(value) unless list
+
+        return (value.is_a?(Array) ? value : [value]).map { |each| one(each) } unless section?
+        raise ArgumentError, "must be a list" unless value.is_a?(Array)
+
+        faults = Faults.new
+        read = value.each_with_index.map { |each, index| faults.at("[#{index + 1}]") { one(each) } }
+        faults.ensure_none(read.compact)
+      end
+
+      def boolean? = type.equal?(Type::TYPES[:flag])
+
+      def expected
+        return "keys with values" if section?
+
+        [type.expected, bounds, ("or none" if timeout?)].compact.join(", ")
+      end
+
+      # As the guide and --help have it.
+      def text
+        choice = type.expected if !section? && type.choice? && !meaning.include?(type.expected)
+        [[meaning, *choice].join(": "), ("may be repeated" if list)].compact.join("; ")
+      end
+
+      # As the guide and --help show it; nil: there is none.
+      def default_text
+        return usual if usual
+        return "none" if timeout? && default.nil?
+
+        case default
+        when nil, false, [], {} then nil
+        when true then "on"
+        when Array then default.join(" and ")
+        when Integer then type.unit == :bytes ? Units.size(default) : default.to_s
+        else default.to_s
+        end
+      end
+
+      private
+
+      def timeout? = type.equal?(Type::TYPES[:timeout])
+
+      def one(value)
+        return type.read(value) if section?
+
+        read = type.read(value)
+        return read unless read.nil? || (range && !range.cover?(read))
+
+        raise ArgumentError, "must be #{expected}#{", not #{Settings.shown(value)}" unless secret || value.nil?}"
+      end
+
+      def bounds
+        return unless range
+        return "above 0" if range == Type::ABOVE_ZERO
+        return "#{range.begin} to #{range.end}" if range.end
+
+        "at least #{range.begin}" unless range.begin == 1 && type.unit
+      end
+    end
+  end
+end

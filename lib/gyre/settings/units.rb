@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+# Sizes and times as people write them: "64k", "100 MB", "2 hours", "1.5"; and counts as messages
+# have them: "1 file", "2 files". Functions without state.
+
+module Gyre
+  # A text in, a number out, or nil for anything else.
+  module Units
+    SIZE = /\A\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*\z/i.freeze
+    FACTORS = ["", "k", "m", "g", "t"].each_with_index.to_h { |letter, index| [letter, 1024**index] }.freeze
+    SPAN = /\A\s*(?:(\d+)\s*)?(second|minute|hour|day|week)s?\s*\z/i.freeze
+    SPANS = { "second" => 1, "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
+    private_constant :SIZE, :FACTORS, :SPAN, :SPANS
+
+    module_function
+
+    # Powers of 1024: 500, 64k, 10M, 100 MB, 2GiB.
+    def bytes(value)
+      match = SIZE.match(value.to_s)
+      match && (match[1].to_i * FACTORS.fetch(match[2].downcase))
+    end
+
+    # The shortest text that {bytes} reads as this number.
+    def size(bytes)
+      letter, factor = FACTORS.to_a.reverse.find { |_, each| bytes >= each && (bytes % each).zero? } || ["", 1]
+      "#{bytes / factor}#{letter.upcase}"
+    end
+
+    # A number of seconds, or of a unit: 1.5, minute, 2 days.
+    def seconds(value)
+      match = SPAN.match(value.to_s)
+      seconds = match ? SPANS.fetch(match[2].downcase) * (match[1] || 1).to_i : number(value)
+      seconds if seconds.is_a?(Numeric) && seconds.real? && seconds.finite? && seconds >= 0
+    end
+
+    def integer(value)
+      number = number(value)
+      number if number.is_a?(Integer)
+    end
+
+    def number(value)
+      return value unless value.is_a?(String)
+
+      Integer(value, 10, exception: false) || Float(value, exception: false)
+    end
+
+    # The number may be a text with separators.
+    def count(number, one, many = "#{one}s") = "#{number} #{number.to_s == "1" ? one : many}"
+  end
+end

@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+# Where a web server listens: addresses out of its settings, with those of TLS behind them checked.
+# Gyre::Web::Server and `gyre serve` call it. It binds nothing.
+
+require "gyre/net/endpoint"
+require "gyre/net/tls_settings"
+
+module Gyre
+  module Web
+    # Functions without state.
+    module Addresses
+      DEFAULT_PORT = 9292
+
+      HOST_NAME = Gyre::Settings::Type.new("HOST", "a host name, or one that begins with *.") do |value|
+        value.downcase if value.is_a?(String) && value.match?(/\A(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\z/i)
+      end
+      row = Gyre::Settings.method(:row)
+      ROWS = [*TLS::ROWS, row[:key_password_command, :text, "a command that prints the passphrase of an encrypted key"]].freeze
+      private_constant :HOST_NAME, :ROWS
+
+      # Behind an address.
+      TLS_SETTINGS = Gyre::Settings.new({ nil => ROWS }, what: "setting of TLS", foreign: TLS::FOREIGN_WORDS) do |values, faults|
+        faults.add(nil, "a cert needs its key, and a key its cert") if values.key?(:cert) != values.key?(:key)
+      end
+      # One certificate of the word `tls`.
+      CERTIFICATE = Gyre::Settings.new(
+        { nil => [*ROWS, row[:names, HOST_NAME, "hosts that the certificate is for (SNI); without names it is for all others", list: true]] },
+        what: "setting of TLS", foreign: TLS::FOREIGN_WORDS, needs: %i[cert key]
+      )
+
+      module_function
+
+      # Each :bind; and :host with :port, where one of them is given; or else the default, which is
+      # this machine only in development and every address in other environments (as rackup has it).
+      def listen(settings, environment, default_port: DEFAULT_PORT)
+        addresses = Array(settings[:bind])
+        host = settings[:host] || (environment == "development" ? "localhost" : "*")
+        port = settings[:port] || default_port
+        addresses += [tcp(host, port)] if addresses.empty? || settings[:host] || settings[:port]
+        secure(addresses.map { |address| endpoint(address, port: port) }, settings[:tls]).uniq
+      end
+
+      # Without an address that is written with TLS, but with certificates, every TCP address has
+      # TLS.
+      def secure(endpoints, tls)
+        return endpoints if tls.nil? || endpoints.any?(&:tls)
+
+        endpoints.map { |endpoint| endpoint.path ? endpoint : endpoint.with(tls: {}) }
+      end
+
+      def endpoint(address, **options)
+        endpoint = Endpoint.parse(address, tls: true, proxy: true, **options)
+        endpoint.tls ? endpoint.with(tls: TLS_SETTINGS.read(endpoint.tls)) : endpoint
+      rescue ArgumentError => error
+        raise error unless endpoint
+
+        raise ArgumentError, "#{endpoint}: #{error.message}"
+      end
+
+      def tcp(host, port)
+        host = "[#{host}]" if host.to_s.count(":") > 1 && !host.start_with?("[")
+        "tcp://#{host}:#{port}"
+      end
+    end
+  end
+end

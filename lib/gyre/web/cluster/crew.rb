@@ -1,0 +1,130 @@
+# frozen_string_literal: true
+
+# The processes of one cluster: molds and workers with their links and their ends. Tells the
+# supervisor what they send and when they end; decides nothing.
+
+require "gyre/web/cluster/respawn"
+require "gyre/web/cluster/member"
+require "gyre/web/cluster/reaper"
+require "gyre/web/control/metrics"
+
+module Gyre
+  module Web
+    module Cluster
+      # Members are in it from their start to their end.
+      class Crew
+        attr_reader :workers
+        attr_reader :molds
+        attr_reader :reaper # of every child of this process
+        attr_reader :respawn # of all workers together
+        attr_reader :ended # counts of workers that have ended (see {Metrics.add})
+
+        # `heed` responds to `message(member, name, value)` and `member_ended(member, status)`.
+        def initialize(log, heed)
+          @log = log
+          @heed = heed
+          @workers = []
+          @molds = []
+          @reaper = Reaper.new
+          @respawn = Respawn.new
+        end
+
+        # Takes the {#to_h} of a former program in this process.
+        def restore(former)
+          @ended = former["ended"]
+          members = former.fetch("members").map { |kept| Member.restore(kept) }
+          @molds, @workers = members.partition { |member| member.role == :mold }
+          former.fetch("leaving", {}).each { |pid, limit_s| @molds << Member.leaving(Integer(pid), limit_s) }
+        end
+
+        # In the supervisor's loop.
+        def start(task)
+          @task = task
+          @reaper.adopt_orphans
+        end
+
+        # To those of a former program.
+        def listen
+          all.each do |member|
+            watch(member)
+            listen_to(member)
+          end
+        end
+
+        def all = @molds + @workers
+
+        def empty? = @molds.empty? && @workers.empty?
+
+        def add(member)
+          (member.role == :mold ? @molds : @workers) << member
+          watch(member) if member.pid
+          listen_to(member)
+        end
+
+        # Its process is there. Raises LinkError for anything else than a pid.
+        def forked(worker, pid)
+          return if worker.nil? || worker.pid
+          raise LinkError, "#{pid.inspect[0, 80]} instead of a process" unless pid.is_a?(Integer) && pid.positive?
+
+          worker.forked(pid)
+          watch(worker)
+          worker.signal(:TERM) if worker.leaving?
+        end
+
+        # Forgets a process that has ended. False if that was known.
+        def remove(member)
+          return false unless @workers.delete(member) || @molds.delete(member)
+
+          member.link.close
+          @ended = Metrics.add(@ended, member.snapshot) if member.snapshot
+          true
+        end
+
+        # Snapshots by unique names: "2", "2 (leaving)", "2 (leaving, 2)".
+        def snapshots
+          @workers.select(&:snapshot).each_with_object({}) do |worker, all|
+            names = (1..).lazy.map { |nth| name_of(worker, nth) }
+            all[names.find { |name| !all.key?(name) }] = worker.snapshot
+          end
+        end
+
+        # Links that stay open when this process becomes another program.
+        def sockets = all.select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
+
+        def to_h
+          closed, linked = all.select(&:pid).partition { |member| member.link.closed? }
+          { ended: @ended, members: linked.map(&:to_h), leaving: closed.to_h { |member| [member.pid, member.leave_until_s] } }
+        end
+
+        private
+
+        def name_of(worker, nth)
+          notes = [("leaving" if worker.leaving?), (nth if nth > 1)].compact
+          notes.empty? ? worker.index.to_s : "#{worker.index} (#{notes.join(", ")})"
+        end
+
+        def watch(member) = @reaper.watch(member.pid) { |status| @heed.member_ended(member, status) }
+
+        def listen_to(member)
+          member.link.reader = @task.async("#{member.role} #{member.index}", transient: true) do
+            while (message = member.link.receive)
+              member.heard_s = Clock.now
+              @heed.message(member, *message.first)
+            end
+            link_ended(member)
+          rescue LinkError => error
+            @log.error("#{member} sends what is no message (#{error.message}); it is ended")
+            member.signal(:KILL)
+            link_ended(member)
+          end
+        end
+
+        def link_ended(member)
+          return @heed.member_ended(member, nil) if member.pid.nil? || !@reaper.adopts
+
+          member.expect_end
+        end
+      end
+    end
+  end
+end

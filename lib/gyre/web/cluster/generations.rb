@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+# The molds of one cluster by their turn: which load of the app's code is current. The supervisor
+# has one; it ends nothing.
+#
+#   loading ─ "ready" ─► current ─ the next one is ready ─► former ─ a worker of the next serves ─► dropped
+#      └ it fails: dropped   ▲                                 │
+#                            └── a worker of the next dies ────┘
+
+require "gyre/clock"
+require "gyre/web/cluster/respawn"
+require "gyre/web/cluster/link"
+require "gyre/web/cluster/member"
+
+module Gyre
+  module Web
+    module Cluster
+      # Each of them is a Member or nil.
+      class Generations
+        attr_reader :current, :former, :loading
+        attr_reader :number # of the load that is current, from 1
+        attr_reader :respawn # before another mold takes a dead one's place
+
+        # `spawn` starts a mold that inherits the {Link} and returns its pid.
+        def initialize(crew, spawn)
+          @crew = crew
+          @spawn = spawn
+          @number = 1
+          @respawn = Respawn.new
+        end
+
+        # As a former program in this process had them.
+        def restore(former)
+          @number = former.fetch("generation")
+          @current = @crew.molds.find { |mold| mold.pid == former["current"] }
+        end
+
+        # True if a mold is to be started.
+        def missing? = @current.nil? && @loading.nil? && @respawn.over?(Clock.now)
+
+        # Starts a mold. Raises SystemCallError.
+        def load(number)
+          near, far = Link.pair
+          begin
+            pid = @spawn.call(far)
+          ensure
+            far.close
+            near.close unless pid
+          end
+          @loading = Member.new(:mold, near, generation: number, pid: pid)
+          @crew.add(@loading)
+        end
+
+        def ready(mold)
+          mold.phase = :ready
+          @respawn.reset
+          @former = @current if @current
+          @current = mold
+          @loading = nil
+          @number = mold.generation
+        end
+
+        def drop(mold)
+          @current = nil if mold.equal?(@current)
+          @former = nil if mold.equal?(@former)
+          @loading = nil if mold.equal?(@loading)
+        end
+
+        # Returns the mold that is not current any more.
+        def roll_back
+          broken = @current
+          @current = @former
+          @former = nil
+          broken
+        end
+
+        # True if a worker has the newest code while that of before could still come back.
+        def on_trial?(worker) = !@former.nil? && worker.generation == @current&.generation
+      end
+    end
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+# The Rack app behind --metrics and the control socket: /metrics for Prometheus, /status for `gyre
+# top`, and on the control socket, which only its owner can reach, the commands of `gyre ctl`: each
+# is a POST and ends when the command is done.
+
+require "json"
+require "gyre/web/control/metrics"
+
+module Gyre
+  module Web
+    # Shows the snapshots of a server or a supervisor.
+    class ControlApp
+      PAGES = %w[/metrics /status].freeze
+      private_constant :PAGES
+
+      # `source.snapshots` returns Snapshots by worker name; `source.ended`, if it responds to that,
+      # the counts of workers that have ended (see {Metrics.add}). `status` returns a Hash.
+      # `commands` by path return nil, or why nothing was done.
+      def initialize(source, status: method(:status), commands: {})
+        @source = source
+        @status = status
+        @commands = commands
+      end
+
+      def call(env)
+        path, verb = env.values_at("PATH_INFO", "REQUEST_METHOD")
+        return command(path, verb) if @commands.key?(path)
+        return respond(404, "there are #{[*PAGES, *@commands.keys].join(", ")}\n") unless PAGES.include?(path)
+        return respond(405, "#{path} is read only\n", "allow" => "GET, HEAD") unless %w[GET HEAD].include?(verb)
+
+        path == "/metrics" ? metrics(env["HTTP_ACCEPT"]) : json(200, @status.call)
+      end
+
+      private
+
+      def command(path, verb)
+        return json(405, error: "#{path} is a POST") unless verb == "POST"
+
+        reason = @commands[path].call
+        reason ? json(409, error: reason) : json(200, done: true)
+      end
+
+      def metrics(accept)
+        open_metrics = Metrics.open_metrics?(accept)
+        ended = @source.ended if @source.respond_to?(:ended)
+        text = Metrics.text(@source.snapshots, ended: ended, open_metrics: open_metrics)
+        respond(200, text, "content-type" => open_metrics ? Metrics::OPEN_METRICS : Metrics::TEXT)
+      end
+
+      def status
+        { pid: Process.pid, version: VERSION,
+          workers: @source.snapshots.map { |name, snapshot| { name: name, pid: snapshot["pid"], snapshot: snapshot } } }
+      end
+
+      def json(status, hash) = respond(status, "#{JSON.generate(hash)}\n", "content-type" => "application/json")
+
+      def respond(status, text, headers = {})
+        [status, { "content-type" => "text/plain", "cache-control" => "no-store" }.merge(headers), [text]]
+      end
+    end
+  end
+end

@@ -1,0 +1,185 @@
+# frozen_string_literal: true
+
+# Snapshots as text for Prometheus: OpenMetrics 1.0, or the older text format (0.0.4). Snapshots in,
+# text out; Gyre::Web::ControlApp serves it. It asks nothing of a server.
+
+require "gyre/web/control/snapshot"
+
+module Gyre
+  module Web
+    # Families whose name begins with gyre_ are sums over all workers; those of gyre_worker_ have a
+    # label with the worker's name. So a query never adds a sum to its parts.
+    module Metrics
+      OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+      TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+      # A family: its name without the prefix, :counter, :gauge or :histogram, its unit, where its
+      # value stands in a snapshot, what it is; where that value is a Hash, the label of its keys
+      # and which of them.
+      Family = Struct.new(:name, :type, :unit, :path, :help, :label, :keys) do
+        def value(snapshot)
+          found = snapshot.dig(*path)
+          keys && found ? found.slice(*keys) : found
+        end
+      end
+
+      FAMILIES = [
+        Family.new("http_requests", :counter, nil, ["requests"], "Requests whose head was taken."),
+        Family.new("http_responses", :counter, nil, ["responses"],
+          "Responses by class of status; none: the client left before there was one.", "class"),
+        Family.new("http_request_duration_seconds", :histogram, "seconds", ["durations"],
+          "From a complete head to the end of its response."),
+        Family.new("http_requests_malformed", :counter, nil, ["malformed"], "Requests whose head was refused."),
+        Family.new("http_requests_waiting", :gauge, nil, ["waiting"], "Requests that wait for others to end (requests_limit)."),
+        Family.new("http_requests_waited", :counter, nil, ["waited"], "Requests that had to wait for others to end."),
+        Family.new("http_request_queue_seconds", :histogram, "seconds", ["waits"],
+          "How long requests waited for others to end, also those that left or were refused then."),
+        Family.new("http_requests_shed", :counter, nil, ["shed"], "Requests that were refused because too many ran or waited."),
+        Family.new("http_received_bytes", :counter, "bytes", ["received_bytes"], "Received from clients, without TLS's own."),
+        Family.new("http_sent_bytes", :counter, "bytes", ["sent_bytes"], "Sent to clients, without TLS's own."),
+        Family.new("http_connections", :gauge, nil, ["connections"],
+          "Open connections: with a running request, idle, or with a request that is not complete.", "state", %w[running idle waiting]),
+        Family.new("http_connections_accepted", :counter, nil, ["accepted"], "Connections that were accepted."),
+        Family.new("http_connections_refused", :counter, nil, ["refused"], "Connections and requests beyond a limit of the whole server."),
+        Family.new("http_buffered_bytes", :gauge, "bytes", ["buffered_bytes"],
+          "Memory of heads, of requests' bodies and of responses that wait.", "budget"),
+        Family.new("http_buffered_bytes_limit", :gauge, nil, ["buffered_bytes_limit"],
+          "What it may be: heads_bytes_limit, input_bytes_limit, output_bytes_limit.", "budget"),
+        Family.new("http_files", :gauge, nil, ["files"], "Files that are being sent."),
+        Family.new("http_files_limit", :gauge, nil, ["files_limit"], "How many there may be."),
+        Family.new("tls_handshakes", :counter, nil, ["handshakes"], "TLS handshakes."),
+        Family.new("tls_handshakes_resumed", :counter, nil, ["handshakes_resumed"], "TLS handshakes that resumed a session."),
+        Family.new("tls_handshakes_failed", :counter, nil, ["handshakes_failed"], "TLS handshakes that failed or took too long."),
+        Family.new("tls_certificate_expiry_timestamp_seconds", :gauge, "seconds", ["certificate_expires"],
+          "When the first of the certificates in use ends, in Unix time."),
+        Family.new("log_lines_dropped", :counter, nil, ["dropped_log_lines"],
+          "Lines of the access log that were lost because what takes them was too slow."),
+        Family.new("loop_lag_seconds", :histogram, "seconds", ["lag"], "How long the loop held up what was ready."),
+        Family.new("tasks", :gauge, nil, ["tasks"], "Fibers at work: running requests and other tasks."),
+        Family.new("threads", :gauge, nil, ["threads"], "Threads of the process."),
+        Family.new("gc_runs", :counter, nil, %w[gc count], "Runs of the garbage collector."),
+        Family.new("gc_seconds", :counter, "seconds", %w[gc time_s], "Time in the garbage collector."),
+        Family.new("gc_live_slots", :gauge, nil, %w[gc live_slots], "Objects on the heap."),
+        Family.new("gc_heap_bytes", :gauge, "bytes", %w[gc heap_bytes], "Pages of the object heap."),
+        Family.new("memory_bytes", :gauge, "bytes", ["memory_bytes"], "Resident memory; shared pages count in each process."),
+        Family.new("uptime_seconds", :gauge, "seconds", ["uptime_s"], "Since the server was made; of the sums, of the oldest worker."),
+        Family.new("report_age_seconds", :gauge, "seconds", ["report_age_s"],
+          "How old the worker's figures are; of the sums, the oldest ones.")
+      ].each(&:freeze).freeze
+      # Families whose sum over workers is their largest value.
+      LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
+      private_constant :LARGEST
+
+      class << self
+        # `ended` has the counts of ended workers, so that sums never fall; `open_metrics: false` is
+        # the older format.
+        def text(snapshots, ended: nil, open_metrics: true)
+          out = +""
+          info(out, snapshots, open_metrics)
+          FAMILIES.each do |family|
+            by_worker = snapshots.transform_values { |snapshot| family.value(snapshot) }.compact
+            next if by_worker.empty?
+
+            write(out, "gyre_", family, [[{}, total(family, by_worker.values, ended)]], open_metrics)
+            write(out, "gyre_worker_", family, by_worker.map { |name, value| [{ "worker" => name }, value] }, open_metrics)
+          end
+          open_metrics ? out << "# EOF\n" : out
+        end
+
+        # Whether a snapshot of another process can be read, so that one broken worker does not take
+        # the figures of all others.
+        def readable?(snapshot)
+          snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
+        rescue TypeError, NoMethodError, ArgumentError
+          false # no Hash where one is expected
+        end
+
+        # Whether a client that sent this Accept header takes OpenMetrics.
+        def open_metrics?(accept)
+          accept.to_s.empty? || accept.include?("openmetrics") || !accept.include?("text/plain")
+        end
+
+        # Adds the counts of two snapshots, for a supervisor that keeps those of ended workers. Has
+        # counts only, under the names of snapshots.
+        def add(sum, snapshot)
+          FAMILIES.reject { |family| family.type == :gauge }.each_with_object({}) do |family, both|
+            values = [sum, snapshot].compact.filter_map { |each| family.value(each) }
+            *way, last = family.path
+            way.reduce(both) { |hash, key| hash[key] ||= {} }[last] = values.reduce { |one, other| plus(one, other) } if values.any?
+          end
+        end
+
+        private
+
+        def fits?(family, value)
+          return true if value.nil?
+          return value.is_a?(Hash) && value.each_value.all?(Numeric) if family.label
+          return value.is_a?(Numeric) unless family.type == :histogram
+
+          counts = value["counts"]
+          counts.is_a?(Array) && counts.size == Snapshot::BOUNDS_S.size + 1 && counts.all?(Numeric) && value["sum_s"].is_a?(Numeric)
+        end
+
+        def total(family, values, ended)
+          return values.max if LARGEST.include?(family.name)
+
+          gone = family.value(ended) if ended && family.type != :gauge
+          [*values, *[gone].compact].reduce { |one, other| plus(one, other) }
+        end
+
+        def plus(one, other)
+          case one
+          when Hash  then one.merge(other) { |_, left, right| plus(left, right) }
+          when Array then one.zip(other).map(&:sum)
+          else one + other
+          end
+        end
+
+        def info(out, snapshots, open_metrics)
+          first = snapshots.each_value.first
+          labels = { "version" => first ? first["version"] : VERSION, "ruby" => first ? first["ruby"] : RUBY_VERSION }
+          out << "# TYPE gyre#{"_info" unless open_metrics} #{open_metrics ? "info" : "gauge"}\n" \
+                 "# HELP gyre#{"_info" unless open_metrics} The server's version and Ruby's.\n" \
+                 "gyre_info#{words(labels)} 1\n" \
+                 "# TYPE gyre_workers gauge\n# HELP gyre_workers Processes that serve.\ngyre_workers #{snapshots.size}\n"
+        end
+
+        # The older format has the name of a counter's samples, with _total, in its comments.
+        def write(out, prefix, family, samples, open_metrics)
+          name = "#{prefix}#{family.name}"
+          shown = family.type == :counter && !open_metrics ? "#{name}_total" : name
+          out << "# TYPE #{shown} #{family.type}\n"
+          out << "# UNIT #{shown} #{family.unit}\n" if family.unit && open_metrics
+          out << "# HELP #{shown} #{family.help}\n"
+          samples.each { |labels, value| sample(out, name, family, labels, value) }
+        end
+
+        def sample(out, name, family, labels, value)
+          return histogram(out, name, labels, value) if family.type == :histogram
+
+          name = "#{name}_total" if family.type == :counter
+          return out << "#{name}#{words(labels)} #{number(value)}\n" unless family.label
+
+          value.each { |key, part| out << "#{name}#{words(labels.merge(family.label => key))} #{number(part)}\n" }
+        end
+
+        def histogram(out, name, labels, value)
+          sum = 0
+          value["counts"].each_with_index do |count, index|
+            bound = Snapshot::BOUNDS_S[index]
+            out << "#{name}_bucket#{words(labels.merge("le" => bound ? number(bound) : "+Inf"))} #{sum += count}\n"
+          end
+          out << "#{name}_sum#{words(labels)} #{number(value["sum_s"])}\n" << "#{name}_count#{words(labels)} #{sum}\n"
+        end
+
+        def number(value) = value.is_a?(Integer) ? value.to_s : value.to_f.round(9).to_s
+
+        def words(labels)
+          return "" if labels.empty?
+
+          "{#{labels.map { |name, value| "#{name}=\"#{value.to_s.gsub(/[\\"\n]/, "\\" => "\\\\", '"' => '\\"', "\n" => "\\n")}\"" }.join(",")}}"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+# A small HTTP server for Control on its own addresses (--metrics), beside a web server or in a
+# supervisor, on the same loop. Its requests appear in no log and no count of the app's.
+
+require "gyre/http"
+require "gyre/net/endpoint"
+require "gyre/web/control/app"
+
+module Gyre
+  module Web
+    # Used once.
+    class ControlServer
+      DEFAULT_PORT = 9394
+      LIMITS = { connections_limit: 64, body_bytes_limit: 0, first_byte_timeout_s: 10, head_timeout_s: 10, write_timeout_s: 10 }.freeze
+      private_constant :LIMITS
+
+      # An address for --metrics: without a host, this machine only. Raises ArgumentError.
+      def self.endpoint(address)
+        text = address.is_a?(Endpoint) ? address : address.to_s.sub(/\A:(?=\d+\z)/, "")
+        Endpoint.parse(text, host: "127.0.0.1", port: DEFAULT_PORT)
+      end
+
+      # `listeners` are open already, beside those that `bind` names.
+      def initialize(app, log:, bind: [], listeners: [])
+        @app = app
+        @endpoints = Array(bind).map { |address| self.class.endpoint(address) }
+        @log = log
+        @listeners = listeners.dup
+        @opened = @endpoints.empty?
+      end
+
+      # Opens all sockets or none.
+      def listen
+        @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) } unless @opened
+        @opened = true
+        self
+      rescue SystemCallError, SocketError
+        close
+        raise
+      end
+
+      # Serves on this thread's loop until {#close}.
+      def start
+        listen
+        @http = @listeners.any? && HTTP::Server.new(@app, listeners: @listeners, limits: HTTP::Limits.new(**LIMITS), log: @log).start
+        self
+      end
+
+      def urls = @listeners.map(&:url)
+
+      # Closes sockets and connections. May be called again.
+      def close
+        @http.close if @http
+        @listeners.each(&:close)
+      end
+    end
+  end
+end

@@ -1,0 +1,105 @@
+# frozen_string_literal: true
+
+# The state of one server at one moment, as plain values that JSON has. Gyre::Web::Server#snapshot
+# makes it; /metrics, /status, `gyre top` and a supervisor read it. It keeps nothing and changes
+# nothing.
+
+require "etc"
+require "gyre/http"
+require "gyre/version"
+
+module Gyre
+  module Web
+    # A Hash with String keys:
+    #
+    #   version, ruby, pid, uptime_s, time (Unix seconds)
+    #   urls                 where it listens
+    #   connections          open, idle, running, waiting (with a request or a handshake that is not complete)
+    #   accepted, requests, malformed, refused: counts; and of TLS handshakes, handshakes_resumed,
+    #                        handshakes_failed
+    #   certificate_expires  Unix seconds: the first of those in use; nil without TLS
+    #   responses            by status class: "2xx", …; "none": the client left before there was one
+    #   bounds_s             {BOUNDS_S}
+    #   durations            counts (not cumulative, one for each of bounds_s and one beyond), sum_s: from a
+    #                        complete head to the response's end
+    #   waits                the same for how long requests waited for a place (requests_limit)
+    #   lag                  the same for how long the loop held up what was ready
+    #   dropped_log_lines    of the access log
+    #   report_age_s         how old it is; a supervisor sets it, for its workers report once a second
+    #   received_bytes, sent_bytes: without those of TLS itself
+    #   buffered_bytes, buffered_bytes_limit   heads, input, output: memory of what waits, and what it may be
+    #   files, files_limit   that are being sent
+    #   tasks, fibers, threads
+    #   gc                   count, time_s, live_slots, heap_bytes
+    #   memory_bytes         resident; nil where /proc is missing
+    #   slowest              up to {SLOWEST} running requests, the oldest first: method, path, seconds,
+    #                        remote; without query strings, which may hold secrets
+    module Snapshot
+      # Upper bounds of the histograms, in seconds.
+      BOUNDS_S = (HTTP.const_defined?(:NativeAcceptor) ? HTTP::NativeAcceptor.duration_bounds : []).freeze
+      # How many running requests are in it.
+      SLOWEST = 10
+      # Of a path.
+      PATH_BYTES_LIMIT = 200
+      PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
+      private_constant :PATH_BYTES_LIMIT, :PAGE_BYTES
+
+      class << self
+        # `http` is nil before the server listens.
+        def take(server, http, lifetime)
+          stats = server.stats
+          { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => lifetime.uptime_s.round(3),
+            "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
+            "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
+            "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
+            .merge!(counts(stats), empty, http ? http.measurements : {}, process(lifetime.scheduler))
+            .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
+        end
+
+        private
+
+        def connections(stats)
+          open, idle, running = stats.values_at(:connections, :idle, :running)
+          { "open" => open, "idle" => idle, "running" => running, "waiting" => [open - idle - running, 0].max }
+        end
+
+        def counts(stats)
+          (stats.keys - %i[connections idle running]).to_h { |name| [name.to_s, stats[name]] }
+        end
+
+        # Of a server that does not run yet.
+        def empty
+          none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }
+          { "responses" => {}, "durations" => none, "waits" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0 }
+        end
+
+        def process(scheduler)
+          loop_stats = scheduler && !scheduler.closed? ? scheduler.stats : {}
+          { "tasks" => loop_stats.fetch(:tasks, 0), "fibers" => loop_stats.fetch(:tasks, 0) + loop_stats.fetch(:idle_fibers, 0),
+            "threads" => Thread.list.size, "gc" => gc, "memory_bytes" => memory_bytes }
+        end
+
+        def gc
+          { "count" => GC.count, "time_s" => GC.stat(:time) / 1000.0, "live_slots" => GC.stat(:heap_live_slots),
+            "heap_bytes" => GC.stat(:heap_allocated_pages) * GC::INTERNAL_CONSTANTS.fetch(:HEAP_PAGE_SIZE, 65_536) }
+        end
+
+        def memory_bytes
+          Integer(File.read("/proc/self/statm").split[1]) * PAGE_BYTES
+        rescue SystemCallError
+          nil # not Linux
+        end
+
+        def request(env, seconds)
+          target = env["REQUEST_URI"].to_s
+          path = target.partition("?").first.byteslice(0, PATH_BYTES_LIMIT)
+          { "method" => text(env["REQUEST_METHOD"]), "path" => text(path), "seconds" => seconds.round(3),
+            "remote" => text(env["REMOTE_ADDR"]) }
+        end
+
+        # JSON is UTF-8. An app may have put anything into its env.
+        def text(value) = value.to_s.dup.force_encoding(Encoding::UTF_8).scrub
+      end
+    end
+  end
+end

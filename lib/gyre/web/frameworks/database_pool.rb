@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+# With Active Record, limits running requests to the connections of its pool, unless requests_limit
+# is set: further ones would wait for a connection, fail after five seconds
+# (ActiveRecord::ConnectionTimeoutError), and hold a fiber meanwhile. Called by Gyre::Web::Server
+# before it listens, and once, for the log, by the process that forks workers. Loads and connects
+# nothing.
+
+module Gyre
+  module Web
+    # The smallest pool that requests write through.
+    module DatabasePool
+      module_function
+
+      # Returns limits with requests_limit as large as the pool; `place` tells the log what the
+      # number counts for.
+      def apply(limits, log, place: nil)
+        pool = smallest or return limits
+
+        name = " #{pool.db_config.name}" if pool.respond_to?(:db_config)
+        count = "#{pool.size} requests run at a time#{" #{place}" if place}"
+        log.info("#{count}, as many as Active Record's pool#{name} has connections; others wait. requests_limit sets another number")
+        limits.with(requests_limit: pool.size)
+      end
+
+      # nil if there is none, or none with a bound.
+      def smallest
+        return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
+
+        handler = ::ActiveRecord::Base.connection_handler
+        pools = handler.respond_to?(:connection_pool_list) ? handler.connection_pool_list(:writing) : []
+        pools.select { |pool| pool.size.is_a?(Integer) && pool.size.positive? }.min_by(&:size)
+      end
+      private_class_method :smallest
+    end
+  end
+end

@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+# Makes Rails reload code only while no request runs. Rails' own lock counts threads, which requests
+# of a Gyre server share: a request could unload another's classes. Installed by Isolation. Has the
+# methods of ActiveSupport::Dependencies::Interlock and loads nothing of Rails.
+
+module Gyre
+  module Web
+    # Many may run, one may unload. A request that waits to unload gives up its own share, so
+    # several take turns.
+    class Interlock
+      # A request's fibers share it; before Ruby 3.2 each counts by itself.
+      KEY = :gyre_interlock
+      STORAGE = Fiber.respond_to?(:[])
+      private_constant :KEY, :STORAGE
+
+      def initialize
+        @lock = Thread::Mutex.new
+        @changed = Thread::ConditionVariable.new
+        @running = {} # a fiber => count
+        @unloading = nil # the unloading fiber
+        @depth = 0
+        @waiting = 0 # for @unloading
+      end
+
+      # Waits while classes are unloaded.
+      def start_running
+        @lock.synchronize do
+          key = self.key
+          @changed.wait(@lock) while @unloading && @unloading != key && !@running.key?(key)
+          @running[key] = @running.fetch(key, 0) + 1
+          Fiber[KEY] = key if STORAGE
+        end
+      end
+
+      def done_running
+        @lock.synchronize do
+          key = self.key
+          count = @running.fetch(key, 0) - 1
+          next @running[key] = count if count.positive?
+
+          @running.delete(key)
+          Fiber[KEY] = nil if STORAGE
+          @changed.broadcast
+        end
+      end
+
+      def running
+        start_running
+        begin
+          yield
+        ensure
+          done_running
+        end
+      end
+
+      # Waits until no other request runs.
+      def start_unloading
+        @lock.synchronize do
+          key = self.key
+          next @depth += 1 if @unloading == key
+
+          share_given_back(key) do
+            @waiting += 1
+            @changed.broadcast
+            @changed.wait(@lock) while @unloading || !@running.empty?
+            @unloading = key
+            @depth = 1
+          ensure
+            @waiting -= 1
+          end
+        end
+      end
+
+      # Others that wait to unload come first.
+      def done_unloading
+        @lock.synchronize do
+          key = self.key
+          raise ThreadError, "this fiber is not unloading" unless @unloading == key
+          next unless (@depth -= 1).zero?
+
+          @unloading = nil
+          share_given_back(key) do
+            @changed.broadcast
+            @changed.wait(@lock) while @unloading || @waiting.positive?
+          end
+          @changed.broadcast
+        end
+      end
+
+      def unloading
+        start_unloading
+        begin
+          yield
+        ensure
+          done_unloading
+        end
+      end
+
+      # Nothing waits for loading.
+      def loading
+        yield if block_given?
+      end
+      alias permit_concurrent_loads loading
+
+      # For ActionDispatch::DebugLocks, which shows threads; there are none to show.
+      def raw_state
+        yield({})
+      end
+
+      private
+
+      def key
+        inherited = Fiber[KEY] if STORAGE
+        inherited && (@running.key?(inherited) || @unloading == inherited) ? inherited : Fiber.current
+      end
+
+      def share_given_back(key)
+        share = @running.delete(key)
+        yield
+      ensure
+        @running[key] = share if share
+      end
+    end
+  end
+end

@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+# Gems that keep the state of a request by thread. Requests of a Gyre server share a thread, so one
+# would get another's transaction, user or language. What can be set without harm is set, the rest
+# is reported with the line that mends it; `gyre serve --check` asks for what versions alone tell.
+# Isolation calls this before a server listens. Nothing is loaded for it.
+
+module Gyre
+  module Web
+    # Active Support has a file of its own (Isolation).
+    module ThreadState
+      # A gem, the versions concerned, whether it is so in this process (nil: the version says it),
+      # what happens, what to write.
+      Row = Struct.new(:name, :versions, :present, :effect, :remedy)
+      HUB = "config.hub_isolation_level = :fiber"
+
+      TABLE = [
+        Row.new("activerecord", "< 7.0", nil, "requests share a connection and its transaction", 'gem "rails", ">= 7.0"'),
+        Row.new("sequel", "< 5.32", nil, "requests share a connection and its transaction", 'gem "sequel", ">= 5.32"'),
+        Row.new("mongoid", "< 9.1", nil, "requests share sessions, transactions and scopes",
+                'gem "mongoid", ">= 9.1" (Ruby 3.2 or newer)'),
+        Row.new("request_store", "= 1.6.0", nil, "requests share one store, and so the user that paper_trail writes down",
+                'gem "request_store", ">= 1.7"'),
+        Row.new("concurrent-ruby", "< 1.2", nil, "two requests have one of its locks at once", 'gem "concurrent-ruby", ">= 1.2"'),
+        Row.new("shopify_api", ">= 0", lambda {
+          defined?(::ShopifyAPI::Context) && by_thread?(::ShopifyAPI::Context.instance_variable_get(:@active_session))
+        }, "requests act on another shop's session",
+                "ShopifyAPI::Context.instance_variable_set(:@active_session, Concurrent::FiberLocalVar.new { nil })"),
+        Row.new("chewy", ">= 7.2.3", -> { defined?(::Chewy) && ::Chewy.current && Thread.current.thread_variable?(:chewy) },
+                "requests share index strategies and scopes", "def Chewy.current = Thread.current[:chewy] ||= {}"),
+        Row.new("sentry-ruby", ">= 0", lambda {
+          hub = ::Sentry.configuration if defined?(::Sentry) && ::Sentry.respond_to?(:initialized?) && ::Sentry.initialized?
+          hub && !(hub.respond_to?(:hub_isolation_level) && hub.hub_isolation_level == :fiber)
+        }, "events carry the user and tags of another request", "#{HUB} in Sentry.init (sentry-ruby 6.7 or newer, Ruby 3.2 or newer)"),
+        Row.new("newrelic_rpm", ">= 0", lambda {
+          defined?(::NewRelic::Agent) && ::NewRelic::Agent.respond_to?(:config) && ::NewRelic::Agent.config[:thread_local_tracer_state]
+        }, "transactions of requests are one", "thread_local_tracer_state: false in newrelic.yml"),
+        Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
+      ].each(&:freeze).freeze
+
+      # I18n.config, as i18n up to 1.14.7 has it. From 1.15 on it does the like, with Ruby 3.2.
+      module LocaleByFiber
+        def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
+
+        def config=(value)
+          Thread.current[:i18n_config] = value
+        end
+      end
+
+      module_function
+
+      # Sets what can be set, and reports what is left, once in a process and its children.
+      def apply(log)
+        separate_sequel(log)
+        separate_i18n(log)
+        return if @reported
+
+        @reported = true
+        found { |row| row.present.nil? || row.present.call }.each { |message| log.error(message) }
+      end
+
+      # Problems in the bundle's gems, whatever the app sets.
+      def faults = found { |row| row.present.nil? }
+
+      def found
+        return [] unless defined?(::Gem) # RUBYOPT=--disable-gems
+
+        TABLE.filter_map do |row|
+          spec = ::Gem.loaded_specs[row.name]
+          next unless spec && ::Gem::Requirement.new(row.versions).satisfied_by?(spec.version) && yield(row)
+
+          "#{row.name} #{spec.version} keeps state by thread, and requests share one: #{row.effect}. Write: #{row.remedy}"
+        end
+      end
+
+      def separate_sequel(log)
+        return unless defined?(::Sequel) && ::Sequel.respond_to?(:current) && ::Sequel.current.is_a?(Thread)
+
+        ::Sequel.extension(:fiber_concurrency)
+        log.info("Sequel's connections are by fiber now (Sequel.extension :fiber_concurrency), for requests share a thread")
+      end
+
+      def separate_i18n(log)
+        return unless defined?(::I18n) && ::I18n.respond_to?(:config)
+
+        ::I18n.config
+        return if ::I18n.singleton_class < LocaleByFiber || !Thread.current.thread_variable?(:i18n_config)
+
+        ::I18n.singleton_class.prepend(LocaleByFiber)
+        log.info("I18n's locale is by fiber now, for requests share a thread")
+      end
+
+      def by_thread?(variable) = defined?(::Concurrent::ThreadLocalVar) && variable.is_a?(::Concurrent::ThreadLocalVar)
+
+      private_class_method :found, :separate_sequel, :separate_i18n, :by_thread?
+    end
+  end
+end

@@ -1,0 +1,176 @@
+# frozen_string_literal: true
+
+# Takes a request's client, scheme, host and port from the headers of a trusted proxy
+# (--trusted-proxy), and drops others' headers. A layer between the server and the app: Rack, the
+# app and the access log see the result in REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME and
+# SERVER_PORT.
+
+require "ipaddr"
+
+module Gyre
+  module Web
+    # Reads hops from right to left: the peer itself added the last one, and each hop is as
+    # trustworthy as the proxy that added it. The first address that is not a trusted proxy is the
+    # client; anything left of it may be forged.
+    class TrustedProxies
+      # Names for ranges.
+      NAMED = {
+        "private" => %w[10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 127.0.0.0/8 169.254.0.0/16 ::1/128 fc00::/7 fe80::/10],
+        "loopback" => %w[127.0.0.0/8 ::1/128]
+      }.freeze
+      # Headers that the proxies write. Others are dropped: a proxy passes on its client's.
+      HEADERS = %w[x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port forwarded].freeze
+      # Written by every usual proxy.
+      USUAL = %w[x-forwarded-for x-forwarded-proto].freeze
+      X_FORWARDED = %w[HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT].freeze
+      # Further headers that frameworks believe.
+      ALIASES = %w[HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
+      HOPS_LIMIT = 50
+      # Only the end of a longer header is read, which has the last hops.
+      LIST_BYTES_LIMIT = 4096
+      KNOWN_LIMIT = 1000
+      HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
+      # RFC 7239, section 4: name=token or name="quoted".
+      PAIR = /\G\s*(?<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"(?<quoted>(?:[^"\\]|\\.)*)"|(?<token>[^\s;,"]*))\s*(?<end>[;,]|\z)/.freeze
+      private_constant :X_FORWARDED, :ALIASES, :HOPS_LIMIT, :LIST_BYTES_LIMIT, :KNOWN_LIMIT, :HOST, :PAIR
+
+      # One hop: the address that a proxy saw, and its statements about the request.
+      Hop = Struct.new(:address, :scheme, :host, :port)
+      private_constant :Hop
+
+      # Takes an address, a range (10.0.0.0/8) or a name of {NAMED}.
+      def self.ranges(text)
+        NAMED.fetch(text.to_s) { [text.to_s] }.map { |range| IPAddr.new(range) }
+      rescue IPAddr::Error
+        raise ArgumentError, "must be an address, a range like 10.0.0.0/8, private or loopback, not #{text.to_s[0, 80].inspect}"
+      end
+
+      # Trusts the peer of a Unix socket. Raises ArgumentError if both kinds of header are named.
+      def initialize(app, trusted, headers: USUAL)
+        @app = app
+        @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }
+        @standard = headers.include?("forwarded")
+        raise ArgumentError, "forwarded (RFC 7239) stands alone, without #{(headers - %w[forwarded]).join(", ")}" if @standard && headers.size > 1
+
+        @believed = X_FORWARDED.map { |key| key if headers.include?(key.delete_prefix("HTTP_").tr("_", "-").downcase) }
+        @known = {}
+      end
+
+      def call(env)
+        hops = trusted?(env["REMOTE_ADDR"]) ? hops(env) : []
+        X_FORWARDED.each { |key| env.delete(key) }
+        ALIASES.each { |key| env.delete(key) }
+        env.delete("HTTP_FORWARDED")
+        believe(env, hops) unless hops.empty?
+        @app.call(env)
+      end
+
+      private
+
+      # From the peer's own entry to the client's.
+      def hops(env)
+        said = @standard ? forwarded(env["HTTP_FORWARDED"]) : x_forwarded(env)
+        believed = []
+        said.reverse_each do |hop|
+          hop.address = address(hop.address)
+          believed << hop
+          break unless hop.address && trusted?(hop.address)
+        end
+        believed
+      end
+
+      def x_forwarded(env)
+        addresses, schemes, hosts, ports = @believed.map { |key| list(env[key]) }
+        return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
+
+        count = [addresses.size, 1].max
+        # Lists may differ in length: a single entry is of the proxy that met the client.
+        Array.new(count) do |index|
+          Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first })
+        end
+      end
+
+      # A too long list may cut its first element, which is not an address then.
+      def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
+
+      def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..) : text
+
+      # RFC 7239; everything left of an invalid element counts as unknown.
+      def forwarded(text)
+        hops = [Hop.new]
+        position = 0
+        text = text.to_s
+        return [] if text.empty?
+        return [Hop.new] if text.bytesize > LIST_BYTES_LIMIT
+
+        while position < text.length
+          match = PAIR.match(text, position) or return [Hop.new]
+          value = match[:quoted]&.gsub(/\\(.)/, "\\1") || match[:token]
+          case match[:name].downcase
+          when "for" then hops.last.address = value
+          when "proto" then hops.last.scheme = value
+          when "host" then hops.last.host = value
+          end
+          position = match.end(0)
+          hops << Hop.new if match[:end] == ","
+        end
+        hops.last(HOPS_LIMIT)
+      end
+
+      # Without port and brackets; nil for "unknown", "_hidden" and invalid addresses.
+      def address(text)
+        text = text.to_s.strip
+        text = text[/\A\[([0-9A-Fa-f:.]+)\](?::\d+)?\z/, 1] || text[/\A(\d+\.\d+\.\d+\.\d+):\d+\z/, 1] || text
+        IPAddr.new(text) && text unless text.include?("/") || text.bytesize > 45
+      rescue IPAddr::Error
+        nil
+      end
+
+      # The client is the last hop; if it hides, the proxy before it stands for it.
+      def believe(env, hops)
+        client = hops.last
+        known = hops.filter_map(&:address)
+        env["REMOTE_ADDR"] = +known.last if known.any?
+        env["HTTP_X_FORWARDED_FOR"] = known.reverse.join(", ") if known.any?
+        scheme = client.scheme.to_s.downcase
+        scheme = nil unless %w[http https].include?(scheme)
+        set_scheme(env, scheme) if scheme
+        set_host(env, client, scheme || env["rack.url_scheme"]) if client.host || client.port || scheme
+      end
+
+      def set_scheme(env, scheme)
+        env["rack.url_scheme"] = scheme
+        env["HTTP_X_FORWARDED_PROTO"] = +scheme
+        scheme == "https" ? env["HTTPS"] = +"on" : env.delete("HTTPS")
+      end
+
+      # The port: from its own header, or behind the host, or the scheme's.
+      def set_host(env, client, scheme)
+        match = HOST.match((client.host || env["HTTP_HOST"]).to_s) or return
+        standard = scheme == "https" ? "443" : "80"
+        port = (client.port if client.port.to_s.match?(/\A\d{1,5}\z/)) || match[:port] || standard
+        env["SERVER_NAME"] = match[:name]
+        env["SERVER_PORT"] = port
+        env["HTTP_HOST"] = port == standard ? +match[:name] : "#{match[:name]}:#{port}"
+      end
+
+      # Proxies are few, so each address is looked up once.
+      def trusted?(text)
+        return true if text == "" # a Unix socket
+
+        known = @known[text]
+        return known unless known.nil?
+
+        @known.clear if @known.size >= KNOWN_LIMIT
+        @known[-text.to_s] = inside?(text)
+      end
+
+      def inside?(text)
+        address = IPAddr.new(text).native
+        @ranges.any? { |range| range.family == address.family && range.include?(address) }
+      rescue IPAddr::Error
+        false
+      end
+    end
+  end
+end

@@ -1,0 +1,216 @@
+# frozen_string_literal: true
+
+# One run of a web server on the loop, from the first signal that is handled to an end in order.
+# Gyre::Web::Server has one; HTTP itself is HTTP::Server's.
+#
+#   :waiting ── run ──► :serving ── stop, INT, TERM ──► :draining ── all served ──► ended
+#                          │                              │ time over: cancelled ──►  │
+#                          ├── stop_now ──────────────────┴── second signal ─────────►┤
+#                          └── an exception ends the run ──► :broken ────────────────►┘
+#
+# On a loop of the server's own, fibers that the app has left running beside its requests
+# (Fiber.schedule, Async) are cancelled at the end.
+
+require "gyre/clock"
+require "gyre/settings/units"
+require "gyre/signals"
+require "gyre/web/signals/commands"
+require "gyre/web/signals/task_signal"
+
+module Gyre
+  module Web
+    # Used once.
+    class Lifetime
+      # How long fibers that the app left behind may take to unwind.
+      UNWIND_S = 1.0
+      private_constant :UNWIND_S
+
+      # Takes each step although the one before is left by an exception, which may come at any
+      # moment.
+      def self.each_of(step, *others)
+        step.call
+      ensure
+        each_of(*others) if others.any?
+      end
+
+      attr_reader :scheduler # nil before it runs
+
+      # `signals`: the names that stop it, or whether INT and TERM do; nil: on the main thread.
+      # `hang_up` opens and loads again what can be. `abandon` is called last if requests go on
+      # although they were cancelled.
+      def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, hang_up:, abandon:)
+        @log = log
+        @shutdown_timeout_s = shutdown_timeout_s
+        @signals = signals
+        @before_stop = before_stop
+        @hang_up = hang_up
+        @abandon = abandon
+        @commands = Commands.new(:stop, :stop_now, :hang_up, :ended)
+        @phase = :waiting
+        @began_s = Clock.now
+      end
+
+      # :stop, :stop_now or :hang_up, from any thread or signal handler.
+      def post(message) = @commands.post(message)
+
+      def stopping? = @phase == :draining
+
+      def uptime_s = Clock.now - @began_s
+
+      # Yields on the loop when it is to begin; `finish` is called before the loop ends.
+      def run(http, listening, finish:)
+        @http = http
+        @listening = listening
+        handle_signals do
+          in_task do
+            @phase = :serving
+            @scheduler = Fiber.scheduler
+            @commands.start
+            yield
+            serve
+            served = true
+          ensure
+            Lifetime.each_of(-> { @commands.stop }, -> { break_off unless served }, finish)
+          end
+        end
+      ensure
+        @commands.stop
+      end
+
+      def close = @commands.close
+
+      private
+
+      # Runs in the caller's task; a child would be stopped first.
+      def in_task(&block)
+        return block.call if Task.current?
+
+        Gyre.run do |task|
+          block.call
+        ensure
+          cancel_fibers(task)
+        end
+      end
+
+      # A loop in a fiber that the app has scheduled would keep the process.
+      def cancel_fibers(task)
+        first = true
+        deadline = Clock.now + UNWIND_S
+        loop do
+          others = @scheduler.waits.map(&:fiber) - [Fiber.current, task.fiber]
+          return if others.empty?
+
+          others.each { |fiber| @scheduler.fiber_interrupt(fiber, Gyre::Stop.new("the server has stopped")) } if first
+          first = false
+          return give_up("#{others.size} cancelled fibers of the app go on") if Clock.now > deadline
+
+          sleep(0.01)
+        end
+      end
+
+      # The first signal lets requests finish, the second does not. A third, or one while the server
+      # breaks off, is raised. An app that computes keeps the loop from hearing of a signal: each
+      # signal is watched.
+      def handle_signals(&block)
+        return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
+
+        names = @signals.is_a?(Array) ? @signals : %w[INT TERM]
+        count = 0
+        thread = Thread.current
+        on_signal = lambda do |name|
+          count += 1
+          raise Interrupt, name if count > 2 || @phase == :broken
+
+          post(count > 1 ? :stop_now : :stop)
+          @commands.watch(thread, count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
+        end
+        Signals.handle(names, on_signal) do
+          TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield }
+        end
+      end
+
+      # A person or logrotate sends HUP for a restart or for log files to be opened again; the
+      # kernel sends it at a terminal's end. A handler of the program's own stays.
+      def heed_hang_up(&block)
+        former = Signal.trap("HUP", "DEFAULT")
+        Signal.trap("HUP", former || "SYSTEM_DEFAULT")
+        return yield unless former == "DEFAULT"
+
+        terminal = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
+        # tty? is false for a terminal that has gone.
+        Signals.handle(%w[HUP], ->(_name) { post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }, &block)
+      end
+
+      # In a thread of the watch.
+      def not_heard(event)
+        return give_up("a request that computes goes on") if event == :still
+
+        @log.error("a request computes and keeps the server from stopping; it is cancelled")
+        post(:stop_now)
+      end
+
+      def take = @commands.take.tap { |message| @hang_up.call if message == :hang_up }
+
+      def serve
+        message = take until %i[stop stop_now].include?(message)
+        gently = message == :stop
+        @phase = :draining
+        @before_stop&.call
+        quit_listening
+        @log.info(gently ? farewell : "Stopping at once")
+        ending = shutdown(gently ? @shutdown_timeout_s : 0)
+        until (message = take) == :ended
+          next unless message == :stop_now
+
+          ending.stop
+          ending = shutdown(0)
+          @log.info("Stopping at once")
+        end
+        @log.info(ending.wait ? "Stopped" : "Stopped. What still ran was cancelled")
+        give_up_requests
+      end
+
+      # An exception ends the run: raised for this thread, or at the end of the task. No request
+      # stays behind.
+      def break_off
+        @phase = :broken
+        quit_listening
+        @http.shutdown(0)
+        give_up_requests
+      end
+
+      def give_up_requests
+        running = @http.stats[:running]
+        give_up("#{running} cancelled requests go on") if running.positive?
+      end
+
+      # An app may rescue its cancellation and go on; no fiber can be ended against its will.
+      def give_up(what)
+        @log.error("#{what}; an app must not rescue Gyre::Stop without raising it again")
+        @abandon.call
+      end
+
+      # The task's value is true when no request had to be cancelled.
+      def shutdown(timeout_s)
+        Task.current.async("shutdown") do
+          @http.shutdown(timeout_s)
+        ensure
+          post(:ended)
+        end
+      end
+
+      def farewell
+        count = @http.stats[:running] - @http.endless
+        return "Stopping" unless count.positive?
+
+        "Stopping. #{Units.count(count, "request")} may finish within #{@shutdown_timeout_s} s; Ctrl-C again stops at once"
+      end
+
+      def quit_listening
+        @listening.refuse
+        @http.stop
+        @listening.close
+      end
+    end
+  end
+end

@@ -1,0 +1,145 @@
+# frozen_string_literal: true
+
+# Writes lines in a thread, so that a pipe without a reader, a slow disk or a hanging network folder
+# blocks neither loop nor requests. Pending lines are bounded: further ones are dropped and counted.
+# Used by the access log and, while its pipe is full, the server's own log. Opens and closes
+# nothing.
+
+require "gyre/clock"
+
+module Gyre
+  module Web
+    # The thread starts with the first line.
+    class LineWriter
+      BYTES_LIMIT = 1024 * 1024
+      # Lines of this time are written together: a busy loop hands over a hundred times a second at
+      # most.
+      GATHER_S = 0.01
+      # Beyond this the thread gets its turn at once, instead of waiting while the loop computes
+      # (Ruby's turns are 0.1 s).
+      PASS_BYTES = 64 * 1024
+      private_constant :GATHER_S, :PASS_BYTES
+
+      attr_reader :dropped
+
+      # The block, in the thread, gets whole lines and the number dropped before them; an exception
+      # in it ends the thread.
+      def initialize(bytes_limit: BYTES_LIMIT, &write)
+        @bytes_limit = bytes_limit
+        @write = write
+        @lock = Mutex.new
+        @change = ConditionVariable.new
+        @lines = +""
+        @jobs = []
+        @dropped = @told = 0
+        @busy = @closed = false
+      end
+
+      # Queues a text of whole lines without waiting. False if it was dropped.
+      def add(text)
+        waiting = @lock.synchronize do
+          # A text that is too long by itself goes alone.
+          if @closed || (!@lines.empty? && @lines.bytesize + text.bytesize > @bytes_limit)
+            @dropped += text.count("\n")
+            next
+          end
+
+          before = @lines.bytesize
+          @lines << text
+          run if before.zero? || (before < PASS_BYTES && @lines.bytesize >= PASS_BYTES)
+          @lines.bytesize
+        end
+        Thread.pass if waiting && waiting >= PASS_BYTES && !@busy
+        !waiting.nil?
+      end
+
+      # Runs a block in the thread, between two writes and after earlier lines. Returns or raises
+      # what the block does; nil after the time.
+      def call(limit_s = nil, &block)
+        answer = Thread::Queue.new
+        @lock.synchronize do
+          @jobs << [block, answer]
+          run
+        end
+        result, error = pop(answer, limit_s)
+        raise error if error
+
+        result
+      end
+
+      def empty? = @lines.empty? && !@busy
+
+      # Writes pending lines and ends the thread; later ones are dropped. Returns the lines dropped
+      # since the block was called last.
+      def close(limit_s = 1)
+        thread = @lock.synchronize do
+          @closed = true
+          @change.broadcast
+          @thread
+        end
+        thread.kill.join(0.1) unless thread.nil? || thread.join(limit_s)
+        @lock.synchronize do
+          @dropped += @lines.count("\n")
+          @lines.clear
+          @dropped - @told
+        end
+      end
+
+      private
+
+      # Needs the lock. A forked child has the lines, but not the thread.
+      def run
+        return @change.broadcast if @thread&.alive?
+
+        @busy = false
+        @thread = Thread.new { work }
+        @thread.name = "gyre log"
+      end
+
+      def work
+        while (lines, dropped, jobs = take)
+          @write.call(lines, dropped) unless lines.empty?
+          jobs.each { |block, answer| answer << result(block) }
+        end
+      end
+
+      def take
+        @lock.synchronize do
+          @busy = false
+          @change.wait(@lock) while @lines.empty? && @jobs.empty? && !@closed
+          gather
+          return if @lines.empty? && @jobs.empty?
+
+          @busy = true
+          lines, @lines = @lines, +""
+          jobs, @jobs = @jobs, []
+          dropped = @dropped - @told
+          @told = @dropped
+          [lines, dropped, jobs]
+        end
+      end
+
+      def gather
+        until_s = Clock.now + GATHER_S
+        while @jobs.empty? && !@closed && @lines.bytesize < PASS_BYTES && (left_s = until_s - Clock.now).positive?
+          @change.wait(@lock, left_s)
+        end
+      end
+
+      def result(block)
+        [block.call, nil]
+      rescue StandardError => error
+        [nil, error]
+      end
+
+      # Ruby 3.1 has no Queue#pop with a timeout.
+      def pop(answer, limit_s)
+        return answer.pop if limit_s.nil?
+
+        until_s = Clock.now + limit_s
+        sleep(0.002) while answer.empty? && Clock.now < until_s
+        answer.pop unless answer.empty?
+      end
+    end
+  end
+end

@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+# An access log's file, which the server reopens after log rotation. Each write is one write(2) that
+# appends, so that lines of several processes do not mix. Used by AccessLog like an IO.
+
+module Gyre
+  module Web
+    class LogFile
+      MODE = File::WRONLY | File::APPEND | File::CREAT
+      PERMISSIONS = 0o644
+      private_constant :MODE, :PERMISSIONS
+
+      attr_reader :path
+
+      def initialize(path)
+        @path = File.expand_path(path)
+        @io = open
+        @torn = false
+      end
+
+      # On SystemCallError (a full disk) the unwritten part is lost.
+      def write(text)
+        text = "\n#{text}" if @torn # another process may have written behind the piece, and then it has its own line
+        written = 0
+        written += @io.syswrite(written.zero? ? text : text.byteslice(written..-1)) while written < text.bytesize
+        @torn = false
+      rescue SystemCallError
+        @torn ||= written.to_i.positive?
+        raise
+      end
+
+      def flush; end
+
+      # Reopens the path after a rotation. Keeps the old file if that fails.
+      def reopen
+        fresh = open
+        old = @io
+        @io = fresh
+        @torn = false
+        old.close
+      end
+
+      def close = @io.close
+
+      private
+
+      def open
+        File.open(@path, MODE, PERMISSIONS).tap { |io| io.sync = true }
+      rescue SystemCallError => error
+        raise error.class, "open #{@path}"
+      end
+    end
+  end
+end

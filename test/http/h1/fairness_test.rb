@@ -1,0 +1,110 @@
+# frozen_string_literal: true
+
+# One client that is always ready, to send or to take, holds up no other: whatever can go on without
+# waiting lets others have their turn. The greedy client is a process of its own, so that it never
+# waits for this one's interpreter. Each case runs on each native backend.
+
+require "test_helper"
+require "tempfile"
+require "support/engines"
+require "http/serving"
+
+module HTTP1Fairness
+  include GyreTest::HTTPServing
+
+  # Sends what it was given, again and again, and reads all that comes, until the connection ends.
+  GREEDY = <<~'RUBY'
+    require "socket"
+    port, head, again = Integer(ARGV[0]), *ARGV[1, 2].map { |text| [text].pack("H*") }
+    socket = TCPSocket.new("127.0.0.1", port)
+    socket.write(head)
+    reader = Thread.new { nil while socket.readpartial(1 << 20) }
+    reader.report_on_exception = false
+    begin
+      socket.write(again * (1_000_000 / again.bytesize)) while !again.empty?
+      reader.join
+    rescue SystemCallError, IOError
+    end
+  RUBY
+
+  # An app whose "/" calls the block until another request has come, and a greedy client at it.
+  # @param head [String] the greedy request's
+  # @param again [String] what follows it for ever
+  def assert_others_are_served(head, again = "", &work)
+    served_other = false
+    started = Thread::Queue.new
+    app = lambda do |env|
+      next [200, {}, ["hello"]].tap { served_other = true } if env["PATH_INFO"] == "/other"
+
+      started << true
+      work.call(env, -> { !served_other })
+    end
+    serve(app, limits: { body_bytes_limit: 1 << 50, write_timeout_s: 60 }) do |served|
+      arguments = [head, again].map { |text| text.unpack1("H*") }
+      with_subprocess(*ruby_command("-e", GREEDY, served.port.to_s, *arguments)) do |pid, _out, _err|
+        started.pop
+        assert_equal "hello", get(served, "GET /other HTTP/1.1").body
+        Process.kill(:KILL, pid)
+      end
+      eventually { served.stats[:running].zero? }
+      served.errors.clear # what becomes of the greedy one is tested elsewhere
+    end
+  end
+
+  # Keeps the app slower than its client.
+  COMPUTE = -> { 20_000.times { |number| Integer.sqrt(number) } }
+
+  def test_an_upload_that_never_waits_stops_nobody
+    assert_others_are_served("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: #{1 << 49}\r\n\r\n", "x" * 1000) do |env, go_on|
+      COMPUTE.call while go_on.call && env["rack.input"].read(65_536)
+      [200, {}, []]
+    end
+  end
+
+  def test_a_chunked_upload_read_in_small_pieces_stops_nobody
+    head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert_others_are_served(head, "4\r\nabcd\r\n") do |env, go_on|
+      nil while go_on.call && env["rack.input"].read(3)
+      [200, {}, []]
+    end
+  end
+
+  def test_a_download_that_never_waits_stops_nobody
+    assert_others_are_served("GET / HTTP/1.1\r\nhost: a\r\n\r\n") do |_env, go_on|
+      piece = "x" * 30_000
+      [200, {}, lambda do |stream|
+        while go_on.call
+          stream << piece
+          COMPUTE.call
+        end
+      end]
+    end
+  end
+
+  def test_a_file_that_its_client_takes_at_once_stops_nobody
+    Tempfile.create("gyre") do |file|
+      file.truncate(1 << 36)
+      assert_others_are_served("GET / HTTP/1.1\r\nhost: a\r\n\r\n") do |_env, _go_on|
+        body = Object.new
+        body.define_singleton_method(:to_path) { file.path }
+        body.define_singleton_method(:each) { raise "not asked for" }
+        [200, {}, body]
+      end
+    end
+  end
+
+  def test_requests_that_are_there_already_stop_nobody
+    request = "GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+    assert_others_are_served(request, request) do |_env, _go_on|
+      COMPUTE.call
+      [200, {}, ["x"]]
+    end
+  end
+
+  def test_a_body_of_a_hundred_megabytes_stops_nobody
+    body = ["x" * 50_000_000] * 2
+    assert_others_are_served("GET / HTTP/1.1\r\nhost: a\r\n\r\n") { [200, {}, body] }
+  end
+end
+
+GyreTest::Engines.test_case("HTTP1FairnessTest", backends: GyreTest::Engines::NATIVE) { include HTTP1Fairness }

@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+# What a server is told while it is busy: Gyre::Web::Commands, from threads and signal handlers.
+
+require "test_helper"
+require "gyre"
+require "gyre/signals"
+require "gyre/web/signals/commands"
+
+class WebCommandsTest < Minitest::Test
+  def setup
+    @commands = Gyre::Web::Commands.new(:one, :two, answer_s: 0.05)
+    @events = Thread::Queue.new
+  end
+
+  def teardown = @commands.close
+
+  def test_messages_come_in_their_order_to_a_fiber_that_waits
+    taking do |task|
+      told = task.async { Array.new(3) { @commands.take } }
+      Thread.new { %i[two one two].each { |message| @commands.post(message) } }.join
+      assert_equal %i[two one two], told.wait
+    end
+  end
+
+  def test_a_signal_handler_wakes_a_waiting_task
+    taking do
+      Gyre::Signals.handle(%w[USR2], ->(_name) { @commands.post(:one) }) do
+        Process.kill("USR2", Process.pid)
+        assert_equal :one, @commands.take
+      end
+    end
+  ensure
+    trap("USR2", "DEFAULT")
+  end
+
+  def test_posting_to_a_closed_pipe_does_no_harm
+    @commands.close
+    assert_nil @commands.post(:one)
+  end
+
+  def test_a_full_pipe_makes_no_caller_wait
+    100_000.times { @commands.post(:one) }
+    taking { assert_equal :one, @commands.take }
+  end
+
+  def test_it_takes_nothing_after_its_stop
+    taking { nil }
+    Gyre.run do
+      @commands.post(:one)
+      sleep(0)
+      assert_predicate @commands.instance_variable_get(:@taken), :empty?
+    end
+  end
+
+  # A hook at a server's end may wait for what it likes.
+  def test_a_loop_that_runs_is_left_alone_although_nothing_takes_messages
+    taking do
+      @commands.watch(Thread.current, 0) { |event| @events << event }
+      eventually { @commands.instance_variable_get(:@watches).none?(&:alive?) }
+    end
+    assert_empty @events
+  end
+
+  def test_what_a_loop_computes_that_does_not_answer_is_stopped
+    Thread.new do
+      taking do
+        @commands.watch(Thread.current, 0) { |event| @events << event }
+        loop { nil }
+      rescue Gyre::Stop
+        @events << :stopped
+        raise
+      end
+    end.join
+    assert_equal %i[stuck stopped], Array.new(@events.size) { @events.pop }
+  end
+
+  def test_it_reports_when_that_did_not_help
+    thread = Thread.new { Thread.handle_interrupt(Gyre::Stop => :never) { sleep } }
+    @commands.watch(thread, 0) { |event| @events << event }
+    assert_equal %i[stuck still], [@events.pop, @events.pop]
+  ensure
+    @commands.stop
+    thread.kill.join
+  end
+
+  private
+
+  # Inside of Gyre.run, while messages are taken.
+  def taking
+    Gyre.run do |task|
+      @commands.start
+      yield task
+    ensure
+      @commands.stop
+    end
+  end
+end
