@@ -19,8 +19,8 @@ void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 /* loop_close.c: Ruby's closes and reopens wake the loop's waits for that IO from now on, until
  * gyre_loop_close. */
 void gyre_loop_enlist(struct gyre_loop *loop);
-/* Asked for each watch of a closed IO's number, on every loop and from any thread: whether the
- * watch is of the listener's kind. Its waits for this very IO have been woken then. */
+/* Called for each watch of a closed IO's number, on every loop and from any thread. Wakes the
+ * watch's waits for this very IO. Returns whether the watch is of the listener's kind. */
 typedef bool gyre_close_listener(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
 void gyre_loop_on_io_close(gyre_close_listener *listener);
 /* The loop of this thread's scheduler, or NULL; the scheduler sets it. */

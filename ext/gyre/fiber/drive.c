@@ -7,7 +7,8 @@
 #define UNWIND_NS INT64_C(1000000000) /* for stopped fibers to clean up when the scheduler closes */
 #define UNWIND_ROUNDS 3
 
-/* The newest also waits for the drivers that it has overtaken, but not they for each other. */
+/* The newest driver also waits for those that it has overtaken. These do not wait for each
+ * other. */
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   size_t parked_count = scheduler->waits.parked_count;
   if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
@@ -16,7 +17,7 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
          gyre_list_empty(&scheduler->loop.deferred);
 }
 
-/* It waits like any parked fiber from now on. */
+/* The driver waits like any parked fiber from now on. */
 static void displace(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   driving->parked.state = GYRE_PARKED;
   gyre_parked_mark(scheduler, &driving->parked, true);
@@ -52,8 +53,8 @@ static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_dri
   return driving && driving->parked.state == GYRE_PARKED;
 }
 
-/* An overtaken driver goes on once its condition holds. The program's block may decide that, and
- * begin and end drivers meanwhile: the chain is walked again after each. */
+/* Wakes overtaken drivers whose condition holds. A condition may be a block of the program that
+ * begins and ends drivers, so the chain is walked again after each. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;
   for (driving = scheduler->drivers.newest; driving; driving = driving->before) driving->asked = false;
@@ -63,7 +64,7 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* Later posts are for the next turn. */
+/* Runs the posts of this turn; later ones wait for the next. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   struct gyre_list *last = scheduler->posts.previous, *node;
   do {
@@ -116,7 +117,7 @@ static VALUE drive_body(VALUE argument) {
   struct gyre_scheduler *scheduler = drive->scheduler;
   struct gyre_driving *driving = &drive->driving;
   while (!driving->done(scheduler, driving)) {
-    /* A fork has forgotten it, and the forking fiber has returned here at its end. */
+    /* A forked child has forgotten its drivers. The forking fiber has ended and returned here. */
     if (!scheduler->drivers.newest) set_driving(scheduler, driving);
     if (scheduler->drivers.newest == driving) {
       turn(scheduler, driving);
@@ -138,7 +139,7 @@ static VALUE drive_ensure(VALUE argument) {
   if (driving->parked.interrupt) gyre_interrupt_return(scheduler, &driving->parked);
   if (scheduler->drivers.newest == driving) {
     set_driving(scheduler, driving->before);
-    /* Enters its fiber again when nothing is ready. */
+    /* Its fiber is entered again when no other is ready. */
     if (driving->before) go_on(scheduler, driving->before, GYRE_RUNNING);
   } else {
     struct gyre_driving *newer = scheduler->drivers.newest;
@@ -169,18 +170,16 @@ void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_sched
   rb_ensure(drive_body, (VALUE)&drive, drive_ensure, (VALUE)&drive);
 }
 
-/* Raises Gyre::Stop in all waits and gives them time to clean up. */
 static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   return (scheduler->waits.parked_count == 0 && scheduler->waits.ready_count == 0) ||
          gyre_loop_now(&scheduler->loop) > *(int64_t *)driving->context;
 }
 
 static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
-  /* the turn that it causes sees the end of the time */
+  /* only ends the loop's sleep: `unwound` then reads the clock */
 }
 
-/* Ruby code runs between fibers, so the list is copied; fibers that have gone on are not
- * interrupted. */
+/* Copies the list, as interrupts run Ruby code that changes it. */
 static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
   VALUE fibers = rb_ary_new_capa((long)scheduler->waits.parked_count), me = rb_fiber_current();
   for (struct gyre_list *node = scheduler->waits.parked.next; node != &scheduler->waits.parked; node = node->next) {

@@ -37,8 +37,8 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
 
 /* --- threads --- */
 
-/* A scheduler whose thread has ended, or was left behind by a fork, may be taken over, but not
- * its pooled fibers. */
+/* Another thread may take over a scheduler whose thread has ended or stayed in the parent of a
+ * fork, without its pooled fibers. */
 void gyre_thread_check(struct gyre_scheduler *scheduler) {
   VALUE thread = rb_thread_current();
   if (scheduler->thread == thread) return;
@@ -61,7 +61,7 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post) {
 
 /* --- parking --- */
 
-/* True if it must be marked while in a list. */
+/* `foreign`: not a pooled fiber, so the scheduler marks it. */
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign) {
   parked->foreign = foreign;
   if (foreign) gyre_list_append(&scheduler->waits.foreign, &parked->foreign_node);
@@ -101,7 +101,7 @@ void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *par
 
 void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
-  gyre_entered(scheduler, parked); /* also if an exception entered it */
+  gyre_entered(scheduler, parked); /* an exception may have entered it */
   if (parked->worker && parked->worker->parked == parked) parked->worker->parked = parked->outer;
   if (__builtin_expect(parked->interrupt != NULL, 0)) gyre_interrupt_return(scheduler, parked);
 }
@@ -148,8 +148,8 @@ VALUE gyre_ready_take(struct gyre_scheduler *scheduler) {
   return parked->fiber;
 }
 
-/* Whether the kernel has to be asked: after a budget of switches, or a tick of the coarse clock,
- * which is read now and then. */
+/* The kernel is due after a budget of switches, or a tick of the coarse clock, which is read
+ * every few switches. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler) {
   if (scheduler->slice.budget % GYRE_CLOCK_INTERVAL) return false;
   if (scheduler->slice.budget && !scheduler->slice.random && gyre_timers_coarse_now() != scheduler->slice.began_ns)
@@ -162,8 +162,6 @@ void gyre_budget_refill(struct gyre_scheduler *scheduler) {
   scheduler->slice.began_ns = gyre_timers_coarse_now();
 }
 
-/* The fiber to enter when one stops running: the next ready one within the budget, else the
- * driver; nil without a driver, when the kernel is due. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler) {
   if (!gyre_budget_is_spent(scheduler) && gyre_list_empty(&scheduler->interrupts.due)) {
     VALUE fiber = gyre_ready_take(scheduler);
@@ -267,7 +265,7 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler) {
   gyre_interrupts_free(scheduler);
 }
 
-/* In a forked child only the forking fiber goes on. */
+/* Only the forking fiber goes on in a child. */
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   forget_parked(scheduler);
   gyre_interrupts_forked(scheduler);

@@ -10,7 +10,7 @@
 /* fibers.c */
 void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *parked, enum gyre_parked_state state);
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign);
-/* Its fiber is being entered. */
+/* Records that the wait's fiber is being entered. */
 void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first);
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler);
@@ -42,14 +42,15 @@ void gyre_interrupts_free(struct gyre_scheduler *scheduler);
 void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 /* Raises due interrupts in their fibers. */
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
-/* The fibers of postponed interrupts have run. */
+/* Makes postponed interrupts due: their fibers have run. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
 /* Raises the interrupt of a wait that has ended. Returns, with the interrupt requeued, if the
  * wait was given something just then. */
 void gyre_interrupt_raise(struct gyre_parked *parked);
-/* Another exception has ended the wait: the interrupt is raised at the next one. */
+/* Requeues the interrupt of a wait that another exception has ended; it is raised at the next
+ * wait. */
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
-/* A fiber that the program had suspended parks: held interrupts are due. */
+/* Makes interrupts due that were held for this fiber, which the program had suspended. */
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 /* Drops interrupts for a job that has ended. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);

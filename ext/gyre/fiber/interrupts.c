@@ -33,7 +33,7 @@ void gyre_init_interrupts(void) {
   sized_queue_class = global_class("Thread::SizedQueue");
 }
 
-/* Its queues one after another, then NULL. */
+/* The queue with this index; NULL after the last one. */
 static struct gyre_list *all(struct gyre_scheduler *scheduler, int index) {
   struct gyre_interrupts *own = &scheduler->interrupts;
   struct gyre_list *lists[] = {&own->due, &own->raising, &own->postponed, &own->deferred, &own->held, NULL};
@@ -98,7 +98,7 @@ void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interru
 
 /* --- giving --- */
 
-/* Ruby's hidden objects have no class; those that fibers wait for are mutexes. */
+/* Ruby's internal objects have no class. Fibers wait for one kind of them only: mutexes. */
 static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
 
 bool gyre_is_mutex(VALUE blocker) {
@@ -141,7 +141,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
 
 /* --- raising --- */
 
-/* Runs in the target fiber, or in one that it resumes. */
+/* Runs in the fiber that the exception is for, or in a fiber which that one has resumed. */
 NORETURN(static void raise_here(VALUE fiber, VALUE exception));
 static void raise_here(VALUE fiber, VALUE exception) {
   if (NIL_P(exception)) rb_funcall(rb_path2class("Gyre::Scheduler::FiberRaise"), rb_intern("end_here"), 1, fiber);
@@ -154,9 +154,9 @@ static VALUE raise_here_body(VALUE argument) {
 }
 
 /*
- * Ruby calls the exception's `exception`, a method of the program, during which other threads run.
- * If one gives this wait something (see scheduler_unblock), the interrupt is requeued and the wait
- * just ends. An exception for the thread is raised here, and park_end requeues the interrupt.
+ * Raising calls the exception's method `exception`, during which other threads run. If an unblock
+ * comes (see scheduler_unblock), the interrupt is requeued and the wait ends normally. If an
+ * exception for the thread comes, that one is raised, and gyre_park_end requeues the interrupt.
  */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception, before = rb_errinfo();
@@ -197,9 +197,9 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
 }
 
 /*
- * An unblocked fiber that has not run yet owns something (a lock, an element of a queue) that an
- * interrupt would lose. Another waiter takes its place; without one, the fiber first runs up to its
- * next wait.
+ * An interrupt would lose the gift of an unblock (a lock, an element of a queue) whose fiber has
+ * not run yet. Another waiter gets it; without another waiter the fiber first runs up to its next
+ * wait.
  */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   struct gyre_wait *wait = gyre_given(scheduler, parked);
@@ -208,8 +208,8 @@ static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre
   return wait->unblocked;
 }
 
-/* Has the fiber raise it at its wait, before other ready fibers: behind `last`, which is the
- * queue or one of its nodes. */
+/* Makes the fiber ready to raise it at its wait, before other fibers: behind `last`, a node of
+ * the ready queue or its head. */
 static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt,
                                   struct gyre_parked *parked, struct gyre_list *last) {
   move(&scheduler->interrupts.raising, interrupt);
@@ -235,8 +235,8 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* True if a fiber resumed by a fiber of the program was given something: nothing is raised
- * further in. */
+/* True if a fiber that the program has resumed was given something: nothing can be raised there
+ * yet. */
 static bool inner_fibers_have_to_run(struct gyre_scheduler *scheduler) {
   for (struct gyre_list *node = scheduler->waits.foreign.next; node != &scheduler->waits.foreign; node = node->next) {
     struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, foreign_node);
@@ -245,7 +245,7 @@ static bool inner_fibers_have_to_run(struct gyre_scheduler *scheduler) {
   return false;
 }
 
-/* True if a fiber resumed by a fiber of the program waits. */
+/* True if a fiber that the program has resumed waits. */
 static bool inner_fibers_wait(struct gyre_scheduler *scheduler) {
   for (struct gyre_list *node = scheduler->waits.foreign.next; node != &scheduler->waits.foreign; node = node->next) {
     struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, foreign_node);
@@ -254,19 +254,18 @@ static bool inner_fibers_wait(struct gyre_scheduler *scheduler) {
   return false;
 }
 
-/* rb_fiber_transfer enters any fiber; the method refuses. */
+/* Fiber#transfer refuses fibers that rb_fiber_transfer would enter. */
 static VALUE transfer_body(VALUE fiber) { return rb_funcall(fiber, rb_intern("transfer"), 0); }
 
 static VALUE raise_body(VALUE argument) {
-  VALUE *pair = (VALUE *)argument; /* not const: Ruby 4.0 declares it so */
+  VALUE *pair = (VALUE *)argument; /* rb_fiber_raise takes no const in Ruby 4.0 */
   if (NIL_P(pair[1])) return rb_funcall(pair[0], rb_intern("kill"), 0);
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
 /*
- * True if it resumes another fiber. The error of a transfer that never takes place shows this: the
- * fiber has yielded or resumes another one. Skips a fiber that left by its own transfer, which its
- * position reveals.
+ * True if it has resumed another fiber. A transfer to it is refused then, with an error that says
+ * so. A fiber that left by its own transfer would be entered, so its position is checked first.
  */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(1));
@@ -283,9 +282,10 @@ static bool is_resuming(VALUE fiber) {
 }
 
 /*
- * Neither the fiber nor its entered fiber waits. If it resumes a waiting fiber, directly or not,
- * Ruby finds that one (from 3.3 on). If it has yielded, the exception is kept for its next wait:
- * entering the fiber would end the program's suspension, and its exceptions would surface here.
+ * For a fiber without a wait of its own. If it has resumed a waiting fiber, directly or not,
+ * Fiber#raise finds that one (from Ruby 3.3 on). If it has yielded, the exception is held for its
+ * next wait: entering it would end a suspension that is the program's to end, and its exceptions
+ * would be raised here.
  */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
@@ -323,7 +323,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       last = raise_at(scheduler, interrupt, parked, last);
     } else if (interrupt->fiber == rb_fiber_current() ||
                interrupt->fiber == scheduler->drivers.newest->parked.entered) {
-      /* it drives, or resumes the driving fiber */
+      /* it drives, or has resumed the driving fiber */
       VALUE fiber = interrupt->fiber, exception = interrupt->exception;
       end_interrupt(interrupt);
       raise_here(fiber, exception);

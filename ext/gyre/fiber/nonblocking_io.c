@@ -43,7 +43,7 @@ int gyre_ready_now(int fd, unsigned events) {
 /* Anything with a position is a file (or a block device), which epoll cannot watch. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* A file without RWF_NOWAIT. Network file systems may wait long; memory and virtual file systems
+/* For a file without RWF_NOWAIT. Network file systems may wait long, file systems in memory
  * never do. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)

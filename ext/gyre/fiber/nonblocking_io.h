@@ -16,21 +16,21 @@
 #define GYRE_IO_FILE (-100000) /* not an errno */
 #define GYRE_IO_FILE_WAITS (-100001)
 
-/* What the caller has seen of the descriptor, to save calls. It may be wrong, as Ruby and other
- * processes change numbers and modes; no call here waits because of it. */
+/* The caller's guess about a descriptor, which saves system calls. A wrong guess makes no call
+ * wait: Ruby and other processes may have changed the number or its mode. */
 enum gyre_io_kind {
   GYRE_IO_ANY,
   GYRE_IO_SOCKET,  /* probably a socket */
   GYRE_IO_REGULAR, /* probably a file whose writes do not support RWF_NOWAIT */
-  GYRE_IO_PIPE     /* probably a pipe: "would block" is no disk's */
+  GYRE_IO_PIPE     /* probably a pipe: "would block" does not come from a disk */
 };
 
-/* Which of GYRE_READABLE, GYRE_PRIORITY and GYRE_WRITABLE hold now; 0 or -errno. */
+/* Returns which of GYRE_READABLE, GYRE_PRIORITY and GYRE_WRITABLE hold now (0: none), or -errno. */
 int gyre_ready_now(int fd, unsigned events);
 
 bool gyre_is_pipe(int fd);
 
-/* SOCK_STREAM and so on; -1: not a socket. */
+/* Returns SOCK_STREAM and so on; -1: not a socket. */
 int gyre_socket_type(int fd);
 
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);

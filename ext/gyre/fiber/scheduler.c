@@ -120,7 +120,7 @@ static VALUE scheduler_yield(VALUE self) {
 }
 
 static VALUE call_job(VALUE job) {
-  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* a shallower stack than the method's */
+  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* less stack than by the method */
   if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, rb_intern("call"), 0, NULL);
   long count = RARRAY_LEN(job);
   VALUE callable = rb_ary_entry(job, 0);
@@ -171,7 +171,7 @@ static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception)
   return Qnil;
 }
 
-/* Returns the fiber that waits for this one: itself, or one that it has resumed. */
+/* Returns the fiber whose wait this one is in: itself, or a fiber that it has resumed. */
 static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);
@@ -217,8 +217,8 @@ static VALUE scheduler_wakeup(VALUE self) {
 
 static struct gyre_client *client_of(struct gyre_list *node) { return GYRE_CONTAINER(node, struct gyre_client, node); }
 
-/* Notifies each client. A client may run Ruby code, in which others leave and come: the list is
- * walked again after each, without newcomers. */
+/* Notifies each client once. A client may run Ruby code that adds and removes others, so the
+ * list is walked again after each. New ones are not notified. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   for (struct gyre_list *node = clients->next; node != clients; node = node->next) client_of(node)->due = true;
@@ -240,7 +240,7 @@ static void notify_moved(struct gyre_client *client) {
   if (client->moved) client->moved(client);
 }
 
-/* If the thread is killed, or a signal's exception is under way, nothing is awaited. */
+/* Waits for no fiber if the thread is killed, or the exception of a signal is propagating. */
 static VALUE close_body(VALUE self) {
   if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
   return Qnil;
@@ -280,7 +280,7 @@ static VALUE scheduler_backend(VALUE self) {
   return scheduler->loop.backend ? rb_str_new_cstr(scheduler->loop.backend->name) : Qnil;
 }
 
-/* In a forked child: only the forking fiber goes on, on a fresh loop. The parent's loop is
+/* For a forked child: only the forking fiber goes on, on a new loop. Leaves the parent's loop
  * untouched. */
 static VALUE scheduler_process_fork(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);

@@ -27,12 +27,12 @@ struct gyre_parked {
   struct gyre_list node;         /* in scheduler->waits.parked or scheduler->waits.ready */
   struct gyre_list foreign_node; /* in scheduler->waits.foreign, if it is foreign */
   VALUE fiber;
-  VALUE entered;                    /* the fiber entered last when it parked: itself, or one that resumes it */
-  struct gyre_worker *worker;       /* of that fiber, if pooled */
-  struct gyre_parked *outer;        /* an outer wait of the same worker: a signal handler may wait inside one */
+  VALUE entered;              /* the fiber entered last before this wait: `fiber`, or a fiber that has resumed it */
+  struct gyre_worker *worker; /* of `entered`, if that is a pooled fiber */
+  struct gyre_parked *outer;  /* an outer wait of the same worker: a signal handler may wait inside one */
   struct gyre_interrupt *interrupt; /* raised as soon as the fiber goes on */
   bool foreign;                     /* not a pooled fiber */
-  bool first;                       /* ready before all others: has started another */
+  bool first;                       /* goes on before all others: its fiber has just started another */
   VALUE blocker;                    /* awaited object, for display; Qundef outside of a struct gyre_wait */
   enum gyre_parked_state state;
 };
@@ -42,7 +42,7 @@ struct gyre_worker {
   struct gyre_list node;               /* in scheduler->pool.busy or scheduler->pool.idle */
   struct gyre_blocked_node table_node; /* in scheduler->pool.workers */
   VALUE fiber;
-  struct gyre_parked *parked;        /* the wait of its fiber, or of one that it resumes; NULL while it runs */
+  struct gyre_parked *parked; /* the wait of its fiber, or of a fiber that this one has resumed; NULL while it runs */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
   VALUE storage;          /* initial fiber storage, or nil */
@@ -51,17 +51,17 @@ struct gyre_worker {
 };
 
 /* A fiber that runs turns until a condition holds. The newest drives; overtaken ones are parked,
- * and the newest asks on their behalf. */
+ * and the newest checks their conditions, too. */
 struct gyre_driving {
   struct gyre_driving *before;
   struct gyre_parked parked; /* RUNNING while it is the newest */
   bool (*done)(struct gyre_scheduler *, struct gyre_driving *);
   void *context;
-  bool asked;   /* asked in this turn */
-  bool overdue; /* began with the budget spent: the kernel is asked before its own fiber goes on */
+  bool asked;   /* the condition was checked in this turn */
+  bool overdue; /* began with a spent budget: asks the kernel before its own fiber goes on */
 };
 
-/* A question that another fiber answers when entered, before it continues its wait. */
+/* A block that another fiber runs when entered; then it continues its wait. */
 struct gyre_question {
   VALUE asker, block, answer, error;
 };
@@ -70,16 +70,16 @@ struct gyre_question {
 struct gyre_interrupt {
   struct gyre_list node; /* in scheduler->interrupts.due, raising, postponed, deferred or held */
   VALUE fiber, exception;
-  VALUE id;                   /* of a collectable fiber (gyre_live_fiber), or nil */
+  VALUE id;                   /* of a fiber that may be collected (gyre_live_fiber), or nil */
   struct gyre_parked *parked; /* the wait that raises it, once found */
   struct gyre_timer retry;
-  struct gyre_interrupt **owner;  /* the owner's reference, for gyre_interrupt_cancel; cleared when raised */
-  struct gyre_interrupt **raiser; /* the driver's reference during Fiber#raise; cleared as well */
+  struct gyre_interrupt **owner;  /* the sender's reference, for gyre_interrupt_cancel; set to NULL when raised */
+  struct gyre_interrupt **raiser; /* the driver's reference during Fiber#raise; set to NULL as well */
 };
 
 struct gyre_waits {
   struct gyre_list parked, ready;
-  struct gyre_list foreign; /* parked fibers to mark: workers keep their own */
+  struct gyre_list foreign; /* parked fibers outside the pool, which the scheduler marks */
   size_t parked_count, ready_count;
 };
 
@@ -91,7 +91,7 @@ struct gyre_interrupts {
   struct gyre_list deferred;  /* until their timer fires */
   struct gyre_list held;      /* until their fiber, suspended by the program, waits */
   struct gyre_list timeouts;  /* on the heap (scheduler_timeout.c) */
-  bool is_away;               /* the driver has entered a fiber by Fiber#raise and cannot be asked */
+  bool is_away;               /* the driver is inside Fiber#raise and cannot run a question */
   VALUE live_fibers; /* ObjectSpace::WeakMap: object_id => fiber, for gyre_live_fiber; nil before its first use */
 };
 
@@ -106,13 +106,13 @@ struct gyre_pool {
   struct gyre_timer trim;
   VALUE worker_block;           /* the body of every worker's fiber; nil until made */
   struct gyre_worker *starting; /* its fiber is entered for the first time */
-  bool reset_storage;           /* fibers have a storage */
+  bool reset_storage;           /* this Ruby has fiber storage */
 };
 
 /* drive.c */
 struct gyre_drivers {
   struct gyre_driving *newest;
-  size_t overtaken_count; /* of the parked fibers */
+  size_t overtaken_count; /* parked drivers */
   VALUE fiber;            /* of the newest, or nil */
 };
 
@@ -125,7 +125,7 @@ struct gyre_running {
 
 /* How long fibers run before the kernel is asked. */
 struct gyre_slice {
-  uint64_t random;   /* state for drawing the next ready fiber; 0: in order */
+  uint64_t random;   /* state of the generator that draws the next ready fiber; 0: in order */
   unsigned budget;   /* switches until the kernel is asked */
   int64_t began_ns;  /* the coarse time when the budget was filled */
   unsigned unwaited; /* calls that succeeded without a wait */
@@ -186,8 +186,7 @@ struct gyre_client {
 
 extern VALUE gyre_mGyre, gyre_cScheduler;
 
-/* Unchecked: only the class's allocator makes its objects. A check is 25 instructions in every
- * hook. */
+/* Skips the type check, 25 instructions in every hook: only the class's allocator makes objects. */
 static inline struct gyre_scheduler *gyre_scheduler_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
 /* The same; raises RuntimeError if it is closed. */
@@ -210,7 +209,7 @@ void gyre_block_init(struct gyre_scheduler *scheduler);
 void gyre_block_mark(struct gyre_scheduler *scheduler);
 void gyre_block_free(struct gyre_scheduler *scheduler);
 void gyre_block_forked(struct gyre_scheduler *scheduler);
-/* The native scheduler of this thread, open; or NULL. */
+/* Returns this thread's native scheduler; NULL without one, or if it is closed. */
 struct gyre_scheduler *gyre_scheduler_here(void);
 
 /* The same; raises RuntimeError without one. */
@@ -262,8 +261,8 @@ static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
   return now_ns != scheduler->slice.began_ns && now_ns > scheduler->loop.now_ns;
 }
 
-/* Yields once the slice is over, and has the kernel asked. Called before loops that never wait;
- * may raise. */
+/* Once the slice is over, asks the kernel and lets other fibers run. Called before calls that
+ * may never wait; may raise. */
 void gyre_yield_if_due(struct gyre_scheduler *scheduler);
 
 /* For calls too short to read the clock each time: true for every fourth. */
@@ -278,37 +277,36 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
  * nil. */
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options);
 
-/* Has the loop raise an exception in a fiber, from any thread; nil ends the fiber (Fiber#kill).
- * NULL if its job is over. */
+/* Makes the loop raise an exception in a fiber; nil ends the fiber (Fiber#kill). From any
+ * thread. Returns NULL if the fiber's job is over. */
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
 
 /* The same for a fiber that may be collected meanwhile. */
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception);
 
-/* References that do not keep a fiber alive: its id, and the fiber of an id, or nil once
- * collected. */
+/* Weak references to fibers: a fiber's id, and an id's fiber, or nil once it is collected. */
 VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
 VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
 /* True if the fiber has a job. */
 bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
-/* The parked fiber's block, if unblocked and not continued yet; or NULL. An interrupt would lose
- * the lock or queue element that the fiber was given. */
+/* Returns the wait of a fiber that was unblocked and has not gone on yet, or NULL. An interrupt
+ * would lose the unblock's gift: a lock, or an element of a queue. */
 struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
-/* Gives it to another waiter. Returns whether there is one. */
+/* Gives the gift to another waiter. Returns whether there is one. */
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 
-/* True if an unblock for it is for a mutex. */
+/* True if an unblock with this blocker comes from a mutex. */
 bool gyre_is_mutex(VALUE blocker);
 
-/* No more jobs come. */
+/* Frees the idle workers: no jobs follow. */
 void gyre_workers_close(struct gyre_scheduler *scheduler);
 
-/* True if the current fiber is pooled, and so alive until its job ends. */
+/* True if the current fiber is a pooled one, which lives until its job ends. */
 bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler);
 
-/* The present wait of the fiber or of one that it resumes; NULL if it runs or the program has
- * suspended it. */
+/* Returns the fiber's wait, or that of a fiber which it has resumed; NULL if it runs, or the
+ * program has suspended it. */
 struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* Removes and frees it. */
@@ -341,8 +339,8 @@ struct gyre_wait {
 void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker);
 /* Raises NoMemoryError; the wait has ended then. */
 void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns);
-/* Parks until the wait's timer or a watch wakes it; may be repeated. Needs gyre_wait_end in
- * rb_ensure. */
+/* Parks until the wait's timer or a watch wakes the fiber. May be repeated. Must be followed by
+ * gyre_wait_end (rb_ensure). */
 void gyre_wait_again(struct gyre_wait *wait);
 void gyre_wait_end(struct gyre_wait *wait);
 /* Parks; the argument is a struct gyre_wait. For rb_ensure. */
@@ -359,7 +357,7 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
  */
 int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker);
 
-/* For scheduler->sweeping.before_sleep: soon checks for closed descriptors and deadlocks. */
+/* For scheduler->sweeping.before_sleep: arms a check for closed descriptors and deadlocks. */
 void gyre_sweep(struct gyre_scheduler *scheduler);
 
 /* scheduler_read.c: parks until a thread of Gyre::Offload has read; an offset of -1 is the

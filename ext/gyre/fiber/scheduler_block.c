@@ -1,8 +1,9 @@
 /*
  * Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep, called
- * by Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives. A gift of an unblock
- * is never lost: it wins over a timeout of the same turn, and an exception before the fiber has
- * gone on hands it to another waiter (interrupts.c).
+ * by Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives. An unblock may give
+ * the fiber something: a lock, an element of a queue. This gift is never lost. It wins over a
+ * timeout of the same turn; an exception that comes before the fiber goes on hands it to another
+ * waiter (interrupts.c).
  */
 #include "fiber/fibers.h"
 
@@ -36,8 +37,8 @@ static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
   return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
 }
 
-/* Ended fibers have no next block. All others are marked, so that no new fiber takes their
- * address. */
+/* Drops ended fibers, which have no next block. The others are marked, so that no new fiber gets
+ * their address. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
   st_foreach(scheduler->blocks.early, is_over, 0);
   if (!RTEST(rb_fiber_alive_p(fiber))) return;
@@ -123,10 +124,12 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
 
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
-  if (wait && wait->unblocked) { /* already took another's place, and is still on its blocker's list: the next one's */
+  if (wait && wait->unblocked) {
+    /* It was woken in another's place and is still on its blocker's list: a gift for the next. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* Its pending exception moves to its next wait, unless another fiber can have the gift. */
+    /* A pending exception moves to the fiber's next wait, unless another fiber can take the
+     * gift. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
     wait->unblocked = true;

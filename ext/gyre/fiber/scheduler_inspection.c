@@ -12,7 +12,7 @@ static void set_count(VALUE stats, const char *name, uint64_t count) {
   rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
 }
 
-/* The scheduler's own, which no program has armed. */
+/* Armed by the scheduler, not by the program. */
 static unsigned own_timers(const struct gyre_scheduler *scheduler) {
   return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweeping.timer) +
                          (unsigned)gyre_timer_armed(&scheduler->pool.trim)

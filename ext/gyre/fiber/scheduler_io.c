@@ -24,7 +24,8 @@ static VALUE scheduler_pace(VALUE self) {
   return Qnil;
 }
 
-/* A wait without time asks the kernel; without news, other fibers run, which may bring some. */
+/* For a timeout of 0: asks the kernel. If nothing is ready, lets other fibers run, which may
+ * change that. */
 static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
   int ready = gyre_ready_now(fd, events);
   if (ready == 0) {
@@ -197,7 +198,7 @@ static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bo
     ssize_t count = -ENOSYS;
     if (transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS)
       count = file_operate(transfer, at, length);
-    /* Otherwise the file system cannot, or the ring was closed. */
+    /* Else the file system cannot do it, or the ring was closed. */
     if (count != -ENOSYS && count != -EAGAIN && count != -EINTR && count != -ECANCELED) return count;
     if (!transfer->writes) return file_read_in_thread(transfer, at, length);
   }
@@ -269,8 +270,8 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
   return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
 }
 
-/* Learns from a step. Looks the descriptor up again: a signal handler may have moved the table
- * in a step without the GVL. */
+/* Updates the descriptor's entry after a step. Looks it up again: in a step without the GVL a
+ * signal handler may have moved the table. */
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
@@ -292,15 +293,15 @@ static bool is_override(VALUE frame, bool writes) {
 
 /*
  * True if the hook may wait: for `least`, or as one of Ruby's blocking methods called it (gets,
- * readpartial, read). These would wait after "would block" anyway, so waiting here saves a second
- * pair of hooks. IO#read_nonblock, written in Ruby, must not wait, nor must direct calls of the
- * hook. Ruby's writing methods wait by themselves except IO#syswrite, which raises EAGAIN: right
- * only for a descriptor in non-blocking mode.
+ * readpartial, read). These would wait after "would block" anyway; waiting here saves two calls of
+ * hooks. IO#read_nonblock, written in Ruby, must not wait, nor must direct calls of the hook.
+ * Ruby's writing methods wait by themselves except IO#syswrite, which raises EAGAIN: right only for
+ * a descriptor in non-blocking mode.
  */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;
-  VALUE frames[8]; /* the hook, a subclass's overrides, their caller; Ruby 3.1 does not count skipped C frames */
+  VALUE frames[8]; /* the hook, overrides of a subclass, their caller; Ruby 3.1 does not count skipped C frames */
   int lines[8];
   int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* usually enough; each one more takes time */
   if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);
@@ -385,7 +386,7 @@ static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
 /* --- opening --- */
 
 /* Whether opening this path may wait, as a FIFO or a device may (waiting_path.rb). Uses one
- * stat(2); Ruby's own make objects or use a thread. */
+ * stat(2): Ruby's methods make objects or use a thread. */
 static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
   struct stat status;
   if (memchr(RSTRING_PTR(path), '\0', RSTRING_LEN(path))) return Qfalse; /* Ruby refuses it */

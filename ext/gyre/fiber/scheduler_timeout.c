@@ -21,7 +21,7 @@ struct timeout {
   VALUE duration;
   VALUE exception;       /* once fired; else nil */
   struct making *making; /* while its exception is made */
-  bool returned;         /* the block has ended by itself */
+  bool returned;         /* the block has returned */
   int count;
   VALUE arguments[3]; /* for the exception, as Kernel#raise takes them */
 };
@@ -82,7 +82,7 @@ static VALUE make_body(VALUE argument) {
   return rb_make_exception(making->count, making->arguments);
 }
 
-/* An exception of its constructor is raised instead. */
+/* If the constructor raises, that exception is used instead. */
 static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   struct making *making = (struct making *)argument;
   int state = 0;
@@ -93,7 +93,7 @@ static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   return Qnil;
 }
 
-/* Defers exceptions for the thread, which are not the constructor's. */
+/* Defers exceptions for the thread until the constructor has returned. */
 static VALUE make_undisturbed(VALUE argument) {
   return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, make_exception, argument);
 }
@@ -103,7 +103,8 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   VALUE fiber = timeout->fiber;
   if (!NIL_P(timeout->id)) {
-    /* Its objects live as long as the fiber; the collector may have freed some already. */
+    /* The timeout's objects live as long as the fiber; without it the collector may have freed
+     * some. */
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
@@ -130,8 +131,8 @@ static VALUE timeout_body(VALUE argument) {
   return result;
 }
 
-/* The timeout's exception leaves the block. A cancellation that it must not replace is raised
- * instead: see scheduler/cancellation.rb. */
+/* The timeout's exception leaves the block. Raises a cancellation that it must not replace
+ * instead: see Gyre::Scheduler#cancellation_in. */
 static void prefer_cancellation(VALUE self, VALUE exception) {
   rb_set_errinfo(Qnil);
   VALUE before = rb_gv_get("$!");

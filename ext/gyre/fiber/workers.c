@@ -80,8 +80,8 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 
 /* --- the size of the pool --- */
 
-/* Fibers of idle workers are suspended in wait_for_job, some with deep stacks. A fiber entered
- * by the program may wait further down, in a signal handler. */
+/* Idle workers are suspended in wait_for_job. Skips one that the program has entered, which may
+ * wait further down its stack, in a signal handler. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
@@ -171,7 +171,7 @@ static bool reportable(void) {
          !rb_obj_is_kind_of(error, rb_eSignal);
 }
 
-/* Keeps everything meant for the ended job from the fiber's next one. */
+/* Drops interrupts and unblocks meant for the ended job. */
 static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
   gyre_list_remove(&worker->node);
   scheduler->pool.busy_count--;
@@ -179,8 +179,8 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
   gyre_forget_early(scheduler, worker->fiber);
 }
 
-/* An idle worker's rest. The pool may free the worker meanwhile, and the program may enter a
- * kept fiber (Fiber#raise). */
+/* An idle worker's wait for a job. The pool may free the worker meanwhile, and the program may
+ * enter its fiber (Fiber#raise). */
 struct rest {
   struct gyre_scheduler *scheduler;
   struct gyre_worker *worker;
@@ -194,9 +194,9 @@ static bool is_given_up(const struct rest *rest) {
 }
 
 /*
- * Leaves the idle worker's fiber until it has a job. Returns early if there is no fiber to go to:
- * then another one entered this fiber directly (Fiber#raise), and Ruby returns to the thread's root
- * fiber when it ends.
+ * Leaves the idle worker's fiber until it has a job. Returns early if there is no fiber to enter:
+ * the program has entered this one (Fiber#raise), and at its end Ruby goes on in the thread's root
+ * fiber.
  */
 static VALUE wait_for_job(VALUE argument) {
   struct rest *rest = (struct rest *)argument;
@@ -216,12 +216,12 @@ static VALUE wait_for_job(VALUE argument) {
  *
  * Ruby takes fiber stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two at the
  * same time crash. Only one Ractor at a time therefore enters a worker's fiber for the first time.
- * The owner is a process: a forked child may find the lock held by a thread that it lacks.
+ * The lock names its process, as a forked child may inherit it from a thread that the child lacks.
  */
 
 static unsigned stacks_owner; /* atomic; 0: not taken */
 
-/* Lets Ruby stop this Ractor while it waits: the owner may be collecting garbage. */
+/* Lets Ruby stop this Ractor meanwhile: the Ractor with the lock may be collecting garbage. */
 static void stacks_take(void) {
   unsigned me = gyre_forks + 1, before = 0;
   while (!__atomic_compare_exchange_n(&stacks_owner, &before, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
@@ -297,7 +297,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     struct rest rest = {
         .scheduler = scheduler, .worker = worker, .fiber = worker->fiber, .freed_count = scheduler->pool.freed_count};
     do {
-      /* An exception for the ended job is too late for it and not for the next one. */
+      /* Drops an exception for the ended job, which must not reach the next one. */
       rb_set_errinfo(Qnil);
       rb_protect(wait_for_job, (VALUE)&rest, &state);
       if (!(state ? is_given_up(&rest) : rest.over)) continue;
@@ -477,8 +477,8 @@ void gyre_workers_free(struct gyre_scheduler *scheduler) {
   gyre_blocked_free(&scheduler->pool.workers);
 }
 
-/* Of the busy ones, the forking fiber goes on; the others' resources are the parent's. Waits on
- * their stacks may still refer to the workers. */
+/* Only the forking fiber's worker goes on. The others move to a list, as waits on their stacks
+ * may still refer to them. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
   gyre_workers_close(scheduler);
   for (struct gyre_list *node = scheduler->pool.busy.next, *next; node != &scheduler->pool.busy; node = next) {

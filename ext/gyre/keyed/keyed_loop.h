@@ -13,8 +13,8 @@
  *               paused ──(its event was taken)──► active
  *
  * A resting watch is over for the program: its key is free. Its registration stays until the next
- * wait, or the second look at the kernel while events are queued: a server that watches a
- * connection again after each request makes no system call.
+ * wait, or while events are queued until the kernel is asked for the second time. A server that
+ * watches a connection again after each request thus makes no system call.
  */
 #ifndef GYRE_KEYED_LOOP_H
 #define GYRE_KEYED_LOOP_H
@@ -29,7 +29,7 @@ enum gyre_keyed_state {
   GYRE_KEYED_RESTING,
   GYRE_KEYED_ALWAYS,
   GYRE_KEYED_FAILED,
-  GYRE_KEYED_ENDING /* being released, in no list; the key's methods may wait meanwhile */
+  GYRE_KEYED_ENDING /* being released, in no list, while the key's methods run */
 };
 
 struct gyre_keyed_watch {
@@ -46,7 +46,7 @@ struct gyre_keyed_watch {
   bool queued;   /* its event is in the queue */
   bool trusted;  /* the registration was reused without asking the kernel */
   bool identity; /* which table has the key */
-  bool overdue;  /* resting since before the last look at the kernel */
+  bool overdue;  /* was resting already when the kernel was last asked */
 };
 
 struct gyre_keyed_event {
@@ -83,7 +83,7 @@ struct gyre_keyed {
   struct gyre_list waiters;        /* struct gyre_keyed_waiter */
   int64_t polled_ns;               /* coarse: when the kernel was last asked */
   bool stopped, signalled, closed;
-  bool handed_back; /* another thread has emitted since the last wait: threads work on reported events */
+  bool handed_back; /* another thread has emitted since the last wait: threads handle this loop's events */
 };
 
 /* keyed_queue.c */
@@ -120,10 +120,10 @@ void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 /* Ends all watches. */
 void gyre_keyed_clear(struct gyre_keyed *keyed);
-/* Prepares for a question to the kernel; `waits`: no queued event could renew a resting watch.
- * Raises the IOError of a watch whose io is closed; may call helpers and keys' methods. */
+/* Prepares for asking the kernel. `waits`: the queue is empty, so resting watches end. Raises
+ * the IOError of a watch whose io is closed; may call helpers and keys' methods. */
 void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits);
-/* Queues events of what is always ready, such as a regular file. */
+/* Queues events of descriptors that are always ready, such as regular files. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
 
 /* Begin a watch on the settled loop. Raise if the key is in use, or if it cannot be watched. */

@@ -1,6 +1,6 @@
 /*
- * A keyed loop's queue of events (see keyed_loop.h): a ring, and the wake-up of waiters. Filled by
- * keyed_watch.c and by the program; keyed_loop.c takes events off.
+ * A keyed loop's queue of events (see keyed_loop.h): a ring, and the wake-up of waiters.
+ * keyed_watch.c and the program fill it; keyed_loop.c takes events off.
  */
 #include "keyed/keyed_loop.h"
 

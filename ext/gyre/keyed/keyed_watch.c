@@ -165,7 +165,7 @@ static void fire(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, unsigned ready) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(ready_watch, struct gyre_keyed_watch, watch);
   struct gyre_keyed *keyed = watch->keyed;
-  if (watch->state != GYRE_KEYED_ACTIVE) { /* resting, and not watched again */
+  if (watch->state != GYRE_KEYED_ACTIVE) { /* still resting */
     gyre_loop_unwatch(loop, ready_watch);
   } else if (!NIL_P(watch->io) && gyre_io_is_closed(watch->io)) {
     fail(keyed, watch);
@@ -180,7 +180,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, uns
   }
 }
 
-/* A timer late by more than its interval fires once and keeps its rhythm. */
+/* A timer that is late by more than its interval fires once and keeps its rhythm. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(timer, struct gyre_keyed_watch, timer);
   struct gyre_loop *loop = context;
@@ -275,7 +275,7 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits) {
 
 /* --- watching --- */
 
-/* The key's methods have closed the loop. */
+/* A method of the key has closed the loop. */
 NORETURN(static void refuse_closed(void));
 static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
 
@@ -319,7 +319,7 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
   refuse_closed();
 }
 
-/* Ends our watches of a closed io with this number: later events are not theirs. */
+/* Ends this loop's watches of closed IOs with this number, whose events are not theirs. */
 static void end_closed_watches(struct gyre_keyed *keyed, int fd, VALUE io) {
   if (fd >= keyed->loop->descriptor_capacity) return;
   struct gyre_watch *watch = keyed->loop->descriptors[fd].first;

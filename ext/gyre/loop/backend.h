@@ -49,8 +49,8 @@
 
 struct gyre_operation;
 
-/* A change of a descriptor. `generation` is that of the latest `watch`; a report for an older
- * use of the number has another one. */
+/* A change of a descriptor. `generation` is that of the `watch` it is for: a report for an
+ * earlier use of the number has an older one. */
 struct gyre_event {
   int fd; /* or GYRE_OPERATION_ENDED */
   union {
@@ -63,8 +63,8 @@ struct gyre_event {
 };
 #define GYRE_OPERATION_ENDED (-1)
 
-/* Work that the kernel does by itself, if the backend supports it. Operation and bytes belong to
- * the backend from `submit` until their end is reported, even after a cancel. */
+/* Work that the kernel does in the background, if the backend supports it. From `submit` until
+ * its end is reported, even after a cancel, the operation and its bytes belong to the backend. */
 enum gyre_operation_kind {
   GYRE_OPERATION_READ,  /* length bytes of fd at the offset; -1: at the file's position */
   GYRE_OPERATION_WRITE, /* the same */
@@ -89,7 +89,7 @@ struct gyre_operation {
    * abandoned, the loop frees it. */
   void (*complete)(struct gyre_operation *operation);
   void *context;
-  bool lost; /* never waited for to the end: the kernel may still use its memory */
+  bool lost; /* its end was not awaited: the kernel may still use its memory */
   char bytes[];
 };
 

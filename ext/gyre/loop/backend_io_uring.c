@@ -3,10 +3,10 @@
  * queue; one io_uring_enter a turn submits them and fetches completions. A turn without either
  * makes no system call. backend.h has the contract, loop.c the books.
  *
- * A poll keeps its file open and would hide a close(2) from the peer, so it is one-shot unless the
- * watcher ends it first (GYRE_STANDING). The kernel adds POLLRDHUP to each poll (IO_POLL_UNMASK): a
- * one-shot poll for room to write would end at once after the peer's half-close. It is multishot
- * then (GYRE_READ_ENDED).
+ * A poll keeps its file open and would hide a close(2) from the peer. It is therefore one-shot,
+ * unless the watcher ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP to each
+ * poll (IO_POLL_UNMASK): after the peer's half-close a one-shot poll for room to write would end at
+ * once, so it is multishot then (GYRE_READ_ENDED).
  *
  * The 64 bits of user data identify the owner of a completion:
  *   generation (32) | fd (31) | 1    a watch
@@ -60,9 +60,9 @@ static const struct flags {
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
 
 /*
- * Set once two threads have used a loop of this process: rings are not bound to a thread from then
- * on. Ruby's M:N threads (those of Ractors, and all with RUBY_MN_THREADS=1) change their system
- * thread. Atomic.
+ * Set once two threads have used a loop of this process: later rings are not bound to a thread.
+ * Ruby's M:N threads (those of Ractors, and all with RUBY_MN_THREADS=1) change their system thread.
+ * Atomic.
  */
 static bool threads_change;
 

@@ -28,7 +28,7 @@ static inline ssize_t gyre_write(int fd, const void *bytes, size_t length) {
   return syscall(SYS_write, fd, bytes, length);
 }
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
-/* Reads at the file's own position: -1 in both halves of the offset. */
+/* An offset of -1, in both halves, stands for the file's own position. */
 static inline ssize_t gyre_read_now(int fd, const struct iovec *vector) {
   return syscall(SYS_preadv2, fd, vector, 1L, -1L, -1L, RWF_NOWAIT);
 }

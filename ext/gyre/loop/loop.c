@@ -150,7 +150,7 @@ static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   return &descriptors[fd];
 }
 
-/* By all watches of a descriptor. */
+/* The interest of all its watches. */
 static unsigned wanted(const struct gyre_descriptor *descriptor) {
   unsigned interest = 0;
   for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) interest |= watch->interest;
@@ -290,7 +290,7 @@ void gyre_loop_hand_over(struct gyre_loop *loop) {
     loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* discards them */
 }
 
-/* Its watch may have ended in this turn without having reached the kernel. */
+/* The end of its watch may not have reached the kernel yet. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_abandon(loop, fd);
   gyre_loop_hand_over(loop);
@@ -428,7 +428,7 @@ static VALUE wait_ensure(VALUE opaque) {
   return Qnil;
 }
 
-/* True if work for this loop goes on elsewhere: in a thread, a child process, the kernel. */
+/* True while a thread, a child process or the kernel works for this loop. */
 static bool others_work(const struct gyre_loop *loop) { return loop->outside || !gyre_list_empty(&loop->operations); }
 
 /* Moves the virtual clock to the next timer instead of sleeping. */
@@ -438,7 +438,7 @@ static bool jump(struct gyre_loop *loop, int64_t next) {
   return true;
 }
 
-/* May be called in the middle of a poll, whose callbacks may close the loop. */
+/* A callback may have closed the loop in the middle of a poll. */
 NORETURN(static void closed(void));
 static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
 
@@ -495,9 +495,9 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->now_ns = gyre_loop_now(loop);
   bool at_once = loop->now_ns - now_ns < SOON_NS;
   if (at_once) loop->in_vain = 0;
-  /* Without a question before the sleep, an immediate report may be old. */
+  /* If the kernel was not asked before the sleep, an immediate report may be old. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
-  /* No report came for registrations that are only trusted. */
+  /* No report came: verifies registrations that are only trusted. */
   if (loop->event_count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
   return true;
 }

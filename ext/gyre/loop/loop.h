@@ -36,10 +36,10 @@ struct gyre_descriptor {
   struct gyre_watch *first;
   uint32_t generation; /* never 0 once registered */
   uint8_t registered;  /* what the kernel was last asked to report */
-  uint8_t drained;     /* a call returned "would block" or moved less than it could, with no report since */
+  uint8_t drained;     /* a call has returned "would block" or moved less than it could; no report has come since */
   uint8_t ended;       /* GYRE_READABLE, GYRE_WRITABLE: that side has ended and returns at once; not reported again */
   uint8_t kind;        /* for the holder's use; 0 at first */
-  uintptr_t holder;    /* the last caller, see gyre_loop_held; only compared */
+  uintptr_t holder;    /* the IO that last used it, see gyre_loop_held; only compared */
 };
 
 struct gyre_loop_statistics {
@@ -55,7 +55,7 @@ struct gyre_loop {
   int64_t virtual_ns; /* a clock that only jumps to the next timer (Gyre::Testing); 0: the real one */
   unsigned outside;   /* work done elsewhere in real time: the virtual clock does not jump */
   int64_t polled_ns;  /* when the backend last returned */
-  int64_t unseen_ns;  /* this turn's events had not happened by then, so later delays may be the loop's own */
+  int64_t unseen_ns;  /* this turn's events came after it; delays since may be the loop's fault */
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
@@ -93,7 +93,7 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
 /* Operations in flight end with -ECANCELED. */
 void gyre_loop_close(struct gyre_loop *loop);
 
-/* Abandons operations in flight, whose waiters are gone. */
+/* Abandons operations in flight: their waiters are gone. */
 void gyre_loop_orphan(struct gyre_loop *loop);
 
 /* Starts over in a forked child: nothing is watched or timed; the parent's kernel objects stay
@@ -108,13 +108,12 @@ int gyre_loop_move(struct gyre_loop *loop);
  * GYRE_LEVEL it is called for changes only, and now and then without a change. */
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest);
 
-/* Asks the kernel about it before the next wait: its number may have a new meaning. */
+/* Registers it again before the next wait: its number may stand for another file. */
 void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch);
 
 /*
- * reports.c. Calls it in the next turn, whatever the kernel reports: a turn was too short for it,
- * or the kernel does not know of its cause. Once, however often it is requested; prevents a sleep.
- * Harmless if it is not watching.
+ * reports.c. Calls the watch in the next turn, whatever the kernel reports; the loop does not sleep
+ * before. Several requests make one call. Harmless if it is not watching.
  */
 void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 
@@ -124,7 +123,7 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);
 /* A call on `fd` just returned "would block": the next readiness is reported as a change. */
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest);
 
-/* Drops what is remembered of it for another holder. */
+/* Resets the descriptor's entry for a new holder. */
 struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder);
 
 /* The entry of a descriptor that `holder` uses (compared by address only): another IO may have
@@ -154,7 +153,7 @@ static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigne
   held->drained |= (uint8_t)(interest & ~held->ended);
 }
 
-/* The caller is about to close `fd`: its registration ends with it. */
+/* Ends the registration of `fd`, which the caller is about to close. */
 void gyre_loop_forget(struct gyre_loop *loop, int fd);
 
 /* The same for a caller that has stopped watching, unless another watch remains. */
@@ -162,8 +161,8 @@ static inline void gyre_loop_forget_unwatched(struct gyre_loop *loop, int fd) {
   if (fd >= 0 && fd < loop->descriptor_capacity && !loop->descriptors[fd].first) gyre_loop_forget(loop, fd);
 }
 
-/* `fd` was closed, and with it the registration of a GYRE_BACKEND_EDGE backend: it does not hold
- * for the number's next use. */
+/* Drops the entry of a closed `fd`, whose registration on a GYRE_BACKEND_EDGE backend has ended
+ * with it. */
 void gyre_loop_closed(struct gyre_loop *loop, int fd);
 
 /* The program is about to close `fd`: calls its watches, then forgets it. */
@@ -190,15 +189,15 @@ void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation);
 /* For loop.c: calls the watches of `fd` for `ready`. Returns whether there were any. */
 bool gyre_loop_report(struct gyre_loop *loop, int fd, unsigned ready);
 
-/* For loop.c, first in a turn: calls watches that an exception has left, or that are to be
- * called again. */
+/* For loop.c, first in a turn: calls watches that an exception kept from being called, or that
+ * are to be called again. */
 void gyre_loop_report_left(struct gyre_loop *loop);
 
 /* reports.c. Calls the watches whose descriptors were closed unnoticed, as poll(2) finds. */
 #define GYRE_CLOSED_BATCH 256 /* watches, at most */
 void gyre_loop_report_closed(struct gyre_loop *loop, struct gyre_watch *const *watches, int count);
 
-/* For loop.c: the end was reported. */
+/* For loop.c, once its end was reported: calls its `complete`, or frees it. */
 void gyre_operation_complete(struct gyre_operation *operation);
 
 /*

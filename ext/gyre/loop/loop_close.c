@@ -60,8 +60,9 @@ static VALUE call_super(VALUE argument) {
 }
 
 /*
- * A watch that goes on is for the number's new owner: the kernel is asked before the loop sleeps. A
- * watch unknown to listeners ends before its descriptor closes, so it is the new owner's.
+ * A watch that goes on is for the number's next use: the kernel is asked before the loop sleeps.
+ * Watches of no listener end before their descriptor closes, so such a watch is for the next use as
+ * well.
  */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false, others = false;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time for operations in flight to end when the loop closes, awaited or not. Holds the GVL; the
- * collector may be running. */
+/* How long a closing loop waits for operations in flight, awaited by a fiber or not. It holds
+ * the GVL, and the collector may be running. */
 #define END_NS INT64_C(1000000000)
 #define UNAWAITED_END_NS INT64_C(10000000)
 

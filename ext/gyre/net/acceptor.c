@@ -79,7 +79,7 @@ static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   acceptor->operations->paused(acceptor, error);
 }
 
-/* Other processes may share the socket and its mode; none of them must make accept(2) block. */
+/* Other processes share the socket and its mode, and may have made it blocking. */
 static void do_not_block(int fd) {
   int flags = fcntl(fd, F_GETFL);
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
@@ -114,8 +114,8 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
 /*
  * For sockets of several processes: each learns of each connection, and the first one awake would
  * take all of them for their whole lives. So a process takes one at a time and waits before the
- * next: the longer the more connections it has, and much longer for a process with far fewer,
- * unless that one did not react last time. If many still wait, each turn takes more.
+ * next, longer with more connections. It waits much longer if another process has far fewer, unless
+ * that one did not react last time. If many still wait, each turn takes more.
  */
 static void arm_turn(struct gyre_acceptor *acceptor) {
   int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
@@ -199,7 +199,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   return 0;
 }
 
-/* At most a queue full: others may follow without end. */
+/* Accepts one queue full at most, as connections may come without end. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor) {
   for (uint32_t i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];

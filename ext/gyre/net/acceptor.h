@@ -41,8 +41,8 @@ struct gyre_acceptor {
   uint32_t listener_count;
   bool listening;
   bool shared;    /* other processes accept from the same sockets: connections are taken in turns */
-  bool patient;   /* leaves this turn to another process */
-  uint8_t rounds; /* turns of accepting in a row that left connections */
+  bool patient;   /* has left this turn to another process */
+  uint8_t rounds; /* turns in a row after which connections still waited */
   struct gyre_timer pause, turn;
   struct gyre_shares shares; /* the processes' counts */
   uint32_t open, open_limit; /* connections; the protocol counts `open` (gyre_acceptor_count) */
@@ -74,7 +74,7 @@ bool gyre_acceptor_leave_tls(struct gyre_transport *transport);
 bool gyre_acceptor_begun(const struct gyre_transport *transport); /* the client has sent something */
 bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol); /* by ALPN */
 bool gyre_acceptor_resumed(const struct gyre_transport *transport); /* the handshake resumed a session */
-/* The loop is gone, as in a forked child: it is not touched. */
+/* For a forked child: forgets the loop, which is the parent's. */
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor);
 
 #endif

@@ -58,8 +58,8 @@ struct gyre_datagram_queue {
 /* Copies at most GYRE_DATAGRAM_QUEUED bytes. False: the queue is full. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to);
-/* Sends all and empties the queue. Returns how many the kernel refused or had no room for: they are
- * lost, as in the network. */
+/* Sends all and empties the queue. Returns the number of packets lost because the kernel refused
+ * them or had no room. */
 size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue);
 
 #endif

@@ -27,7 +27,7 @@ struct object {
   int fd;
   size_t limit;
   size_t refused;                    /* replies refused by the kernel */
-  unsigned forks;                    /* of the rest's owner: in a forked child it is the parent's */
+  unsigned forks;                    /* packets and replies of another process are dropped: they are the parent's */
   struct gyre_datagram_queue *queue; /* NULL before the first reply */
   struct gyre_deferred flushing;
 };
@@ -142,7 +142,7 @@ static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *defer
   object->queue->count = 0;
 }
 
-/* At once: later packets must not overtake these. */
+/* Sends queued replies now: later packets must not overtake them. */
 static void flush(struct object *object) {
   if (!object->queue || object->queue->count == 0) return;
   gyre_deferred_cancel(&object->flushing);
@@ -176,7 +176,7 @@ static bool wait_for_packets(struct object *object, int64_t until_ns) {
   return RTEST(rb_ensure(reading_body, (VALUE)&reading, reading_ensure, (VALUE)&reading));
 }
 
-/* While others wait, each packet goes to one reader: a packet kept here would wake none. */
+/* While others wait, takes one packet at a time: a packet kept here would wake no reader. */
 static int fill(VALUE self, struct object *object) {
   struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
   int count = gyre_datagram_receive(object->fd, object->limit, packets, object->waiting ? 1 : GYRE_DATAGRAM_BATCH);
@@ -212,8 +212,8 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
 
 /* --- sending --- */
 
-/* Waits until the kernel has room, except in another socket's queue, which reports none: for an
- * unconnected Unix socket. */
+/* Waits until the kernel has room. An unconnected Unix socket cannot wait: the receiver's queue
+ * reports no room. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);

@@ -25,7 +25,7 @@ struct gyre_deferred_send {
 void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_transport *transport, VALUE io);
 /* At the end of this turn. Harmless if pending. */
 void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, struct gyre_scheduler *scheduler);
-/* In a forked child, drops the queues of other threads' schedulers. Call before each use. */
+/* In a forked child, drops a queue that the parent sends. Call before each use. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends);
 /* Nothing is sent any more. Call before closing the socket and before freeing the memory. */
 void gyre_deferred_send_stop(struct gyre_deferred_send *sends);

@@ -39,7 +39,7 @@ int gyre_shares_map(void) {
   return 0;
 }
 
-/* A successor in the same process joins before it leaves. */
+/* False once a successor in the same process has joined. */
 static bool is_own(struct gyre_shares *shares) {
   return shares->own && atomic_load_explicit(&shares->own->process, memory_order_relaxed) == shares->process;
 }

@@ -20,7 +20,7 @@ struct gyre_shares {
   int process;
   struct {
     enum { GYRE_SHARE_KNOWN, GYRE_SHARE_AWAITED, GYRE_SHARE_GIVEN_UP } state;
-    unsigned signs; /* at the last wait: ignored until it shows another one */
+    unsigned signs; /* at the last wait; a process that gave none since is not awaited */
   } others[GYRE_SHARES_COUNT];
 };
 

@@ -43,12 +43,12 @@ struct tls {
   unsigned records;       /* taken in this call */
   unsigned idle_records;  /* since the last one with data, or the handshake's start */
   int error;              /* -errno of the socket */
-  int failure;            /* kept for the next receive, behind bytes already given: libssl would repeat it as an end */
+  int failure;            /* for the next receive, as bytes came before it: libssl would report it as an end */
   bool drained, ended;    /* the socket has nothing more for now; it has ended */
   bool emptied;           /* the last reception of this call brought less than requested */
-  bool writes;            /* this call sends, and takes no more from the socket than it must */
+  bool writes;            /* this call sends, and receives only the rest of a partial record */
   bool begun, wordy;      /* bytes have come; the first was a letter */
-  const char *failed;     /* libssl's failed step and the reason: constant texts */
+  const char *failed;     /* the failed step and its reason: constant texts */
   const char *reason;
   char server[]; /* for a client: the peer's name and address; else "" */
 };
@@ -71,7 +71,7 @@ static void look_at_first(struct tls *tls, const char *bytes) {
   tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
 }
 
-/* Returns bytes of the socket; on 0 `drained`, `ended` or `error` has the reason. */
+/* Receives from the socket and returns bytes; on 0 `drained`, `ended` or `error` is set. */
 static size_t receive(struct tls *tls, char *bytes, size_t length) {
   ssize_t count;
   do {
@@ -112,7 +112,7 @@ static bool refuse(struct tls *tls, const char *reason) {
   return false;
 }
 
-/* libssl goes on within one call while records without data come; this ends it. */
+/* Ends a call of libssl that gets one record without data after another. */
 static bool is_worthwhile(struct tls *tls) {
   if (tls->idle_records <= (tls->transport->handshaken ? IDLE_RECORDS_LIMIT : HANDSHAKE_RECORDS_LIMIT)) return true;
   return refuse(tls, "the peer sends record after record without data");
@@ -215,7 +215,7 @@ static void note(struct tls *tls) {
   ERR_clear_error(); /* Ruby's openssl looks at the same queue */
 }
 
-/* The result of a call of libssl that moved nothing; 0: the peer has ended in order. */
+/* Translates the result of a call of libssl that moved nothing; 0: the peer has ended in order. */
 static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   switch (SSL_get_error(tls->ssl, result)) {
   case SSL_ERROR_WANT_READ: side->wants = GYRE_READABLE; return -EAGAIN;
@@ -258,7 +258,7 @@ static int tls_handshake(struct gyre_transport *transport) {
   if (error == 0) tls->idle_records = 0;
   if (error != 0 && error != -EAGAIN)
     gyre_tls_session_forget(tls->context, tls->server); /* the session may be the refused one */
-  int sent = send_queued(tls);                          /* an alert, too */
+  int sent = send_queued(tls);                          /* also sends an alert */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
     transport->read.wants = GYRE_WRITABLE; /* the peer answers only what it has received */
     return -EAGAIN;

@@ -1,7 +1,7 @@
 /*
- * TLS contexts (see tls.h): versions and ciphers, which identity a client is shown, the protocol
- * that is agreed on, and what sessions are resumed by: tickets of a server, the newest session of
- * each server of a client. No ruby.h.
+ * TLS contexts (see tls.h): versions and ciphers, a server's choice of identity and protocol, and
+ * resumption: by tickets for a server, for a client by the newest session with each server. No
+ * ruby.h.
  */
 #include "feature.h"
 
@@ -16,15 +16,14 @@
 #include <strings.h>
 #include <time.h>
 
-/* Mozilla's intermediate configuration, version 5.7, but for its three ciphers with DHE: their
- * handshakes cost a server far more than its client (CVE-2002-20001), and each client that has them
- * has ECDHE. Each one left is AEAD with forward secrecy, so a client may choose the one that it
- * computes fastest. */
+/* Mozilla's intermediate configuration, version 5.7, without its three DHE ciphers: their
+ * handshakes cost a server far more than its client (CVE-2002-20001), and clients with DHE also
+ * have ECDHE. All others are AEAD with forward secrecy, so the client may choose its fastest. */
 #define CIPHERS                                                                                                        \
   "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"                           \
   "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-/* The first one is the hybrid of libssl 3.5 and newer. */
+/* The hybrid group needs libssl 3.5. */
 #define GROUPS "X25519:P-256:P-384"
 #define HYBRID_GROUPS "X25519MLKEM768:" GROUPS
 
@@ -34,7 +33,7 @@ struct gyre_tls_name {
   char text[];
 };
 
-/* The newest session that each server has given for resumption. */
+/* The newest session that a server has issued. */
 struct gyre_tls_session {
   struct gyre_tls_session *next;
   SSL_SESSION *ssl;
@@ -48,7 +47,7 @@ static void session_free(struct gyre_tls_session *session) {
   free(session);
 }
 
-/* Out of the list; NULL: there is none. */
+/* Removes it from the list; NULL without one. */
 static struct gyre_tls_session *take_session(struct gyre_tls_context *context, const char *server) {
   for (struct gyre_tls_session **link = &context->sessions, *session; (session = *link); link = &session->next) {
     if (strcmp(session->server, server)) continue;
@@ -77,8 +76,7 @@ void gyre_tls_session_forget(struct gyre_tls_context *context, const char *serve
   if (session) session_free(session);
 }
 
-/* Called by libssl within a call of ours, also after the handshake (TLS 1.3); 1: the reference
- * is ours. */
+/* Called by libssl, also after the handshake (TLS 1.3). 1: the reference is kept here. */
 static int new_session(SSL *ssl, SSL_SESSION *given) {
   struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
   const char *server = SSL_get_app_data(ssl);
@@ -102,7 +100,7 @@ void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const ch
 
 /* --- what a server decides in a handshake --- */
 
-/* The first of the server's protocols that the client offers, too. */
+/* Takes the first of the server's protocols that the client offers. */
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
                            const unsigned char *offered, unsigned offered_length, void *argument) {
   struct gyre_tls_context *context = argument;
@@ -135,8 +133,8 @@ static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
                               chain, 1) == 1;
 }
 
-/* Reads the name of RFC 6066, section 3, in the hello, which libssl checks only later. The
- * list's length, a type and the name's length precede it. False: there is none. */
+/* Reads the host name of the hello (RFC 6066, section 3), which libssl parses later. The list's
+ * length, a type and the name's length precede it. False without one. */
 static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   const unsigned char *bytes;
   size_t size;
@@ -159,16 +157,15 @@ static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, con
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
-/* Only the certificate is the identity's: which clients may connect and all else stay as the
- * listener's context has them, which SSL_set_SSL_CTX would not see to. Called before libssl looks
- * for a session. */
+/* Takes only the certificate from the identity. All else, such as the accepted clients, stays
+ * the listener's, unlike with SSL_set_SSL_CTX. Called before libssl looks for a session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *context = argument;
   char name[TLSEXT_MAXLEN_host_name + 1];
   struct gyre_tls_context *identity = asked_name(ssl, name) ? find_identity(context, name) : NULL;
   *alert = SSL_AD_INTERNAL_ERROR;
   if (!identity) return SSL_CLIENT_HELLO_SUCCESS; /* the default identity */
-  SSL_certs_clear(ssl);                           /* one of another kind would be chosen still */
+  SSL_certs_clear(ssl);                           /* libssl might still choose one of another kind */
   if (!show(ssl, identity) || !limit_sessions(ssl, context, identity)) return SSL_CLIENT_HELLO_ERROR;
   SSL_set_app_data(ssl, identity);
   return SSL_CLIENT_HELLO_SUCCESS;
@@ -182,7 +179,7 @@ static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *vecto
                              EVP_MAC_CTX *mac, int encrypting) {
   struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
   int result = gyre_tls_tickets_choose(context->tickets, name, vector, cipher, mac, encrypting);
-  /* A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4): 2 has libssl give a new one. */
+  /* A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4): 2 makes libssl issue a new one. */
   return result == 1 && !encrypting && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result;
 }
 
@@ -194,9 +191,8 @@ static bool refuse(char *error, const char *what, const char *given) {
   return false;
 }
 
-/* What a session may be resumed for depends on which clients were let in, and on the identities:
- * contexts that share the keys of their tickets are told apart by this. Each call adds
- * something. */
+/* A session is resumed only with the same accepted clients and identities. Contexts with shared
+ * ticket keys are told apart by this digest, to which each call adds. */
 static bool extend_policy(struct gyre_tls_context *context, const void *bytes, size_t length) {
   unsigned char both[2 * SHA256_DIGEST_LENGTH];
   memcpy(both, context->policy, SHA256_DIGEST_LENGTH);

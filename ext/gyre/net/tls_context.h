@@ -1,5 +1,5 @@
 /*
- * What TLS contexts and the transports over them share; only net/tls*.c include it.
+ * Shared by TLS contexts and the transports over them; only net/tls*.c include it.
  */
 #ifndef GYRE_NET_TLS_CONTEXT_H
 #define GYRE_NET_TLS_CONTEXT_H
@@ -21,16 +21,16 @@ struct gyre_tls_context {
   struct gyre_tls_name *names;
   struct gyre_tls_session *sessions; /* of a client, the newest first */
   struct gyre_tls_tickets *tickets;  /* NULL: libssl's own keys, of this context alone */
-  unsigned char policy[32];          /* which sessions may be resumed here */
+  unsigned char policy[32];          /* digest: sessions of contexts with another one are not resumed */
   unsigned alpn_length;
   unsigned char alpn[];
 };
 
-/* tls_identity.c: certificate, key, authorities and revocation lists into `ssl`. False: `error` has
- * the reason, GYRE_TLS_ERROR_BYTES long. */
+/* tls_identity.c: reads certificate, key, authorities and revocation lists into `ssl`. False:
+ * `error` (GYRE_TLS_ERROR_BYTES) has the reason. */
 bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error);
 
-/* tls_context.c. Of a client: `server` is what its sessions are kept by, and SSL's app data. */
+/* tls_context.c, for clients: sessions are kept by `server`, which is also the SSL's app data. */
 void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server);
 void gyre_tls_session_forget(struct gyre_tls_context *context, const char *server);
 

@@ -1,7 +1,6 @@
 /*
- * Reads what one side shows and what it trusts into a context of libssl: certificates, key,
- * authorities, revocation lists. Each mistake is a message with the file's name and what to do. No
- * ruby.h.
+ * Reads certificates, key, authorities and revocation lists into a context of libssl. A mistake
+ * becomes a message with the file's name and the remedy. No ruby.h.
  */
 #include "feature.h"
 
@@ -14,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The reason is libssl's, if it has one. */
+/* Appends libssl's reason, if it has one. */
 static bool explain(char *error, const char *what, const char *name, const char *then) {
   unsigned long code = ERR_peek_last_error();
   const char *reason = code ? ERR_reason_error_string(code) : NULL;
@@ -41,7 +40,7 @@ static int give_passphrase(char *buffer, int size, int writing, void *argument) 
 
 /* --- certificates --- */
 
-/* The certificates in the order of the text; NULL: it cannot be read. */
+/* Returns the certificates in the order of the text; NULL if it cannot be read. */
 static STACK_OF(X509) * read_certificates(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   STACK_OF(X509) *chain = sk_X509_new_null();
@@ -109,11 +108,11 @@ static bool refuse_key(const struct gyre_tls_options *options, const struct pass
     reason = passphrase->text ? " is encrypted, and the passphrase given is not its own"
                               : " is encrypted: give its passphrase (gyre serve: key_password_command), or store it "
                                 "without a passphrase (openssl pkey -in KEY -out NEW)";
-  ERR_clear_error(); /* libssl's words for it are of no help */
+  ERR_clear_error(); /* libssl's own message does not help */
   return explain(error, "the key", options->key_name, reason);
 }
 
-/* A certificate further down may be the key's: then the order is wrong. */
+/* If a later certificate is the key's, the order is wrong. */
 static bool refuse_pair(EVP_PKEY *key, STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
   const char *name = options->certificate_name, *hint = "";
   for (int i = 1; chain && i < sk_X509_num(chain); i++) {
@@ -159,11 +158,11 @@ static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options
   if (!options->server || !options->ca_file) return true;
   STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(options->ca_file);
   if (!names) return explain(error, "the ca", name, " cannot be read");
-  SSL_CTX_set_client_CA_list(ssl, names); /* which keeps them */
+  SSL_CTX_set_client_CA_list(ssl, names); /* takes the names over */
   return true;
 }
 
-/* A list of each authority, for all certificates of a chain: one that has no list is refused. */
+/* Checks all certificates of a chain; refuses those of an authority without a list. */
 static bool use_revocations(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   BIO *bio = BIO_new_mem_buf(options->crl, -1);
   X509_STORE *store = SSL_CTX_get_cert_store(ssl);

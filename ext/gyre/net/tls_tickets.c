@@ -26,9 +26,9 @@
 #define STATE_BYTES 32
 #define NAME_BYTES 16
 #define KEY_BYTES 32
-/* Beyond it a jump of the clock is not followed step by step. */
+/* A longer jump of the clock is not followed step by step. */
 #define STEPS_LIMIT 10000
-#define NUMBER_LIMIT (INT64_C(1) << 48) /* of an interval; a larger one is damage */
+#define NUMBER_LIMIT (INT64_C(1) << 48) /* of an interval; larger ones come from a damaged file */
 
 struct key {
   unsigned char name[NAME_BYTES];

@@ -1,8 +1,8 @@
 /*
- * Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain, one key an interval, which
- * processes with the same state compute alike. A key encrypts in its interval and decrypts for two
- * more. Past keys cannot be computed from the present state. Shared by contexts; any thread. No
- * ruby.h.
+ * Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain with one key for each
+ * interval. Processes with the same state compute the same keys. A key encrypts in its interval and
+ * decrypts for two more. Past keys cannot be computed from the present state. Shared by contexts;
+ * any thread. No ruby.h.
  */
 #ifndef GYRE_NET_TLS_TICKETS_H
 #define GYRE_NET_TLS_TICKETS_H
@@ -24,7 +24,7 @@ struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TL
 struct gyre_tls_tickets *gyre_tls_tickets_retain(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes[GYRE_TLS_TICKETS_BYTES]);
-/* As if an interval had passed. */
+/* Changes the keys as if an interval had passed. */
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets);
 
 /* For SSL_CTX_set_tlsext_ticket_key_evp_cb: 1, 2 for a ticket of an older key, 0 for an unknown

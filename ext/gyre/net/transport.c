@@ -240,7 +240,7 @@ ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int6
   ssize_t count = transport->operations->sendfile(transport, file, offset, length);
   char byte;
   if (count < 0 && count != -EAGAIN && pread(file, &byte, 1, (off_t)offset) < 0)
-    return -errno; /* the file's fault: a folder, a pipe, write-only, or broken */
+    return -errno; /* an error of the file: a folder, a pipe, write-only, or broken */
   return sent(transport, count);
 }
 
@@ -276,7 +276,7 @@ int gyre_transport_flush(struct gyre_transport *transport) {
 int gyre_transport_end(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_ENDED) return 0;
   if (transport->occupied) return gyre_transport_flush(transport);
-  bool begun = transport->handshaken || transport->output; /* otherwise nothing has to be ended in order */
+  bool begun = transport->handshaken || transport->output; /* otherwise there is nothing to end in order */
   if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = begun ? GYRE_SIDE_ENDING : GYRE_SIDE_ENDED;
   if (!begun) return 0;
   return gyre_transport_flush(transport);
@@ -308,8 +308,8 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
-/* Reads and sends in pieces what sendfile cannot take. sendfile needs a non-blocking socket, and
- * raises SIGPIPE, which Ruby ignores. */
+/* Reads and sends pieces of a file that sendfile does not support. sendfile needs a non-blocking
+ * socket, and raises SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

@@ -1,6 +1,6 @@
 /*
- * Gyre::Transport's calls that never wait, for state machines on a keyed loop: each moves what it
- * can and returns what to wait for. See transport_object.h.
+ * Gyre::Transport's calls that never wait, for state machines on a keyed loop. Each moves bytes as
+ * far as possible and returns the event to wait for. See transport_object.h.
  */
 #include "loop/backend.h"
 #include "net/net.h"

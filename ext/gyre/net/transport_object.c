@@ -21,7 +21,7 @@
 #define HIGH_WATER (64 * 1024) /* unsent bytes that make a non-waiting writer wait */
 #define LOW_WATER (16 * 1024)  /* and until when */
 #define FILE_PIECE_BYTES (1 << 20)
-#define RECEPTIONS 16 /* by a reader out of turn */
+#define RECEPTIONS 16 /* by a reader that has not taken its turn */
 
 static VALUE transport_class;
 
@@ -84,7 +84,7 @@ VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer) {
   return self;
 }
 
-/* Also when it is closed. */
+/* Works on a closed transport, too. */
 static struct gyre_transport_object *peek(VALUE self) { return rb_check_typeddata(self, &object_type); }
 
 struct gyre_transport_object *gyre_transport_object_get(VALUE self) {
@@ -104,7 +104,7 @@ struct gyre_transport *gyre_transport_of(VALUE self) {
 
 void gyre_transport_object_fail(struct gyre_transport_object *object, int error, const char *what) {
   const char *failed = NULL, *reason = NULL;
-  if (!object->transport.handshaken) what = "TLS handshake with"; /* whichever call continued it */
+  if (!object->transport.handshaken) what = "TLS handshake with"; /* any call may have continued it */
 #ifdef GYRE_HAVE_LIBSSL
   if (object->transport.operations == &gyre_transport_tls && (error == -EPROTO || error == GYRE_TRUNCATED))
     reason = gyre_tls_error(&object->transport, &failed);
@@ -124,8 +124,8 @@ static void time_out(const struct gyre_transport_object *object, VALUE timeout, 
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
 }
 
-/* Waits until the descriptor is ready for the side's need. If another thread has closed it,
- * `get` raises. `whole` is the limit of which `timeout` is the rest. */
+/* Waits until the descriptor is ready for what the side wants. Raises if another thread has
+ * closed it. `whole` is the limit of which `timeout` is the rest. */
 static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_object *object,
                                               const struct gyre_side *side, VALUE timeout, VALUE whole,
                                               const char *what) {
@@ -154,7 +154,7 @@ static VALUE turn_wait(VALUE argument) {
   return in_time;
 }
 
-/* Another thread's exception may come after the wake-up, which is passed on then. */
+/* If an exception of another thread comes after the wake-up, passes the wake-up on. */
 static VALUE turn_waited(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
   struct gyre_transport_object *object = peek(turn->self);
@@ -215,11 +215,11 @@ struct reading {
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
   bool waits;      /* in its turn */
   int receptions;  /* out of turn */
-  bool keep, rest; /* returns the separator; returns the rest without one at the end */
+  bool keep, rest; /* keeps the separator in the result; at the end returns a rest without one */
   size_t limit;    /* wanted, or at most */
   VALUE separator;
-  size_t seen;      /* of the input, without a separator */
-  uint64_t seen_at; /* the input's position in the stream then */
+  size_t seen;      /* bytes of the input known to have no separator */
+  uint64_t seen_at; /* the position in the stream where these begin */
 };
 
 static VALUE take_until(struct reading *reading, struct gyre_transport_object *object) {
@@ -294,7 +294,7 @@ static bool is_drained(struct gyre_transport_object *object) {
   return true;
 }
 
-/* Qundef: it would have to wait or yield, and must not: others would read its bytes. */
+/* Returns Qundef instead of waiting or yielding out of turn: others would read its bytes. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);
@@ -389,12 +389,12 @@ struct flushing {
   bool waits;
 };
 
-/* Of all bytes ever queued. */
+/* Sent bytes without those of files, which are never queued. */
 static uint64_t queued_bytes_sent(const struct gyre_transport_object *object) {
   return object->transport.sent_bytes - object->file_bytes;
 }
 
-/* Qundef: it would have to wait, and must not. */
+/* Returns Qundef instead of waiting out of turn. */
 static VALUE flush_on(VALUE argument) {
   struct flushing *flushing = (struct flushing *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(flushing->self);
