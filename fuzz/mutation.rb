@@ -17,17 +17,12 @@ class Mutation
            "4000000000000000", "ffffffffffffffff", "[::1]", "::", "1.2.3.4", ";a=\"b\"",
            "\xff"].map { |word| word.b.freeze }.freeze
 
-  # @param random [Random]
-  # @param others [Array<String>] where pieces are taken from
-  # @param words [Array<String>] BINARY
   def initialize(random, others, words = WORDS)
     @random = random
     @others = others
     @words = words
   end
 
-  # @param bytes [String] BINARY
-  # @return [String] another one
   def call(bytes)
     bytes = bytes.dup
     (1 + @random.rand(6)).times { change(bytes) }

@@ -107,7 +107,6 @@ module GyreCheck
   end
 
   # Runs tests under valgrind; ends the task when one fails or valgrind finds something in our code.
-  # @param arguments [Array<String>] files and Minitest's options
   def memcheck(*arguments)
     log = File.join(GyreBuild.root, "tmp", "memcheck.log")
     command = [*VALGRIND, "--log-file=#{log}", RbConfig.ruby]
@@ -126,7 +125,6 @@ module GyreCheck
   end
 
   # Without it the task is skipped.
-  # @return [Boolean] whether it is there
   def valgrind_or_skip
     system("bin/setup", "--with", "valgrind")
     system("valgrind", "--version", out: File::NULL, err: File::NULL) || GyreSuite.skip("valgrind is not installed")
@@ -135,8 +133,6 @@ module GyreCheck
   # What valgrind found in blocks of memory, in our files. All else that it reports is about fibers,
   # which change stacks without its knowledge, and about Ruby's collector, which reads stacks as
   # they are.
-  # @param log [String] valgrind's output, in paragraphs
-  # @return [Array<String>]
   def memory_errors(log)
     ours = Regexp.union(Dir["ext/gyre/**/*.{c,h}"].map { |path| "(#{File.basename(path)}:" })
     log.gsub(/^==\d+== ?/, "").split(/\n\s*\n/).select do |error|
@@ -147,7 +143,6 @@ module GyreCheck
 
   # Builds the extension with the sanitizers, in the copy, and runs tests there; ends the task when
   # one fails.
-  # @param arguments [Array<String>] files and Minitest's options
   def sanitized(*arguments)
     folder = File.join(GyreBuild.root, "tmp", "asan", GyreBuild.ruby_key)
     copy_checkout(folder)

@@ -68,7 +68,6 @@ module GyreBuild
     puts File.readlines(File.join(work, "extconf.log")).grep(/\Agyre: /)
   end
 
-  # @return [Array<String>] of the headers that extconf.rb asks for, those that are there
   def headers(extconf, included = INCLUDED)
     File.read(extconf).scan(/have_header\("([^"]+)"\)/).flatten.flat_map { |name| Dir[*included.map { |folder| "#{folder}/#{name}" }] }
   end

@@ -15,7 +15,6 @@ module GyreConformance
 
   module_function
 
-  # @return [Array(Integer, Integer, Integer)] passed, failed, skipped
   def run(source)
     require File.join(GyreBuild.root, "lib", "gyre", "loop")
     backends = ENV["BACKEND"].to_s.empty? ? Gyre::Loop.availables : ENV["BACKEND"].split(/[,\s]+/)

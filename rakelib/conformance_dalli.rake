@@ -19,9 +19,6 @@ module GyreDalliConformance
 
   module_function
 
-  # @param source [String] Dalli's folder
-  # @param folder [String] for results and logs
-  # @return [GyreConformance::Verdict]
   def run(source, folder)
     verdict = GyreConformance::Verdict.new(GyreConformance::DALLI_EXCEPTIONS)
     files = Dir[*GyreConformance::DALLI_FILES.map { |pattern| File.join(source, pattern) }].sort
@@ -44,7 +41,7 @@ module GyreDalliConformance
     puts "#{File.basename(file)}: see #{log.delete_prefix("#{GyreBuild.root}/")}" if verdict.failed > failed_before
   end
 
-  # @return [Array<String>] what a command is put behind
+  # Returns what a command is put behind.
   def namespace
     @namespace ||= system(*NAMESPACE, "true", out: File::NULL, err: File::NULL) ? NAMESPACE : []
   end

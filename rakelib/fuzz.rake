@@ -40,9 +40,6 @@ module GyreFuzz
   end
 
   # HTTP/2's frames in a form that keeps them whole when it is changed (fuzz/http2_session_fuzz.c).
-  #
-  # @param bytes [String]
-  # @return [String]
   def frames(bytes)
     frames = +"".b
     while bytes.bytesize >= 9
@@ -55,11 +52,6 @@ module GyreFuzz
   end
 
   # Builds the fuzzer and runs it on a folder of inputs; libFuzzer adds what it finds to the folder.
-  #
-  # @param name [String] fuzz/<name>.c
-  # @param sources [Array<String>] what it tests
-  # @param inputs [String] folder
-  # @param seconds [Integer]
   def run(name, sources, inputs, seconds)
     folder = File.dirname(inputs)
     program = File.join(folder, name)
@@ -73,6 +65,13 @@ module GyreFuzz
       sh(compiler, *sanitizers(compiler), *flags, "fuzz/mutate.c")
       sh(program, inputs, seconds.to_s, seed.to_s) { |done, _| done || abort("seed #{seed}; the input is #{folder}/current") }
     end
+  end
+
+  # Half of the time the C code alone, half of it C against Ruby.
+  def alone_and_against_ruby(name, inputs, script, environment = {})
+    half = [seconds / 2, 1].max
+    run("#{name}_fuzz", GyreTest::PlainC::PROGRAMS.fetch("#{name}_test"), inputs, half)
+    sh(environment, RbConfig.ruby, "-Ilib", "-Itest", script, half.to_s, seed.to_s)
   end
 end
 
@@ -89,9 +88,7 @@ namespace :fuzz do
       File.binwrite(File.join(inputs, format("case-%04d", index)),
         (example.input.kind == "b" ? "\x01" : "\x00").b + example.input.bytes)
     end
-    half = [GyreFuzz.seconds / 2, 1].max
-    GyreFuzz.run("http1_parser_fuzz", GyreTest::PlainC::PROGRAMS.fetch("http1_parser_test"), inputs, half)
-    sh(RbConfig.ruby, "-Ilib", "-Itest", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+    GyreFuzz.alone_and_against_ruby("http1_parser", inputs, "fuzz/http1_differential.rb")
   end
 
   desc "Fuzz HTTP/2's frames and streams in C with sanitizers (SECONDS, SEED)"
@@ -134,9 +131,7 @@ namespace :fuzz do
     MemcachedVerdicts.inputs.each_with_index do |input, index|
       File.binwrite(File.join(inputs, format("case-%03d", index)), input.kind + input.bytes) if input.bytes.bytesize <= 500
     end
-    half = [GyreFuzz.seconds / 2, 1].max
-    GyreFuzz.run("memcached_wire_fuzz", GyreTest::PlainC::PROGRAMS.fetch("memcached_wire_test"), inputs, half)
-    sh(RbConfig.ruby, "-Ilib", "-Itest", "fuzz/memcached_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+    GyreFuzz.alone_and_against_ruby("memcached_wire", inputs, "fuzz/memcached_differential.rb")
   end
 
   desc "Fuzz the log's ingest: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
@@ -151,9 +146,6 @@ namespace :fuzz do
       kind = %i[analogger records syslog].index(example.kind) | LogVerdicts::FRAMINGS.index(example.framing) << 2
       File.binwrite(File.join(inputs, format("case-%04d", index)), [kind].pack("C") + example.bytes)
     end
-    half = [GyreFuzz.seconds / 2, 1].max
-    sources = GyreTest::PlainC::PROGRAMS.fetch("log_ingest_test")
-    GyreFuzz.run("log_ingest_fuzz", sources, inputs, half)
-    sh({ "TZ" => "UTC" }, RbConfig.ruby, "-Ilib", "-Itest", "fuzz/log_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+    GyreFuzz.alone_and_against_ruby("log_ingest", inputs, "fuzz/log_differential.rb", "TZ" => "UTC")
   end
 end

@@ -13,15 +13,14 @@ module GyreLint
   module_function
 
   # RuboCop has a bundle of its own (test/lint/gems.rb), which is installed the first time.
-  # @return [Boolean] whether it finds nothing
   def ruby
     bundle("check", out: File::NULL, err: File::NULL) || bundle("install", "--quiet") ||
       abort("lint: RuboCop could not be installed")
     bundle("exec", "rubocop", "--format", "quiet", "--cache-root", "tmp/rubocop")
   end
 
-  # @return [Boolean] whether it finds nothing; true as well where the right clang-format is
-  #   missing, which it reports
+  # Returns whether it finds nothing; true as well where the right clang-format is missing, which
+  # it reports.
   def c
     system("bin/setup", "--with", "clang-format", chdir: GyreBuild.root)
     version = clang_format_version
@@ -32,12 +31,11 @@ module GyreLint
   end
 
   # The layers, the folders of the extension, circles among its files, lengths, headers.
-  # @return [Boolean] whether it finds nothing
   def tidy
     system(RbConfig.ruby, "-Itest", "test/tidy_test.rb", chdir: GyreBuild.root)
   end
 
-  # @return [Integer, nil] the major one; nil where there is no clang-format
+  # Returns the major one; nil where there is no clang-format.
   def clang_format_version
     `clang-format --version`[/version (\d+)/, 1]&.to_i
   rescue Errno::ENOENT

@@ -20,16 +20,12 @@ module GyreSuite
   module_function
 
   # Runs test files (all of them when none is named) in a Ruby of their own.
-  # @param command [Array<String>] what stands before the arguments: this Ruby, perhaps under
-  #   another program
-  # @return [Boolean, nil] whether all passed
   def run(*files, environment: {}, command: [RbConfig.ruby], root: GyreBuild.root)
     options = ENV["TESTOPTS"].to_s.split
     system(environment, *command, "-w", "test/support/run.rb", *files, *options, chdir: root)
   end
 
   # Installs the bundle of that name when it is not there.
-  # @return [Boolean] whether it is
   def bundle(name)
     environment = unbundled.merge("GYRE_BUNDLE" => name)
     system(environment, "bin/bundle", "check", out: File::NULL, err: File::NULL, chdir: GyreBuild.root) ||
@@ -38,7 +34,6 @@ module GyreSuite
 
   # The same for a task that needs more than the tests' gems: where gems come from does not respond,
   # it is skipped; anything else that keeps them away ends it.
-  # @return [Boolean] whether the bundle is there
   def bundle_or_skip(name)
     return true if bundle(name)
 
@@ -48,8 +43,7 @@ module GyreSuite
     skip "#{gems} are not installed, and #{source} does not respond"
   end
 
-  # @param source [URI] of gems
-  # @return [Boolean] whether it has what RubyGems asks each source for
+  # Returns whether it has what RubyGems asks each source for.
   def responds?(source)
     Gem::RemoteFetcher.fetcher.fetch_path(source + "specs.4.8.gz", nil, true) # a HEAD request
     true
@@ -58,8 +52,6 @@ module GyreSuite
   end
 
   # Counts the task as one skipped test.
-  # @param reason [String]
-  # @return [false]
   def skip(reason)
     puts "SKIPPED: #{reason}"
     write_counts([0, 0, 1])
@@ -67,7 +59,6 @@ module GyreSuite
   end
 
   # For .ci/run.
-  # @param counts [Array(Integer, Integer, Integer)] passed, failed, skipped
   def write_counts(counts)
     path = ENV["GYRE_TEST_COUNTS"]
     File.write(path, "#{counts.join(" ")}\n") if path

@@ -29,7 +29,6 @@ class ExamplesTest < Minitest::Test
   def self.time_limit_s = 120
 
   # The runs of all programs, made by the first test that needs one.
-  # @return [Hash{Array(String, String) => Output, Exception}]
   def runs
     @@runs ||= begin # shared by the instances that Minitest makes, one a test
       waiting = Thread::Queue.new
@@ -67,7 +66,6 @@ class ExamplesTest < Minitest::Test
     end
   end
 
-  # @param one_by_one_s [Numeric] what all the waits of the program come to
   def assert_at_once(pattern, out, one_by_one_s)
     assert_match pattern, out
     assert_operator Float(out[pattern, 1]), :<, one_by_one_s, out
@@ -162,7 +160,6 @@ class ExamplesTest < Minitest::Test
   end
 
   # One connection: a request in two parts, then two at once.
-  # @return [Integer] how many were answered
   def ask_in_parts(port)
     request = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
     Socket.tcp("127.0.0.1", port) do |socket|
@@ -199,7 +196,7 @@ class ExamplesTest < Minitest::Test
     end
   end
 
-  # @return [String] what the server reported of itself after twenty requests at once
+  # Returns what the server reported of itself after twenty requests at once.
   def raw_http_server(backend)
     command = ruby_command(File.join(FOLDER, "raw_http_server.rb"), "0", "20", env: { "GYRE_BACKEND" => backend })
     with_subprocess(*command) do |_pid, out, err|

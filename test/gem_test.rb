@@ -85,16 +85,13 @@ class GemTest < Minitest::Test
     RbConfig::CONFIG["ruby_version"]
   end
 
-  # @return [Array<String>] what the installed gem reports about itself, in a Ruby that has no
-  #   checkout
+  # Returns what the installed gem reports about itself, in a Ruby that has no checkout.
   def who_runs(environment)
     output = run_program(environment, RbConfig.ruby, "-w", "-e", WHO_RUNS, chdir: environment["GEM_HOME"])
     assert_empty output.err
     output.out.lines(chomp: true)
   end
 
-  # @yield [environment, output] what finds the gem, and what its installation and extconf.rb
-  #   printed
   def with_installed_gem(more = {})
     Dir.mktmpdir("gyre-gem") do |folder|
       environment = { **without_bundle, "GEM_HOME" => folder, "GEM_PATH" => folder, "GYRE_BACKEND" => nil,

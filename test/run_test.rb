@@ -370,8 +370,6 @@ GyreTest::Engines.test_case("RunTest") do
   end
 
   # Runs a program, and sends it a signal for each line "ready".
-  # @return [Array(Array<String>, Process::Status, String)] its other lines, how it ended, and what
-  #   it printed of that
   def signalled(signal, code)
     code = "require %(gyre)\n$stdout.sync = true\n#{code}"
     with_subprocess(*ruby_command("-e", code, env: { "GYRE_BACKEND" => backend })) do |pid, out, err|

@@ -178,7 +178,7 @@ class TidyTest < Minitest::Test
     Dir.chdir(ROOT) { patterns.flat_map { |pattern| Dir[pattern] }.select { |path| File.file?(path) }.sort }
   end
 
-  # @return [Array<String>] each of the patterns that braces put together
+  # Returns each of the patterns that braces put together.
   def expand_braces(pattern)
     braces = pattern.match(/\{([^}]*)\}/) or return [pattern]
     braces[1].split(",").flat_map { |word| expand_braces("#{braces.pre_match}#{word}#{braces.post_match}") }

@@ -21,7 +21,6 @@ class Connection
     @buffer = String.new(capacity: 16_384)
   end
 
-  # @return [Symbol] :read or :write, what to wait for; :close when it is over
   def step
     bytes = @io.read_nonblock(16_384, @buffer, exception: false)
     return :read if bytes == :wait_readable

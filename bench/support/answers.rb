@@ -18,12 +18,6 @@ module Bench
 
     module_function
 
-    # @param port [Integer]
-    # @param path [String] one of BODIES
-    # @param headers [Hash] further request headers
-    # @param tls [Boolean]
-    # @return [Integer] bytes of the response head
-    # @raise [Problem] when an answer is not the expected one
     def check(port, path, headers = {}, tls: false)
       connect(port, tls) do |socket|
         sizes = Array.new(2) { ask(socket, path, headers) }
@@ -34,8 +28,6 @@ module Bench
     end
 
     # The same over HTTP/2, by prior knowledge where it is not over TLS.
-    # @return [Integer] bytes of the response head, as lines of text
-    # @raise [Problem] when an answer is not the expected one
     def check_http2(url, path)
       command = [Setup.program("curl"), "-sSik", "--max-time", "5", "--http2-prior-knowledge", url, { err: %i[child out] }]
       text = IO.popen(command, "rb", &:read)

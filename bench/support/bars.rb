@@ -27,21 +27,18 @@ module Bench
     TOP = 52
     LEAST = 2 # pixels of a bar
 
-    # @return [String] where the picture lies
+    # Returns where the picture lies.
     def self.path = File.join(ResultFile::FOLDER, "http.svg")
 
     # Draws the picture of the results that are quoted.
-    # @return [void]
     def self.write
       File.write(path, new(ResultFile.new(File.read(ResultFile.path("http", ResultFile::QUOTED_RUBY)))).svg)
     end
 
-    # @param results [ResultFile] of bench/http
     def initialize(results)
       @results = results
     end
 
-    # @return [String]
     def svg
       panels = PANELS.map { |panel| [panel, figures(panel)] }
       @height = TOP + (panels.map { |_, figures| figures.size }.max * ROW) + 40
@@ -73,7 +70,6 @@ module Bench
       SVG
     end
 
-    # @return [Hash{String => Float}] server => median
     def figures(panel)
       table = @results.tables.find { |one| one.heading == panel.table || one.heading.start_with?("#{panel.table} (") }
       raise Problem, "the results have no table #{panel.table.inspect}" unless table

@@ -15,7 +15,6 @@ module BlockingChild
 
   module_function
 
-  # @return [Array(Float, Float)] seconds for all, the longest time that the other fiber waited
   def measure(work)
     Gyre.run do |task|
       longest = 0.0

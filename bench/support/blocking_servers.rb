@@ -16,10 +16,10 @@ module Bench
     DELAY_S = 0.5
     UNPRIVILEGED = "nobody"
 
-    # @return [Hash{String => String}] where the servers are, for the measured process
+    # Returns where the servers are, for the measured process.
     attr_reader :environment
 
-    # @return [Hash{Symbol => String}] why a server is not there
+    # Returns why a server is not there.
     attr_reader :missing
 
     def initialize
@@ -98,7 +98,7 @@ module Bench
       end
     end
 
-    # @return [String] the port of a server that runs the block in a thread for each connection
+    # Returns the port of a server that runs the block in a thread for each connection.
     def serve
       server = TCPServer.new("127.0.0.1", 0)
       @threads << Thread.new do
@@ -115,7 +115,7 @@ module Bench
       server.local_address.ip_port.to_s
     end
 
-    # @return [String] the socket's path, once the server accepts
+    # Returns the socket's path, once the server accepts.
     def spawn_server(name, socket)
       program = Setup.program(name) || raise(Problem, "#{name} is not installed")
       path = File.join(@folder, socket)

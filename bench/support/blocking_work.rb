@@ -18,7 +18,6 @@ module Bench
     end
 
     # How often the block runs in half a second of one thread, in which it is then run.
-    # @return [Proc]
     def self.repeated(&work)
       work.call
       from = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -28,7 +27,6 @@ module Bench
     end
 
     # One call that takes half a second: the block is given a size that is doubled until it does.
-    # @return [Proc]
     def self.sized(first)
       size = first
       loop do

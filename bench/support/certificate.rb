@@ -10,7 +10,7 @@ require_relative "setup"
 module Bench
   # Made with the first call.
   module Certificate
-    # @return [String] a file with the certificate and its key
+    # Returns a file with the certificate and its key.
     def self.path
       certificate = Gyre::Web::DevelopmentCertificate.new(folder: WORK)
       certificate.pem

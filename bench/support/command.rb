@@ -18,8 +18,6 @@ module Bench
 
     # One of bench/http, loop, log, memcached, net and scheduler. Where a figure of Gyre's is
     # missing, it prints the reason, leaves the results as they were and exits with status 1.
-    # @param suite [Suite]
-    # @return [void]
     def measure(suite)
       run do
         options = options(suite)
@@ -69,7 +67,6 @@ module Bench
       found.empty? ? choose(name, keys) : found
     end
 
-    # @return [Array(Results, Hash)]
     def take(suite, options)
       Setup.check_ruby
       Setup.programs(*suite.programs(options[:subjects]))
@@ -99,10 +96,6 @@ module Bench
       Server.stop_all
     end
 
-    # @param names [String] "a,b"
-    # @param known [Array<String>]
-    # @return [Array<String>]
-    # @raise [Problem] that lists the choices
     def choose(names, known)
       chosen = names.split(",")
       unknown = chosen - known
@@ -112,7 +105,6 @@ module Bench
     end
 
     # A whole run goes to bench/results; a partial one only below tmp/bench and to standard output.
-    # @param whole [Boolean]
     def publish(name, text, whole:)
       path = whole ? ResultFile.path(name) : File.join(WORK, "#{name}-partial.md")
       FileUtils.mkdir_p(File.dirname(path))
@@ -128,8 +120,6 @@ module Bench
       Process.setrlimit(:NOFILE, [hard, 65_536].min, hard)
     end
 
-    # @return [Hash] facts for a report's head; prints a warning when the machine is busy with other
-    #   things
     def facts(**more)
       busy = Machine.load_average
       warn "bench: the machine is busy (load #{busy}): the figures will be void" if busy > 0.7
@@ -144,8 +134,6 @@ module Bench
       File.write("#{path}.facts.json", JSON.generate(settings))
     end
 
-    # @return [Array(Results, Hash)] what remember kept
-    # @raise [Problem] when there was no such run
     def recall(name, whole:)
       path = memory(name, whole)
       raise Problem, "no run to write a report of" unless File.exist?("#{path}.json")

@@ -10,9 +10,6 @@ module Bench
   class Connections
     Answer = Struct.new(:answered, :failed, :seconds)
 
-    # @param port [Integer] of the server on 127.0.0.1
-    # @param count [Integer] how many connections
-    # @yieldparam client [Connections] closed with all its connections after the block
     def self.hold(port, count)
       client = new(port, count)
       yield client
@@ -25,15 +22,11 @@ module Bench
     end
 
     # Connects all and asks for path once on each.
-    # @param connecting [Integer] how many may be about to connect at once
-    # @param unanswered [Integer] how many may be connecting or waiting for an answer at once
-    # @return [Answer]
     def open(path, connecting:, unanswered:)
       tell("open #{path} #{connecting} #{unanswered}")
     end
 
     # Asks for path on every open connection at once.
-    # @return [Answer]
     def ask(path)
       tell("ask #{path}")
     end

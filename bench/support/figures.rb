@@ -30,26 +30,22 @@ module Bench
     UNIT = /(?<![\w.,])(?:#{NUMBER}(?= µs)|\d+\.\d+(?= KB))/.freeze
     DECIMAL = /(?<![\w.,])\d+\.\d+(?![\w.])/.freeze
 
-    # @return [Array<String>] paths of README and the guides
     def self.files
       Dir.chdir(ROOT) { Dir[*FILES].sort }.map { |path| File.join(ROOT, path) }
     end
 
-    # @param text [String]
-    # @param read [#call] name of a bench → ResultFile
     def initialize(text, read = nil)
       @text = text
       files = {}
       @read = read || ->(name) { files[name] ||= ResultFile.new(File.read(ResultFile.path(name, ResultFile::QUOTED_RUBY))) }
     end
 
-    # @return [String] the text with the figures of the results
+    # Returns the text with the figures of the results.
     def filled
       @text.gsub(TABLE) { "<!--figures\n#{$~[:marks]}-->\n#{table($~[:marks].lines(chomp: true), $~[:table])}" }
            .gsub(INLINE) { "#{inline($~[:mark], $~[:shown])}<!--#{$~[:mark]}-->" }
     end
 
-    # @return [Array<String>] figures without a mark
     def unmarked
       plain = @text.gsub(/^```.*?^```/m, "").gsub(TABLE, "")
       plain.split(/\n{2,}/).flat_map do |block|

@@ -17,9 +17,6 @@ module Bench
 
     module_function
 
-    # @param streams [Integer, nil] nil: HTTP/1.1
-    # @return [Wrk::Result]
-    # @raise [Problem] when h2load itself fails
     def run(url, connections:, seconds:, headers: {}, streams: nil)
       protocol = streams ? "-m#{streams}" : "--h1"
       command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("h2load"), protocol, "-t1", "-c#{connections}", "-D", seconds.to_s,

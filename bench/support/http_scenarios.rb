@@ -19,10 +19,6 @@ module Bench
       @running = {}
     end
 
-    # @param name [String]
-    # @param settings [Hash] seconds
-    # @return [Hash{Symbol => Numeric, String}] one sample
-    # @raise [Problem] the server cannot be started, or gives wrong answers
     def measure(name, settings)
       sample = take(ready(name, settings[:seconds]), settings[:seconds])
     ensure
@@ -33,7 +29,7 @@ module Bench
       @running.each_key.to_a.each { |name| stop(name) }
     end
 
-    # @return [Boolean] whether each round needs a server that was just started
+    # Returns whether each round needs a server that was just started.
     def fresh?
       true
     end
@@ -63,17 +59,6 @@ module Bench
                Column.new("p99, ms", :p99_ms, 2), Column.new("RSS, MB", :rss_mb, 1), Column.new("PSS, MB", :pss_mb, 1),
                Column.new("response head, bytes", :head_bytes, 0)].freeze
 
-    # @param key [String] name on the command line
-    # @param title [String]
-    # @param path [String] what is asked for, a key of Answers::BODIES
-    # @param connections [Integer]
-    # @param headers [Hash] further request headers
-    # @param servers [Array<String>] those that can take part
-    # @param columns [Array<Column>] more than the usual ones
-    # @param tool [#run] Wrk or H2load
-    # @param stretch [Integer] times the usual duration, where the last, cut-off requests would
-    #   weigh too much
-    # @param tls [Boolean]
     def initialize(key, title, path:, connections:, headers: {}, servers: Servers::NAMES, columns: [], tool: Wrk,
                    stretch: 1, tls: false)
       super(key, title, subjects: servers, columns: COLUMNS.dup.insert(2, *columns))
@@ -89,14 +74,11 @@ module Bench
       false
     end
 
-    # @return [void]
-    # @raise [Problem] when the answers are wrong
     def warm_up(server, seconds)
       check(server)
       @tool.run(server.url(@path), connections: @connections, seconds: seconds, headers: @headers)
     end
 
-    # @return [Hash{Symbol => Numeric, String}] one sample
     def take(server, seconds)
       head_bytes = check(server)
       cpu_before_s = server.tree.cpu_s
@@ -225,9 +207,6 @@ module Bench
   class HandshakeScenario < HttpScenario
     CLIENTS = 4
 
-    # @param key [String]
-    # @param title [String]
-    # @param kind [String] of s_time: -new or -reuse
     def initialize(key, title, kind)
       columns = [Column.new("handshakes/s", :handshakes_per_s, 0), Column.new("server CPU, µs a handshake", :cpu_us, 0)]
       super(key, title, subjects: %w[nginx gyre], columns: columns)
@@ -253,8 +232,6 @@ module Bench
 
     def build(name) = Servers.build(name, tls: true)
 
-    # @return [Integer] connections
-    # @raise [Problem]
     def shake(server, seconds)
       command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("openssl"), "s_time", "-connect", "127.0.0.1:#{server.port}", @kind,
                  "-www", "/", "-time", seconds.to_s, { err: %i[child out] }]
@@ -271,10 +248,6 @@ module Bench
   class IdleSocketsScenario < HttpScenario
     COUNT = 2_000
 
-    # @param key [String]
-    # @param kind [String] of connections
-    # @param done [String] what has happened on each of them
-    # @param servers [Array<String>]
     def initialize(key, kind, done, servers)
       columns = [Column.new("RSS, KB a connection", :rss_kb_each, 2), Column.new("PSS, KB a connection", :pss_kb_each, 2),
                  Column.new("RSS with all, MB", :rss_mb, 1)]
@@ -336,7 +309,6 @@ module Bench
     # RFC 7541, appendix A: :method GET, :scheme http, :path /, and an :authority.
     GET = FRAME.call(HEADERS, 5, 1, "\x82\x86\x84\x41\x09127.0.0.1".b)
 
-    # @param used [Boolean] whether each has made a request
     def initialize(used)
       @used = used
       super(*(used ? ["http2-used", "of HTTP/2", "each has made one request"] : ["http2-fresh", "of HTTP/2", "none has made a request"]),
@@ -382,7 +354,6 @@ module Bench
 
     private
 
-    # @return [Array(Float, Float)] requests a second; what wrk took meanwhile, % of a core
     def rate(workers, seconds)
       server = Servers.build("gyre", workers: workers).start
       Answers.check(server.port, "/work")

@@ -15,33 +15,16 @@ module Bench
     module_function
 
     # Sends count numbered messages as fast as they are taken, and waits until they are in the file.
-    # @param port [Integer] of the server on 127.0.0.1
-    # @param wire [String] "analogger", "records", "syslog", "rfc5424", "rfc5424-octet"
-    # @param size [Integer] bytes of a message
-    # @param count [Integer] messages on all connections together
-    # @param connections [Integer]
-    # @param file [String] that the server writes
-    # @yield when all is ready to begin
-    # @return [Hash{Symbol => Float}] count, lines, and seconds from the beginning: sent_s,
-    #   written_s, synced_s, acknowledged_s
-    # @raise [Problem] when not all arrived
     def flood(port:, wire:, size:, count:, connections:, file:, &ready)
       run(["flood", port, wire, size, count, connections, file], ready)
     end
 
     # Sends rate messages a second on each connection, and notes how long each takes to the file.
-    # @param seconds [Numeric] how long
-    # @param watch [Proc] called a second apart while it goes on
-    # @yield when all is ready to begin
-    # @return [Hash{Symbol => Float}] sent, noted, p50_s, p99_s, max_s
     def trickle(port:, wire:, size:, rate:, connections:, file:, seconds:, watch:, &ready)
       run(["trickle", port, wire, size, rate, connections, file, seconds], ready, watch)
     end
 
     # Whether each message of a flood is in the file, from offset on, exactly once and as it was.
-    # @return [Integer] how many are later than a message that was sent after them on the same
-    #   connection
-    # @raise [Problem] when one is missing, changed or there twice
     def verify(file:, offset:, size:, count:, connections:)
       found = run(["verify", file, offset, size, count, connections])
       wrong = found.slice(:missing, :strange, :twice).reject { |_name, number| number.zero? }

@@ -25,13 +25,6 @@ module Bench
                Column.new("peak RSS, MB", :rss_mb, 0), Column.new("out of order", :disordered, 0)].freeze
     WARM_UP = 100_000
 
-    # @param key [String] name on the command line
-    # @param title [String]
-    # @param size [Integer] bytes of a message
-    # @param connections [Integer]
-    # @param subjects [Hash{String => Array(String, String, Integer)}] name => [server, wire,
-    #   messages]
-    # @param columns [Array<Column>] more than the usual ones
     def initialize(key, title, size:, connections:, subjects:, columns: [])
       super(key, title, subjects: subjects.keys, columns: COLUMNS + columns)
       @size = size
@@ -39,9 +32,6 @@ module Bench
       @loads = subjects
     end
 
-    # @param subject [String]
-    # @param settings [Hash] scale: part of the usual number of messages
-    # @return [Hash{Symbol => Numeric}] one sample
     def measure(subject, settings)
       name, wire, count = @loads.fetch(subject)
       count = (count * settings[:scale]).to_i / @connections * @connections
@@ -80,7 +70,6 @@ module Bench
       @count = count
     end
 
-    # @return [Hash{Symbol => Numeric}] one sample
     def measure(subject, settings)
       count = (@count * settings[:scale]).to_i
       LogServer.run("gyre") do |server|
@@ -141,7 +130,6 @@ module Bench
             subjects: SUBJECTS.keys, columns: COLUMNS)
     end
 
-    # @return [Hash{Symbol => Numeric}] one sample
     def measure(subject, settings)
       LogServer.run(subject) do |server|
         resident = []

@@ -37,8 +37,6 @@ module Bench
     attr_reader :name, :file
 
     # Gives the block a server that runs; stops it and removes its folder afterwards.
-    # @param name [String] of NAMES
-    # @yieldparam server [LogServer]
     def self.run(name)
       server = new(name)
       server.start
@@ -49,7 +47,6 @@ module Bench
       server&.stop
     end
 
-    # @return [String] rsyslog's version
     def self.rsyslog_version
       IO.popen([Setup.program("rsyslogd"), "-v"], &:read)[/\Arsyslogd\s+([\d.]+)/, 1]
     end
@@ -80,20 +77,18 @@ module Bench
     def port = @server.port
     def tree = @server.tree
 
-    # @return [Integer] port for RFC 5424
     def syslog_port
       @syslog_port || port
     end
 
-    # @return [Integer] bytes in the file now
     def bytes
       File.size?(@file) || 0
     end
 
-    # @return [Array<String>] what the server has logged about itself, but for its start
+    # Returns what the server has logged about itself, but for its start.
     def complaints = @server.alive? ? @server.printed.lines(chomp: true).drop(1).last(2) : []
 
-    # @return [String] a folder for what else is written in this sample
+    # Returns a folder for what else is written in this sample.
     def folder(name)
       File.join(@folder, name).tap { |path| FileUtils.mkdir_p(path) }
     end

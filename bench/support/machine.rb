@@ -10,12 +10,10 @@ module Bench
   module Machine
     module_function
 
-    # @return [Integer] CPU cores
     def cores
       File.read("/proc/cpuinfo").scan(/^processor/).size
     end
 
-    # @return [String] one line
     def description
       model = File.read("/proc/cpuinfo")[/^model name\s*:\s*(.+)/, 1] || "unknown CPU"
       memory = File.read("/proc/meminfo")[/^MemTotal:\s*(\d+)/, 1].to_i / 1024.0 / 1024
@@ -23,17 +21,14 @@ module Bench
       format("%s, %d cores, %.0f GB, Linux %s", model, cores, memory, kernel)
     end
 
-    # @return [Float] load average of the last minute
     def load_average
       File.read("/proc/loadavg").to_f
     end
 
-    # @return [String] Ruby with its JIT as the measured processes run it
     def ruby
       "Ruby #{RUBY_VERSION}p#{RUBY_PATCHLEVEL}#{' + YJIT' unless Setup.yjit_environment.empty?}"
     end
 
-    # @return [String] version of Gyre, with the commit in a checkout
     def gyre
       version = File.read(File.join(ROOT, "lib/gyre/version.rb"))[/VERSION = "([^"]+)"/, 1]
       commit = IO.popen(%w[git rev-parse --short HEAD], chdir: ROOT, err: File::NULL, &:read).strip

@@ -7,16 +7,11 @@ module Bench
   module Markdown
     module_function
 
-    # @param headings [Array<String>]
-    # @param rows [Array<Array<String>>]
     def table(headings, rows)
       lines = [headings, ["---"] + ["---:"] * (headings.size - 1)] + rows
       lines.map { |cells| "| #{cells.join(' | ')} |" }.join("\n")
     end
 
-    # @param values [Array<Numeric>] one a round
-    # @param decimals [Integer]
-    # @return [String] median, and the spread when there is one
     def cell(values, decimals)
       return "–" if values.empty?
 
@@ -24,7 +19,6 @@ module Bench
       low == high ? middle : "#{middle} (#{low}–#{high})"
     end
 
-    # @return [String] with thousands set apart
     def number(value, decimals)
       whole, fraction = format("%.#{decimals}f", value).split(".")
       whole = whole.reverse.scan(/\d{1,3}-?/).join(",").reverse

@@ -4,7 +4,7 @@
 # one core, against one memcached on the other; and the same with a millisecond of latency added.
 
 require "json"
-require "timeout"
+require_relative "child"
 require_relative "memcached_work"
 require_relative "suite"
 
@@ -46,27 +46,14 @@ module Bench
         end.start
       end
 
-      # @return [Integer] where the clients find it
+      # Returns where the clients find it.
       def port = memcached.port
 
-      # @return [String] what the process printed
-      # @raise [Problem] when it fails or takes too long
       def output(subject, count)
         arguments = [port, count, memcached.tree.pids.first].map(&:to_s)
         child = subject == "libmemcached" ? [MemcachedSuite.libmemcached, *arguments]
                                           : Setup.ruby_command(File.join(__dir__, "memcached_child.rb"), subject, *arguments)
-        io = IO.popen([Setup.gem_environment.merge(Setup.yjit_environment), "taskset", "-c", SERVER_CORE.to_s, *child,
-                       { err: %i[child out] }])
-        text = Timeout.timeout(LIMIT_S) { io.read }
-        io.close
-        return text if $CHILD_STATUS.success?
-
-        raise Problem, text.lines.reject { |line| line.strip.empty? }.first || "ended with #{$CHILD_STATUS}"
-      rescue Timeout::Error
-        raise Problem, "not finished within #{LIMIT_S} s"
-      ensure
-        Process.kill(:KILL, io.pid) if io && !io.closed?
-        io&.close
+        Child.output(Setup.gem_environment.merge(Setup.yjit_environment), *child, limit_s: LIMIT_S)
       end
     end
 
@@ -120,7 +107,6 @@ module Bench
     def quick = { rounds: 1, scale: 0.1 }
     def programs(subjects) = ["taskset", "cc", "memcached", *("libmemcached/memcached.h" if subjects.include?("libmemcached"))]
 
-    # @return [String] its program's path
     def self.libmemcached = Setup.compiled("libmemcached_child", "-lmemcached")
 
     def versions(subjects)

@@ -37,9 +37,7 @@ module Bench
 
     module_function
 
-    # @param name [String] of LABELS
-    # @param port [Integer] where memcached is
-    # @return [#around, #set, #get, #delete] a client with its way of working
+    # Returns a client with its way of working.
     def create(name, port)
       case name
       when "socket" then BareSocket.new(port)

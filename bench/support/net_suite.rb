@@ -46,7 +46,6 @@ module Bench
         server&.stop
       end
 
-      # @return [Array(String, String)] paths of certificate and key
       def certificate
         @certificate ||= GyreTest::Certificates.new(File.join(WORK, "net").tap { |path| FileUtils.mkdir_p(path) }).issue("localhost")
       end

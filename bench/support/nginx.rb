@@ -15,10 +15,6 @@ module Bench
 
     module_function
 
-    # @param port [Integer]
-    # @param pem [String, nil] a file with a certificate and its key, for TLS
-    # @param http2 [Boolean] without TLS it speaks nothing else then
-    # @return [Array<String>] the command line
     def command(port, pem = nil, http2: false)
       folder = File.join(WORK, "nginx")
       FileUtils.mkdir_p(File.join(folder, "tmp"))
@@ -28,7 +24,7 @@ module Bench
       [Setup.program("nginx"), "-p", folder, "-c", configuration, "-e", "stderr"]
     end
 
-    # @return [String] the folder with FILES, which are written first
+    # Returns the folder with FILES, which are written first.
     def files
       folder = File.join(WORK, "nginx", "www")
       FileUtils.mkdir_p(File.join(folder, "static"))
@@ -36,7 +32,6 @@ module Bench
       folder
     end
 
-    # @return [String]
     def version
       IO.popen([Setup.program("nginx"), "-v", { err: %i[child out] }], &:read)[%r{nginx/([\d.]+)}, 1]
     end

@@ -8,12 +8,11 @@ module Bench
   class ProcessTree
     TICKS_PER_SECOND = 100.0 # USER_HZ, fixed by the kernel's ABI on every architecture we run on
 
-    # @param pid [Integer] the root
     def initialize(pid)
       @pid = pid
     end
 
-    # @return [Array<Integer>] the root and all its living descendants
+    # Returns the root and all its living descendants.
     def pids
       children = Hash.new { |hash, key| hash[key] = [] }
       Dir.children("/proc").grep(/\A\d+\z/).each do |name|
@@ -24,23 +23,18 @@ module Bench
       found.each { |pid| found.concat(children[pid]) }
     end
 
-    # @return [Float] seconds of user and system time of the tree so far, without those of children
-    #   that were reaped
     def cpu_s
       pids.sum { |pid| (fields = stat(pid)) ? fields[11].to_i + fields[12].to_i : 0 } / TICKS_PER_SECOND
     end
 
-    # @return [Integer] kilobytes resident, pages shared within the tree counted in each process
     def rss_kb
       pids.sum { |pid| read("/proc/#{pid}/status")[/^VmRSS:\s*(\d+)/, 1].to_i }
     end
 
-    # @return [Integer] kilobytes that were resident at most, each process's own peak
     def peak_rss_kb
       pids.sum { |pid| read("/proc/#{pid}/status")[/^VmHWM:\s*(\d+)/, 1].to_i }
     end
 
-    # @return [Integer] kilobytes resident, shared pages divided by the processes that share them
     def pss_kb
       pids.sum { |pid| read("/proc/#{pid}/smaps_rollup")[/^Pss:\s*(\d+)/, 1].to_i }
     end

@@ -10,11 +10,6 @@ require_relative "target"
 module Bench
   # One results file.
   class Report
-    # @param suite [Suite]
-    # @param results [Results]
-    # @param scenarios [Array<Scenario>] those that were run
-    # @param subjects [Array<String>] the same
-    # @param settings [Hash] facts of the run
     def initialize(suite, results, scenarios, subjects, settings)
       @suite = suite
       @results = results
@@ -23,12 +18,10 @@ module Bench
       @settings = settings
     end
 
-    # @return [String]
     def text
       [head, *sections, problems, targets, @suite.remarks(@results), notes].compact.join("\n\n") << "\n"
     end
 
-    # @return [Array<String>] missing figures, each with its reason: a run with gaps is no result
     def gaps
       ours = @results.problems.select { |_key, name, _text| name.start_with?("gyre") }
       empty = @scenarios.select { |scenario| (scenario.subjects & @subjects).any? && @results.subjects(scenario.key).empty? }
@@ -36,7 +29,6 @@ module Bench
         empty.map { |scenario| "#{scenario.key} has no figures" }
     end
 
-    # @return [String] one that could not be measured
     def self.problem(key, name, text) = "#{key}, #{name}, not measured: #{text}"
 
     private

@@ -18,7 +18,6 @@ module Bench
 
     # A cell: the median and the lowest and highest round.
     Figure = Struct.new(:value, :low, :high, :decimals) do
-      # @return [Figure, nil] nil for a cell without a number
       def self.parse(text)
         match = ResultFile::CELL.match(text) or return
         value, low, high = match.captures.map { |number| number&.delete(",")&.to_f }
@@ -29,49 +28,39 @@ module Bench
     # heading: what stands above it; columns: their headings; rows: first cell => other cells
     Table = Struct.new(:heading, :columns, :rows)
 
-    # @param name [String] of the bench
-    # @param ruby [String] its version's first two numbers, or all of them
-    # @return [String] where the results lie
+    # Returns where the results lie.
     def self.path(name, ruby = RUBY_VERSION)
       folder = quoted?(ruby) ? FOLDER : File.join(FOLDER, "ruby-#{ruby[/\A\d+\.\d+/]}")
       File.join(folder, "#{name}.md")
     end
 
-    # @return [Boolean] whether its figures are those of README and the guides
+    # Returns whether its figures are those of README and the guides.
     def self.quoted?(ruby) = ruby[/\A\d+\.\d+/] == QUOTED_RUBY
 
-    # @return [ResultFile, nil] the results of a bench on one Ruby; nil where there are none
+    # Returns the results of a bench on one Ruby; nil where there are none.
     def self.of(name, ruby = QUOTED_RUBY)
       path = path(name, ruby)
       file = new(File.read(path)) if File.exist?(path)
       file if file&.ruby == ruby
     end
 
-    # @return [String]
     attr_reader :text
 
-    # @param text [String]
     def initialize(text)
       @text = text
     end
 
-    # @return [String] the Ruby that was measured: "4.0"
+    # Returns the Ruby that was measured: "4.0".
     def ruby
       @text[/\bRuby (\d+\.\d+)/, 1] or raise Problem, "the results name no Ruby"
     end
 
-    # @return [Array<Table>]
     def tables
       @tables ||= @text.scan(/^\#+ ([^\n]+)\n(.*?)(?=^\#+ |\z)/m).flat_map do |heading, body|
         body.scan(/^\|.+\n\| ?-.*\n(?:\|.*\n?)*/).map { |lines| table(heading, lines) }
       end
     end
 
-    # @param heading [String] of the table, or its beginning; so with the others
-    # @param row [String]
-    # @param column [String]
-    # @return [Figure]
-    # @raise [Problem] when it is not there
     def figure(heading, row, column)
       table = find(tables, heading, "table", &:heading)
       cells = table.rows.fetch(find(table.rows.keys, row, "row"))

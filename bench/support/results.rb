@@ -14,7 +14,6 @@ module Bench
   class Results
     attr_reader :problems
 
-    # @param path [String] file written by save
     def self.load(path)
       data = JSON.parse(File.read(path), symbolize_names: true)
       results = new
@@ -39,7 +38,7 @@ module Bench
       @problems << [scenario, subject, text]
     end
 
-    # @return [Boolean] whether a problem was noted
+    # Returns whether a problem was noted.
     def problem?(scenario, subject)
       @problems.any? { |key, name, _text| key == scenario && name == subject }
     end
@@ -48,26 +47,23 @@ module Bench
       File.write(path, JSON.pretty_generate(samples: @samples, problems: @problems))
     end
 
-    # @return [Array<String>] the subjects with samples in a scenario
+    # Returns the subjects with samples in a scenario.
     def subjects(scenario)
       @samples.key?(scenario) ? @samples[scenario].keys : []
     end
 
-    # @return [Array<Numeric>] one value a round, in the rounds' order
     def values(scenario, subject, metric)
       return [] unless subjects(scenario).include?(subject)
 
       @samples[scenario][subject].map { |sample| sample[metric] }.compact
     end
 
-    # @return [Float, nil]
     def median(scenario, subject, metric)
       Results.median(values(scenario, subject, metric))
     end
 
     # Median over the rounds of one subject's value divided by another's in the same round, so that
     # a slow phase of the machine, which lasts longer than a round, counts for both.
-    # @return [Float, nil]
     def ratio(scenario, metric, subject, other)
       pairs = values(scenario, subject, metric).zip(values(scenario, other, metric))
       Results.median(pairs.reject { |pair| pair.any?(&:nil?) }.map { |value, against| value.to_f / against })

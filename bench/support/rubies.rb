@@ -26,14 +26,12 @@ module Bench
     Row = Struct.new(:name, :table, :row, :column, :before, :after, :ratio, :peers) do
       def slower? = ratio > LIMIT
 
-      # @return [Boolean] whether some round of the one was within the other's
+      # Returns whether some round of the one was within the other's.
       def overlap? = after.low <= before.high && before.low <= after.high
     end
 
-    # @return [String]
     def self.path = File.join(ResultFile::FOLDER, "rubies.md")
 
-    # @return [Rubies] of the benches with results of both
     def self.load
       pairs = NAMES.to_h do |name|
         [name, [OTHER_RUBY, ResultFile::QUOTED_RUBY].map { |ruby| ResultFile.of(name, ruby) }]
@@ -42,21 +40,17 @@ module Bench
     end
 
     # Writes the comparison, where there is one.
-    # @return [void]
     def self.write
       rubies = load
       File.write(path, rubies.text) unless rubies.empty?
     end
 
-    # @param pairs [Hash{String => Array(ResultFile, ResultFile)}] by the bench's name: of the other
-    #   Ruby, of the quoted one
     def initialize(pairs)
       @pairs = pairs
     end
 
     def empty? = @pairs.empty?
 
-    # @return [Array<Row>] of Gyre
     def rows
       @rows ||= @pairs.flat_map do |name, (before, after)|
         after.tables.flat_map do |table|
@@ -66,7 +60,6 @@ module Bench
       end
     end
 
-    # @return [String] the whole file
     def text
       [head, *@pairs.keys.map { |name| section(name) }, slower, notes].compact.join("\n\n") << "\n"
     end

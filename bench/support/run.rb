@@ -10,10 +10,6 @@ require_relative "server"
 module Bench
   # One run.
   class Run
-    # @param scenarios [Array<Scenario>]
-    # @param subjects [Array<String>] those that take part, where the scenario has them
-    # @param settings [Hash{Symbol => Numeric}] rounds, and what else the scenarios read: seconds,
-    #   scale
     def initialize(scenarios, subjects, settings)
       @scenarios = scenarios
       @subjects = subjects
@@ -22,7 +18,6 @@ module Bench
       @width = subjects.map(&:length).max.to_i
     end
 
-    # @return [Results]
     def call
       @scenarios.each { |scenario| run(scenario) }
       @results

@@ -4,8 +4,8 @@
 # socket server under wrk.
 
 require "json"
-require "timeout"
 require_relative "answers"
+require_relative "child"
 require_relative "nginx"
 require_relative "scheduler_work"
 require_relative "schedulers"
@@ -48,27 +48,10 @@ module Bench
       def measure(scheduler, settings)
         script = File.join(__dir__, "scheduler_child.rb")
         command = Setup.ruby_command(script, scheduler, key, (@count * settings[:scale]).to_i.to_s)
-        result = JSON.parse(output(Schedulers.environment(scheduler), *command).lines.last, symbolize_names: true)
+        text = Child.output(Schedulers.environment(scheduler), *command, limit_s: LIMIT_S)
+        result = JSON.parse(text.lines.last, symbolize_names: true)
         operations = result[:operations]
         { cpu_us: result[:cpu_s] / operations * 1e6, wall_us: result[:wall_s] / operations * 1e6 }
-      end
-
-      private
-
-      # @return [String] what the process printed
-      # @raise [Problem] when it fails or takes too long
-      def output(environment, *command)
-        io = IO.popen([environment, "taskset", "-c", SERVER_CORE.to_s, *command, { err: %i[child out] }])
-        text = Timeout.timeout(LIMIT_S) { io.read }
-        io.close
-        return text if $CHILD_STATUS.success?
-
-        raise Problem, text.empty? ? "ended with #{$CHILD_STATUS}" : text
-      rescue Timeout::Error
-        raise Problem, "not finished within #{LIMIT_S} s"
-      ensure
-        Process.kill(:KILL, io.pid) if io && !io.closed?
-        io&.close
       end
     end
 

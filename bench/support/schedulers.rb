@@ -33,14 +33,11 @@ module Bench
 
     module_function
 
-    # @param name [String] one of NAMES
-    # @return [Hash{String => String}] for the measured process
     def environment(name)
       Setup.gem_environment.merge(Setup.yjit_environment, ENVIRONMENT.fetch(name))
     end
 
-    # @param name [String] one of NAMES
-    # @return [Object] a scheduler for Fiber.set_scheduler; made in the thread that will run it
+    # Returns a scheduler for Fiber.set_scheduler; made in the thread that will run it.
     def create(name)
       case name
       when "gyre", "gyre-uring", "gyre-select"

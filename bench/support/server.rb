@@ -25,7 +25,7 @@ module Bench
         @running.dup.each(&:stop)
       end
 
-      # @return [Integer] a port that is free now
+      # Returns a port that is free now.
       def free_port
         TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
       end
@@ -33,12 +33,6 @@ module Bench
 
     attr_reader :name, :port, :tree
 
-    # @param name [String] for messages and logs
-    # @param environment [Hash] for the process
-    # @param scheme [String] http or https
-    # @param core [Integer, String] that it runs on, or a list of them for taskset
-    # @yieldparam port [Integer]
-    # @yieldreturn [Array<String>] the command line
     def initialize(name, environment = {}, scheme: "http", core: SERVER_CORE, &command)
       @name = name
       @environment = environment
@@ -48,8 +42,6 @@ module Bench
     end
 
     # Starts the process and waits until it accepts connections.
-    # @return [self]
-    # @raise [Problem] with the end of its log when it ends or does not listen
     def start
       @port = Server.free_port
       FileUtils.mkdir_p(WORK)
@@ -76,16 +68,14 @@ module Bench
       @pid = nil
     end
 
-    # @return [Boolean] whether the process is still there
+    # Returns whether the process is still there.
     def alive?
       @pid && !ended?
     end
 
-    # @return [String] its log
     def printed = File.read(@log)
 
-    # @param path [String]
-    # @return [String] where a load generator finds it
+    # Returns where a load generator finds it.
     def url(path)
       "#{@scheme}://127.0.0.1:#{@port}#{path}"
     end

@@ -61,12 +61,6 @@ module Bench
 
     module_function
 
-    # @param name [String] one of NAMES
-    # @param tls [Boolean]
-    # @param files [Boolean] whether Gyre sends nginx's files as well, instead of asking the app
-    # @param http2 [Boolean] whether HTTP/2 is spoken, too
-    # @param workers [Integer, nil] of Gyre's cluster, on all cores; nil: one process, on its core
-    # @return [Server] not started yet
     def build(name, tls: false, files: false, http2: false, workers: nil)
       environment = name == "nginx" ? {} : ruby_environment
       command = (tls ? TLS_COMMANDS : COMMANDS).fetch(name)
@@ -77,8 +71,6 @@ module Bench
       Server.new(name, environment, scheme: tls ? "https" : "http", core: cores, &command)
     end
 
-    # @param name [String]
-    # @return [String] its version
     def version(name)
       case name
       when "nginx" then Nginx.version

@@ -32,8 +32,6 @@ module Bench
 
     module_function
 
-    # @param programs [Array<String>] keys of PACKAGES
-    # @raise [Problem] when one is missing and cannot be installed from here
     def programs(*programs)
       missing = programs.reject { |name| program(name) }
       return if missing.empty?
@@ -50,7 +48,7 @@ module Bench
       run(environment, "apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages)
     end
 
-    # @return [String, nil] the path of an executable, or of a header
+    # Returns the path of an executable, or of a header.
     def program(name)
       return ["/usr/include", "/usr/local/include"].map { |folder| File.join(folder, name) }.find { |path| File.exist?(path) } if name.end_with?(".h")
 
@@ -60,7 +58,6 @@ module Bench
 
     # Installs the peers' gems (newest that fit this Ruby) unless they are there. One that does not
     # install here is left out, aloud.
-    # @param wanted [String] a Gemfile
     def gems(wanted = File.read(File.join(ROOT, "bench/gems.rb")))
       FileUtils.mkdir_p(gem_folder)
       File.write(File.join(WORK, ".gitignore"), "*\n")
@@ -79,19 +76,17 @@ module Bench
       retry
     end
 
-    # @return [Hash{String => String}] gems that do not install on this Ruby: name => reason
     def left_out
       File.exist?(left_out_file) ? JSON.parse(File.read(left_out_file)) : {}
     end
 
-    # @param output [String] Bundler's
-    # @return [String, nil] the gem of ours that was wanted when it failed
+    # Returns the gem of ours that was wanted when it failed.
     def culprit(output) = output[/^In gems\.rb:\n\s+([\w-]+)/, 1]
 
     def leave_out(gem, reason) = File.write(left_out_file, JSON.generate(left_out.merge(gem => reason)))
     def left_out_file = File.join(gem_folder, "left-out.json")
 
-    # @return [Boolean] whether the file had another text
+    # Returns whether the file had another text.
     def write(path, text)
       return false if File.exist?(path) && File.read(path) == text
 
@@ -105,27 +100,24 @@ module Bench
         "BUNDLE_APP_CONFIG" => File.join(gem_folder, ".bundle"), "BUNDLE_FROZEN" => nil, "RUBYLIB" => nil }
     end
 
-    # @return [Array<String>] a command line that runs a gem's executable, or a script when it has a
-    #   folder, with the peers' gems and Gyre's lib in reach
+    # Returns a command line that runs a gem's executable, or a script when it has a folder, with
+    # the peers' gems and Gyre's lib in reach.
     def ruby_command(script, *arguments)
       script = Dir[File.join(gem_folder, "installed/ruby/*/bin", script)].first || script unless script.include?("/")
       [RbConfig.ruby, "-I", File.join(ROOT, "lib"), "-rbundler/setup", script, *arguments]
     end
 
-    # @return [Hash{String => String}] version of each installed gem
     def gem_versions
       @gem_versions ||= File.read(gemfile.sub(/\.rb\z/, ".locked"))
                             .scan(/^    ([\w-]+) \((\d[^-)]*)/).to_h
     end
 
-    # @return [String] the path of the load client for bench/http
+    # Returns the path of the load client for bench/http.
     def connections
       compiled("connections")
     end
 
     # Compiles a program of the benchmarks, bench/support/NAME.c, when it changed.
-    # @param libraries [Array<String>] -lssl and the like
-    # @return [String] the program's path
     def compiled(name, *libraries)
       source = File.join(__dir__, "#{name}.c")
       target = File.join(WORK, name)
@@ -142,7 +134,7 @@ module Bench
       warn "bench: this Ruby has no YJIT" unless yjit?
     end
 
-    # @return [Boolean] whether this Ruby was built with YJIT
+    # Returns whether this Ruby was built with YJIT.
     def yjit?
       system(RbConfig.ruby, "--yjit", "-e", "exit RubyVM::YJIT.enabled?", out: File::NULL, err: File::NULL) || false
     end
@@ -152,7 +144,6 @@ module Bench
       RUBY_VERSION >= "3.2" && yjit? ? { "RUBY_YJIT_ENABLE" => "1" } : {}
     end
 
-    # @param text [String] progress, on standard error so that results can be piped
     def say(text)
       warn "bench: #{text}"
     end

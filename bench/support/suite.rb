@@ -17,13 +17,11 @@ require_relative "target"
 module Bench
   # What every scenario has.
   class Scenario
-    # @return [String] name on the command line
     attr_reader :key
-    # @return [String] what is measured, in a line
+    # Returns what is measured, in a line.
     attr_reader :title
-    # @return [Array<String>] what takes part, in the order of the table
+    # Returns what takes part, in the order of the table.
     attr_reader :subjects
-    # @return [Array<Column>]
     attr_reader :columns
 
     def initialize(key, title, subjects:, columns:)
@@ -33,47 +31,35 @@ module Bench
       @columns = columns
     end
 
-    # @return [String] of its section
     def heading
       title
     end
 
     # Scenarios with the same pivot share a table, which that writes.
-    # @return [#section, nil]
     def pivot; end
 
-    # @return [void]
     def finish; end
   end
 
   # Base of the commands' suites.
   class Suite
-    # @return [Hash{Symbol => Numeric}] settings with their usual values: rounds, and seconds or
-    #   scale
     def defaults = { rounds: 3, seconds: 5 }
-    # @return [Hash{Symbol => Numeric}] the same for a look
     def quick = { rounds: 1, seconds: 1 }
-    # @return [Hash{Symbol => Numeric}] the same for a whole run that has little time
     def short = { rounds: 1, **({ seconds: 2 } if defaults.key?(:seconds)).to_h }
-    # @return [String] the option that chooses subjects
+    # Returns the option that chooses subjects.
     def subject_option = "servers"
-    # @return [Array<String>]
     def subjects = scenarios.flat_map(&:subjects).uniq
-    # @return [Hash{String => String}] what the report calls a subject, where that is not its name
+    # Returns what the report calls a subject, where that is not its name.
     def labels = {}
-    # @return [String] heading of the tables' first column
     def row_heading = "server"
-    # @return [Array<String>] programs that are needed
     def programs(_subjects) = %w[taskset wrk]
-    # @return [Hash{String => String}] of what is measured
     def versions(_subjects) = { "gyre" => Machine.gyre }
-    # @return [Array<String>] the subjects that can take part here
+    # Returns the subjects that can take part here.
     def available(subjects) = subjects
-    # @return [Array<Target>]
     def targets = []
-    # @return [String, nil] a sentence before their table
+    # Returns a sentence before their table.
     def targets_note = "Ratios are the median over the rounds of the two subjects' figures in the same round."
-    # @return [String, nil] a section before the notes
+    # Returns a section before the notes.
     def remarks(_results) = nil
 
     private

@@ -13,21 +13,20 @@ module Bench
   # @!attribute decimals [Integer]
   # @!attribute measure [Proc] results → the measured figure, or nil
   Target = Struct.new(:text, :direction, :limit, :unit, :decimals, :measure, keyword_init: true) do
-    # @return [Array<String>] a row of the table
+    # Returns a row of the table.
     def row(results)
       value = measure.call(results)
       sign = direction == :at_most ? "≤" : "≥"
       [text, "#{sign} #{show(limit)}", value ? show(value) : "–", verdict(value)]
     end
 
-    # @return [Boolean] whether it was measured and missed
+    # Returns whether it was measured and missed.
     def missed?(results)
       value = measure.call(results)
       !value.nil? && !reached?(value)
     end
 
-    # @param only_measured [Boolean] leave out what this run did not measure
-    # @return [String] a table of targets
+    # Returns a table of targets.
     def self.table(targets, results, only_measured: false)
       targets = targets.select { |target| target.measure.call(results) } if only_measured
       Markdown.table(%w[target limit measured verdict], targets.map { |target| target.row(results) })

@@ -35,9 +35,6 @@ module Bench
     module_function
 
     # Warms a server up for half the time and measures it.
-    # @param server [Server]
-    # @return [Hash{Symbol => Numeric, String}] one sample
-    # @raise [Problem] when nothing was answered
     def sample(server, seconds:, **load)
       run(server.url("/"), seconds: [seconds / 2, 1].max, **load)
       cpu_before_s = server.tree.cpu_s
@@ -48,12 +45,6 @@ module Bench
         p50_ms: result.p50_ms, p99_ms: result.p99_ms, errors: result.errors }
     end
 
-    # @param url [String]
-    # @param connections [Integer]
-    # @param seconds [Numeric] how long
-    # @param headers [Hash] further request headers
-    # @return [Result]
-    # @raise [Problem] when wrk itself fails
     def run(url, connections:, seconds:, headers: {}, threads: 1)
       command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("wrk"), "-t#{threads}", "-c#{connections}", "-d#{seconds}s",
                  "--latency", "--timeout", "20s", *headers.flat_map { |name, value| ["-H", "#{name}: #{value}"] }, url]
@@ -70,7 +61,7 @@ module Bench
                  bytes: (size.to_f * SIZES.fetch(unit)).to_i, errors: errors(text))
     end
 
-    # @return [String, nil] what went wrong, in wrk's words
+    # Returns what went wrong, in wrk's words.
     def errors(text)
       found = text.lines.grep(/Socket errors:|Non-2xx/).map(&:strip)
       found.empty? ? nil : found.join("; ")

@@ -28,7 +28,6 @@ class AsyncExamplesTest < Minitest::Test
     yield run.out
   end
 
-  # @param one_by_one_s [Numeric] what all the waits of the program come to
   def assert_at_once(pattern, out, one_by_one_s)
     assert_match pattern, out
     assert_operator Float(out[pattern, 1]), :<, one_by_one_s, out

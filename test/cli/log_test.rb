@@ -6,7 +6,6 @@
 require "test_helper"
 
 class CLILogTest < Minitest::Test
-  # @return [GyreTest::Helpers::Output]
   def gyre(*arguments, files: {}, env: {})
     Dir.mktmpdir do |folder|
       files.each { |name, text| File.write(File.join(folder, name), text) }

@@ -18,15 +18,14 @@ module GyreConformance
     # before had not this version.
     SUITES = %w[bookworm trixie sid experimental].freeze
 
-    # @return [String, nil] why there is none
+    # Returns why there is none.
     attr_reader :problem
 
-    # @param folder [String] where it is kept
     def initialize(folder)
       @folder = File.join(folder, "ruby-#{RUBY_VERSION}")
     end
 
-    # @return [String, nil] the folder with test/fiber and tool/lib; nil where it cannot be had
+    # Returns the folder with test/fiber and tool/lib; nil where it cannot be had.
     def path
       return @folder if complete?(@folder)
 
@@ -41,7 +40,6 @@ module GyreConformance
     end
 
     # A Ruby that was built by hand may have its source near: <prefix>/../src/ruby-<version>.
-    # @return [Boolean] whether it has
     def copy
       near = File.expand_path("../src/ruby-#{RUBY_VERSION}", RbConfig::CONFIG["prefix"])
       complete?(near) && PARTS.each { |part| keep(File.join(near, part), part) }
@@ -54,7 +52,6 @@ module GyreConformance
       FileUtils.cp_r(from, target)
     end
 
-    # @return [String, nil] what went wrong
     def fetch
       missing = %w[apt-get apt-cache tar xz].reject { |tool| system("command -v #{tool} >/dev/null") }
       return "#{missing.join(" and ")} is not there to fetch it" unless missing.empty?
@@ -69,7 +66,7 @@ module GyreConformance
       "no Debian suite of #{SUITES.join(", ")} has its source package, or the network is not there"
     end
 
-    # @return [String, nil] the path of the archive
+    # Returns the path of the archive.
     def download(work, suite)
       FileUtils.mkdir_p(%w[lists/partial cache].map { |folder| File.join(work, suite, folder) })
       list = File.join(work, suite, "source.list")
@@ -83,7 +80,7 @@ module GyreConformance
       Dir[File.join(work, "*.orig.tar.*")].reject { |path| path.end_with?(".asc") }.first
     end
 
-    # @return [String, nil] where this machine's apt gets Debian's main archive
+    # Returns where this machine's apt gets Debian's main archive.
     def mirror
       command = ["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"]
       @mirror ||= IO.popen(command, err: File::NULL, &:read)[/^Debian (\S+)$/, 1]

@@ -5,12 +5,9 @@
 module GyreConformance
   # Counts and complaints.
   class Verdict
-    # @return [Integer]
     attr_reader :passed, :failed, :skipped
-    # @return [Array<String>] one sentence for each failure and skip
     attr_reader :notes
 
-    # @param exceptions [Hash{String => String}] test => why it cannot pass, for this Ruby
     def initialize(exceptions)
       @exceptions = exceptions
       @passed = @failed = @skipped = 0
@@ -19,9 +16,6 @@ module GyreConformance
     end
 
     # Takes in the results of one test file.
-    # @param file [String] its name
-    # @param lines [Array<String>] what runner.rb wrote
-    # @param ending [String] how the process ended, for people
     def add(file, lines, ending)
       results = outcomes(lines)
       results.each { |test, (outcome, detail)| count(test, outcome, detail, ending) }

@@ -8,7 +8,7 @@ require_relative "../oracle/log/ingest"
 class LogIngestSyslogContractTest < Minitest::Test
   include LogIngests::Tools
 
-  # @return what the oracle takes it for
+  # Returns what the oracle takes it for.
   def parse(bytes)
     written = [LogOracle::Ingest.new, Gyre::Log::Ingest.new].map do |ingest|
       sink = ingest.sink(format: :json)

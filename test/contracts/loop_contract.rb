@@ -22,12 +22,10 @@ module LoopContract
     super
   end
 
-  # @return [Gyre::Loop] closed after the test
   def new_loop
     Gyre::Loop.new(backend).tap { |loop| @loops << loop }
   end
 
-  # @return [Array(IO, IO)] closed after the test
   def new_pipe
     IO.pipe.each { |io| @ios << io }
   end
@@ -43,7 +41,6 @@ module LoopContract
   end
 
   # Runs the block in a thread; it fails the test when it does not end.
-  # @return what the block returned
   def in_thread(&block)
     thread = Thread.new(&block)
     thread.report_on_exception = false
@@ -54,7 +51,6 @@ module LoopContract
     thread&.join
   end
 
-  # @return [Thread] that does something once the loop waits in this thread
   def when_asleep(thread = Thread.current, &block)
     Thread.new do
       Thread.pass until thread.stop?
@@ -62,7 +58,6 @@ module LoopContract
     end
   end
 
-  # @return [Float] that this thread has used, or where that cannot be asked for the process
   def cpu_s
     Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
   rescue NameError, SystemCallError

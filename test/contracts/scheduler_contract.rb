@@ -12,10 +12,6 @@ module SchedulerContract
   HANG_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "120")) / 4 # longer under the slow tools
 
   # Runs the block in a thread that has a scheduler, and then what the block left on the scheduler.
-  # @param reports [Array, nil] where exceptions are put that fibers let out; without it the first
-  #   one fails the test
-  # @yieldparam scheduler [Gyre::Scheduler]
-  # @return what the block returned
   def with_scheduler(reports: nil, &block)
     reported = reports || []
     thread = Thread.new { run_scheduler(reported, &block) }
@@ -38,7 +34,6 @@ module SchedulerContract
     Fiber.set_scheduler(nil)
   end
 
-  # @param reported [#<<] gets each exception that is reported
   def collecting_scheduler(reported)
     scheduler = Gyre::Scheduler.new(backend)
     scheduler.define_singleton_method(:report) { |error, _fiber| reported << error }
@@ -46,7 +41,6 @@ module SchedulerContract
   end
 
   # Runs the block as a fiber, and the scheduler until nothing is left.
-  # @return the block's value
   def in_fiber(**options)
     with_scheduler(**options) do |scheduler|
       value = nil
@@ -58,7 +52,6 @@ module SchedulerContract
 
   # From now on sleeps and timeouts on the scheduler of this thread take no time, and come in the
   # order of their times however busy the machine is.
-  # @return [Gyre::Testing::Simulation]
   def simulate(scheduler)
     Gyre::Testing::Simulation.current = Gyre::Testing::Simulation.new(scheduler, Minitest.seed)
   end

@@ -17,9 +17,6 @@ module GyreTest
 
     # Defines the contract's test classes, such as HTTPRackContractOverHTTP2::Epoll. HTTP/1 runs on
     # each backend, TLS on the second, HTTP/2 on the first, for all share what depends on it.
-    # @param cases [Module] of all protocols; its HTTP1 and HTTP2 have cases of one of them
-    # @param over [Array<Symbol>]
-    # @param backends [Array<String>] that HTTP/1 runs on
     def self.run(cases, over: %i[http1 tls http2], backends: Engines::NATIVE)
       own = ->(protocol) { [cases, *(cases.const_get(protocol, false) if cases.const_defined?(protocol, false))] }
       http2 = H2Serving::BACKENDS.first(1)

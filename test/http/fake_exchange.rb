@@ -11,7 +11,6 @@ module GyreTest
     attr_reader :calls, :body_bytes_sent
     attr_accessor :fast, :head_only, :expects_continue, :framing, :input
 
-    # @param envs [Array<Hash>] for next_request
     def initialize(*envs)
       super()
       @envs = envs
@@ -118,7 +117,7 @@ module GyreTest
       @expects_continue ? true : false
     end
 
-    # @return [Array<Symbol>] the names of {#calls}
+    # Returns the names of {#calls}.
     def names
       @calls.map(&:first)
     end

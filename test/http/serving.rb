@@ -19,13 +19,13 @@ module GyreTest
 
     # One response as it came over the wire.
     Response = Struct.new(:status, :fields, :body, :head) do
-      # @return [String, nil] the values of a field, joined
+      # Returns the values of a field, joined.
       def [](name)
         values = fields.filter_map { |field, value| value if field.casecmp?(name) }
         values.join(", ") unless values.empty?
       end
 
-      # @return [Integer] how often a field was sent
+      # Returns how often a field was sent.
       def count(name)
         fields.count { |field, _| field.casecmp?(name) }
       end
@@ -70,7 +70,6 @@ module GyreTest
       end
 
       # The rest of the handshake.
-      # @return [self]
       def connect
         @tls.connect
         self
@@ -80,7 +79,6 @@ module GyreTest
         @tls.write(bytes)
       end
 
-      # @return [self, nil] nil: neither bytes of the server's nor an end came in that time
       def wait_readable(seconds)
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
         while @bytes.empty? && !@ended
@@ -118,7 +116,6 @@ module GyreTest
         @socket.close
       end
 
-      # @return [OpenSSL::X509::Certificate] the server's
       def peer_certificate
         @tls.peer_cert
       end
@@ -133,8 +130,6 @@ module GyreTest
       attr_reader :errors, :port, :accesses, :listener
       attr_accessor :server, :scheduler
 
-      # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many
-      #   as it likes
       def initialize(listener, path, buffers, tls)
         @tls = tls
         @listener = listener
@@ -182,7 +177,6 @@ module GyreTest
       end
 
       # Runs the block in a fiber of the server's loop.
-      # @return what the block returned
       def on_loop(&block)
         result = Thread::Queue.new
         @jobs << [block, result]
@@ -232,9 +226,6 @@ module GyreTest
         write("#{line}\r\n#{fields.map { |name, value| "#{name.to_s.tr("_", "-")}: #{value}\r\n" }.join}\r\n#{body}")
       end
 
-      # @param head_only [Boolean] the request was HEAD
-      # @param interim [Boolean] a 1xx is a response, too
-      # @return [Response]
       def response(head_only: false, interim: false)
         head = take_through("\r\n\r\n")
         lines = head.split("\r\n")
@@ -247,7 +238,6 @@ module GyreTest
         response
       end
 
-      # @return [Response] to one request
       def get(line = "GET / HTTP/1.1", body = "", head_only: line.start_with?("HEAD"), **fields)
         request(line, body, **fields).response(head_only: head_only)
       end
@@ -268,18 +258,18 @@ module GyreTest
         @bytes.slice!(0..-1)
       end
 
-      # @return [Boolean] whether the server ended the connection, and sent nothing more before
+      # Returns whether the server ended the connection, and sent nothing more before.
       def ended?
         rest.empty?
       end
 
-      # @return [Boolean] whether the server cut the connection by a reset
+      # Returns whether the server cut the connection by a reset.
       def reset?
         nil while fill(ending: :ok)
         @reset
       end
 
-      # @return [Boolean] whether nothing comes for a moment
+      # Returns whether nothing comes for a moment.
       def silent?(seconds = 0.05)
         @bytes.empty? && !@socket.wait_readable(seconds)
       end
@@ -294,7 +284,6 @@ module GyreTest
         @socket.is_a?(TLSSocket) ? @socket.abandon : @socket.close
       end
 
-      # @return [String, nil] one chunk's data; nil for the last one, whose trailers are taken, too
       def chunk
         size = take_through("\r\n").to_i(16)
         return take_through("\r\n") && nil if size.zero?
@@ -335,7 +324,7 @@ module GyreTest
       false
     end
 
-    # @return [String, nil] the Connection field of the last response on a connection
+    # Returns the Connection field of the last response on a connection.
     def connection_close
       http2? ? nil : "close"
     end
@@ -347,16 +336,6 @@ module GyreTest
 
     # Serves while the block runs. The server's errors must be expected by the test: those that it
     # leaves in `served.errors` fail it.
-    #
-    # @param app [#call, nil] a Rack app
-    # @param limits [Hash]
-    # @param unix [String, nil] a path to listen on
-    # @param log_accesses [Boolean]
-    # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as
-    #   it likes
-    # @param identity [Hash] the server's over TLS: certificate and key
-    # @param more [Array<TCPServer>] plain listeners, closed by the test
-    # @yield [Served]
     def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, buffers: nil, more: [], identity: nil, **options)
       listener = unix ? UNIXServer.new(unix) : TCPServer.new("127.0.0.1", 0)
       HTTPServing.limit_buffers(listener, buffers)
@@ -382,18 +361,15 @@ module GyreTest
       assert_empty served.errors, "the server logged errors" if served && !$!
     end
 
-    # @return [Client]
     def connect(served)
       Client.new(self, served.socket).tap { |client| @clients << client }
     end
 
     # Runs the block on the server's loop, which stands still meanwhile.
-    # @return what the block returned
     def hold(served, &block)
       served.on_loop { Fiber.new(blocking: true, &block).resume }
     end
 
-    # @return [Response] to one request on a connection of its own
     def get(served, line = "GET / HTTP/1.1", body = "", **fields)
       client = connect(served)
       client.get(line, body, **fields)

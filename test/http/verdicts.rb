@@ -30,9 +30,8 @@ module HTTPVerdicts
     EVERY_SPLIT_BYTES = 300
 
     class << self
-      # @param input [Input]
-      # @return [Hash] the verdict when the bytes come one by one, "inconsistent" when another way
-      #   of arriving gives another
+      # Returns the verdict when the bytes come one by one, "inconsistent" when another way of
+      # arriving gives another.
       def verdict(input, splits: true)
         verdict = run(input, first: 0, step: 1)
         ways = [input.bytes.bytesize]

@@ -8,7 +8,6 @@ require "support/engines"
 
 GyreTest::Engines.test_case("InspectionStallTest") do
   # Runs tasks until they are killed from outside by a signal that nothing else would send.
-  # @return [String] what was reported meanwhile
   def said_by(program, until_text: "only a signal")
     code = "require 'gyre'\n#{program}"
     with_subprocess(*ruby_command("-e", code)) do |_pid, _out, err|

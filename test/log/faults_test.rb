@@ -15,7 +15,6 @@ class LogFaultsTest < Minitest::Test
   GYRE = GyreTest::LogPeers::GYRE
 
   # Runs the block with each, at once.
-  # @return [Array(Object, Object)] what it returned for Analogger, and for Gyre
   def both
     threads = [ANALOGGER, GYRE].map { |peer| Thread.new { yield peer } }
     threads.each { |thread| thread.report_on_exception = false }
@@ -24,7 +23,6 @@ class LogFaultsTest < Minitest::Test
 
   # Logs messages with a client of the peer, and one more until it is in the file: by then the
   # others are, or never will be.
-  # @return [Array<String>] all messages of the file but that last one
   def after_all(server, client)
     marks = []
     eventually(within_s: 30, what: "a last message through #{server.peer}") do
@@ -60,7 +58,6 @@ class LogFaultsTest < Minitest::Test
   end
 
   # Two outages: what is logged in each, and between them.
-  # @return [Array<String>] what arrived
   def outages(peer)
     server = log_server(peer)
     client = log_client(peer, server.folder, server.port)
@@ -255,8 +252,6 @@ class LogFaultsTest < Minitest::Test
   FLOOD_MB = 32
 
   # Sends a header and then bytes without end, as long as they are taken.
-  # @param patience_s [Numeric] for the server's answer
-  # @return [String, nil] the line that the server sends
   def flood(socket, header, patience_s)
     socket.write(header)
     chunk = "x" * (1 << 20)

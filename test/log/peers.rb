@@ -45,7 +45,6 @@ module GyreTest
     class Server
       attr_reader :peer, :port, :folder, :pid
 
-      # @param config [Hash] the configuration; the port and a short interval are added
       def initialize(test, peer, folder, config, out: nil)
         @test = test
         @peer = peer
@@ -57,13 +56,11 @@ module GyreTest
       end
 
       # Changes its configuration; one that runs does not read it before it is asked to.
-      # @param settings [Hash] these keys of it
       def configure(settings)
         @config = @config.merge(settings)
         File.write(path("log.yml"), YAML.dump(@config))
       end
 
-      # @return [self]
       def start(*arguments, env: {})
         out = @out || [path("out"), "a"]
         @pid = Process.spawn(env.merge("TMPDIR" => @folder), *@peer.server, "-c", "log.yml", *arguments,
@@ -72,7 +69,6 @@ module GyreTest
         self
       end
 
-      # @return [Certificates] by which its own was signed
       def start_with_tls
         certificates = Certificates.new(@folder)
         certificate, key = certificates.issue("server")
@@ -81,7 +77,6 @@ module GyreTest
         certificates
       end
 
-      # @return [Process::Status, :gone]
       def stop(signal = :KILL)
         return unless @pid
 
@@ -91,7 +86,7 @@ module GyreTest
         @status
       end
 
-      # @return [Boolean] whether it has ended by itself
+      # Returns whether it has ended by itself.
       def gone?
         @status = nil if @seen != @pid
         @seen = @pid
@@ -103,19 +98,17 @@ module GyreTest
         File.join(@folder, name)
       end
 
-      # @return [String] binary
       def read(name)
         File.binread(path(name))
       rescue Errno::ENOENT
         "".b
       end
 
-      # @return [Array<String>] whole lines of a file
       def lines(name = "default.log")
         read(name).scan(/.*\n/n).map(&:chomp)
       end
 
-      # @return [Array<String>] what is behind time, service and severity
+      # Returns what is behind time, service and severity.
       def messages(name = "default.log", service: nil)
         lines(name).filter_map do |line|
           _time, from, _severity, message = line.split("|", 4)
@@ -123,18 +116,16 @@ module GyreTest
         end
       end
 
-      # @return [Integer] how often it has waited for something: turns of its loop, writes to the
-      #   disk
+      # Returns how often it has waited for something: turns of its loop, writes to the disk.
       def waits
         File.read("/proc/#{@pid}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i
       end
 
-      # @return [Integer] bytes of memory that it has
       def memory
         File.read("/proc/#{@pid}/status")[/^VmRSS:\s+(\d+)/, 1].to_i * 1024
       end
 
-      # @return [Object] what the block returns, given a connection
+      # Returns what the block returns, given a connection.
       def connect
         Socket.tcp("127.0.0.1", @port) { |socket| yield socket }
       end
@@ -177,7 +168,6 @@ module GyreTest
         said
       end
 
-      # @return [void] once the client's `log` has returned
       def log(*messages)
         messages.each do |message|
           @input.puts(message)
@@ -207,7 +197,6 @@ module GyreTest
         @threads = []
       end
 
-      # @param port [Integer] where its clients expect the server
       def listen(port)
         @listener = TCPServer.new("127.0.0.1", port)
         @threads << Thread.new { loop { serve(@listener.accept) } }
@@ -254,7 +243,6 @@ module GyreTest
     # A port that no server listens on. Below those that the kernel gives to connections and to port
     # 0: else another socket may have it before the server does, or while that is away, even the
     # client that tries to reach it.
-    # @return [Integer]
     def self.free_port
       port = PORTS.rand(15_000..30_000)
       TCPServer.open("127.0.0.1", port, &:close)
@@ -264,7 +252,7 @@ module GyreTest
     end
     PORTS = Random.new # Minitest's seed is no part of it: several runs at once must differ
 
-    # @return [String] a frame of the old wire
+    # Returns a frame of the old wire.
     def self.frame(service, severity, message)
       body = ":#{service}:#{severity}:#{message}".b
       format("%<n>04d%<n>04d", n: body.bytesize + 8) + body
@@ -280,25 +268,22 @@ module GyreTest
       super
     end
 
-    # @return [Server] that has started
     def log_server(peer, config = {}, *arguments, start: true, **options)
       server = Server.new(self, peer, log_folder, config, **options)
       @started << -> { server.stop }
       start ? server.start(*arguments) : server
     end
 
-    # @return [Client]
     def log_client(peer, folder, port, key = nil)
       Client.new(self, peer, folder, port, key).tap { |client| @started << -> { client.close } }
     end
 
-    # @return [String] a folder that goes with the test
+    # Returns a folder that goes with the test.
     def log_folder
       Dir.mktmpdir("gyre-log").tap { |folder| @started << -> { FileUtils.remove_entry(folder) } }
     end
 
     # Runs a program with a peer's client to its end.
-    # @return [GyreTest::Helpers::Output]
     def run_client(peer, folder, code, *arguments)
       env = without_bundle.merge("TMPDIR" => folder, "LC_ALL" => "C.UTF-8")
       run_program(env, *peer.client, "-e", peer.new_client, "-e", code, *arguments.map(&:to_s))

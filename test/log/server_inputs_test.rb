@@ -262,7 +262,6 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     ["<11>1 2026-11-21T19:20:00Z host app 42 - - gone", "<14>Nov 21 19:20:00 host tag[7]: hello"]
   end
 
-  # @yield [server, endpoint] the input's
   def serve(bind, type: "syslog", limits: {}, tls: nil)
     GyreTest::LogServer.open(inputs: [{ type: type, bind: bind, tls: !tls.nil? }], tls: tls, limits: limits) do |server|
       yield server, server.server.endpoints.last

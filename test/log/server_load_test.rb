@@ -175,7 +175,6 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     end
   end
 
-  # @return [:nothing, nil] nil when what had come was over before
   def nothing_while_held(server)
     server.instance_variable_get(:@hub).flow.backpressure.hold do
       sleep 0.1 # a tick that had begun ends
@@ -382,8 +381,6 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     asking&.close
   end
 
-  # @return [Array<Integer>] fibers, bytes of all objects, bytes of the process: with what the
-  #   collector has in reserve, some MB more or less
   def holdings
     GC.start
     [ObjectSpace.each_object(Fiber).count, ObjectSpace.memsize_of_all, File.read("/proc/self/statm").split[1].to_i * 4096]

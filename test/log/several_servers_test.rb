@@ -115,7 +115,6 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
   end
 
   # As a client does: again, when the server cannot store yet.
-  # @return [Socket]
   def let_in(server)
     eventually(what: "the server lets its client in: #{server.report}") do
       client = server.connect

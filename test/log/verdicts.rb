@@ -25,10 +25,6 @@ module LogVerdicts
   ORIGINS = { records: { host: "w\"b|\n\x9b", pid: 4711 }, analogger: { host: "w\"b|\n\x9b" } }.freeze
 
   class << self
-    # @param ingest_class [Class] Gyre::Log::Ingest or LogOracle::Ingest
-    # @param first [Integer, nil] how many bytes come at once; nil: all
-    # @param step [Integer] how many come then, each time
-    # @return [Hash{String => Object}]
     def verdict(ingest_class, input, first: nil, step: 1)
       ingest = ingest_class.new(services_limit: 2)
       sinks = sinks(ingest)

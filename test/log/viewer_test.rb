@@ -10,7 +10,6 @@ class LogViewerTest < Minitest::Test
   Log = Gyre::Log
 
   # A server that takes a connection, reads its first frame, and answers with each of these.
-  # @yield [Viewer, Thread::Queue] the queue has the frames that came
   def serving(*answers, key: nil)
     TCPServer.open("127.0.0.1", 0) do |listener|
       frames = Thread::Queue.new

@@ -19,7 +19,6 @@ module GyreTest
     end
 
     # A client of that server; closed after the block, if there is one.
-    # @return what the block returned, or the client
     def client(server, service = "app", **options)
       client = Gyre::Log::Client.new(service, port: server.port, spool: @spool, retry_interval: 0.02..0.1,
                                               report: ->(text) { @reports << text }, **options)

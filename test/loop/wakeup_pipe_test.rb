@@ -21,7 +21,6 @@ class WakeupPipeTest < Minitest::Test
 
   private
 
-  # @yieldparam maker [Thread] which makes one, and is then interrupted by the block
   def made_while(&interrupt)
     make, made = IO.method(:pipe), []
     interrupted = -> { make.call.tap { |ends| Thread.new(Thread.current, &interrupt).join && made.concat(ends) } }

@@ -19,39 +19,32 @@ module MemcachedClients
   JOBS = %i[fibers threads].freeze
   Failure = Gyre::Memcached::Error
 
-  # @return [Boolean] what `job` starts
   def fibers? = @jobs_kind == :fibers
 
-  # @param jobs [Symbol] of JOBS
   def with_jobs(jobs, &block)
     @jobs_kind = jobs
     concurrently(&block)
   end
 
-  # @return what the job's block returned, or the error that it raised, without its own report
+  # Returns what the job's block returned, or the error that it raised, without its own report.
   def outcome
     yield
   rescue Failure, Gyre::TimeoutError => error
     error
   end
 
-  # @return [String]
   def value_of(key) = "the value of #{key}"
 
-  # @return [Hash]
   def options_of(kind)
     kind == :tls ? { ssl_context: GyreTest::OpenSSLPeer.client(ca: certificates.authority) } : {}
   end
 
   # Its limit of time is one that no test waits for, unless it is given another one.
-  # @param addresses [String, Array<String>]
-  # @return [Gyre::Memcached::Client] closed with the test
   def client(addresses, kind: :plain, **options)
     (@clients ||= []) << Gyre::Memcached::Client.new(addresses, socket_timeout: 60, **options_of(kind), **options)
     @clients.last
   end
 
-  # @return [GyreTest::ScriptedMemcached] with a value for each of the keys
   def scripted(kind = :plain, keys: [], &script)
     server = GyreTest::ScriptedMemcached.new(unix: kind == :unix, tls: (GyreTest::Transports.identity("server") if kind == :tls), &script)
     (@scripted ||= []) << server
@@ -59,12 +52,10 @@ module MemcachedClients
     server
   end
 
-  # @return [GyreTest::MemcachedServer]
   def memcached_of(kind)
     kind == :tls ? secure_memcached : memcached(unix: kind == :unix)
   end
 
-  # @return [GyreTest::FaultRelay]
   def relay(server, **faults)
     (@relays ||= []) << GyreTest::FaultRelay.new(server.address, **faults)
     @relays.last

@@ -124,7 +124,6 @@ class MemcachedLostFibersTest < Minitest::Test
 
   private
 
-  # @return [Gyre::Memcached::Client]
   def connected(limit_s, **options)
     client = client(@server.address, **options, socket_timeout: limit_s)
     client.get("connect")

@@ -117,7 +117,6 @@ class MemcachedRepliesTest < Minitest::Test
 
   private
 
-  # @return [Float] seconds
   def take_slowly(listener)
     socket = listener.accept
     bytes = socket.gets[/\d+/].to_i + 2

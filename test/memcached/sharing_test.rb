@@ -113,7 +113,6 @@ class MemcachedSharingTest < Minitest::Test
 
   private
 
-  # @return [Integer] rounds
   def use(client, prefix, rounds)
     rounds.times do |round|
       key = "#{prefix}-#{round}"
@@ -125,7 +124,7 @@ class MemcachedSharingTest < Minitest::Test
     rounds
   end
 
-  # @return [String] what the block returned, in the child
+  # Returns what the block returned, in the child.
   def in_a_child
     reader, writer = IO.pipe
     pid = fork do

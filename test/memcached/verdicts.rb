@@ -26,7 +26,6 @@ module MemcachedVerdicts
   KEYS = ["", "a", "a" * 250, "a" * 251, "a b", "\n", "\0", "\x7f", "~", "!", "\u00fc", "\xff", "ab\xff", "abc\xff", " " * 186, " " * 187,
           "\u{1f600}" * 46].freeze
 
-  # @return [Array<Input>]
   def self.inputs
     REPLIES.map { |bytes| Input.new("r", bytes.b) } + KEYS.map { |key| Input.new("k", key.b) }
   end
@@ -37,8 +36,6 @@ module MemcachedVerdicts
     NONE = -2**63 # INT64_MIN
 
     class << self
-      # @param input [Input]
-      # @return [String]
       def verdict(input)
         return key(input.bytes) if input.kind == "k"
 

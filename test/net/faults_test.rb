@@ -26,7 +26,7 @@ class FaultsTest < Minitest::Test
       @ended = @spoken = @queued = false
     end
 
-    # @return [Array] what changes when there is progress
+    # Returns what changes when there is progress.
     def step
       unless @error
         read unless @ended
@@ -119,7 +119,7 @@ class FaultsTest < Minitest::Test
     release
   end
 
-  # @return [Array(Side, Side)] a client's and a server's, when both are through or nothing goes on
+  # Returns a client's and a server's, when both are through or nothing goes on.
   def converse(secure, words: [REQUEST, RESPONSE], full: false, small: false, tcp: false, **faults)
     pairs = Array.new(2) { tcp ? tcp_sockets : UNIXSocket.pair }
     pairs.flatten.each { |socket| %i[SNDBUF RCVBUF].each { |option| socket.setsockopt(:SOCKET, option, 1) } } if small || full

@@ -191,7 +191,7 @@ class ProxyProtocolTest < Minitest::Test
 
   def connect(server) = TCPSocket.new("127.0.0.1", server.endpoints.first.port)
 
-  # @return [String] what came; a reset is an end, too
+  # Returns what came; a reset is an end, too.
   def read(client)
     client.read
   rescue Errno::ECONNRESET

@@ -131,9 +131,6 @@ class TLSRecordsTest < Minitest::Test
     Gyre::TLS.server(cert: certificate, key: key, ciphersuites: GyreTest::RawTLS13::CIPHER, min_version: "1.3")
   end
 
-  # @yieldparam server [Gyre::Transport] after the handshake
-  # @yieldparam peer [GyreTest::RawTLS13]
-  # @yieldparam socket [UNIXSocket] the peer's
   def with_peer
     skip "Ruby's openssl gives no secrets (keylog_cb)" unless OpenSSL::SSL::SSLContext.method_defined?(:keylog_cb=)
     near, far = UNIXSocket.pair
@@ -146,9 +143,6 @@ class TLSRecordsTest < Minitest::Test
     near&.close
   end
 
-  # @yieldparam server [Gyre::Transport] that waits for a hello
-  # @yieldparam near [UNIXSocket] its peer's
-  # @yieldparam hello [String] a record
   def with_hello
     near, far = UNIXSocket.pair
     near.setsockopt(:SOCKET, :SNDBUF, 4 * 1024 * 1024)

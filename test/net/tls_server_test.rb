@@ -255,7 +255,6 @@ class TLSServerTest < Minitest::Test
   private_constant :SERVER
 
   # Two processes that were handed the same keys.
-  # @yieldparam ports [Array<Integer>]
   def with_servers(count, keys = Gyre::TLS::TicketKeys.new, ports = [], &block)
     return block.call(ports) if count.zero?
 
@@ -295,7 +294,7 @@ class TLSServerTest < Minitest::Test
     client.tls_resumed?
   end
 
-  # @return [Array(Boolean, String)] whether the session was resumed, and the certificate's subject
+  # Returns whether the session was resumed, and the certificate's subject.
   def resumed_as(client, context, name, session)
     near, far = UNIXSocket.pair
     server = keep(Gyre::Transport.new(far, "openssl")).begin_tls(context)
@@ -322,8 +321,8 @@ class TLSServerTest < Minitest::Test
     [HANDSHAKE, [version, 0x0301].min, message.bytesize].pack("Cnn") + message
   end
 
-  # @return [Array(Integer, Integer)] what the server says first: a record's type, and an alert's
-  #   description or a handshake message's type
+  # Returns what the server says first: a record's type, and an alert's description or a handshake
+  # message's type.
   def answer(context, hello)
     near, far = UNIXSocket.pair
     server = keep(Gyre::Transport.new(far, "client"))

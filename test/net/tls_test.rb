@@ -517,7 +517,6 @@ class TLSTest < Minitest::Test
     pair
   end
 
-  # @yieldreturn [Boolean] whether openssl's side is through
   def shake_openssl(transport)
     ours = theirs = false
     until ours && theirs

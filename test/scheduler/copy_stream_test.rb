@@ -87,7 +87,6 @@ GyreTest::Engines.test_case("CopyStreamTest", backends: GyreTest::Engines::ALL) 
 
   private
 
-  # @return [Array] what both give
   def run_beside(other)
     Gyre.run do |task|
       beside = task.async { other.call }

@@ -44,7 +44,6 @@ GyreTest::Engines.test_case("RecordLockTest", backends: GyreTest::Engines::ALL) 
 
   private
 
-  # @yield [file, release] with the lock in another process, until release is called
   def with_lock_held
     Tempfile.create do |file|
       program = <<~RUBY

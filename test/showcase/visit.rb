@@ -26,7 +26,7 @@ module GyreTest
     # A line of a streamed answer, and how many seconds after the request it came.
     Line = Struct.new(:text, :at_s)
 
-    # @return [Boolean] whether the cache's panel has something to measure
+    # Returns whether the cache's panel has something to measure.
     def self.memcached?
       folders = ENV.fetch("PATH", "").split(File::PATH_SEPARATOR)
       ENV.key?("MEMCACHE_SERVERS") || folders.any? { |folder| File.executable?(File.join(folder, "memcached")) }
@@ -40,7 +40,6 @@ module GyreTest
       run Showcase::App.new
     RUBY
 
-    # @yield [GyreTest::Serving::Program] the served showcase
     def with_showcase(file = File.join(FOLDER, "config.ru"), app: nil, env: {})
       serve(file, "--log-format", "none", "--shutdown-timeout", "0", app: app, env: { **EARLY_COLLECTION, **env }) do |program|
         yield program
@@ -49,8 +48,6 @@ module GyreTest
     end
 
     # A request whose answer is looked at while it comes.
-    # @yield [String] each piece of the answer
-    # @return [Net::HTTPResponse]
     def get(program, path, headers = {}, &block)
       answer = nil
       http(program) { |http| http.request_get(path, headers) { |response| (answer = response).read_body(&block) } }
@@ -61,9 +58,6 @@ module GyreTest
       Net::HTTP.start("127.0.0.1", program.port, nil, read_timeout: 100, &block)
     end
 
-    # @yield [Array<Line>] those that came so far, after each; without a block all are taken
-    # @yieldreturn [Boolean] whether that is enough
-    # @return [Array<Line>]
     def lines(program, path, headers = {})
       started = monotonic_s
       found = []
@@ -77,10 +71,6 @@ module GyreTest
     end
 
     # Follows the log.
-    # @yield [Integer, nil] a line's number, nil for the server's figures
-    # @yield [Hash] what it reports
-    # @yieldreturn [Boolean] whether that is enough
-    # @return [void]
     def follow(program, path = "/log", headers = {})
       rest = +""
       get(program, path, headers) do |piece|
@@ -92,21 +82,18 @@ module GyreTest
       end
     end
 
-    # @return [Array<Array(Integer, Hash)>] all lines up to one with that message
+    # Returns all lines up to one with that message.
     def followed(program, message, path = "/log", headers = {})
       found = []
       follow(program, path, headers) { |number, entry| number && found.push([number, entry]) && entry["message"] == message }
       found
     end
 
-    # @return [Net::HTTPResponse]
     def log(program, message, severity = "info")
       http(program) { |http| http.post("/log?#{severity}", message, { "content-type" => "text/plain" }) }
     end
 
     # Lays a trap for a server that takes the Host header for its own address.
-    # @yield [String] what to send as Host
-    # @return what the block returned
     def with_forged_host
       trap = TCPServer.new("127.0.0.1", 0)
       result = yield "127.0.0.1:#{trap.local_address.ip_port}"
@@ -117,14 +104,12 @@ module GyreTest
     end
 
     # The most memory that the process ever had resident (proc(5), status).
-    # @return [Integer] bytes
     def peak_bytes(program)
       Integer(File.read("/proc/#{program.pid}/status")[/^VmHWM:\s+(\d+) kB/, 1]) * 1024
     rescue Errno::ENOENT
       skip "this system has no /proc to read a process's memory from"
     end
 
-    # @return [Array<Hash>]
     def events(lines)
       lines.filter_map { |line| line.text[/\Adata: (.*)/, 1] }.map { |text| JSON.parse(text) }
     end
@@ -150,9 +135,6 @@ module GyreTest
       assert_operator lines.map { |line| line.at_s.round(1) }.uniq.size, :>, 4, "lines came together"
     end
 
-    # @param order [Array<String>] of the news, without the last one, by their first letters: asked,
-    #   answered
-    # @param least_s [Float] how long it has to take
     def check_comparison(lines, order, least_s)
       news = lines.map { |line| JSON.parse(line.text) }
       assert_equal order + ["done"], news.map { |item| item["event"] }

@@ -102,7 +102,6 @@ GyreTest::Engines.test_case("InterruptStormTest", backends: GyreTest::Engines::A
   end
 
   # Waits in all kinds of ways, and starts over after each exception.
-  # @return [Integer] how many came
   def weather(scheduler, random, rounds, alone: false)
     survived = 0
     rounds.times do
@@ -113,7 +112,6 @@ GyreTest::Engines.test_case("InterruptStormTest", backends: GyreTest::Engines::A
     survived
   end
 
-  # @param alone [Boolean] whether it must end by itself
   def one_wait(scheduler, random, alone)
     case random.rand(alone ? 7 : 9)
     when 0 then sleep(random.rand * 0.0005)

@@ -13,7 +13,6 @@ class RandomTree
   DEPTH_LIMIT = 5
   STEPS = %i[pause let_others deadline timeout child stop_one defer exchange select_one nested].freeze
 
-  # @return [Array<String>]
   attr_reader :complaints
 
   def initialize(random)

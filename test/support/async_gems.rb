@@ -20,7 +20,6 @@ module GyreTest
 
     # Runs Ruby code or a script with Async's gems, as Helpers#ruby. What Ruby reports about files
     # of gems is left out of `err`.
-    # @return [Helpers::Output]
     def async_ruby(*arguments, env: {}, within_s: 60)
       run = run_program(*async_command(*arguments, env: env), within_s: within_s)
       run.err = run.err.lines.grep_v(%r{/gems/.*warning: }).join
@@ -28,7 +27,6 @@ module GyreTest
     end
 
     # The command for it, for with_subprocess.
-    # @return [Array]
     def async_command(*arguments, env: {})
       bundle = without_bundle.merge("BUNDLE_GEMFILE" => "#{FOLDER}/Gemfile", "PATH" => "#{bin}:#{ENV["PATH"]}", "CONSOLE_LEVEL" => "fatal")
       [bundle.merge(env), RbConfig.ruby, "-w", "-I#{Helpers::LIB}", "-rbundler/setup", *arguments]

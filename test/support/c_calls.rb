@@ -17,7 +17,6 @@ module GyreTest
 
     module_function
 
-    # @return [Hash{String => Hash{String => Array<String>}}] caller => callee => functions
     def calls
       texts = files("c").to_h { |path| [path, code(path)] }
       homes = texts.flat_map { |path, text| text.scan(DEFINITION).flatten.map { |name| [name, path] } }.to_h
@@ -27,8 +26,6 @@ module GyreTest
       end
     end
 
-    # @return [Array<String>] calls and includes that lead from a folder to a higher one, or to its
-    #   neighbour on the same floor
     def upward
       called = calls.flat_map do |path, others|
         others.select { |other, _| higher?(path, other) }.map { |other, names| "#{path} calls #{names.join(", ")} of #{other}" }
@@ -39,7 +36,7 @@ module GyreTest
       end
     end
 
-    # @return [Array<Array<String>>] the sets of files that call each other in a circle
+    # Returns the sets of files that call each other in a circle.
     def circles
       graph = calls.transform_values(&:keys)
       found = graph.keys.group_by { |path| reached(graph, path).select { |other| reached(graph, other).include?(path) }.sort }

@@ -7,15 +7,12 @@ require "openssl"
 module GyreTest
   # Paths of PEM files. Made once for a folder; the keys are elliptic, for they are made at once.
   class Certificates
-    # @param folder [String]
     def initialize(folder)
       @folder = folder
       @serial = 0
       @authorities = {}
     end
 
-    # @param name [String]
-    # @return [String] path of the authority's certificate
     def authority(name = "authority")
       @authorities[name] ||= begin
         key = OpenSSL::PKey::EC.generate("prime256v1")
@@ -26,12 +23,6 @@ module GyreTest
       path("#{name}.pem")
     end
 
-    # @param name [String] the files' name, and the subject
-    # @param by [String] the authority
-    # @param alt [String] the subject's other names
-    # @param to [Time] until when it is good
-    # @param key [OpenSSL::PKey::PKey, nil] its own; nil: a new one
-    # @return [Array(String, String)] paths of certificate and key
     def issue(name, by: "authority", alt: "DNS:localhost,IP:127.0.0.1", to: Time.now + 86_400, key: nil)
       authority(by)
       issuer, issuer_key = @authorities.fetch(by)
@@ -40,8 +31,6 @@ module GyreTest
       [write("#{name}.pem", certificate.to_pem), write("#{name}.key", key.to_pem)]
     end
 
-    # @param certificate [String] path of one that the authority has issued
-    # @return [String] PEM of the authority's list, which revokes it
     def revocations(certificate)
       list = OpenSSL::X509::CRL.new
       list.issuer = OpenSSL::X509::Certificate.new(File.read(authority)).subject
@@ -55,19 +44,16 @@ module GyreTest
       list.sign(OpenSSL::PKey.read(File.read(key("authority"))), OpenSSL::Digest.new("SHA256")).to_pem
     end
 
-    # @param name [String] an authority
-    # @return [String] path of its key
     def key(name)
       authority(name)
       write("#{name}.key", @authorities.fetch(name)[1].to_pem)
     end
 
-    # @return [String] a path in the folder
+    # Returns a path in the folder.
     def path(name)
       File.join(@folder, name)
     end
 
-    # @return [String] the file's path
     def write(name, text)
       File.write(path(name), text)
       path(name)

@@ -23,7 +23,7 @@ class Chromium
 
   class Error < StandardError; end
 
-  # @return [String, nil] the path of the browser, nil when none is installed
+  # Returns the path of the browser, nil when none is installed.
   def self.program
     folders = ENV.fetch("PATH", "").split(File::PATH_SEPARATOR)
     PROGRAMS.product(folders).map { |name, folder| File.join(folder, name) }.find { |path| File.executable?(path) }
@@ -37,8 +37,7 @@ class Chromium
     browser&.close
   end
 
-  # @return [Array<String>] what the page complained of so far: console errors, exceptions, failed
-  #   loads
+  # Returns what the page complained of so far: console errors, exceptions, failed loads.
   attr_reader :complaints
 
   def initialize
@@ -69,16 +68,12 @@ class Chromium
     receive(deadline) until @loaded
   end
 
-  # @param width, height [Integer] of the window, in CSS pixels
-  # @param dark [Boolean] what prefers-color-scheme is
   def look_like(width:, height:, dark: false, mobile: false)
     command("Emulation.setDeviceMetricsOverride", { width: width, height: height, deviceScaleFactor: 1, mobile: mobile })
     scheme = { name: "prefers-color-scheme", value: dark ? "dark" : "light" }
     command("Emulation.setEmulatedMedia", { features: [scheme] })
   end
 
-  # @param expression [String] JavaScript; a promise is waited for
-  # @return what it gives, as JSON carries it
   def evaluate(expression)
     answer = command("Runtime.evaluate", { expression: expression, awaitPromise: true, returnByValue: true, userGesture: true })
     thrown = answer["exceptionDetails"]
@@ -88,7 +83,6 @@ class Chromium
   end
 
   # Waits until the JavaScript expression is true in the page.
-  # @return its value
   def wait_until(expression, timeout_s: 60)
     deadline = now + timeout_s
     loop do

@@ -18,8 +18,6 @@ module GyreTest
 
     # Runs a program with Dalli's gems and the checkout's lib. What Ruby reports about files of gems
     # is left out of `err`.
-    # @param arguments [Array<String>] of ruby
-    # @return [Helpers::Output]
     def dalli_program(*arguments, env: {}, stdin: "", within_s: 60)
       run = run_program(*dalli_command(*arguments, env: env), stdin: stdin, within_s: within_s)
       run.err = run.err.lines.grep_v(%r{/gems/.*warning: }).join
@@ -27,7 +25,6 @@ module GyreTest
     end
 
     # The command for it, for with_subprocess.
-    # @return [Array]
     def dalli_command(*arguments, env: {})
       bundle = without_bundle.merge("BUNDLE_GEMFILE" => "#{FOLDER}/Gemfile")
       [bundle.merge(env), RbConfig.ruby, "-w", "-I#{Helpers::LIB}", "-rbundler/setup", *arguments]

@@ -21,9 +21,6 @@ module GyreTest
     Gyre::Loop.explain.each_line { |line| $stderr.write("tests: #{line}") unless ALL.any? { |name| line.include?(": #{name} (") } }
 
     # Defines a test class for each backend, named TaskTest::Epoll and TaskTest::Select.
-    # @param name [String] such as "TaskTest"
-    # @param backends [Array<String>] ALL for what depends on how the kernel is asked
-    # @yield the classes' body
     def self.test_case(name, backends: BACKENDS, &body)
       family = Object.const_set(name, Module.new)
       backends.each do |backend|

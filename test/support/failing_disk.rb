@@ -15,7 +15,7 @@ module GyreTest
     IMAGE_BYTES = 200 << 20
 
     class << self
-      # @return [String, nil] why there can be none here
+      # Returns why there can be none here.
       def missing
         return "a disk that fails needs root" unless Process.uid.zero?
 
@@ -26,8 +26,7 @@ module GyreTest
         @missing
       end
 
-      # @param environment [Hash]
-      # @return [Array] the command that runs a program with it, for Process.spawn
+      # Returns the command that runs a program with it, for Process.spawn.
       def around(environment, *command)
         [environment, "unshare", "-m", "--propagation", "private", *command]
       end
@@ -43,10 +42,9 @@ module GyreTest
       end
     end
 
-    # @return [String] the folder on it
+    # Returns the folder on it.
     attr_reader :folder
 
-    # @param place [String] an empty folder
     def initialize(place)
       @place = place
       @back, @folder, @later = %w[back disk later].map { |name| File.join(place, name).tap { |path| Dir.mkdir(path) } }
@@ -57,7 +55,6 @@ module GyreTest
     end
 
     # From now on its writes fail, except to blocks that have been written.
-    # @return [void]
     def break
       # All that is there so far is on it.
       run("sync", "-f", @folder)
@@ -67,15 +64,12 @@ module GyreTest
     end
 
     # It works again.
-    # @return [void]
     def mend
       File.unlink(filling)
     end
 
     # What stands there as if the power had failed now: what is on the disk, and nothing of the page
     # cache.
-    # @yieldparam folder [String] read-only
-    # @return the block's value
     def after_a_power_failure
       copy = File.join(@place, "copy")
       run("cp", "--sparse=always", image, copy)
@@ -89,8 +83,6 @@ module GyreTest
     end
 
     # What stands in a file then; nothing when it is not there.
-    # @param name [String]
-    # @return [String]
     def read_after_a_power_failure(name)
       after_a_power_failure { |folder| File.binread(File.join(folder, name)) }
     rescue Errno::ENOENT

@@ -25,10 +25,10 @@ module GyreTest
         @ended = false
       end
 
-      # @return [Boolean] whether nothing passes any more
+      # Returns whether nothing passes any more.
       def ended? = @ended
 
-      # @return [:cut, Boolean] whether the limit is reached now; whether something moved
+      # Returns whether the limit is reached now; whether something moved.
       def move
         return false if @ended
         return cut if @moved == @limit
@@ -60,16 +60,9 @@ module GyreTest
       end
     end
 
-    # @return [Array(Socket, Socket)] for the transports of a client and a server
     attr_reader :sockets
-    # @return [Array(Direction, Direction)] from the client, and from the server
     attr_reader :directions
 
-    # @param pairs [Array] two pairs of connected sockets
-    # @param piece [Integer] bytes moved at once
-    # @param cut [Integer, nil] the direction that is cut: 0 from the client, 1 from the server
-    # @param after [Integer, nil] its bytes until then
-    # @param fault [Symbol, nil] one of {FAULTS}
     def initialize(pairs, piece: 65_536, cut: nil, after: nil, fault: nil)
       (client, client_far), (server, server_far) = pairs
       @sockets = [client, server]
@@ -79,7 +72,7 @@ module GyreTest
       @directions = [Direction.new(client_far, server_far, piece, limits[0]), Direction.new(server_far, client_far, piece, limits[1])]
     end
 
-    # @return [Boolean] whether something moved or went wrong
+    # Returns whether something moved or went wrong.
     def turn
       @directions.map do |direction|
         result = direction.move
@@ -87,7 +80,6 @@ module GyreTest
       end.any?
     end
 
-    # @return [Integer]
     def moved = @directions.sum(&:moved)
 
     def close

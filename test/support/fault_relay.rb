@@ -10,14 +10,10 @@ require_relative "fault_proxy"
 module GyreTest
   # Until `close`.
   class FaultRelay
-    # @return [String] where clients connect: "127.0.0.1:port", or the path of a Unix socket
+    # Returns where clients connect: "127.0.0.1:port", or the path of a Unix socket.
     attr_reader :address
-    # @return [Array<FaultProxy>] one for each connection
     attr_reader :proxies
 
-    # @param target [String] the server's address, as above
-    # @param faults [Hash] as FaultProxy.new has them; of the first connection only where `once`
-    # @param once [Boolean]
     def initialize(target, once: false, **faults)
       @target = target
       @faults = faults

@@ -10,7 +10,6 @@ module GyreTest
     # For how long a child may take to its first line, on a machine that stands still at times.
     LIMIT_S = 10
 
-    # @return [Integer] as Process._fork
     def _fork
       reader, writer = IO.pipe
       until ForkGuard.begun?(pid = super(), reader, writer)
@@ -21,8 +20,6 @@ module GyreTest
     end
 
     class << self
-      # @return [Boolean] in the child true; in the parent whether the child has closed the pipe,
-      #   else it is ended
       def begun?(pid, reader, writer)
         Fiber.new(blocking: true) do
           writer.close

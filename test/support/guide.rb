@@ -12,13 +12,6 @@ module GyreTest
     # As many at once; most of them wait most of the time.
     AT_ONCE = 6
 
-    # @param name [String] the test case
-    # @param file [String] in docs/
-    # @param least [Integer] programs that are there at least
-    # @param virtual [Boolean] whether they are tasks that sleep, and do so on a clock that jumps
-    #   (see virtual_time.rb)
-    # @param backends [Array<String>] see {Engines.test_case}
-    # @yield the class of the test case; `environment` is for the programs
     def self.test_case(name, file, least:, virtual: false, backends: Engines::BACKENDS, &body)
       text = File.read(File.join(FOLDER, file), encoding: "UTF-8")
       programs = text.scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
@@ -54,7 +47,7 @@ module GyreTest
       end
     end
 
-    # @return [String] what a program prints, in UTF-8, as if it had taken no time, at one moment
+    # Returns what a program prints, in UTF-8, as if it had taken no time, at one moment.
     def self.timeless(out)
       out.dup.force_encoding(Encoding::UTF_8).gsub(/\d+\.\d s old/, "0.0 s old")
          .gsub(%r{\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|}, "2026/11/21 19:20:00|")

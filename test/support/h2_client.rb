@@ -17,13 +17,13 @@ module GyreTest
 
     # What came on a stream.
     Response = Struct.new(:status, :fields, :body, :trailers, :interims) do
-      # @return [String, nil] the values of a field, joined
+      # Returns the values of a field, joined.
       def [](name)
         values = fields.filter_map { |field, value| value if field == name.downcase }
         values.join(", ") unless values.empty?
       end
 
-      # @return [Integer] how often a field was sent
+      # Returns how often a field was sent.
       def count(name)
         fields.count { |field, _| field == name.downcase }
       end
@@ -47,7 +47,6 @@ module GyreTest
       end
 
       # Sends body as far as the server's windows allow, and waits for them.
-      # @return [self]
       def write(bytes, end_stream: false)
         at = 0
         loop do
@@ -64,13 +63,11 @@ module GyreTest
       end
 
       # Ends the request, perhaps with trailers.
-      # @return [self]
       def finish(trailers = nil)
         @client.write(trailers ? H2.headers(@id, trailers) : H2.data(@id))
         self
       end
 
-      # @return [self]
       def reset(error = :cancel)
         @given_up = true
         @client.write(H2.rst_stream(@id, error))
@@ -78,20 +75,18 @@ module GyreTest
       end
 
       # Waits for the final head.
-      # @return [self]
       def head
         @client.wait("the head of stream #{@id}") { @status || @error }
         self
       end
 
       # Waits for a piece of the body.
-      # @return [String, nil] all that came; nil at its end
       def read
         @client.wait("body of stream #{@id}") { over? || !@body.empty? }
         @body.slice!(0..) unless @body.empty?
       end
 
-      # @return [String] what came of the body and was not taken yet
+      # Returns what came of the body and was not taken yet.
       def received = @body
 
       # Waits for so many bytes of the body.
@@ -101,7 +96,6 @@ module GyreTest
       end
 
       # Waits for the end.
-      # @return [Response]
       def response
         @client.wait("the end of stream #{@id}") { over? }
         @client.test.flunk("stream #{@id} was reset: #{@error}; #{@client}") if @error && !(@ended && @error == :no_error)
@@ -109,7 +103,6 @@ module GyreTest
       end
 
       # Waits for the end by the server's RST_STREAM.
-      # @return [Symbol] its error code
       def failure
         @client.wait("a reset of stream #{@id}") { @error }
         @error
@@ -133,7 +126,6 @@ module GyreTest
       end
 
       # For the client: a header block of this stream.
-      # @param last [Boolean] its stream ends with it
       def receive_fields(fields, last)
         @ended = true if last
         status = fields.assoc(":status")&.last.to_i
@@ -162,8 +154,6 @@ module GyreTest
     attr_accessor :obliging
 
     # A connection over TLS to a server that is asked for h2.
-    # @param plain [Socket] connected
-    # @return [OpenSSL::SSL::SSLSocket]
     def self.tls(plain, alpn: ["h2"])
       context = OpenSSL::SSL::SSLContext.new
       context.alpn_protocols = alpn
@@ -173,10 +163,6 @@ module GyreTest
       end
     end
 
-    # @param test [Minitest::Test]
-    # @param socket [Socket, OpenSSL::SSL::SSLSocket]
-    # @param settings [Hash, nil] of this client, in its preface; nil: it sends no preface
-    # @param scheme [String]
     def initialize(test, socket, settings: {}, scheme: socket.is_a?(OpenSSL::SSL::SSLSocket) ? "https" : "http")
       @test = test
       @socket = socket
@@ -198,7 +184,6 @@ module GyreTest
 
     # Sends bytes as they are. What the server does not take any more is lost, as it is told by what
     # it sent before.
-    # @return [self]
     def write(*parts)
       @socket.write(parts.map(&:b).join)
       self
@@ -209,10 +194,6 @@ module GyreTest
 
     # @!group Requests and responses
 
-    # @param line [String] as HTTP/1 has it: method and path
-    # @param body [String]
-    # @param trailers [Array] fields
-    # @return [Response]
     def get(line = "GET / HTTP/1.1", body = "", trailers: nil, head_only: nil, **fields) # rubocop:disable Lint/UnusedMethodArgument
       request(line, body, trailers: trailers, **fields)
       response
@@ -223,7 +204,6 @@ module GyreTest
     end
 
     # A request whose response {#response} takes.
-    # @return [self]
     def request(line = "GET / HTTP/1.1", body = "", trailers: nil, **fields)
       stream = open(line, end_stream: body.empty? && !trailers, **fields)
       stream.write(body, end_stream: !trailers) unless body.empty?
@@ -232,14 +212,11 @@ module GyreTest
       self
     end
 
-    # @return [Response] to the earliest request that has none yet
     def response(*)
       @pending.shift.response
     end
 
     # Begins a request, or sends all of one without a body.
-    # @param fields [Hash{Symbol => String, Array}] host: is its authority
-    # @return [Stream]
     def open(line = "GET / HTTP/1.1", end_stream: false, **fields)
       method, path = line.split
       authority = fields.delete(:host) || "gyre.test"
@@ -249,8 +226,6 @@ module GyreTest
     end
 
     # The same with all fields given.
-    # @param fields [Array, String]
-    # @return [Stream]
     def open_fields(fields, end_stream: true, **options)
       stream = stream(@next_id)
       @next_id += 2
@@ -258,7 +233,6 @@ module GyreTest
       stream
     end
 
-    # @return [Stream] that of this number, known from now on
     def stream(id)
       @streams[id] ||= Stream.new(self, id, @initial_window)
     end
@@ -266,8 +240,7 @@ module GyreTest
     # @!endgroup
     # @!group Frames
 
-    # @return [Frame, nil] the next one, after the client has heeded it; nil at the end of the
-    #   connection
+    # Returns the next one, after the client has heeded it; nil at the end of the connection.
     def next_frame(within_s: PATIENCE_S)
       frame = take_frame(within_s)
       heed(frame) if frame
@@ -275,7 +248,6 @@ module GyreTest
     end
 
     # Reads until the block is true.
-    # @return what the block returned
     def wait(what = "it", within_s: PATIENCE_S)
       until (result = yield)
         next_frame(within_s: within_s) || @test.flunk("the connection ended before #{what}: #{self}")
@@ -283,7 +255,7 @@ module GyreTest
       result
     end
 
-    # @return [Frame] the first one of a type, of those to come
+    # Returns the first one of a type, of those to come.
     def wait_frame(type, within_s: PATIENCE_S)
       while (frame = next_frame(within_s: within_s))
         return frame if frame.type == type
@@ -292,14 +264,12 @@ module GyreTest
     end
 
     # Waits for the server's SETTINGS and for its acknowledgement of ours.
-    # @return [self]
     def greet
       wait("the server's SETTINGS") { [false, true].all? { |ack| @frames.any? { |frame| frame.type == :settings && frame.ack? == ack } } }
       self
     end
 
     # All that was sent has been heeded by the server when this returns.
-    # @return [self]
     def synchronize(opaque = "in order")
       write(H2.ping(opaque))
       wait("the answer to a PING") { @frames.any? { |frame| frame.type == :ping && frame.ack? && frame.payload == opaque } }
@@ -308,27 +278,25 @@ module GyreTest
     end
 
     # Reads to the end of the connection.
-    # @return [Symbol, nil] the error code of the server's GOAWAY; nil if it sent none
     def failure
       nil while next_frame
       @goaway&.error
     end
 
-    # @return [Boolean] whether the server has ended the connection, and sent no more than settings
-    #   and a GOAWAY before
+    # Returns whether the server has ended the connection, and sent no more than settings and a
+    # GOAWAY before.
     def ended?
       failure
       (@frames.map(&:type) - %i[settings ping goaway window_update]).empty?
     end
 
-    # @return [Boolean] whether the server cut the connection by a reset
+    # Returns whether the server cut the connection by a reset.
     def reset?
       nil while next_frame
       @end == :reset
     end
 
     # Takes what is there without heeding it.
-    # @return [Boolean] false: the connection has ended
     def take_in
       loop do
         piece = @socket.read_nonblock(65_536, exception: false)
@@ -342,7 +310,7 @@ module GyreTest
       false
     end
 
-    # @return [Boolean] whether the connection's end comes, and no answer to a PING
+    # Returns whether the connection's end comes, and no answer to a PING.
     def ended_before_ping?
       write(H2.ping("still on"))
       while (frame = next_frame)
@@ -351,7 +319,7 @@ module GyreTest
       true
     end
 
-    # @return [Boolean] whether nothing comes for a moment
+    # Returns whether nothing comes for a moment.
     def silent?(seconds = 0.05)
       @bytes.empty? && @ahead.empty? && !readable?(seconds)
     end
@@ -409,7 +377,6 @@ module GyreTest
       @bytes.slice!(0, length)
     end
 
-    # @return [Boolean] false at the end of the connection
     def fill(within_s)
       @test.flunk("the server sent nothing for #{within_s} s: #{self}") unless readable?(within_s)
       return false if @ahead.empty?

@@ -31,23 +31,22 @@ module GyreTest
       def end_headers? = flags.anybits?(END_HEADERS)
       def length = payload.bytesize
 
-      # @return [Symbol, Integer, nil] the error code of RST_STREAM and GOAWAY
+      # Returns the error code of RST_STREAM and GOAWAY.
       def error
         code = { rst_stream: payload, goaway: payload.byteslice(4, 4) }[type]&.unpack1("N")
         code && (ERRORS[code] || code)
       end
 
-      # @return [Integer] the last stream of a GOAWAY
+      # Returns the last stream of a GOAWAY.
       def last_stream = payload.unpack1("N") & WINDOW_MOST
 
-      # @return [String] DATA or a header block without padding and priority
       def content
         bytes = payload
         bytes = bytes.byteslice(1, bytes.bytesize - 1 - bytes.getbyte(0)) if flags.anybits?(PADDED)
         type == :headers && flags.anybits?(PRIORITY) ? bytes.byteslice(5..) : bytes
       end
 
-      # @return [Hash] the parameters of SETTINGS
+      # Returns the parameters of SETTINGS.
       def settings
         payload.unpack("nN" * (length / 6)).each_slice(2).to_h { |id, value| [SETTINGS.key(id) || id, value] }
       end
@@ -60,16 +59,10 @@ module GyreTest
 
     module_function
 
-    # @param type [Symbol, Integer]
-    # @param length [Integer] what the frame's head claims
-    # @return [String]
     def frame(type, payload = "", stream: 0, flags: 0, length: payload.bytesize)
       [length >> 8, length & 255, TYPES.index(type) || type, flags, stream].pack("nCCCN") + payload.b
     end
 
-    # @param fields [Array, String] fields, or a header block
-    # @param priority [Array(Integer, Boolean, Integer)] depends on, exclusive, weight - 1
-    # @param pad [Integer] bytes of padding
     def headers(stream, fields, end_stream: true, end_headers: true, priority: nil, pad: nil)
       block = fields.is_a?(String) ? fields : HPACK.encode(fields)
       block = dependency(*priority) + block if priority
@@ -100,8 +93,6 @@ module GyreTest
       frame(:rst_stream, [code(error)].pack("N"), stream: stream)
     end
 
-    # @param list [Array<Array>] names of {SETTINGS} or numbers, and values
-    # @param more [Hash] the same
     def settings(list = [], ack: false, **more)
       parameters = [*list, *more].map { |name, value| [SETTINGS[name] || name, value].pack("nN") }
       frame(:settings, parameters.join, flags: ack ? ACK : 0)
@@ -123,7 +114,6 @@ module GyreTest
       frame(:window_update, [increment].pack("N"), stream: stream)
     end
 
-    # @return [Array<Array(String, String)>] a sound request's
     def request(method = "GET", path = "/", scheme: "http", authority: "gyre.test", **fields)
       [[":method", method], [":scheme", scheme], [":path", path], [":authority", authority],
        *fields.map { |name, value| [name.to_s.tr("_", "-"), value.to_s] }]

@@ -11,11 +11,9 @@ require_relative "certificates"
 module GyreTest
   # nginx and nghttpd.
   class H2Peers
-    # @return [Hash{Symbol => Integer}] the ports, by :plain and :tls
+    # Returns the ports, by :plain and :tls.
     attr_reader :ports
 
-    # @param kind [Symbol] :nginx or :nghttpd
-    # @param program [String] its path
     def initialize(kind, program)
       @folder = Dir.mktmpdir("gyre-h2")
       @certificate, @key = Certificates.new(@folder).issue("server")
@@ -25,8 +23,6 @@ module GyreTest
       @ports.each_value { |port| sleep 0.005 until listens?(port) }
     end
 
-    # @param way [Symbol] :plain or :tls
-    # @return [Socket, OpenSSL::SSL::SSLSocket]
     def connect(way)
       plain = TCPSocket.new("127.0.0.1", @ports.fetch(way))
       plain.setsockopt(:TCP, :NODELAY, true)

@@ -8,9 +8,6 @@ module GyreTest
   module HandOffs
     # Two threads fill the queue; another one and some tasks carry what comes out to a second queue,
     # and a task adds it up.
-    # @param queue [Gyre::Queue]
-    # @param answers [Gyre::Queue] of the same kind
-    # @param tasks [Integer] how many of them
     def assert_nothing_is_lost(queue, answers, count:, tasks:)
       threads = Array.new(2) { |half| Thread.new { (count / 2).times { |index| queue.push((half * count / 2) + index) } } }
       threads << Thread.new { queue.each { |item| answers.push(item) } }

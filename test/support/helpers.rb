@@ -16,10 +16,6 @@ module GyreTest
     Output = Struct.new(:out, :err, :status)
 
     # Polls until the block is true.
-    # @param within_s [Numeric] how long at most, so that nothing hangs; the test fails after that.
-    #   It means nothing for speed
-    # @param what [String] named in the failure
-    # @return what the block returned
     def eventually(within_s: 30, what: "the condition")
       deadline = monotonic_s + within_s
       until (result = yield)
@@ -31,14 +27,12 @@ module GyreTest
 
     # How often an io was registered with the epoll of this process that watches it: the upper half
     # of what the kernel keeps for it.
-    # @return [Integer] 0 before the first time
     def registrations(io)
       texts = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # closed meanwhile
       texts.join[/^tfd:\s+#{io.fileno} .*\bdata:\s*(\h+)/, 1].to_s.hex >> 32
     end
 
     # Seconds that the block took.
-    # @return [Float]
     def duration_s
       start = monotonic_s
       yield
@@ -50,17 +44,12 @@ module GyreTest
     end
 
     # What the block wrote to $stdout and $stderr.
-    # @return [Array(String, String)]
     def capture(&block)
       capture_io(&block)
     end
 
     # Runs a program while the block runs, then ends it and everything it started: TERM, after a
     # moment KILL.
-    # @param command [Array<String>] program and arguments, before them perhaps a Hash of
-    #   environment variables
-    # @yield [pid, out, err] out and err are the program's outputs to read from
-    # @return what the block returned
     def with_subprocess(*command, **options)
       out, out_writer = IO.pipe
       err, err_writer = IO.pipe
@@ -73,7 +62,6 @@ module GyreTest
     end
 
     # Ends a process group and reaps its leader, whatever state it is in.
-    # @return [Process::Status, nil] nil when it was reaped already
     def finish_process(pid, within_s: 10)
       signal_group(:TERM, pid)
       deadline = monotonic_s + within_s
@@ -86,29 +74,21 @@ module GyreTest
     end
 
     # Runs Ruby code or a script with this Ruby, our load path and warnings on, to its end.
-    # @param arguments [Array<String>] as for the ruby command: "-e", code, or a path, and what
-    #   follows
-    # @param gems [Boolean] whether the bundle's gems can be required (slower to start)
-    # @param env [Hash{String=>String,nil}]
-    # @return [Output] out, err, status. Warnings about our files fail the test.
     def ruby(*arguments, env: {}, gems: false, stdin: "", within_s: 60, chdir: ROOT)
       run_program(*ruby_command(*arguments, env: env, gems: gems), stdin: stdin, within_s: within_s, chdir: chdir)
     end
 
     # The command that `ruby` runs, for with_subprocess.
-    # @return [Array]
     def ruby_command(*arguments, env: {}, gems: false)
       [(gems ? {} : without_bundle).merge(env), RbConfig.ruby, "-w", "-I#{LIB}", *arguments]
     end
 
     # The environment of a program that shall know nothing of the tests' bundle.
-    # @return [Hash{String=>nil}]
     def without_bundle
       ENV.keys.grep(/\ABUNDLE/).push("RUBYOPT", "RUBYLIB").to_h { |name| [name, nil] }
     end
 
     # Runs a program to its end.
-    # @return [Output]
     def run_program(*command, stdin: "", within_s: 60, chdir: ROOT)
       files = Array.new(3) { |index| Tempfile.new("gyre-test-#{index}") }
       files.first.tap { |file| file.write(stdin) }.flush
@@ -134,14 +114,12 @@ module GyreTest
     end
 
     # Skips the test unless the program is installed.
-    # @return [String] the program's path
     def need_program(name)
       folder = ENV["PATH"].split(":").push("/usr/sbin").find { |path| File.executable?(File.join(path, name)) }
       folder ? File.join(folder, name) : skip("#{name} is not installed")
     end
 
     # Skips the test where the system makes no terminals, as a container without /dev/pts.
-    # @return [void]
     def need_terminal
       require "pty"
       PTY.open.each(&:close)
@@ -155,7 +133,6 @@ module GyreTest
       eventually(within_s: within_s, what: "the end of #{command.grep(String).join(" ")[0, 200]}") { reaped(pid) }
     end
 
-    # @return [Process::Status, :gone, nil] nil while it runs
     def reaped(pid)
       Process.wait2(pid, Process::WNOHANG)&.last
     rescue Errno::ECHILD

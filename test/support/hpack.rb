@@ -46,35 +46,32 @@ module GyreTest
     end.first.freeze
 
     class << self
-      # @param fields [Array<Array(String, String)>]
-      # @return [String] a block of literals without indexing
+      # Returns a block of literals without indexing.
       def encode(fields)
         fields.map { |name, value| literal(name, value) }.join.b
       end
 
-      # @param kind [Integer] 0x00 without indexing, 0x10 never indexed, 0x40 with indexing
-      # @return [String] a literal field with a new name
+      # Returns a literal field with a new name.
       def literal(name, value, kind: 0)
         kind.chr.b + string(name) + string(value)
       end
 
-      # @return [String] a field, or the name of one, by its number in the tables
+      # Returns a field, or the name of one, by its number in the tables.
       def index(number, kind: 0x80, bits: 7)
         integer(number, bits, kind)
       end
 
-      # @return [String] an update of the dynamic table's size
+      # Returns an update of the dynamic table's size.
       def table_size(bytes)
         integer(bytes, 5, 0x20)
       end
 
-      # @return [String] a string literal, without Huffman's code unless it is given coded
+      # Returns a string literal, without Huffman's code unless it is given coded.
       def string(text, huffman: false)
         integer(text.bytesize, 7, huffman ? 0x80 : 0) + text.b
       end
 
       # RFC 7541, section 5.1.
-      # @return [String]
       def integer(value, bits, first = 0)
         most = (1 << bits) - 1
         return (first | value).chr.b if value < most
@@ -88,8 +85,6 @@ module GyreTest
         bytes.push(value).pack("C*")
       end
 
-      # @return [String]
-      # @raise [Error]
       def huffman(bytes)
         text = []
         code = bits = 0
@@ -110,14 +105,11 @@ module GyreTest
 
     # Decodes the blocks of one connection's direction.
     class Decoder
-      # @param limit [Integer] what this side's SETTINGS_HEADER_TABLE_SIZE was
       def initialize(limit = 4096)
         @limit = @size = limit
         @table = []
       end
 
-      # @return [Array<Array(String, String)>]
-      # @raise [Error]
       def decode(block)
         @bytes = block.b
         @at = 0

@@ -32,7 +32,6 @@ module GyreTest
     end
 
     # Waits a moment for what is just ending.
-    # @return [Array<String>] one sentence for each leak, empty when there is none
     def leaks
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + MOMENT_S
       until (found = current_leaks).empty?

@@ -9,7 +9,7 @@ require "oracle/log/records"
 module GyreTest
   # Included by test cases.
   module LogOutputs
-    # @return [Hash] the state of the output whose address has this in it
+    # Returns the state of the output whose address has this in it.
     def output(server, name)
       server.server.status[:outputs].find { |output| output[:output].include?(name) }
     end
@@ -22,14 +22,11 @@ module GyreTest
       Gyre::Log::Records.encode(seq: number, time_us: 1, service: service, severity: "info", message: message)
     end
 
-    # @param id [String] a character, of which the client's id is made
-    # @return [Socket] of a client that is let in
     def acknowledged(server, service, id: "a")
       server.client(service, words: "authentication/2 client=#{id * 32}")
     end
 
     # As a client does: again, when it is sent away.
-    # @return [Socket, nil]
     def let_in(server, service, id: "a")
       acknowledged(server, service, id: id)
     rescue RuntimeError
@@ -37,11 +34,6 @@ module GyreTest
     end
 
     # Runs `gyre log -c CONFIG` until the block has ended.
-    # @yieldparam port [Integer]
-    # @yieldparam pid [Integer]
-    # @yieldparam out [IO]
-    # @yieldparam err [IO]
-    # @yieldparam waiting [Proc] waits for its end, and returns the status
     def with_program(config, **options)
       with_subprocess(*ruby_command(GyreTest::Helpers::EXE, "log", "-c", config), **options) do |pid, out, err|
         port = nil

@@ -14,16 +14,12 @@ module GyreTest
   class LogServer
     WITHIN_S = 45
 
-    # @return [Gyre::Log::Server]
     attr_reader :server
-    # @return [String] a folder that goes with the server
+    # Returns a folder that goes with the server.
     attr_reader :folder
-    # @return [String] the default log
     attr_reader :path
 
     # Runs the block with a server, which is stopped afterwards.
-    # @yieldparam server [LogServer]
-    # @return what the block returned
     def self.open(**settings)
       server = new(**settings)
       yield server
@@ -31,10 +27,6 @@ module GyreTest
       server&.stop
     end
 
-    # @param folder [String, nil] an existing folder, which is kept then: for a server that takes
-    #   another one's place
-    # @param settings [Hash] of Gyre::Log::Server.new. The default log is <folder>/log, nothing is
-    #   culled, and it is written at once
     def initialize(folder: nil, **settings)
       @keep = !folder.nil?
       @folder = folder || Dir.mktmpdir("gyre-log")
@@ -50,17 +42,14 @@ module GyreTest
       serves.pop
     end
 
-    # @return [Integer] the main port
     def port
       @server.endpoints.first.port
     end
 
-    # @return [Socket] to the main port, or wherever the server listens
     def connect(endpoint = @server.endpoints.first)
       endpoint.path ? UNIXSocket.new(endpoint.path) : TCPSocket.new(endpoint.host, endpoint.port)
     end
 
-    # @return [TCPSocket] authenticated with the old wire, or with more words
     def client(service = "test", words: "authentication", key: "")
       socket = connect
       socket.write(Gyre::Log::Wire.frame(service, words, key))
@@ -71,26 +60,24 @@ module GyreTest
       raise "the server says #{answer.inspect}"
     end
 
-    # @return [Array<String>] the whole lines of the default log, or another one, without their
-    #   times
+    # Returns the whole lines of the default log, or another one, without their times.
     def lines(path = @path)
       return [] unless File.exist?(path)
 
       File.binread(path).force_encoding(Encoding::UTF_8).scrub.scan(/.*\n/).map { |line| line.chomp.sub(%r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|}, "") }
     end
 
-    # @return [String] what the server reported of itself
+    # Returns what the server reported of itself.
     def report
       @report.string
     end
 
-    # @return [Boolean] whether it still runs
+    # Returns whether it still runs.
     def running?
       @thread.alive?
     end
 
     # Waits until it has ended. One that does not is killed: the next test is not to meet it.
-    # @return [Boolean] what Server#run returned
     def wait
       return @thread.value if @thread.join(WITHIN_S)
 
@@ -100,7 +87,6 @@ module GyreTest
     end
 
     # Ends it in order. May be called again.
-    # @return [Boolean] what Server#run returned
     def stop
       @server.stop if running?
       wait

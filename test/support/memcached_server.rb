@@ -11,22 +11,10 @@ require "tmpdir"
 module GyreTest
   # A server until `close`. With no arguments it is plain, on TCP.
   class MemcachedServer
-    # @return [Integer, nil] the same after a restart; nil on a Unix socket
     attr_reader :port
-    # @return [String, nil] of the Unix socket
     attr_reader :path
-    # @return [Integer, nil] nil after `kill`
     attr_reader :pid
 
-    # @param program [String] its path
-    # @param unix [Boolean] whether it listens on a Unix socket
-    # @param tls [Array(String, String), nil] paths of a certificate and its key
-    # @param users [Hash{String=>String}, nil] names and passwords
-    # @param value_bytes_limit [Integer, nil] memcached's -I; 1 MB when nil. At least 524,288: with
-    #   less, memcached 1.6.18 ends at once, or at the first large value
-    # @param memory_mb [Integer] for all values
-    # @param evict [Boolean] false: a full memory is an error (-M)
-    # @param arguments [Array<String>] others of memcached's
     def initialize(program = "memcached", unix: false, tls: nil, users: nil, value_bytes_limit: nil, memory_mb: 64, evict: true, arguments: [])
       @program = program
       @folder = Dir.mktmpdir("gyre-memcached")
@@ -53,7 +41,6 @@ module GyreTest
       self
     end
 
-    # @return [String] as the client is given it: "127.0.0.1:port", or the socket's path
     def address
       @path || "127.0.0.1:#{@port}"
     end
@@ -77,8 +64,6 @@ module GyreTest
     end
 
     # Sends a text as it is on a connection of its own, and reads lines until one ends the reply.
-    # @param text [String] one command, with its line's end
-    # @return [String] its reply
     def call(text)
       socket = connect
       log_in(socket) if @users
@@ -90,12 +75,11 @@ module GyreTest
       socket&.close
     end
 
-    # @return [Hash{String=>String}]
     def stats
       call("stats\r\n").scan(/^STAT (\S+) (.*)\r$/).to_h
     end
 
-    # @return [Integer] the clients' connections at this time, without the one that asks
+    # Returns the clients' connections at this time, without the one that asks.
     def connections_count
       stats.fetch("curr_connections").to_i - 1
     end
@@ -159,14 +143,11 @@ module GyreTest
 
   # For test classes: servers that end with the test.
   module MemcachedServers
-    # @return [MemcachedServer]
     def memcached(**options)
       (@memcached_servers ||= []) << MemcachedServer.new(need_program("memcached"), **options)
       @memcached_servers.last
     end
 
-    # @return [MemcachedServer] with a certificate for localhost and 127.0.0.1, signed by
-    #   `Transports.certificates.authority`
     def secure_memcached(**options)
       memcached(tls: Transports.identity("memcached"), **options)
     end

@@ -7,7 +7,6 @@ module GyreTest
   # A thread with the portable scheduler.
   module OnPortable
     # Runs the block in a thread of its own; what it raises is raised here.
-    # @yieldparam scheduler [Gyre::Scheduler::Portable]
     def with_scheduler
       Thread.new do
         scheduler = Gyre::Scheduler.new("select")

@@ -19,9 +19,6 @@ module GyreTest
       "histogram" => %w[_bucket _sum _count _created]
     }.freeze
 
-    # @param text [String]
-    # @return [Hash{String => Family}]
-    # @raise [Invalid]
     def self.parse(text) = new(text).parse
 
     def initialize(text)

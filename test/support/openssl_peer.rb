@@ -8,7 +8,6 @@ module GyreTest
   # Frozen OpenSSL::SSL::SSLContexts.
   module OpenSSLPeer
     class << self
-      # @return [OpenSSL::SSL::SSLContext] for OpenSSL::SSL::SSLSocket#connect
       def client(ca: nil, cert: nil, key: nil, verify: !ca.nil?)
         context(cert, key) do |context|
           context.ca_file = ca if ca
@@ -17,7 +16,6 @@ module GyreTest
         end
       end
 
-      # @return [OpenSSL::SSL::SSLContext] for OpenSSL::SSL::SSLSocket#accept
       def server(cert:, key:, &block)
         context(cert, key, &block)
       end

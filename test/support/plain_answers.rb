@@ -9,24 +9,19 @@ require_relative "plain_c"
 module GyreTest
   # A subclass has PROGRAM, a name of PlainC, and frame(input) and read(line).
   class PlainAnswers
-    # @param folder [String] where the program goes
-    # @param flags [Array<String>] as PlainC.build, which also has when it is nil
-    # @return [PlainAnswers, nil]
     def self.build(folder, flags)
       program = PlainC.build(self::PROGRAM, folder, flags)
       program && new(program)
     end
 
-    # @return [String] the path of the program
+    # Returns the path of the program.
     attr_reader :program
 
     def initialize(program)
       @program = program
     end
 
-    # @param inputs [Array]
-    # @return [Array<Hash>] a verdict for each
-    # @raise [RuntimeError] when the program ended before its time, with the input that it was at
+    # Returns a verdict for each.
     def verdicts(inputs)
       IO.popen([{ "TZ" => "UTC" }, @program, "frames"], "r+b") do |io|
         writer = Thread.new { inputs.each { |input| io.write(frame(input)) } && io.close_write }

@@ -44,9 +44,6 @@ module GyreTest
     # For test classes.
     module Assertions
       # Builds a program and runs it; skips where this machine cannot build it.
-      # @param name [String] test/c/<name>.c
-      # @param flags [Array<String>] PLAIN or SANITIZED, and others
-      # @return [GyreTest::Helpers::Output]
       def assert_plain_c(name, flags, *arguments, within_s: 60)
         Dir.mktmpdir("gyre-plain-c-") do |folder|
           program = PlainC.build(name, folder, flags) or skip "no C compiler that can do it, or no extension"
@@ -58,13 +55,7 @@ module GyreTest
     end
 
     class << self
-      # @param name [String] test/c/<name>.c
-      # @param folder [String] where the program goes
-      # @param flags [Array<String>] PLAIN or SANITIZED, and others
       # What was built once of the same sources is taken again: it does not depend on the Ruby.
-      # @return [String, nil] its path; nil where this machine has no compiler that can do it with
-      #   these flags, or does not build the extension
-      # @raise [RuntimeError] a warning or an error in our sources, with the compiler's words
       def build(name, folder, flags)
         return unless compiler && able?(folder, flags)
 
@@ -75,8 +66,8 @@ module GyreTest
         File.join(folder, name).tap { |program| FileUtils.ln_sf(built, program) }
       end
 
-      # @return [Array<String>, nil] what extconf.rb found, as the extension's Makefile has it,
-      #   without Ruby's own part; nil where the extension was not built
+      # Returns what extconf.rb found, as the extension's Makefile has it, without Ruby's own part;
+      # nil where the extension was not built.
       def platform_flags
         makefile = File.join(ROOT, "tmp", RUBY_PLATFORM, "#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}", "Makefile")
         return unless File.exist?(makefile)

@@ -11,15 +11,13 @@ module GyreTest
     # What root starts it as; PostgreSQL refuses root.
     UNPRIVILEGED = "nobody"
 
-    # @return [String, nil] the folder of the newest version's programs, where there is one
+    # Returns the folder of the newest version's programs, where there is one.
     def self.programs
       Dir["/usr/lib/postgresql/*/bin"].select { |folder| File.executable?("#{folder}/initdb") }.max_by { |folder| folder[/\d+/].to_i }
     end
 
-    # @return [String] of the socket: the host as libpq takes it
     attr_reader :folder
 
-    # @param programs [String] the folder that .programs gives
     def initialize(programs = self.class.programs)
       @programs = programs
       @folder = Dir.mktmpdir("gyre-pg")

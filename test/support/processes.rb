@@ -8,21 +8,18 @@ module GyreTest
 
     # Of any of its threads; a list that changes while it is read may lack some (proc(5)), so it is
     # read until it is the same twice.
-    # @return [Array<Integer>] process ids
     def children_of(pid)
       lists = Enumerator.produce { Dir["/proc/#{pid}/task/*/children"].flat_map { |path| listed(path) } }
       lists.each_cons(2).find { |one, other| one == other }.first
     end
 
-    # @return [Boolean] also of one that is not reaped yet
     def ended?(pid)
       File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] == "Z"
     rescue SystemCallError
       true
     end
 
-    # @param signal [Symbol] its name without SIG
-    # @return [Boolean] whether the process has a handler for it
+    # Returns whether the process has a handler for it.
     def catches?(pid, signal)
       caught = File.read("/proc/#{pid}/status")[/^SigCgt:\s*(\h+)/, 1].hex
       caught[Signal.list.fetch(signal.to_s) - 1] == 1

@@ -12,10 +12,8 @@ module GyreTest
     DATA = 23
     private_constant :HANDSHAKE, :DATA
 
-    # @return [OpenSSL::SSL::SSLSocket] for what the server sends
     attr_reader :ssl
 
-    # @param socket [BasicSocket] connected
     def initialize(socket)
       context = OpenSSL::SSL::SSLContext.new
       context.min_version = OpenSSL::SSL::TLS1_3_VERSION
@@ -28,7 +26,7 @@ module GyreTest
       @ssl.hostname = "localhost"
     end
 
-    # @return [Boolean] whether the handshake is over
+    # Returns whether the handshake is over.
     def connect
       return false unless @ssl.connect_nonblock(exception: false) == @ssl
 
@@ -36,15 +34,11 @@ module GyreTest
       true
     end
 
-    # @return [String] a record with these bytes of the application
+    # Returns a record with these bytes of the application.
     def data(bytes) = seal(DATA, bytes)
 
-    # @param requested [Boolean] whether the server is to answer with a message of its own
-    # @return [String] a record
     def key_update(requested: false) = key_update_in_parts(5, requested: requested).first
 
-    # @param length [Integer] bytes of the message in each record (section 5.1)
-    # @return [Array<String>] records
     def key_update_in_parts(length, requested: false)
       message = "\x18\0\0\x01".b << (requested ? 1 : 0)
       records = message.scan(/.{1,#{length}}/mn).map { |part| seal(HANDSHAKE, part) }

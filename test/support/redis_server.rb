@@ -12,8 +12,6 @@ module GyreTest
   class RedisServer
     attr_reader :path, :pid
 
-    # @param program [String] its path
-    # @param settings [Hash] as on redis-server's command line
     def initialize(program, **settings)
       @program = program
       @folder = Dir.mktmpdir("gyre-redis")
@@ -28,12 +26,11 @@ module GyreTest
       connect until answers?
     end
 
-    # @return [String] for Output.open
     def url(login = nil, database: nil)
       "redis+unix://#{login}#{@path}#{"?db=#{database}" if database}"
     end
 
-    # @return the reply to a command; errors as Strings
+    # Returns the reply to a command; errors as Strings.
     def call(*words)
       socket = UNIXSocket.new(@path)
       socket.write(resp.command(*words))
@@ -43,7 +40,6 @@ module GyreTest
       socket&.close
     end
 
-    # @return [Array<Hash{String=>String}>] the stream's entries
     def entries(stream)
       call("XRANGE", stream, "-", "+").map { |_, fields| fields.each_slice(2).to_h }
     end

@@ -12,11 +12,10 @@ module GyreTest
   # A Minitest reporter.
   class Report < Minitest::AbstractReporter
     class << self
-      # @return [String, nil] where a worker's summary goes
+      # Returns where a worker's summary goes.
       attr_accessor :destination
     end
 
-    # @param out [IO]
     def initialize(out)
       super()
       @out = out

@@ -16,9 +16,6 @@ module GyreTest
     ROOT = File.expand_path("../..", __dir__)
     PAUSE_S = 0.02
 
-    # @param files [Array<String>]
-    # @param options [Array<String>] Minitest's
-    # @param jobs [Integer] how many workers at a time
     def initialize(files, options, jobs:)
       @options = options
       @verbose = options.include?("-v") || options.include?("--verbose")
@@ -30,7 +27,6 @@ module GyreTest
       @notes = []
     end
 
-    # @return [Summary] of all files
     def run
       Dir.mktmpdir("gyre-tests-") do |folder|
         until @queue.empty? && @workers.empty?
@@ -46,8 +42,6 @@ module GyreTest
       @total
     end
 
-    # @param out [IO]
-    # @param took_s [Float]
     def print(out, took_s)
       @total.print_failures(out)
       @total.print_slowest(out)

@@ -101,9 +101,6 @@ class RunnerTest < Minitest::Test
     true
   end
 
-  # @param files [Hash{String=>String}] what stands in the test class of each
-  # @return [Array(Output, String, String)] beside the output the counts and the failures as .ci/run
-  #   reads them
   def run_files(files, environment = {}, *before)
     Dir.mktmpdir("gyre-runner-test-") do |folder|
       paths = files.map do |name, body|

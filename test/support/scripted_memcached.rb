@@ -11,23 +11,14 @@ require "oracle/memcached/server"
 module GyreTest
   # Until `close`. A thread accepts, and one serves each connection; they end without Thread#kill.
   class ScriptedMemcached
-    # @return [String] as the client is given it
     attr_reader :address
-    # @return [Array<MemcachedOracle::Command>] all that came, in order
+    # Returns all that came, in order.
     attr_reader :commands
-    # @return [Array<String>] what came and was no command; the connection is closed then
+    # Returns what came and was no command; the connection is closed then.
     attr_reader :wrong
-    # @return [Integer] connections accepted
     attr_reader :connections_count
-    # @return [#call, nil] see initialize
     attr_accessor :script
 
-    # @param unix [Boolean] whether it listens on a Unix socket
-    # @param tls [Array(String, String), nil] paths of a certificate and its key
-    # @param script [#call, nil] is given a command, what a sound memcached would reply, and the
-    #   number of the connection (from 1). It returns the reply; nil: nothing; :close or :reset:
-    #   replies to earlier commands are sent, then the connection ends; :silent: it reads nothing
-    #   from this connection any more
     def initialize(unix: false, tls: nil, &script)
       @script = script
       @memory = MemcachedOracle::Server.new
@@ -42,12 +33,10 @@ module GyreTest
       @threads = [Thread.new { accept }]
     end
 
-    # @return [Hash{String=>String}] what is stored
     def values
       @memory.items.transform_values(&:data)
     end
 
-    # @param flags [Integer] 4: text in UTF-8, as the client stores it
     def store(key, value, flags: 4)
       @memory.store(key, value.b, flags)
     end
@@ -98,7 +87,6 @@ module GyreTest
     end
 
     # With a script each reply leaves by itself, without one all of what has come together.
-    # @return [Symbol, nil] how the connection ends
     def respond(stream, bytes, number)
       replies = "".b
       until (command = MemcachedOracle::Commands.first(bytes)).nil?

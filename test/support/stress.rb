@@ -12,7 +12,6 @@ module GyreTest
 
     # Which receiver got what. Each number from 0 is to be handed over once.
     class Ledger
-      # @param count [Integer] how many things there are
       def initialize(count)
         @seen = Array.new(count, 0)
       end
@@ -22,12 +21,12 @@ module GyreTest
         @seen[number] += 1
       end
 
-      # @return [Boolean] whether everything has been handed over at least once
+      # Returns whether everything has been handed over at least once.
       def complete?
         @seen.none?(0)
       end
 
-      # @return [String, nil] what is wrong; nil when each came once
+      # Returns what is wrong; nil when each came once.
       def complaint
         lost = @seen.each_index.select { |number| @seen[number].zero? }
         twice = @seen.each_index.select { |number| @seen[number] > 1 }
@@ -46,15 +45,13 @@ module GyreTest
       [(native * share).ceil, 8].max
     end
 
-    # @return [Random] a new one for each test and each index within it
+    # Returns a new one for each test and each index within it.
     def random(index = 0)
       Random.new((Minitest.seed * 1000) + index)
     end
 
     # In the present thread: runs the block on a scheduler, then what it left on it. What a fiber
     # lets out fails the test.
-    # @param but [Class, nil] exceptions that may end a fiber
-    # @yieldparam scheduler [Gyre::Scheduler]
     def on_scheduler(but: nil)
       reported = []
       scheduler = Gyre::Scheduler.new(backend)
@@ -67,7 +64,6 @@ module GyreTest
     end
 
     # The same in a thread of its own.
-    # @return [Thread]
     def scheduler_thread(**options, &block)
       Thread.new do
         Thread.current.report_on_exception = false

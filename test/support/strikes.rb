@@ -11,8 +11,6 @@ module GyreTest
 
     # Runs the block again and again in a thread without a loop, struck one place later each time,
     # until it ends before it is struck.
-    # @param check [#call] what has to hold after each, called with the number of the place
-    # @return [Integer] how many places there were
     def strike_everywhere(check, limit: 2000, &block)
       (1..limit).each do |place|
         struck = Thread.new { strike_at(place, &block) }.value
@@ -24,7 +22,7 @@ module GyreTest
 
     private
 
-    # @return [Boolean] whether it was struck
+    # Returns whether it was struck.
     def strike_at(place)
       thread = Thread.current
       passed = 0

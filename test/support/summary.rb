@@ -32,7 +32,6 @@ module GyreTest
       passed + @failures.size + skipped
     end
 
-    # @param result [Minitest::Result]
     def record(result)
       name = "#{result.klass}##{result.name}"
       @slow << [result.time, name] if result.time >= SLOW_S
@@ -45,12 +44,10 @@ module GyreTest
       end
     end
 
-    # @param text [String] about what is no test's result: a crash, a hang
     def fail(text)
       @failures << text
     end
 
-    # @param other [Summary]
     def add(other)
       @passed += other.passed
       @failures.concat(other.failures)
@@ -85,7 +82,6 @@ module GyreTest
     end
 
     # For .ci/run: the counts as "passed failed skipped", and beside them the failures in short.
-    # @param path [String]
     def write_counts(path)
       File.write(path, "#{passed} #{failed} #{skipped}\n")
       texts = @failures.dup

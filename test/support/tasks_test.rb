@@ -28,7 +28,7 @@ class TasksTest < Minitest::Test
 
   private
 
-  # @return [Array] what the task learns, what it prints, and what it counts
+  # Returns what the task learns, what it prints, and what it counts.
   def without_gems(source)
     learnt = counts = nil
     out, = capture do

@@ -13,7 +13,6 @@ module GyreTest
   # Included in test classes; `secure?` is which kind they test.
   module Transports
     class << self
-      # @return [Certificates] of this process
       def certificates
         @certificates ||= begin
           folder = Dir.mktmpdir("gyre-test-certificates")
@@ -23,13 +22,10 @@ module GyreTest
         end
       end
 
-      # @return [Array(String, String)] paths of a certificate and its key, made once
       def identity(name)
         (@identities ||= {})[name] ||= certificates.issue(name)
       end
 
-      # @return [Array(Gyre::TLS::Context, Gyre::TLS::Context)] of a client and of a server that it
-      #   trusts
       def contexts
         @contexts ||= begin
           certificate, key = identity("server")
@@ -45,8 +41,7 @@ module GyreTest
       super
     end
 
-    # @return [Array(Gyre::Transport, Gyre::Transport)] a client's and a server's end, after the
-    #   handshake; closed with the test
+    # Returns a client's and a server's end, after the handshake; closed with the test.
     def transport_pair(sockets = UNIXSocket.pair, contexts: (Transports.contexts if secure?))
       pair = sockets.zip(%w[server client]).map { |socket, peer| keep(Gyre::Transport.new(socket, peer)) }
       return pair unless contexts
@@ -57,7 +52,6 @@ module GyreTest
       pair
     end
 
-    # @return [Array(Socket, Socket)] over TCP, so that one end can be reset
     def tcp_sockets
       server = TCPServer.new("127.0.0.1", 0)
       client = TCPSocket.new("127.0.0.1", server.local_address.ip_port)
@@ -66,7 +60,6 @@ module GyreTest
       server&.close
     end
 
-    # @return [Gyre::Transport] the same; closed with the test
     def keep(transport)
       (@transports ||= []) << transport
       transport
@@ -81,7 +74,6 @@ module GyreTest
       @jobs&.each { |job| cancel(job) }
     end
 
-    # @return [Thread, Gyre::Task]
     def job(&block)
       job = fibers? ? Gyre::Task.current.async(&block) : Thread.new(&block)
       job.report_on_exception = false if job.is_a?(Thread)
@@ -89,7 +81,7 @@ module GyreTest
       job
     end
 
-    # @return what the job's block returned
+    # Returns what the job's block returned.
     def value(job)
       job.is_a?(Thread) ? job.value : job.wait
     end

@@ -12,7 +12,6 @@ module GyreTest
     @ahead_s = 0
 
     class << self
-      # @return [Float] by how much the time of this thread is ahead of the real one
       def ahead_s
         simulation = Gyre::Testing::Simulation.current
         @ahead_s + (simulation ? simulation.now - real_now : 0)

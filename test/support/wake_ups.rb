@@ -22,9 +22,6 @@ module GyreTest
     # In Ruby before 3.3 an Enumerator's fiber is a blocking one: it stops its thread when it waits.
     INNER = RUBY_VERSION < "3.3" ? %i[none none fiber nested] : %i[none none fiber nested enumerator]
 
-    # @param subject [Class] one of SUBJECTS
-    # @param seed [Integer]
-    # @return [String, nil] what is wrong
     def self.complaint(subject, seed)
       new(subject, seed).complaint
     end
@@ -140,13 +137,12 @@ module GyreTest
       # Fiber#kill came with Ruby 3.3.
       ENDS = Fiber.method_defined?(:kill) ? %i[stop stop kill] : %i[stop]
 
-      # @param random [Random]
       def initialize(random)
         @count = 0
         prepare(random)
       end
 
-      # @return [Symbol] what to do: one of the class's ACTIONS
+      # Returns what to do: one of the class's ACTIONS.
       def draw(random)
         self.class::ACTIONS.sample(random: random)
       end
@@ -154,13 +150,11 @@ module GyreTest
       # Gives something without waiting, for which tasks may wait.
       def supply; end
 
-      # @param busy [Array<Symbol>] what tasks still do, when all time is over
-      # @return [String, nil] what is wrong
       def complaint(busy)
         "waits for what is free: #{busy.join(" ")}, #{describe}" unless busy.empty?
       end
 
-      # @return [String, nil] what is wrong when all tasks have ended
+      # Returns what is wrong when all tasks have ended.
       def complaint_at_end; end
 
       private

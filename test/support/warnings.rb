@@ -13,14 +13,12 @@ module GyreTest
 
     class << self
       # The warnings since the last call.
-      # @return [Array<String>]
       def take
         taken, @seen = @seen, []
         taken
       end
 
       # Keeps a warning when it is about our files.
-      # @return [Boolean] true when it was kept
       def record(message)
         ours = message.start_with?("#{ROOT}/") && !message.delete_prefix(ROOT).match?(GEMS)
         @seen << message.chomp if ours

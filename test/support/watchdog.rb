@@ -12,7 +12,7 @@ module GyreTest
     class << self
       # The test now running and the time by which it must be done.
       attr_accessor :current
-      # @return [String, nil] the file in which a worker's parent reads the same
+      # Returns the file in which a worker's parent reads the same.
       attr_accessor :note
 
       # Called before a test. A test class that needs longer has `def self.time_limit_s =
@@ -27,7 +27,6 @@ module GyreTest
         self.current = nil
       end
 
-      # @yield the name of the test that hangs, before the process ends
       def start(&on_hang)
         parent = Process.ppid
         Thread.new { loop { sleep 1 and look(on_hang, parent) } }.name = "test watchdog"

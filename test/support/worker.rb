@@ -20,9 +20,6 @@ module GyreTest
 
     attr_reader :path, :pid, :started_s
 
-    # @param path [String] of the test file
-    # @param folder [String] for what it prints and finds
-    # @param options [Array<String>] Minitest's
     def initialize(path, folder, options)
       @path = path
       @base = File.join(folder, path.tr("/", "-"))
@@ -31,25 +28,22 @@ module GyreTest
       @pid = fork { work }
     end
 
-    # @return [Boolean] whether it has ended, however that came
+    # Returns whether it has ended, however that came.
     def ended?
       end_it if @killed.nil? && late?
       @status ? true : reap
     end
 
     # What processors worked for it and for what it has started and waited for.
-    # @return [Float] seconds, 0.0 before its end
     def worked_s
       @worked_s || 0.0
     end
 
-    # @return [Float]
     def seconds
       @seconds || (now - @started_s)
     end
 
     # After its end. One that left no summary has crashed.
-    # @return [Summary]
     def summary
       @summary ||= read_summary
     end
@@ -59,7 +53,6 @@ module GyreTest
     end
 
     # Ends the processes that it has left running.
-    # @return [Array<String>] one sentence for each
     def clean_up
       session.map do |pid|
         command = File.read("/proc/#{pid}/cmdline").tr("\0", " ").strip
@@ -82,7 +75,7 @@ module GyreTest
 
     private
 
-    # @return [Boolean] whether it has ended
+    # Returns whether it has ended.
     def reap
       before_s = worked_by_children_s
       @status = Process.wait2(@pid, Process::WNOHANG)&.last or return false
@@ -128,7 +121,6 @@ module GyreTest
       now > (deadline_s || (@started_s + [LOAD_S, Watchdog::LIMIT_S].max)) + GRACE_S
     end
 
-    # @return [Array(Float, String), nil]
     def running
       deadline_s, name = File.read(note).split(" ", 2)
       [Float(deadline_s), name]

@@ -204,8 +204,6 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
 
   private
 
-  # @param after_inner [Proc] what runs when the inner one has raised
-  # @return [Symbol] whose error was seen outside of its block: :outer or :inner
   def first_to_raise(outer_s, inner_s, after_inner = -> {}, &block)
     Gyre.run do |task|
       task.with_timeout(outer_s) do

@@ -371,7 +371,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
 
   private
 
-  # @return [Symbol] what became of the exception
+  # Returns what became of the exception.
   def strike_in(step, error)
     struck = false
     Gyre.run do |root|

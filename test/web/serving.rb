@@ -46,7 +46,6 @@ module GyreTest
         @folder = folder
       end
 
-      # @return [String] everything printed so far on that stream
       def text(stream)
         io = @streams.fetch(stream)
         loop do
@@ -59,7 +58,6 @@ module GyreTest
       end
 
       # Waits until the stream has something like the pattern.
-      # @return [MatchData]
       def expect(pattern, stream = :out)
         @test.eventually(what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || ended_early }
       end
@@ -76,19 +74,16 @@ module GyreTest
         Process.kill(name, pid)
       end
 
-      # @return [Process::Status] waits for the end of the process
       def status
         @test.eventually(what: "the end of gyre serve") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
       end
 
       # Opens a connection and sends a request, without waiting for anything.
-      # @return [Socket]
       def request(path, socket: TCPSocket.new("127.0.0.1", port), connection: "close")
         socket.write("GET #{path} HTTP/1.1\r\nhost: localhost\r\nconnection: #{connection}\r\n\r\n")
         socket
       end
 
-      # @return [String] the whole response
       def get(path, **options)
         socket = request(path, **options)
         socket.read
@@ -108,7 +103,6 @@ module GyreTest
 
     # Serves `app` while the block runs; waits until it listens, unless `ready` is something else to
     # wait for.
-    # @yield [Program]
     def serve(*flags, app: APP, env: {}, files: {}, ready: /Use Ctrl-C to stop/, port: true, mode: 0o700)
       Dir.mktmpdir do |folder|
         File.chmod(mode, folder)
@@ -131,7 +125,6 @@ module GyreTest
     end
 
     # Runs `gyre` to its end.
-    # @return [GyreTest::Helpers::Output]
     def gyre(*arguments, env: {}, files: {}, gems: false)
       Dir.mktmpdir do |folder|
         files.each do |name, content|

@@ -74,7 +74,6 @@ class WebSocketsTest < Minitest::Test
 
   def endpoint(text, port = 0) = Gyre::Endpoint.parse(text.sub("PORT", port.to_s), tls: true)
 
-  # @yieldparam inherited [Array<Sockets::Inherited>] other descriptors of the same sockets
   def with_former(text, owned: true)
     port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
     former = Sockets.new

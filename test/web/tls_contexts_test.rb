@@ -189,7 +189,7 @@ class WebTLSContextsTest < Minitest::Test
 
   def app = ->(env) { [200, { "content-type" => "text/plain" }, [env["rack.url_scheme"]]] }
 
-  # @return [Hash] the settings of a new certificate
+  # Returns the settings of a new certificate.
   def issue(name, **options)
     certificate, key = @certificates.issue(name, **options)
     { cert: certificate, key: key }
@@ -200,7 +200,6 @@ class WebTLSContextsTest < Minitest::Test
     @server = Gyre::Web::Server.new(app, log: log, **options).start
   end
 
-  # @return [OpenSSL::SSL::SSLSocket] connected; closed by the caller
   def connect(name = nil)
     secure = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", @server.endpoints.first.port), GyreTest::OpenSSLPeer.client)
     secure.sync_close = true
@@ -215,7 +214,6 @@ class WebTLSContextsTest < Minitest::Test
     socket&.close
   end
 
-  # @return [String] a response's body
   def get(socket = (own = connect))
     socket.write("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
     response = +""

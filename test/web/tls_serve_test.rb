@@ -176,7 +176,6 @@ class WebTLSServeTest < Minitest::Test
   private
 
   # Connects until so many workers have answered; each connection but the first resumes.
-  # @return [Array<Integer>] their processes
   def workers(program, count)
     pids = []
     eventually(what: "answers of #{count} workers") do

@@ -17,7 +17,6 @@ class CLILogServeTest < Minitest::Test
     log_server(GYRE, config, *arguments, **options)
   end
 
-  # @return [GyreTest::Helpers::Output] of a server that is not to start
   def refused(*arguments, files: {}, env: {})
     folder = log_folder
     files.each { |name, text| File.write(File.join(folder, name), text) }

@@ -17,7 +17,7 @@ class CLILogTailTest < Minitest::Test
     @server = log_server(GYRE)
   end
 
-  # @return [Array] the command of `gyre log tail`
+  # Returns the command of `gyre log tail`.
   def tail(*arguments, **env)
     [without_bundle.merge("GYRE_LOG_KEY" => nil, "NO_COLOR" => nil, "TERM" => "xterm").merge(env.transform_keys(&:to_s)),
      *GYRE.server, "tail", "-p", @server.port.to_s, *arguments]
@@ -42,7 +42,7 @@ class CLILogTailTest < Minitest::Test
     out.gets # whole, for what is left is read by lines
   end
 
-  # @return [String] the next line that is no mark
+  # Returns the next line that is no mark.
   def line(out)
     text = out.gets
     text = out.gets while text.include?("mark")
@@ -76,7 +76,7 @@ class CLILogTailTest < Minitest::Test
     end
   end
 
-  # @return [String] what a terminal shows of a message
+  # Returns what a terminal shows of a message.
   def on_a_terminal(frame, **env)
     need_terminal
     PTY.open do |reader, terminal|

@@ -11,15 +11,14 @@ module GyreConformance
     TAG = "v5.0.6"
     URL = "https://github.com/petergoldstein/dalli"
 
-    # @return [String, nil] why there is none
+    # Returns why there is none.
     attr_reader :problem
 
-    # @param folder [String] where it is kept
     def initialize(folder)
       @folder = File.join(folder, "dalli-#{TAG}")
     end
 
-    # @return [String, nil] the folder with test/; nil where it cannot be had
+    # Returns the folder with test/; nil where it cannot be had.
     def path
       return @folder if complete?
 
@@ -32,7 +31,6 @@ module GyreConformance
 
     def complete? = File.exist?(File.join(@folder, "test", "helper.rb"))
 
-    # @return [String, nil] what went wrong
     def fetch(from)
       FileUtils.rm_rf(@folder)
       cloned = system({ "GIT_TERMINAL_PROMPT" => "0" }, "timeout", "60", "git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1",

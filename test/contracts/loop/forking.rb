@@ -118,7 +118,7 @@ module LoopContract
       assert_predicate status, :success?
     end
 
-    # @return [Process::Status] a success when the block is true in the child
+    # Returns a success when the block is true in the child.
     def in_child
       pid = fork do
         fine = false

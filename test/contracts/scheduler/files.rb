@@ -234,8 +234,6 @@ module SchedulerContract
 
     private
 
-    # @yieldparam path [String] of CONTENT; nothing of it is in memory, where the file system allows
-    #   that
     def with_file
       Tempfile.create("gyre-files") do |file|
         file.binmode
@@ -246,8 +244,6 @@ module SchedulerContract
     end
 
     # What happens in which order when a fiber reads and another one is ready.
-    # @yieldreturn [Boolean] whether what was read is right
-    # @return [Array<Symbol, true>]
     def order_beside
       steps = []
       with_scheduler do |scheduler|
@@ -261,8 +257,6 @@ module SchedulerContract
     # Asked whether a read would wait, the kernel answers yes and fetches what is asked for; where
     # the process loses its processor in between, it is there in the answer's stead. So each attempt
     # has a file of which nothing is in memory, until one waits.
-    # @yieldparam file [File]
-    # @yieldreturn [Boolean] whether the read had to wait
     def until_a_read_waits
       with_cold_file do |cold|
         eventually(what: "a read that waits for the disk and lets others run") do
@@ -271,7 +265,6 @@ module SchedulerContract
       end
     end
 
-    # @yieldparam file [File] of which nothing is in memory
     def with_cold_file
       skip "this engine cannot ask whether a read waits" if backend == "select"
       system_type = `stat -f -c %T #{Dir.tmpdir} 2>&1`.chomp

@@ -18,7 +18,7 @@ module SchedulerContract
       end
     end
 
-    # @return [Integer, nil] what stands in all event descriptors of this process
+    # Returns what stands in all event descriptors of this process.
     def eventfd_counts
       files = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # closed meanwhile
       files.join[/eventfd-count/] && files.join.scan(/^eventfd-count:\s+(\h+)/).sum { |(count)| count.hex }

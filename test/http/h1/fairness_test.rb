@@ -28,8 +28,6 @@ module HTTP1Fairness
   RUBY
 
   # An app whose "/" calls the block until another request has come, and a greedy client at it.
-  # @param head [String] the greedy request's
-  # @param again [String] what follows it for ever
   def assert_others_are_served(head, again = "", &work)
     served_other = false
     started = Thread::Queue.new

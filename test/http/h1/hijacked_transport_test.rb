@@ -78,8 +78,6 @@ class HTTPHijackedTransportTest < Minitest::Test
 
   private
 
-  # @yieldparam io [HijackedTransport] the server's end
-  # @yieldparam peer [Transport]
   def pair
     certificate, key = Dir.mktmpdir { |folder| GyreTest::Certificates.new(folder).issue("server").map { |path| File.read(path) } }
     Gyre.run do |task|

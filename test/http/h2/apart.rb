@@ -66,12 +66,11 @@ module GyreTest
         TCPSocket.new("127.0.0.1", @port).tap { |socket| socket.setsockopt(:TCP, :NODELAY, true) }
       end
 
-      # @return [H2Client]
       def connect(**options)
         H2Client.new(@test, socket, **options)
       end
 
-      # @return [Hash] the server's counts and its memory in bytes, asked over HTTP/1.1
+      # Returns the server's counts and its memory in bytes, asked over HTTP/1.1.
       def stats
         TCPSocket.open("127.0.0.1", @port) do |plain|
           plain.write("GET /stats HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
@@ -79,7 +78,6 @@ module GyreTest
         end
       end
 
-      # @return [Float] seconds of the processor
       def processor_s
         File.read("/proc/#{@pid}/stat").split(") ")[1].split.values_at(11, 12).sum(&:to_i) / 100.0
       end
@@ -89,8 +87,6 @@ module GyreTest
     # taken).
     Flood = Struct.new(:outcome, :error, :sent, :memory, :processor_s, :stats)
 
-    # @param limits [Hash]
-    # @yield [Server]
     def serve_apart(**limits)
       command = ruby_command("--disable-gems", File.expand_path("apart.rb", __dir__), *limits.map { |name, value| "#{name}=#{value}" })
       with_subprocess(*command) do |pid, out, err|
@@ -100,12 +96,6 @@ module GyreTest
     end
 
     # Floods a connection with what the block returns, beside another one that goes on being served.
-    #
-    # @param first [String] what is sent before
-    # @param reads [Boolean] whether the flooding client reads what is sent to it
-    # @param most_bytes [Integer]
-    # @yield [number] the next bytes
-    # @return [Flood]
     def flood(server, first: "", reads: true, most_bytes: 2 << 20, settings: {}, &block)
       client = server.connect(settings: settings)
       client.greet.write(first)
@@ -123,8 +113,6 @@ module GyreTest
     end
 
     # Asserts what bounds a flood.
-    # @param memory [Integer] bytes that the server may have grown by
-    # @param errors [Array<Symbol>] one of them ended the connection; empty: it may go on
     def assert_bounded(flood, *errors, memory: 12 << 20, processor_s: 1.0)
       assert_operator flood.memory, :<, memory, "bytes of memory; #{flood}"
       assert_operator flood.processor_s, :<, processor_s, "seconds of the processor; #{flood}"
@@ -154,7 +142,7 @@ module GyreTest
       bystander&.join
     end
 
-    # @return [Array(Symbol, Integer)] the outcome and the bytes sent
+    # Returns the outcome and the bytes sent.
     def pour(client, reads, most_bytes)
       socket = client.socket
       pending = +""

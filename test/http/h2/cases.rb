@@ -28,8 +28,6 @@ module H2Cases
       @tables << block
     end
 
-    # @param scheme [String] of the requests
-    # @return [Array<Case>]
     def all(scheme = "http")
       table = Table.new(scheme)
       @tables.each { |block| table.instance_exec(&block) }
@@ -57,14 +55,13 @@ module H2Cases
       yield
     end
 
-    # @param steps [Array<String, Array, Proc>]
     def expect(expected, name, *steps)
       @cases << Case.new(@section, name, steps, expected)
     end
 
     # --- what is sent ---
 
-    # @return [Array] the fields of a request
+    # Returns the fields of a request.
     def fields(method = "GET", more = [])
       request(method, "/", scheme: @scheme) + more
     end
@@ -115,7 +112,6 @@ module H2Cases
 
   # One case against one server.
   class Run
-    # @param client [GyreTest::H2Client] connected, without a preface sent
     def initialize(client, one, within_s:)
       @client = client
       @case = one
@@ -123,7 +119,6 @@ module H2Cases
       client.obliging = false
     end
 
-    # @return [String, nil] nil: as expected
     def failure
       greet unless @case.expected.kind == :settings || @case.steps.first == :raw
       @case.steps.each { |step| take(step) }

@@ -24,7 +24,6 @@ module H2Clients
 
   def url(served, path) = "#{tls? ? "https" : "http"}://127.0.0.1:#{served.port}#{path}"
 
-  # @return [Array(String, String)] head and body
   def curl(served, path, *options)
     program = need_program("curl")
     skip "this curl has no HTTP/2" unless `#{program} --version`.include?("HTTP2")

@@ -26,7 +26,6 @@ module GyreTest
       def closed? = @h2.closed?
       def shutdown(_how) = @h2.finish
 
-      # @return [self]
       def request(line = "GET / HTTP/1.1", body = "", **fields)
         @test.flunk("#{line} is not HTTP/1.1's") if line.end_with?("HTTP/1.0")
         chunked = fields[:transfer_encoding]
@@ -40,7 +39,6 @@ module GyreTest
       end
 
       # More of the latest request's body.
-      # @return [self]
       def write(bytes)
         @test.flunk("these bytes are HTTP/1's: #{bytes[0, 60].inspect}") unless @latest && @left.positive? && @left.finite?
         @left -= bytes.bytesize
@@ -49,7 +47,6 @@ module GyreTest
       end
       alias << write
 
-      # @return [H2Client::Response, HTTPServing::Response]
       def response(head_only: false, interim: false)
         stream = @streams.first
         if interim && (taken = next_interim(stream))
@@ -64,7 +61,6 @@ module GyreTest
       end
 
       # Waits for the head only.
-      # @return [String] a head as HTTP/1 has it
       def take_through(ending)
         @test.flunk("#{ending.inspect} is HTTP/1's") unless ending == "\r\n\r\n"
         stream = @streams.first.head
@@ -75,19 +71,19 @@ module GyreTest
         length.zero? ? "" : @streams.first.take(length)
       end
 
-      # @return [String, nil] a piece of the body; nil at its end
+      # Returns a piece of the body; nil at its end.
       def chunk
         @streams.first.read || (@streams.shift && nil)
       end
 
-      # @return [String] the body up to the end of the stream, however it ends
+      # Returns the body up to the end of the stream, however it ends.
       def rest
         stream = @streams.shift or return @h2.failure.then { "" }
         nil until stream.over? || !@h2.next_frame
         stream.received
       end
 
-      # @return [Boolean] whether the server ended the connection, and sent nothing more before
+      # Returns whether the server ended the connection, and sent nothing more before.
       def ended?
         @h2.failure
         @streams.all? { |stream| (stream.frames.map(&:type) - %i[rst_stream window_update]).empty? }
@@ -106,7 +102,7 @@ module GyreTest
         stream.interims[@taken[stream]].tap { |interim| @taken[stream] += 1 if interim }
       end
 
-      # @return [Array(String, Array)] a body and its trailers
+      # Returns a body and its trailers.
       def unchunked(bytes)
         body = +""
         until (size = Integer(bytes.slice!(/\A[^\r]*\r\n/).to_s[/\A\h+(?=\r\n)/] || @test.flunk("malformed chunks are HTTP/1's"), 16)).zero?

@@ -29,9 +29,6 @@ module H2Fairness
     end
   RUBY
 
-  # @param again [String] what the greedy client sends for ever
-  # @yieldparam stream [Integer] number of its request
-  # @yieldparam go_on [Proc] whether the other connection still waits
   def assert_another_connection_is_served(ends:, again: "", &work)
     served_other = false
     begun = Thread::Queue.new

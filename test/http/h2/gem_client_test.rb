@@ -17,7 +17,6 @@ module H2GemClient
   include GyreTest::H2Serving
 
   # One request.
-  # @return [Hash] :headers, :body
   def ask(connection, fields, pieces)
     answer = { fields: [], body: +"", over: false }
     stream = connection.new_stream

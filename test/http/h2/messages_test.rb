@@ -16,7 +16,6 @@ module H2Messages
     ->(env) { [200, {}, [env.values_at(*names).inspect]] }
   end
 
-  # @return [H2Client::Stream] of a request with these fields
   def send_fields(client, fields, **options)
     client.open_fields(fields, **options)
   end

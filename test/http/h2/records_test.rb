@@ -14,7 +14,6 @@ module H2Records
   LIMITS = { stream_window_bytes_limit: 2 * TURN_BYTES, connection_window_bytes_limit: 2 * TURN_BYTES }
   def tls? = true
 
-  # @return [Stream] of an upload that is received from the beginning of one turn on
   def upload(served, client, bytes)
     stream = client.open("POST /")
     hold(served) { stream.write("x" * bytes, end_stream: true) }

@@ -16,7 +16,7 @@ module GyreTest
     BACKENDS = defined?(Gyre::HTTP::H2) && Gyre::HTTP::H2.available? ? Engines::NATIVE : []
     warn "tests: this build has no HTTP/2: its tests are left out" if BACKENDS.empty?
 
-    # @return [Hash] a server's certificate, and its protocols
+    # Returns a server's certificate, and its protocols.
     def self.identity
       { **HTTPServing.identity, alpn: %w[h2 http/1.1] }
     end
@@ -25,8 +25,6 @@ module GyreTest
       super(app, identity: identity, **options, &block)
     end
 
-    # @param settings [Hash, nil] the client's; nil: it sends no preface
-    # @return [H2Client]
     def connect(served, settings: {})
       plain = served.plain_socket
       client = H2Client.new(self, tls? ? H2Client.tls(plain) : plain, settings: settings)
@@ -39,7 +37,6 @@ module GyreTest
       HTTPServing::Client.new(self, served.socket).tap { |client| @clients << client }
     end
 
-    # @return [H2Client::Response] to one request on a connection of its own
     def get(served, line = "GET / HTTP/1.1", body = "", **fields)
       client = connect(served)
       client.get(line, body, **fields)

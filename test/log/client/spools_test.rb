@@ -364,8 +364,6 @@ class LogSpoolsTest < Minitest::Test
   end
 
   # In a process that is killed before its step of that number.
-  # @return [Array(Array<Integer>, Boolean)] the numbers that it had stored, and whether it came to
-  #   its end
   def stored_before(step)
     told, tell = IO.pipe
     pid = fork do

@@ -61,7 +61,6 @@ GyreTest::Engines.test_case("LogOutputCrashTest", backends: GyreTest::Engines::N
 
   private
 
-  # @param moment_s [Float] from the start on, every other time from the first acknowledgement on
   def run_until_killed(path, round, moment_s, acknowledged)
     command = ruby_command("-e", self.class::PROGRAM, path, round.to_s, env: { "GYRE_BACKEND" => backend })
     with_subprocess(*command) do |pid, out, err|

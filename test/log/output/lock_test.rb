@@ -134,9 +134,6 @@ class LogOutputLockTest < Minitest::Test
 
   private
 
-  # @yieldparam input [IO] a line makes it go on
-  # @yieldparam out [IO] what it prints
-  # @yieldparam pid [Integer]
   def with_first
     input, to_first = IO.pipe
     with_subprocess(*ruby_command("-e", FIRST, @path, ID), in: input) do |pid, out, err|
@@ -147,7 +144,6 @@ class LogOutputLockTest < Minitest::Test
     [input, to_first].each(&:close)
   end
 
-  # @return [String] what it prints
   def second(patience_s = 0, path: @path)
     run = run_program(*second_command(patience_s, path))
     assert_equal "", run.err

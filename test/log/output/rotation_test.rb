@@ -166,7 +166,6 @@ class LogRotationTest < Minitest::Test
     Gyre::Log::Output::File.new(@path, rotation: rotation, report: @said.method(:push), clock: -> { @time }).tap { |output| @outputs << output }
   end
 
-  # @return [Hash] name => content, without the journal
   def files
     names = Dir.children(@folder).reject { |name| name.end_with?(".journal") }.sort
     names.each_with_object({}) do |name, found|
@@ -179,7 +178,6 @@ class LogRotationTest < Minitest::Test
     retry # it got another name since it was listed
   end
 
-  # @return [Boolean] whether there were so many steps
   def killed_at?(step, settings)
     FileUtils.rm(Dir[File.join(@folder, "*")])
     output = open_output(size: 3, keep: 10, **settings)

@@ -42,8 +42,7 @@ class LogAcceptorTest < Minitest::Test
     end
   end
 
-  # @return [Array(Integer, Array<Symbol>)] how often it accepted in one turn, and what it then
-  #   asked of the hub
+  # Returns how often it accepted in one turn, and what it then asked of the hub.
   def turn(error)
     hub, listener = Hub.new, Failing.new(error)
     acceptor = Gyre::Log::Acceptor.new(hub, listener, nil)

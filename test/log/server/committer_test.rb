@@ -18,7 +18,6 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       @clients = {}
     end
 
-    # @param records [Hash{Session => Integer}]
     def add(text, records = {})
       @data << text
       records.each do |session, sequence|

@@ -20,8 +20,6 @@ module HTTPOracle
     IPV4 = /\A(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}\z/n
     private_constant :NAME, :PORT, :GROUP, :IPV4
 
-    # @param text [String] BINARY
-    # @return [Authority, nil] nil when it names no host
     def self.parse(text)
       bracket = text.start_with?("[") ? text.index("]") : -1
       return unless bracket

@@ -40,18 +40,12 @@ module HTTPOracle
     BACKSLASH = 0x5c
     private_constant :TOKEN, :HEX, :TEXT, :BLANK, :SEMICOLON, :EQUALS, :QUOTE, :BACKSLASH
 
-    # @return [Integer] where the next step starts, in the bytes of the last one
+    # Returns where the next step starts, in the bytes of the last one.
     attr_reader :position
-    # @return [Integer] after :data, where the data starts
     attr_reader :data_offset
-    # @return [Integer] after :data, how many bytes it has, 1 at least
     attr_reader :data_length
-    # @return [Integer] after :data, how many bytes of this chunk are still to come; at other times
-    #   a number in the making
     attr_reader :remaining
-    # @return [Integer, nil] on refusal: 400
     attr_reader :status
-    # @return [String, nil] on refusal: one English line without a full stop
     attr_reader :reason
 
     def initialize
@@ -61,12 +55,6 @@ module HTTPOracle
     end
 
     # One step.
-    #
-    # @param bytes [String] BINARY
-    # @param position [Integer] the first byte that was not consumed yet
-    # @return [Symbol] :data (see data_offset and data_length; step again from {#position}), :more
-    #   (all was consumed, bring more), :trailers (the trailer section starts at {#position}; from
-    #   then on each step returns that) or :refused
     def step(bytes, position = 0)
       @position = position
       loop do

@@ -17,14 +17,6 @@ module HTTPOracle
     private_constant :SEPARATORS, :PLAIN
 
     class << self
-      # @param template [Hash] Gyre::HTTP::Env.template
-      # @param head [Parser::Head] a complete one
-      # @param connection [#trailers] what stands for rack.hijack, rack.early_hints,
-      #   gyre.client_gone and gyre.response_trailers
-      # @param remote_address [String]
-      # @param name [String] SERVER_NAME without an authority
-      # @param port [String] SERVER_PORT without an authority
-      # @return [Hash{String => Object}]
       def build(template, head, connection, remote_address, name, port)
         env = template.dup
         request_line(env, head)

@@ -24,17 +24,11 @@ module HTTPOracle
     LF = 0x0a
     COLON = 0x3a
 
-    # @return [Array<Array(String, String)>] the complete lines so far: name as it was sent, value
-    #   without blanks around it
+    # Returns the complete lines so far: name as it was sent, value without blanks around it.
     attr_reader :pairs
-    # @return [Integer] the first byte that was not looked at yet
+    # Returns the first byte that was not looked at yet.
     attr_reader :position
 
-    # @param start [Integer] where the section begins in the bytes
-    # @param bytes_limit [Integer] the blank line included
-    # @param count_limit [Integer]
-    # @param meaning [#call] called with the name and the value of each line; may raise, or return
-    #   :drop
     def initialize(start, bytes_limit, count_limit, meaning)
       @section = @position = @token = start
       @bytes_limit = bytes_limit
@@ -45,10 +39,6 @@ module HTTPOracle
     end
 
     # Reads on.
-    #
-    # @param bytes [String] the same as before, and more
-    # @return [Boolean] whether the blank line was read; position is behind it then
-    # @raise [Gyre::ProtocolError] 400 or 431
     def read(bytes)
       limited = bytes.bytesize - @section >= @bytes_limit
       stop = limited ? @section + @bytes_limit : bytes.bytesize

@@ -18,12 +18,9 @@ module HTTPOracle
     SIGNIFICANT_DIGITS = /[1-9][0-9]{0,19}|\z/n
     private_constant :CODING, :LEADING_DIGITS, :SIGNIFICANT_DIGITS
 
-    # @return [Authority, nil] what Host has
     attr_reader :host
-    # @return [Integer, nil]
     attr_reader :content_length
 
-    # @param minor_version [Integer] 0 or 1
     def initialize(minor_version)
       @minor_version = minor_version
       @options = []
@@ -31,10 +28,6 @@ module HTTPOracle
     end
 
     # Notes a header line. The order matters only for which of two wrongs is reported.
-    #
-    # @param name [String]
-    # @param value [String]
-    # @raise [Gyre::ProtocolError] 400, 417 or 501
     def call(name, value)
       case name.bytesize
       when 4 then read_host(value) if name.casecmp?("host")
@@ -47,28 +40,22 @@ module HTTPOracle
     end
 
     # At the end of the head.
-    #
-    # @raise [Gyre::ProtocolError] 400
     def conclude
       refuse(400, "an HTTP/1.1 request without Host") if @minor_version.positive? && !@host
     end
 
-    # @return [Boolean]
     def chunked?
       @chunked
     end
 
-    # @return [Boolean]
     def keep_alive?
       !@options.include?("close") && (@minor_version.positive? || @options.include?("keep-alive"))
     end
 
-    # @return [Boolean]
     def upgrade?
       @minor_version.positive? && @upgrade && @options.include?("upgrade")
     end
 
-    # @return [Boolean]
     def expect_continue?
       @expect && (@chunked || (!@content_length.nil? && @content_length.positive?))
     end

@@ -30,26 +30,18 @@ module HTTPOracle
     NO_TARGET = /[^\x21\x22\x24-\x7e]/n # "?" is allowed in it, "#" is not
     private_constant :NO_TARGET
 
-    # @return [Integer, nil] on refusal: 400, 414, 417, 431, 501 or 505
     attr_reader :status
-    # @return [String, nil] on refusal: one English line without a full stop
     attr_reader :reason
-    # @return [String] as it was sent; methods are case-sensitive
     attr_reader :method
-    # @return [String] as it was sent
     attr_reader :target
-    # @return [Integer] 0 or 1; a higher one counts as 1
     attr_reader :minor_version
 
-    # @param limits [Limits]
     def initialize(limits = Gyre::HTTP::Limits.new)
       @limits = limits
       reset
     end
 
     # Prepares for the next head.
-    #
-    # @return [self]
     def reset
       @phase = :start
       @position = @line = @token = 0
@@ -59,12 +51,6 @@ module HTTPOracle
 
     # Reads on. What was looked at is not looked at again. The answer depends on the bytes alone,
     # not on how they were split.
-    #
-    # @param bytes [String] BINARY, from the start of the head; the same as before, and more
-    # @return [Integer] the length of the head with its blank line (and an empty line before it,
-    #   which is skipped), 0 when more bytes are needed, -1 when it is refused ({#status} and
-    #   {#reason} say why)
-    # @raise [ArgumentError] not BINARY: a position would be a character's then, and finding it slow
     def parse(bytes)
       raise ArgumentError, "bytes must be BINARY, not #{bytes.encoding}" unless bytes.encoding == Encoding::BINARY
       return -1 if @status
@@ -80,66 +66,54 @@ module HTTPOracle
       -1
     end
 
-    # @return [Symbol] :origin, :absolute, :authority (CONNECT) or :asterisk (OPTIONS)
     def target_form
       @parts.form
     end
 
-    # @return [String] never empty: "/" for http://host; the target itself in authority and asterisk
-    #   form
     def path
       @parts.path
     end
 
-    # @return [String, nil] without the "?"
     def query
       @parts.query
     end
 
-    # @return [String, nil] host and port, from the target if it has them, else from Host; nil in
-    #   HTTP/1.0 only
     def authority
       whole_authority&.text
     end
 
-    # @return [String, nil] the authority's host; an IPv6 address keeps its brackets
+    # Returns the authority's host; an IPv6 address keeps its brackets.
     def host
       whole_authority&.host
     end
 
-    # @return [String, nil] the authority's port in digits; empty when it is not given
+    # Returns the authority's port in digits; empty when it is not given.
     def port
       whole_authority&.port
     end
 
-    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around
-    #   them
     def fields
       @fields.pairs
     end
     alias headers fields
 
-    # @return [Integer, nil] nil when there is no Content-Length
     def content_length
       @framing.content_length
     end
 
-    # @return [Boolean] Transfer-Encoding: chunked; never together with a content_length
     def chunked?
       @framing.chunked?
     end
 
-    # @return [Boolean] whether the connection may serve another request after this one
+    # Returns whether the connection may serve another request after this one.
     def keep_alive?
       @framing.keep_alive?
     end
 
-    # @return [Boolean] Expect: 100-continue in HTTP/1.1, and a body follows
     def expect_continue?
       @framing.expect_continue?
     end
 
-    # @return [Boolean] Upgrade was sent in HTTP/1.1, and Connection names it
     def upgrade?
       @framing.upgrade?
     end
@@ -150,7 +124,7 @@ module HTTPOracle
       @parts.authority || @framing.host
     end
 
-    # @return [Boolean] whether the line is complete
+    # Returns whether the line is complete.
     def read_request_line(bytes)
       return true if @fields
       return false unless @phase != :start || skip_empty_line(bytes)

@@ -21,10 +21,6 @@ module HTTPOracle
     SCHEME = %r{\Ahttps?://}ni
     private_constant :SCHEME
 
-    # @param method [String]
-    # @param text [String] BINARY
-    # @return [Target]
-    # @raise [Gyre::ProtocolError] 400
     def self.parse(method, text)
       return authority_form(text) if method == "CONNECT"
 

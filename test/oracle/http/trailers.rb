@@ -19,23 +19,15 @@ module HTTPOracle
       if-modified-since transfer-encoding if-unmodified-since proxy-authorization
     ].to_h { |name| [name, true] }.freeze
 
-    # @return [Integer, nil] on refusal: 400 or 431
     attr_reader :status
-    # @return [String, nil] on refusal: one English line without a full stop
     attr_reader :reason
 
-    # @param limits [Limits]
     def initialize(limits = Gyre::HTTP::Limits.new)
       @fields = Fields.new(0, limits.trailer_bytes_limit, limits.header_count_limit, method(:check))
       @status = @reason = nil
     end
 
     # Reads on.
-    #
-    # @param bytes [String] BINARY, from the end of the last chunk's line; the same as before, and
-    #   more
-    # @return [Integer] the length of the section with its blank line, 0 when more bytes are needed,
-    #   -1 when it is refused
     def parse(bytes)
       return -1 if @status
 
@@ -46,8 +38,6 @@ module HTTPOracle
       -1
     end
 
-    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around
-    #   them
     def fields
       @fields.pairs
     end

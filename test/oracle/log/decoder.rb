@@ -7,13 +7,8 @@
 module LogOracle
   # See Gyre::Log::Ingest.
   class Decoder
-    # @return [Integer] messages that were cut from it
     attr_reader :messages
 
-    # @param ingest [Ingest]
-    # @param framing [#cut, #last] see LogOracle::Framing
-    # @param session [Session, nil]
-    # @param origin [Array(String, Integer), nil] host and process
     def initialize(ingest, framing, session, origin = nil)
       @ingest, @framing, @session, @origin = ingest, framing, session, origin
       @rest = String.new(encoding: Encoding::BINARY)
@@ -21,19 +16,15 @@ module LogOracle
       @wrong = nil
     end
 
-    # @return [Integer] bytes of the incomplete message
     def bytesize
       @rest.bytesize
     end
 
-    # @return [String] the incomplete message; another decoder goes on when it is fed with it
+    # Returns the incomplete message; another decoder goes on when it is fed with it.
     def rest
       @rest.b
     end
 
-    # @param bytes [String] what has come, in binary; it may change afterwards
-    # @param time_ns [Integer]
-    # @return [String, nil] what is wrong
     def feed(bytes, time_ns)
       return @wrong if @wrong
 
@@ -46,8 +37,6 @@ module LogOracle
     end
 
     # What has come is all.
-    #
-    # @return [String, nil] what is wrong
     def finish(time_ns)
       return @wrong if @wrong || @rest.empty?
 

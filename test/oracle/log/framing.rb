@@ -67,10 +67,6 @@ module LogOracle
 
     # Lines that are parsed elsewhere.
     class Lines
-      # @param limit [Integer] bytes of a line
-      # @param parser [#parse] given a line without its end: service, severity, message and perhaps
-      #   a time, or nil for none
-      # @param ends [String, Regexp] one byte
       def initialize(limit, parser, ends: "\n")
         @limit, @parser, @ends = limit, parser, ends
         @scanned = 0
@@ -90,8 +86,6 @@ module LogOracle
       end
 
       # Whether it is in the middle of a line.
-      #
-      # @return [Boolean]
       def started?
         @scanned.positive?
       end

@@ -49,17 +49,13 @@ module LogOracle
     end
     private_constant :Channel
 
-    # @return [Integer] how many have come
+    # Returns how many have come.
     attr_reader :messages
-    # @return [Integer] how many no route wanted
+    # Returns how many no route wanted.
     attr_reader :filtered
-    # @return [Integer] bytes in incomplete messages and in sinks without a limit: those with one
-    #   bound themselves
     attr_reader :bytesize
-    # @return [Integer] of these, the former
     attr_reader :incomplete
 
-    # @param services_limit [Integer] names that are counted
     def initialize(services_limit: 1000)
       @services_limit = services_limit
       @routes, @taps, @channels, @services = {}, {}.compare_by_identity, {}, {}
@@ -67,15 +63,10 @@ module LogOracle
       @messages = @filtered = @bytesize = @incomplete = 0
     end
 
-    # @return [Sink]
     def sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, key: "gyre")
       Sink.new(self, format, cull, raw, limit, key, origin)
     end
 
-    # @param service [String, nil]
-    # @param severities [Array<String>, nil]
-    # @param sinks [Array<Sink>]
-    # @return [self]
     def route(service, severities, sinks)
       sinks.each { |sink| check_sink(sink) }
       @routes[service&.b] = [severities&.map(&:b), sinks.uniq]
@@ -83,7 +74,6 @@ module LogOracle
       self
     end
 
-    # @return [self]
     def tap(sink, service = nil)
       check_sink(sink)
       @taps[sink] = service&.b
@@ -91,14 +81,12 @@ module LogOracle
       self
     end
 
-    # @return [self]
     def untap(sink)
       @taps.delete(sink)
       @channels.clear
       self
     end
 
-    # @return [Decoder]
     def decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
       origin = [host, pid] if host
       case kind
@@ -112,7 +100,6 @@ module LogOracle
       end
     end
 
-    # @return [nil]
     def datagram(kind, bytes, time_ns)
       case kind
       when :syslog then service, severity, message, time_us = Syslog.parse(bytes.b)
@@ -122,24 +109,19 @@ module LogOracle
       deliver(service, severity, message, time_ns, nil, nil, time_us) if service
     end
 
-    # @return [nil]
     def log(service, severity, message, time_ns)
       deliver(service.b, severity.b, message.b, time_ns)
     end
 
-    # @return [Session]
     def session(client_id, last = {})
       Session.new(client_id, last)
     end
 
-    # @return [Hash{String => Integer}]
     def services
       @services.transform_keys { |name| name.dup.force_encoding(Encoding::UTF_8) }
     end
 
     # For decoders: a message has come.
-    #
-    # @return [nil]
     def deliver(service, severity, message, time_ns, session = nil, sequence = nil, time_us = nil, origin = nil)
       @messages += 1
       channel = channel(service, severity)
@@ -155,15 +137,11 @@ module LogOracle
     end
 
     # For sinks: they have grown by so many bytes.
-    #
-    # @return [void]
     def hold(bytes)
       @bytesize += bytes
     end
 
     # For decoders: their incomplete messages have grown by so many bytes.
-    #
-    # @return [void]
     def keep(bytes)
       @bytesize += bytes
       @incomplete += bytes

@@ -27,8 +27,6 @@ module LogOracle
     private_constant :HARMFUL, :C1, :TEXT, :JSON_TEXT, :TEXT_ESCAPED, :JSON_ESCAPED
 
     class << self
-      # @param message [String] BINARY
-      # @return [String] it without line ends and other control characters
       def text(message)
         text = message.gsub(TEXT_ESCAPED, TEXT)
         return text if text.ascii_only?
@@ -36,19 +34,15 @@ module LogOracle
         utf8(text).each_char.map { |char| char.valid_encoding? ? harmless(char) : char.b.gsub(C1, TEXT) }.join
       end
 
-      # @param field [String] a service or severity
-      # @return [String] as {text}, and without the character that ends a field
       def text_field(field)
         text(field).gsub("|", TEXT)
       end
 
-      # @param message [String] BINARY
-      # @return [String] the inside of a JSON string; bytes that are no UTF-8 become U+FFFD
+      # Returns the inside of a JSON string; bytes that are no UTF-8 become U+FFFD.
       def json(message)
         harmless(utf8(message).scrub("\u{fffd}").gsub(JSON_ESCAPED, JSON_TEXT))
       end
 
-      # @return [String] BINARY
       def harmless(text)
         text.gsub(HARMFUL) { |char| format("\\u%04x", char.ord) }.b
       end
@@ -57,16 +51,12 @@ module LogOracle
         bytes.dup.force_encoding(Encoding::UTF_8)
       end
 
-      # @param texts [Array<String>]
-      # @return [String] each as a bulk string of Redis's protocol
+      # Returns each as a bulk string of Redis's protocol.
       def bulk(*texts)
         texts.map { |text| "$#{text.bytesize}\r\n#{text}\r\n".b }.join
       end
 
       # What stands between the time and the message.
-      #
-      # @param format [Symbol] one of FORMATS
-      # @return [String]
       def middle(format, service, severity)
         case format
         when :text then "|".b << text_field(service) << "|" << text_field(severity) << "|"
@@ -76,9 +66,6 @@ module LogOracle
       end
 
       # The beginning of each command for a stream.
-      #
-      # @param key [String]
-      # @return [String]
       def command(key)
         "*11\r\n".b << bulk("XADD", key.b, "*")
       end

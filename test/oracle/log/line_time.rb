@@ -15,8 +15,6 @@ module LogOracle
       @second = nil
     end
 
-    # @param time_ns [Integer] nanoseconds since 1970
-    # @return [self]
     def at(time_ns)
       second, @nanoseconds = time_ns.divmod(1_000_000_000)
       return self if second == @second
@@ -28,16 +26,13 @@ module LogOracle
       self
     end
 
-    # @return [String] as in 2026/11/21 19:20:00
     attr_reader :text
 
-    # @return [String] RFC 3339 with microseconds
     def rfc3339
       format("%<date>s.%<us>06d%<zone>s", date: @date, us: @nanoseconds / 1000, zone: @zone).b
     end
 
-    # @param time_us [Integer] microseconds since 1970
-    # @return [Boolean] whether lines can have this time
+    # Returns whether lines can have this time.
     def self.possible?(time_us)
       time_us < SECONDS_LIMIT * 1_000_000
     end

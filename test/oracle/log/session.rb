@@ -7,13 +7,10 @@
 module LogOracle
   # See Gyre::Log::Ingest.
   class Session
-    # @return [String] 32 hexadecimal digits
     attr_reader :client_id
-    # @return [Integer] the highest sequence number that has come
+    # Returns the highest sequence number that has come.
     attr_reader :received
 
-    # @param client_id [String]
-    # @param last [Hash{Sink => Integer}] what the sinks' outputs have stored
     def initialize(client_id, last)
       raise ArgumentError, "a client's id has 32 hexadecimal digits: #{client_id.inspect}" unless client_id.match?(/\A\h{32}\z/)
 
@@ -24,20 +21,16 @@ module LogOracle
       @stored = @last.dup # and of that, its output
     end
 
-    # @return [Boolean] whether a client may have come to this number by now
+    # Returns whether a client may have come to this number by now.
     def may?(sequence)
       sequence <= [@received, *@last.values].max + (1 << 48)
     end
 
-    # @param sequence [Integer]
-    # @return [void]
     def receive(sequence)
       @received = sequence if sequence > @received
     end
 
     # Whether the record is new for a sink; from then on it is not.
-    #
-    # @return [Boolean]
     def new_for?(sink, sequence)
       return false if sequence <= @last.fetch(sink, 0)
 
@@ -46,13 +39,10 @@ module LogOracle
     end
 
     # A sink's output has stored the records up to there.
-    #
-    # @return [void]
     def stored(sink, sequence)
       @stored[sink] = [@stored.fetch(sink, 0), sequence].max
     end
 
-    # @return [Integer] everything up to this number is stored by all that are to have it
     def durable
       behind = @last.filter_map { |sink, sequence| @stored.fetch(sink, 0).then { |stored| stored if stored < sequence } }
       [@received, *behind].min

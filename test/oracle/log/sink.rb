@@ -8,17 +8,12 @@ require_relative "line"
 module LogOracle
   # See Gyre::Log::Ingest.
   class Sink
-    # @return [Integer] lines in it
     attr_reader :lines
-    # @return [Integer] lines for which there was no room, since the beginning
     attr_reader :dropped
-    # @return [Symbol]
     attr_reader :format
 
-    # @return [Ingest] gets by how many bytes the sink has grown
     attr_reader :ingest
 
-    # @param ingest [Ingest]
     def initialize(ingest, format, cull, raw, limit, key, origin)
       raise ArgumentError, "format: one of #{Line::FORMATS.join(", ")}, not #{format.inspect}" unless Line::FORMATS.include?(format)
 
@@ -29,19 +24,11 @@ module LogOracle
       empty
     end
 
-    # @return [Integer]
     def bytesize
       @bytes.bytesize
     end
 
     # Adds a message.
-    #
-    # @param channel [Ingest::Channel]
-    # @param message [String] BINARY
-    # @param time [LineTime]
-    # @param logged_at [LineTime, nil]
-    # @param origin [Array(String, Integer), nil]
-    # @return [void]
     def add(channel, message, time, logged_at, origin)
       origin = nil unless @origin
       if @cull
@@ -54,14 +41,10 @@ module LogOracle
     end
 
     # Notes that a client's records are in it.
-    #
-    # @return [void]
     def note(client_id, sequence)
       @clients[client_id] = [sequence, @clients.fetch(client_id, 0)].max
     end
 
-    # @param into [String] BINARY
-    # @return [Array(String, Hash{String => Integer}), nil]
     def take(into = String.new(encoding: Encoding::BINARY))
       write_repeated
       into.replace(@bytes)

@@ -33,9 +33,6 @@ module LogOracle
     private_constant :PRI, :HEADER, :BOM, :TIME, :OLD_TIME, :TAG, :HOST
 
     class << self
-      # @param bytes [String] one message
-      # @return [Array(String, String, String, Integer), nil] service, severity, message, and
-      #   microseconds since 1970 or nil; nil when there is nothing
       def parse(bytes)
         last = bytes.rindex(/[^\r\n\0]/n) or return
 

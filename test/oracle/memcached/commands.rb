@@ -7,7 +7,6 @@ module MemcachedOracle
   # name is "mg", "ms" and so on; key the key's bytes, decoded where flag b is there; data of ms;
   # flags a Hash of letter → its word's rest.
   Command = Struct.new(:name, :key, :data, :flags, :bytesize, keyword_init: true) do
-    # @return [Boolean]
     def quiet? = flags.key?("q")
   end
 
@@ -19,9 +18,7 @@ module MemcachedOracle
     TEXTS = %w[mn version stats flush_all set verbosity].freeze
 
     class << self
-      # @param bytes [String] BINARY
-      # @return [Command, String, nil] the first command; what is wrong with it; nil where more
-      #   bytes are needed
+      # Returns the first command; what is wrong with it; nil where more bytes are needed.
       def first(bytes)
         stop = bytes.index("\r\n") or return
         words = bytes.byteslice(0, stop).split(" ", -1)

@@ -22,8 +22,7 @@ module MemcachedOracle
     VALUE_BYTES_LIMIT = 1 << 30
 
     class << self
-      # @param bytes [String] BINARY
-      # @return [Reply, nil, :wrong] the first reply; nil where more bytes are needed
+      # Returns the first reply; nil where more bytes are needed.
       def first(bytes)
         return if bytes.bytesize < 4
 
@@ -39,7 +38,7 @@ module MemcachedOracle
         TEXTS.include?(code) || read_flags(reply, rest) ? reply : :wrong
       end
 
-      # @return [Array(Array<Reply>, Symbol)] all of them, and :whole, :more or :wrong
+      # Returns all of them, and :whole, :more or :wrong.
       def all(bytes)
         found = []
         until bytes.empty?
@@ -68,7 +67,6 @@ module MemcachedOracle
         reply
       end
 
-      # @return [Boolean] false where one of them cannot be read; unknown ones are nothing
       def read_flags(reply, text)
         text.split(/ +/).reject(&:empty?).all? { |word| read_flag(reply, word[0], word[1..]) }
       end

@@ -10,7 +10,6 @@ module MemcachedOracle
   class Server
     Item = Struct.new(:data, :flags, :cas, :promised)
 
-    # @return [Hash{String=>Item}]
     attr_reader :items
 
     def initialize
@@ -18,15 +17,13 @@ module MemcachedOracle
       @cas = 0
     end
 
-    # @param command [Command]
-    # @return [String] its reply; empty where it is quiet
+    # Returns its reply; empty where it is quiet.
     def reply(command)
       reply = respond(command)
       quiet = command.quiet? && (command.name == "mg" ? reply.start_with?("EN") : reply.start_with?("HD"))
       quiet ? "" : reply
     end
 
-    # @return [Item]
     def store(key, data, flags)
       @items[key] = Item.new(data, flags, @cas += 1)
     end

@@ -12,16 +12,12 @@ module GyreTest
     class BadNetwork
       READ_BYTES = 65_536
 
-      # @param listener [TCPServer]
-      # @param port [Integer] the server's
-      # @param seed [Integer]
       def initialize(listener, port, seed)
         @listener, @port, @random = listener, port, Random.new(seed)
         @good = false
         @open = {}.compare_by_identity
       end
 
-      # @return [void] never
       def run
         trap("USR1") { @good = true }
         Thread.new { become_good }

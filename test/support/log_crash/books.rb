@@ -15,17 +15,12 @@ module GyreTest
 
       module_function
 
-      # @param writer [String]
-      # @param number [Integer]
-      # @return [String] BINARY
       def text(writer, number)
         draw = Zlib.crc32("#{writer} #{number}")
         "#{writer} #{number} ".b << body(draw, writer, number).b
       end
 
       # As it has to stand in a text log.
-      #
-      # @return [String] BINARY
       def line(writer, number)
         text(writer, number).gsub(/[\x00-\x08\x0a-\x1f\x7f\\]/n) do |byte|
           { "\n" => "\\n", "\r" => "\\r", "\\" => "\\\\" }.fetch(byte) { format("\\x%02x", byte.ord) }
@@ -50,9 +45,7 @@ module GyreTest
       TORN = %r{\A(?:[\d/: ]{0,19}|\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*(?:\|[^|]*(?:\|(?:o|ol|old\S*(?: \d*)?)?)?)?)\n\z}n.freeze
       SERVERS_OWN = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|gyre\|}n.freeze
 
-      # @return [Array<String>] what is wrong
       attr_reader :faults
-      # @return [Integer] records found in the files
       attr_reader :stored
 
       def initialize
@@ -74,14 +67,11 @@ module GyreTest
         @logged[writer] = number
       end
 
-      # @return [Integer] records that were acknowledged
       def promised
         @acknowledged.sum { |writer, number| [number, @logged.fetch(writer, 0)].max }
       end
 
       # Reads one log's files, the oldest first.
-      #
-      # @param paths [Array<String>]
       def read(paths)
         paths.each do |path|
           io = File.open(path, "rb")
@@ -98,7 +88,7 @@ module GyreTest
         end
       end
 
-      # @return [Array<String>] what is wrong, nothing when the promise was kept
+      # Returns what is wrong, nothing when the promise was kept.
       def audit
         (@acknowledged.keys | @logged.keys | @found.keys).each { |writer| audit_writer(writer) }
         @faults

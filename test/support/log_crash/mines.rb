@@ -44,8 +44,6 @@ module GyreTest
       end
 
       class << self
-        # @param calls [Integer] how many are survived
-        # @param random [Random] draws where in the call it happens
         def lay(calls, random)
           @left = calls
           @random = random
@@ -54,8 +52,6 @@ module GyreTest
           [File, Dir].each { |owner| owner.singleton_class.prepend(Names) }
         end
 
-        # @param bytes [Integer, nil] of a write
-        # @param write_part [#call, nil] writes only so many of them
         def step(bytes = nil, write_part = nil)
           return yield if @left.nil? || (@left -= 1).positive?
 

@@ -9,19 +9,16 @@ module GyreTest
       self::SERVICES = %w[apart shared].freeze
       self::LAST_WRITER = { messages: 30, threads: 1, forks: 0, pause_s: 0.0, mine: nil, old: false, last: true }.freeze
 
-      # @return [Symbol] an action
       def draw(random)
         at = random.rand(actions.values.sum)
         actions.find { |_, weight| (at -= weight).negative? }.first
       end
 
-      # @return [Hash{String => Object}] of a server's life
       def settings(random)
         { "interval" => random.rand * 0.05, "journal_bytes" => [200, 2000, 1 << 20].sample(random: random), "rotate" => nil }
           .merge(server || {})
       end
 
-      # @return [Hash{Symbol => Object}] of a writer
       def writer(random)
         { service: self.class::SERVICES.sample(random: random), messages: 20 + random.rand(2000), threads: 1, forks: 0,
           pause_s: [0.0, 0.002, 0.02].sample(random: random), mine: nil, old: random.rand(6).zero? }

@@ -16,11 +16,6 @@ module GyreTest
       module_function
 
       # Runs until it is asked to end.
-      #
-      # @param settings [Hash{String => Object}] folder, bind, seed, mine (calls or nil),
-      #   journal_bytes, room (bytes a file may have, or nil), rotate, interval
-      # @param ready [IO, nil] gets a line when it serves
-      # @return [Integer] exit status
       def run(settings, ready = nil)
         prepare(settings)
         folder = settings.fetch("folder")

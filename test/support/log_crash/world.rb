@@ -15,12 +15,9 @@ module GyreTest
       # How a server is awaited before it is killed, and for how long then.
       DELAYS_S = [0.0, 0.004, 0.02, 0.06].freeze
 
-      # @return [Hash{Symbol => Integer}] what happened, how often
+      # Returns what happened, how often.
       attr_reader :counts
 
-      # @param plan [Plan]
-      # @param seed [Integer]
-      # @param folder [String] an empty one
       def initialize(plan, seed, folder)
         @plan, @folder = plan, folder
         @random = Random.new(seed)
@@ -36,8 +33,6 @@ module GyreTest
       # A writer and its forks, which share a pipe.
       Family = Struct.new(:name, :pid, :pipe, :rest, :children, :reaped)
 
-      # @param kills [Integer] so many, at least
-      # @return [Array<String>] what is wrong
       def run(kills)
         take_ports
         start_network if @plan.network
@@ -49,13 +44,12 @@ module GyreTest
         end_all
       end
 
-      # @return [String]
       def summary
         "#{@plan.name}: #{@counts.sort.map { |what, count| "#{count} #{what}" }.join(", ")}; #{@books.promised} messages promised, " \
           "#{@books.stored} stored"
       end
 
-      # @return [String] what the processes printed, for a failure
+      # Returns what the processes printed, for a failure.
       def said
         (@said.last(15) + File.binread(File.join(@folder, "server.err")).lines(chomp: true).last(15)).join("\n")
       rescue Errno::ENOENT
@@ -212,7 +206,7 @@ module GyreTest
         @counts[:servers] += 1
       end
 
-      # @return [Boolean] whether it has begun to serve
+      # Returns whether it has begun to serve.
       def served?
         return false unless @served
 
@@ -256,7 +250,6 @@ module GyreTest
         nil # it has ended
       end
 
-      # @return [Process::Status, nil] when it has ended
       def reap_server
         return unless @server
 

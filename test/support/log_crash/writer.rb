@@ -15,18 +15,12 @@ module GyreTest
     class Writer
       ADOPTION_S = 60
 
-      # @param name [String]
-      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:,
-      #   pause_s:, mine:; old: on the old wire; stop: a file: when it is there, no more is logged;
-      #   last: it logs all the same, and stays until nothing of its service is left
-      # @param pipe [IO]
       def initialize(name, settings, pipe)
         @name, @settings, @pipe = name, settings, pipe
         @random = Random.new(settings.fetch(:seed))
         @counts = Hash.new(0)
       end
 
-      # @return [Integer] exit status
       def run
         Mines.lay(@settings[:mine], @random) if @settings[:mine]
         @client = new_client

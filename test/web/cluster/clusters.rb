@@ -28,7 +28,6 @@ module GyreTest
 
     # The processes of a running server.
     Cluster = Struct.new(:test, :program) do
-      # @return [Array<Integer>] process ids of that kind: "worker", "worker 2", "mold"
       def pids(kind)
         children.select { |pid| title(pid)&.start_with?("gyre: #{kind}") }
       end
@@ -48,7 +47,6 @@ module GyreTest
         nil
       end
 
-      # @return [Array(Integer, String)] which worker served, and with which code
       def get(path = "/")
         pid, code = program.get(path)[/\r\n\r\n(.*)\z/m, 1].to_s.split
         [pid.to_i, code]

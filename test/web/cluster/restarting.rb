@@ -64,12 +64,11 @@ module GyreTest
     class Wrk
       attr_reader :failures, :served
 
-      # @param path [String] of the program
       def initialize(path, port)
         @output = IO.popen([path, "-t1", "-c32", "-d900s", "--timeout", "30s", "http://127.0.0.1:#{port}/"])
       end
 
-      # @return [Boolean] whether it has come so far that {#finish} does not kill it
+      # Returns whether it has come so far that {#finish} does not kill it.
       def ready? = Processes.catches?(@output.pid, :INT)
 
       def finish = Process.kill(:INT, @output.pid)
@@ -82,10 +81,6 @@ module GyreTest
       end
     end
 
-    # @param kinds [Array<String>] of KINDS, one restart each
-    # @param quick [Integer] clients without a pause
-    # @param slow [Integer] clients of slow requests
-    # @param wrk [String, nil] the path of wrk, which loads the server beside them
     def assert_no_request_is_lost(kinds, quick:, slow:, wrk: nil)
       serve("-w", "2", "--log-format", "none", app: APP) do |program|
         clients = Array.new(quick) { Client.new(program.port, "/") } + Array.new(slow) { Client.new(program.port, "/slow") }

@@ -48,7 +48,6 @@ class WebClusterTurnsTest < Minitest::Test
     pids.keys
   end
 
-  # @return [Hash{Socket => Integer}] connections that stay, and the worker of each
   def connect(program, count)
     Array.new(count) { program.request("/", connection: "keep-alive") }.to_h do |socket|
       length = socket.gets("\r\n\r\n")[/content-length: (\d+)/i, 1].to_i
