@@ -47,6 +47,16 @@ class LogDiskQueueTest < Minitest::Test
     File.binwrite(path, bytes)
   end
 
+  # The child dies in the block, behind its first rename.
+  def killed_after_a_rename
+    child = fork do
+      File.singleton_class.prepend(Module.new { define_method(:rename) { |*names| super(*names) && Process.kill(:KILL, Process.pid) } })
+      yield
+    end
+    Process.wait(child)
+    assert_equal Signal.list["KILL"], $?.termsig
+  end
+
   def test_the_next_owner_goes_on_in_a_segment_of_its_own
     queue.append(record(1) + record(2))
     @queues.last.close
@@ -139,6 +149,18 @@ class LogDiskQueueTest < Minitest::Test
       second.close
       assert_equal time + 1, files.size
     end
+  end
+
+  def test_a_segment_whose_renaming_was_killed_is_read
+    first = queue
+    (1..2).each { |number| first.append(record(number)) }
+    killed_after_a_rename { first.last.write_again(record(2)) }
+    first.close
+    assert_equal ["00000001.records.renamed"], files
+    second = queue
+    assert_equal [1, 2], numbers(second)
+    second.append(record(3))
+    assert_equal %w[00000001.records 00000002.records], files
   end
 
   def test_what_is_synced_is_not_written_again

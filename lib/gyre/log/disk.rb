@@ -11,6 +11,8 @@ module Gyre
       BLOCK_BYTES = 65_536
       # The errors of devices, pipes and file systems that have no fsync.
       UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
+      # Ends a name for the moment between two renames.
+      AWAY = ".renamed"
 
       module_function
 
@@ -51,9 +53,13 @@ module Gyre
       # Changes a folder's entry and changes it back, so that the next sync of the folder writes
       # it.
       def refresh_name(path)
-        away = "#{path}.#{Process.pid}.renamed"
-        File.rename(path, away) if File.exist?(path)
-        File.rename(away, path) if File.exist?(away)
+        File.rename(path, path + AWAY) if File.exist?(path)
+        restore_name(path)
+      end
+
+      # Completes a {refresh_name} that a kill has interrupted.
+      def restore_name(path)
+        File.rename(path + AWAY, path) if File.exist?(path + AWAY) && !File.exist?(path)
       end
     end
   end

@@ -39,6 +39,7 @@ module Gyre
         @path, @lock, @format, @report = path, lock, format, report
         @limit, @record_limit, @segment_bytes = limit, record_limit, segment_bytes
         @segments = []
+        restore_names
         names = Dir.children(path).sort_by(&:to_i)
         @number = names.last.to_i # also counts one that was put aside
         names.grep(NAME).each { |name| Segment.open(File.join(path, name), format, report)&.then { |segment| @segments << segment } }
@@ -158,6 +159,10 @@ module Gyre
       end
 
       private
+
+      def restore_names
+        Dir.glob("*#{Disk::AWAY}", base: @path) { |name| Disk.restore_name(File.join(@path, name.delete_suffix(Disk::AWAY))) }
+      end
 
       def open_segment
         @number += 1

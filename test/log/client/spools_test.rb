@@ -95,6 +95,12 @@ class LogSpoolsTest < Minitest::Test
     assert_raises(Gyre::Log::Ownership::Refused) { orphans }
     assert_empty Dir.children(@folder)
     File.chmod(0o700, @folder)
+    spool.close
+    File.chmod(0o770, @folder)
+    assert_nil Gyre::Log::Spools.adopt(File.join(@folder, "app.#{ID}"), **options)
+    assert_match(/\Anot sent: #{@folder} may be changed by other users/, @reports.join)
+    File.chmod(0o700, @folder)
+    FileUtils.rm_rf("#{@folder}/app.#{ID}")
     File.symlink(@folder, "#{@folder}/link")
     spool = Gyre::Log::Spools.create("#{@folder}/link", "app", IDENTITY, **options) # this user's own link
     assert_path_exists File.join(@folder, "app.#{ID}")

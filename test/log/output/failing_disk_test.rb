@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::File on a disk whose writes fail: what counts as stored is on the disk, as a
-# power failure at that moment shows, and once the disk works again each line is there once.
+# Gyre::Log::Output::File and Spill on a disk whose writes fail: what counts as stored is on the
+# disk, as a power failure at that moment shows, and once the disk works again each line is there
+# once.
 
 require "test_helper"
 require "json"
@@ -14,6 +15,7 @@ class LogOutputFailingDiskTest < Minitest::Test
   PROLOGUE = <<~'RUBY'
     require "gyre"
     require "gyre/log/output/file"
+    require "gyre/log/output/spill"
     require "json"
     require "support/failing_disk"
     ID = "0123456789abcdef0123456789abcdef"
@@ -21,6 +23,32 @@ class LogOutputFailingDiskTest < Minitest::Test
     SAID = Thread::Queue.new
     def output
       Gyre::Log::Output::File.new(File.join(DISK.folder, "log"), report: SAID.method(:push), longest_pause_s: 0.01)
+    end
+
+    def open_spill
+      Gyre::Log::Output::Spill.new(File.join(DISK.folder, "spill"), format: :text, limit: 1 << 30, report: SAID.method(:push), longest_pause_s: 0.01)
+    end
+
+    # The disk fails, and the child is killed when it has reported that.
+    def killed_after_a_failed_sync
+      reader, writer = IO.pipe
+      start, starter = IO.pipe
+      child = fork do
+        store = yield
+        writer.write("open")
+        start.read(1)
+        Thread.new do
+          await("cannot sync")
+          writer.write("x")
+        end
+        store.call
+      end
+      reader.read(4)
+      DISK.break
+      starter.write("x")
+      reader.read(1)
+      Process.kill(:KILL, child)
+      Process.wait(child)
     end
 
     def lines(batch)
@@ -98,25 +126,13 @@ class LogOutputFailingDiskTest < Minitest::Test
       log.write("before\n", { ID => 1 })
       log.sync
       log.close
-      reader, writer = IO.pipe
-      start, starter = IO.pipe
-      child = fork do
+      killed_after_a_failed_sync do
         log = output
-        writer.write("open")
-        start.read(1)
-        Thread.new do
-          await("cannot sync")
-          writer.write("x")
+        lambda do
+          log.write(lines(2), { ID => 2 })
+          log.sync
         end
-        log.write(lines(2), { ID => 2 })
-        log.sync
       end
-      reader.read(4)
-      DISK.break
-      starter.write("x")
-      reader.read(1)
-      Process.kill(:KILL, child)
-      Process.wait(child)
       cached = File.size(File.join(DISK.folder, "log"))
       DISK.mend
       log = output
@@ -126,6 +142,30 @@ class LogOutputFailingDiskTest < Minitest::Test
       puts JSON.generate(stored: stored, there: text.include?(lines(2)) ? 2 : 1, cached: cached)
     RUBY
     assert_operator result["there"], :>=, result["stored"], "stored, it says, and not on the disk"
+  end
+
+  def test_a_spill_after_such_a_kill_counts_only_batches_on_the_disk
+    result = on_a_failing_disk(<<~'RUBY')
+      spill = open_spill
+      spill.append("before\n", { ID => 1 }) { false }
+      spill.sync
+      spill.close
+      killed_after_a_failed_sync do
+        spill = open_spill
+        lambda do
+          spill.append(lines(2), { ID => 2 }) { false }
+          spill.sync
+        end
+      end
+      DISK.mend
+      spill = open_spill
+      stored = spill.stored_by(ID)
+      there = DISK.after_a_power_failure { |folder| Dir.glob("#{folder}/spill/*.records").map { |path| File.binread(path) }.join }
+      lines, = spill.first
+      puts JSON.generate(stored: stored, there: there.include?(lines(2)) ? 2 : 1, first: lines)
+    RUBY
+    assert_operator result["there"], :>=, result["stored"], "stored, it says, and not on the disk"
+    assert_operator result["first"], :start_with?, "before\n"
   end
 
   private

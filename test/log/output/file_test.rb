@@ -423,6 +423,18 @@ class LogOutputFileTest < Minitest::Test
     assert_equal({ ID => 1, "f" * 32 => 2 }, open_output.stored)
   end
 
+  # Between the two renames that follow a failed sync of the folder.
+  def test_a_file_whose_name_a_kill_has_left_away_gets_it_back
+    output_with("one\n", 1).close
+    File.rename(@path, "#{@path}.renamed")
+    store(open_output, "two\n", 2)
+    assert_equal ["one\ntwo\n", ["a.log", "a.log.journal"]], [content, Dir.children(@folder).sort]
+    File.write("#{@path}.renamed", "another program's")
+    @outputs.pop.close
+    open_output
+    assert_equal ["one\ntwo\n", "another program's"], [content, File.read("#{@path}.renamed")]
+  end
+
   def test_a_file_that_is_renamed_while_it_is_opened
     output = output_with("one\n", 1)
     output.close

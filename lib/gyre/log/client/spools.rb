@@ -59,6 +59,7 @@ module Gyre
 
         # Takes over a spool that its process has closed or left behind.
         def adopt(path, report: nil, **options)
+          Ownership.check_parent(File.dirname(path))
           Ownership.check_folder(path)
           lock = Ownership.open(File.join(path, "lock"))
           # The owner may just have deleted it.

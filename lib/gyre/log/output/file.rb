@@ -118,6 +118,7 @@ module Gyre
         def open_and_recover
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
+          Disk.restore_name(@path)
           @file = open_locked
           raise Errno::ENOENT, @path unless @file.same?
 

@@ -36,6 +36,7 @@ module Gyre
           @clients = {}
           @busy = @doubtful = false
           lock = take(folder, lock_patience_s)
+          forget_pages(folder)
           @queue = DiskQueue.new(folder, lock, format: format, limit: UNLIMITED, record_limit: RECORD_BYTES_LIMIT,
                                                segment_bytes: SEGMENT_BYTES, report: @retries.method(:report))
           recover
@@ -128,6 +129,12 @@ module Gyre
           Disk.sync_folder(folder)
         rescue Errno::EEXIST
           nil
+        end
+
+        # A server that was killed after a failed sync leaves pages that the kernel takes for
+        # written.
+        def forget_pages(folder)
+          Dir.glob("*.records", base: folder) { |name| Disk.forget_pages(::File.join(folder, name)) }
         end
 
         def recover
