@@ -112,7 +112,7 @@ class MemcachedRailsCacheTest < Minitest::Test
   end
 
   def test_with_a_pool_of_clients_and_without_one
-    [{ pool: { size: 3, timeout: 1 } }, { pool: false }].each do |options|
+    [{ pool: { size: 3, timeout: 60 } }, { pool: false }].each do |options|
       cache = store(**options)
       threads = Array.new(8) do |number|
         Thread.new { 20.times { |round| cache.write("#{number}:#{round}", round) && cache.read("#{number}:#{round}") } }

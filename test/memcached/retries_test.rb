@@ -24,6 +24,25 @@ class MemcachedRetriesTest < Minitest::Test
     define_method(:"test_#{name}_with_#{count}_servers_ends_although_other_calls_succeed_meanwhile") { check_limit(count, call) }
   end
 
+  # Nothing succeeds meanwhile, so the first one counts as down after its second failure.
+  def test_a_call_has_two_attempts_at_a_server_and_then_one_at_another
+    CALLS.slice("get", "set", "delete", "gat").each do |name, call|
+      servers = Array.new(2) { scripted { :close } }
+      client = client(servers.map(&:address))
+      assert_kind_of Gyre::Memcached::NetworkError, outcome { call.call(client) }
+      assert_equal [1, 2], servers.map { |server| times(server, "poison") }.sort, name
+    end
+  end
+
+  def test_a_server_that_counts_as_down_for_no_time_has_no_third_attempt
+    CALLS.each do |name, call|
+      server = scripted { :close }
+      client = client(server.address, down_retry_delay: 0)
+      assert_kind_of Gyre::Memcached::NetworkError, outcome { call.call(client) }
+      assert_equal 2, times(server, "poison"), name
+    end
+  end
+
   def test_of_many_keys_only_the_one_that_failed_is_sent_again
     server = closing_at("b")
     found = client(server.address).get_multi_cas("a", "b", "c")
@@ -87,7 +106,8 @@ class MemcachedRetriesTest < Minitest::Test
   private
 
   # The call is a fiber's; before each of its failures a thread, with a connection of its own,
-  # succeeds at the same server.
+  # succeeds at each server: a failure in a row counts a server as down, and then another one is
+  # tried as well.
   def check_limit(count, call)
     other = nil
     failures = Thread::Queue.new
@@ -95,7 +115,7 @@ class MemcachedRetriesTest < Minitest::Test
       scripted do |command, sound, _|
         next sound if command.key != "poison" || failures.size == 10
 
-        (0..9).each { |index| other.get("key-#{index}") }
+        other.version
         failures << 1
         :close
       end

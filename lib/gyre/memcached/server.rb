@@ -240,7 +240,7 @@ module Gyre
       def fail_call(command, reason, sent, answered)
         broken = sweep
         @cause = reason
-        down = reason == CLOSED || (broken.any? && count_failure) # before others run, which a close may let
+        down = reason == CLOSED || (broken.any? && count_failure && down?) # before others run, which a close may let
         broken.each { |connection| finish(connection) }
         error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
         close_later_ones
