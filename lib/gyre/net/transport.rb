@@ -3,6 +3,7 @@
 # A connected socket with buffers, plain or TLS, for any program: with a scheduler its waits let
 # other fibers run, without one they block only the thread. ext/gyre/net/ moves bytes; here are
 # methods over it. Made by Gyre.connect and Gyre.listen.
+require "gyre/loop"
 require "gyre/net/turn"
 
 module Gyre
@@ -12,6 +13,9 @@ module Gyre
     LINE_BYTES_LIMIT = 1024 * 1024
     # The longest wait of {#close} for a peer that takes nothing.
     CLOSE_TIMEOUT_S = 5
+
+    # The extension defines the constructor.
+    def initialize(*) = Loop.require_native("Gyre::Transport") unless Loop.native?
 
     # Reads exactly `length` bytes.
     #
