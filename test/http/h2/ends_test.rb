@@ -30,6 +30,31 @@ module H2Ends
     gate&.close
   end
 
+  # The GOAWAY waits for room in the socket, up to write_timeout_s.
+  def assert_few_turns_before_the_goaway(**limits)
+    with_gate(limits: limits, buffers: 4096) do |served, _gate, begun|
+      client = connect(served, settings: { initial_window_size: 1 << 20 })
+      client.write(H2.window_update(0, 1 << 20))
+      client.open("GET /large", end_stream: true)
+      assert_equal "/large", begun.pop
+      yield client if block_given?
+      sleep(0.3)
+      turns = served.scheduler.stats[:turns]
+      sleep(0.3)
+      assert_operator served.scheduler.stats[:turns] - turns, :<, 10
+    end
+  end
+
+  def test_an_idle_client_that_takes_nothing_is_not_looked_at_again_and_again
+    assert_few_turns_before_the_goaway(keep_alive_timeout_s: 0.1)
+  end
+
+  def test_a_client_with_a_late_head_that_takes_nothing_is_not_looked_at_again_and_again
+    assert_few_turns_before_the_goaway(head_timeout_s: 0.1) do |client|
+      client.open_fields(H2.request, end_headers: false)
+    end
+  end
+
   # --- what a GOAWAY promises (RFC 9113, section 6.8) ---
 
   # The GOAWAY waits for room in the socket, and names the stream that was the last one as it was

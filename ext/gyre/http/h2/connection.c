@@ -154,11 +154,11 @@ static void schedule(struct gyre_http_connection *connection) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   int64_t now_ns = gyre_loop_coarse_now(gyre_http_loop(connection)), due_ns = INT64_MAX;
   if (!session->settled) sooner(&due_ns, http2->began_ns, limits->first_byte_ns);
-  if (session->head_since_ns) sooner(&due_ns, session->head_since_ns, limits->head_ns);
+  if (session->head_since_ns && !session->failed) sooner(&due_ns, session->head_since_ns, limits->head_ns);
   if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
-  if (session->stream_count == 0) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
+  if (session->stream_count == 0 && !session->going) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
   /* Responses whose handlers are done. Other frames of the client do not put this off. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
