@@ -302,6 +302,17 @@ module HTTP1Messages
     end
   end
 
+  # Behind the head the kernel takes 64 pieces at a time, each of which is a segment on its way.
+  def test_a_body_of_many_small_parts_leaves_in_few_calls
+    skip "the client's kernel does not count segments" unless RbConfig::CONFIG["host_os"].include?("linux")
+    serve(->(_env) { [200, {}, Array.new(600) { |number| number.to_s.rjust(100) }] }) do |served|
+      client = connect(served)
+      assert_equal (0...600).map { |number| number.to_s.rjust(100) }.join, client.get.body
+      data_segments = client.socket.getsockopt(:TCP, :INFO).data.unpack1("@152L")
+      assert_operator data_segments, :<, 60
+    end
+  end
+
   def test_a_refused_head_request_gets_no_body
     serve(->(_env) { [200, {}, []] }, log_accesses: true) do |served|
       client = connect(served).write("HEAD / HTTP/1.1\r\n\r\n")

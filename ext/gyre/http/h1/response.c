@@ -93,21 +93,37 @@ static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec 
   return (size_t)sent;
 }
 
-/* Sends the rest of a String, parking whenever the transport is full. */
-static void send_string(VALUE self, VALUE string, size_t offset) {
-  struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
-  while (offset < (size_t)RSTRING_LEN(string)) {
-    size_t left = (size_t)RSTRING_LEN(string) - offset;
-    struct iovec vector = {RSTRING_PTR(string) + offset, left < PIECE_BYTES ? left : PIECE_BYTES};
-    size_t sent = send_some(exchange, &vector, 1);
-    offset += sent;
-    if (sent == 0) {
-      exchange = wait_writable(self, left);
-    } else if (sent < left) {
-      exchange = let_others_run(self);
-    }
+/* Points vectors at what is left of the strings behind `sent` bytes, as far as one call takes them.
+ * Returns how many; *length are their bytes. */
+static int gather(const VALUE *strings, long count, size_t sent, struct iovec *vectors, int most, size_t *length) {
+  int filled = 0;
+  *length = 0;
+  for (long i = 0; i < count && filled < most && *length < PIECE_BYTES; i++) {
+    size_t left = (size_t)RSTRING_LEN(strings[i]) - sent;
+    if (left > PIECE_BYTES - *length) left = PIECE_BYTES - *length;
+    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[i]) + sent, left};
+    *length += left;
+    sent = 0;
   }
-  RB_GC_GUARD(string);
+  return filled;
+}
+
+/* Sends what is left of the strings behind `sent` bytes, parking whenever the transport is full. */
+static void send_strings(VALUE self, const VALUE *strings, long count, size_t sent) {
+  struct iovec vectors[VECTORS];
+  size_t length, more = 0;
+  for (;;) {
+    for (; count > 0 && sent >= (size_t)RSTRING_LEN(*strings); count--) sent -= (size_t)RSTRING_LEN(*strings++);
+    if (count == 0) return;
+    if (more > 0) let_others_run(self);
+    int filled = gather(strings, count, sent, vectors, VECTORS, &length);
+    more = send_some(gyre_http_response_writable(self), vectors, filled);
+    sent += more;
+    if (more > 0) continue;
+    size_t held = 0;
+    for (long i = 0; i < count; i++) held += (size_t)RSTRING_LEN(strings[i]);
+    wait_writable(self, held - sent);
+  }
 }
 
 /* Flushes bytes that the transport has encrypted. */
@@ -124,38 +140,21 @@ static void flush(VALUE self) {
 /* Sends the lent buffer and the strings, with one system call if the socket takes all. */
 static void send_output(VALUE self, const VALUE *strings, long count) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
-  struct gyre_http_buffer *output = &exchange->connection->acceptor->output;
+  const struct gyre_http_buffer *output = &exchange->connection->acceptor->output;
   struct iovec vectors[VECTORS];
-  int filled = 0;
-  size_t room = PIECE_BYTES, total = output->length;
-  if (output->length) vectors[filled++] = (struct iovec){output->bytes, output->length};
-  long taken = 0;
-  for (; taken < count && filled < VECTORS && room > 0; taken++) {
-    size_t length = (size_t)RSTRING_LEN(strings[taken]);
-    total += length;
-    if (length > room) length = room;
-    room -= length;
-    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[taken]), length};
-  }
+  size_t lent = output->length, length;
+  int first = lent ? 1 : 0;
+  vectors[0] = (struct iovec){output->bytes, lent};
+  int filled = first + gather(strings, count, 0, vectors + first, VECTORS - first, &length);
   if (!filled) return;
   size_t sent = send_some(exchange, vectors, filled);
-  if (taken == count && sent == total && gyre_transport_unsent(&exchange->connection->transport) == 0) return;
-
-  if (sent < output->length) {
-    send_string(self, rb_str_new(output->bytes + sent, (long)(output->length - sent)), 0);
-    sent = 0;
-  } else {
-    sent -= output->length;
+  if (sent < lent) {
+    VALUE rest = rb_str_new(output->bytes + sent, (long)(lent - sent));
+    send_strings(self, &rest, 1, 0);
+    RB_GC_GUARD(rest);
+    sent = lent;
   }
-  for (long i = 0; i < count; i++) {
-    size_t length = (size_t)RSTRING_LEN(strings[i]);
-    if (sent >= length) {
-      sent -= length;
-      continue;
-    }
-    send_string(self, strings[i], sent);
-    sent = 0;
-  }
+  send_strings(self, strings, count, sent - lent);
   flush(self);
 }
 
