@@ -84,6 +84,7 @@ end
 have_func("rb_io_timeout", "ruby/io.h")
 have_func("rb_io_mode", "ruby/io.h")
 have_func("rb_io_closed_p", "ruby/io.h")
+$defs << "-DHAVE_OPTIMIZED_RUBY" if RbConfig::CONFIG["CFLAGS"].to_s.scan(/-O\S*/).last.to_s.match?(/[123s]/)
 
 $CFLAGS << " -std=gnu11 -O3 -fvisibility=hidden -Werror=implicit-function-declaration"
 $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"

@@ -77,6 +77,9 @@
 #ifdef HAVE_RB_IO_CLOSED_P /* 3.3 */
 #define GYRE_HAVE_IO_CLOSED_P 1
 #endif
+#ifdef HAVE_OPTIMIZED_RUBY /* its C functions need little stack */
+#define GYRE_HAVE_OPTIMIZED_RUBY 1
+#endif
 
 /* Everything has hidden visibility; Ruby looks for this one name. */
 __attribute__((visibility("default"))) void Init_gyre_ext(void);

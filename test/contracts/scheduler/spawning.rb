@@ -297,7 +297,7 @@ module SchedulerContract
         sizes = File.read("/proc/self/smaps").scan(/^Size: +([0-9]+) kB.*?^Rss: +([0-9]+) kB/m).map { |pair| pair.map(&:to_i) }
         resident_kb = sizes.filter_map { |size, rss| rss if size.between?(stack_kb, stack_kb + 4) }.sort
         kb = resident_kb.last(100).first
-        puts kb.between?(1, 24) ? "given back" : kb
+        puts kb.between?(1, 16) ? "given back" : kb
       RUBY
     end
 

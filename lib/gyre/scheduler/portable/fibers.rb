@@ -304,6 +304,7 @@ module Gyre
             if @entering
               enter_other(@entering.fiber)
             elsif overdue? || !depart(waiter.fiber)
+              @base = waiter.base # not the fiber that came back here
               drive(parked: true) { waiter.state == :entered }
             end
           end
