@@ -30,7 +30,7 @@ class SettingsTest < Minitest::Test
   end
 
   def test_a_time_may_have_no_end
-    assert_equal [{ wait_timeout_s: nil }] * 2, [nil, "none"].map { |value| TABLE.read({ wait_timeout_s: value }) }
+    assert_equal [{ wait_timeout_s: nil }] * 4, [nil, "none", "None", :none].map { |value| TABLE.read({ wait_timeout_s: value }) }
   end
 
   def test_all_faults_are_reported_at_once_with_their_paths

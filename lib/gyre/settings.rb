@@ -68,6 +68,8 @@ module Gyre
 
     # The words that are nearest to a misspelt one, as a question.
     def self.nearest(word, words)
+      return unless word.valid_encoding?
+
       near = DidYouMean::SpellChecker.new(dictionary: words).correct(word).first
       "did you mean #{near}?" if near
     end

@@ -48,7 +48,7 @@ class CLIServeOptionsTest < Minitest::Test
     assert_equal({ workers: 4, worker_timeout: 10, worker_memory_limit: 512 << 20 },
                  settings(*%w[-w 4 --worker-timeout 10 --worker-memory-limit 512M]))
     assert_equal({ workers: "auto" }, settings("--workers", "auto"))
-    assert_equal "--workers: must be a whole number, 0 or more, or auto, not \"x\"", refusal("-w", "x")
+    assert_equal "--workers: must be a whole number from 0 to 1000, or auto, not \"x\"", refusal("-w", "x")
     assert_equal "-t: unknown flag; leave it out: Gyre needs no such setting (docs/from-puma.md)", refusal("-t", "5")
     assert_equal "--body-b: unknown flag; did you mean --body-bytes-limit?", refusal("--body-b", "5")
     assert_equal "--persistent-timeout: unknown flag; write --keep-alive-timeout", refusal("--persistent-timeout", "5")

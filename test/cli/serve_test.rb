@@ -43,6 +43,16 @@ class CLIServeTest < Minitest::Test
     faults.zip(output.err.lines) { |beginning, line| assert_operator line, :start_with?, beginning }
   end
 
+  def test_a_check_looks_for_the_user_and_where_files_go
+    { %w[--user no-such-user] => Process.uid.zero? ? "there is no user no-such-user" : "configuration OK",
+      %w[--pidfile none/a.pid] => "pidfile: there is no folder",
+      %w[--state none/a.state -w 1] => "state: there is no folder", %w[--state a.state] => "--state is for a server with workers",
+      %w[--host] << "" => "--host: must be a host name" }.each do |flags, text|
+      output = gyre("serve", "--check", "app.rb", *flags, files: { "app.rb" => "" })
+      assert_includes output.out + output.err, text
+    end
+  end
+
   def test_a_check_runs_without_rubygems
     output = gyre("serve", "--check", "app.rb", files: { "app.rb" => "" }, env: { "RUBYOPT" => "--disable-gems" })
     assert_equal [0, "configuration OK\n", ""], [output.status.exitstatus, output.out, output.err]

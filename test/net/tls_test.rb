@@ -439,6 +439,13 @@ class TLSTest < Minitest::Test
     assert_match(/the certificate .*der\.key cannot be read: it must be in PEM/, fault(cert: der))
   end
 
+  def test_no_message_has_the_text_of_a_key
+    body = File.read(@key).lines[1..-2]
+    [body.join, body.join.delete("\n"), File.read(@key).delete("-")].each do |text|
+      assert_equal "tls: the key is neither PEM nor the path of a file", fault(key: text)
+    end
+  end
+
   def test_a_key_of_another_certificate_is_named
     _, key = certificates.issue("another")
     assert_match(/the key .*another\.key does not belong to the certificate .*server\.pem/, fault(key: key))

@@ -130,6 +130,20 @@ class WebConfigTest < Minitest::Test
     end
   end
 
+  def test_a_file_is_read_as_utf_8_whatever_the_locale
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "gyre.rb")
+      File.write(path, "environment 'dürfen'\n")
+      run = ruby("-rgyre/web/config", "-e", "puts Gyre::Web::Config.load(ARGV.first)[:environment].dump", path, env: { "LC_ALL" => "C" })
+      assert_equal ["d\\u00FCrfen", ""], [run.out.chomp.delete('"'), run.err]
+    end
+  end
+
+  def test_a_path_may_be_a_pathname
+    assert_equal({ pidfile: "run/app.pid" }, evaluate("require 'pathname'; pidfile Pathname('run/app.pid')"))
+    assert_equal "public", evaluate("static Pathname('public'), at: '/files'")[:static].first.path
+  end
+
   private
 
   def evaluate(text)

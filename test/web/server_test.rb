@@ -35,7 +35,7 @@ class WebServerTest < Minitest::Test
   # As the guard raises it, at any moment.
   def test_an_exception_within_the_end_leaves_nothing_open
     server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0", metrics: ["127.0.0.1:0"], signals: false)
-    commands = server.instance_variable_get(:@commands)
+    commands = server.instance_variable_get(:@lifetime).instance_variable_get(:@commands)
     commands.define_singleton_method(:stop) do
       super()
       raise Gyre::Stop, "the server stops" unless @raised
@@ -53,6 +53,19 @@ class WebServerTest < Minitest::Test
     ports.each { |port| assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) } }
   ensure
     thread&.kill&.join
+  end
+
+  def test_a_server_that_listened_but_never_ran_gives_back_everything
+    closed = []
+    server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0", metrics: ["127.0.0.1:0"], signals: false)
+    Gyre.run do
+      server.listen
+      http = server.instance_variable_get(:@http)
+      http.define_singleton_method(:close) { closed << super() }
+      2.times { server.close }
+    end
+    assert_equal 2, closed.size
+    assert_empty server.stats.values.select(&:positive?)
   end
 
   def test_it_ends_with_the_task_that_runs_it
@@ -265,7 +278,10 @@ class WebServerTest < Minitest::Test
   def test_wrong_options_are_refused_at_once
     assert_raises(ArgumentError) { Gyre::Web::Server.new("no app") }
     assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, bind: "::1:80") }
-    assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, limits: { no_such_limit: 5 }) }
+    assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, bind: []) }
+    [{ no_such_limit: 5 }, nil, [1]].each { |limits| assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, limits: limits) } }
+    error = assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, keep_alive_timeout: 5) }
+    assert_equal "keep_alive_timeout: unknown setting; it is one of limits: { keep_alive_timeout: … }", error.message
     assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, log_format: "xml") }
     assert_raises(ArgumentError) { Gyre::Web::Server.new(HELLO, shutdown_timeout: -1) }
   end

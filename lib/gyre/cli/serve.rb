@@ -11,6 +11,7 @@ require "gyre/cli/process/processors"
 require "gyre/cli/serve/handover"
 require "gyre/cli/serve/rackup_file"
 require "gyre/cli/serve/warnings"
+require "gyre/cli/state_file"
 require "gyre/http/files/root"
 require "gyre/web/cluster/mold"
 require "gyre/web/cluster/program"
@@ -37,6 +38,7 @@ module Gyre
       }.transform_values { |name| Web::SETTINGS.foreign.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
       # The program of Solid Queue, which this variable of its plugin for Puma asks for.
       SOLID_QUEUE = %w[bin/jobs].freeze
+      NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
       private_constant :HINTS, :SOLID_QUEUE
 
       attr_reader :settings # values of the flags by the names of Web::SETTINGS
@@ -95,7 +97,7 @@ module Gyre
         Warnings.install
         count = count(settings)
         each_folder(settings) { |name, folder| check_folder(name, folder) }
-        check_access_log(settings[:access_log])
+        check_writable(:access_log, settings[:access_log]) if settings[:access_log]
         check_programs(settings, count)
 
         CLI.raise_descriptor_limit
@@ -120,15 +122,14 @@ module Gyre
         raise StartError, "#{name}: #{error.message}"
       end
 
-      def check_access_log(path)
-        return if path.nil?
-
+      def check_writable(name, path)
         path = File.expand_path(path)
         folder = File.dirname(path)
-        raise StartError, "access_log: there is no folder #{folder}. Create it, or name another file with --access-log" unless File.directory?(folder)
+        flag = Web::SETTINGS[name].flag
+        raise StartError, "#{name}: there is no folder #{folder}. Create it, or name another file with #{flag}" unless File.directory?(folder)
         return if File.writable?(File.exist?(path) ? path : folder)
 
-        raise StartError, "access_log: this user may not write #{File.exist?(path) ? path : "in #{folder}"}. Name another file with --access-log"
+        raise StartError, "#{name}: this user may not write #{File.exist?(path) ? path : "in #{folder}"}. Name another file with #{flag}"
       end
 
       def serve_alone(settings, environment)
@@ -210,13 +211,24 @@ module Gyre
         noting { check_programs(settings, workers) } if workers
         noting { RackupFile.check(rackup(settings)) }
         each_folder(settings) { |name, folder| noting { check_folder(name, folder) } }
-        noting { check_access_log(settings[:access_log]) }
+        noting { check_writable(:access_log, settings[:access_log]) } if settings[:access_log]
+        noting { check_process(settings, workers) } if workers
         @faults.concat(Web::ThreadState.faults) unless @handover
         raise StartError, @faults.join("\n") if @faults.any?
 
         serve_with_workers(settings, environment, workers) if @handover
         @out.puts("configuration OK")
         DONE
+      end
+
+      # Only root can find out for another user.
+      def check_process(settings, workers)
+        raise StartError, NEEDS_WORKERS if settings[:state] && workers.zero?
+        return unless settings.slice(:user, :group).empty? || Process.euid.zero?
+
+        require "gyre/cli/process/privileges"
+        Privileges.new(*settings.values_at(:user, :group))
+        settings.slice(:pidfile, :state).each { |name, path| check_writable(name, path) }
       end
 
       def noting
@@ -266,7 +278,8 @@ module Gyre
       end
 
       def choose_environment(settings)
-        environment = settings[:environment] || ENV.values_at("APP_ENV", "RACK_ENV", "RAILS_ENV").compact.first || "development"
+        named = ENV.values_at("APP_ENV", "RACK_ENV", "RAILS_ENV").find { |name| !name.to_s.empty? }
+        environment = settings[:environment] || named || "development"
         ENV["RACK_ENV"] = environment
       end
 
@@ -292,7 +305,8 @@ module Gyre
 
       # The setting that the address is from; nil: port and host, or their defaults.
       def flag_of(settings, tried)
-        named = { "--metrics" => Array(settings[:metrics]).map { |address| Web::ControlServer.endpoint(address) },
+        named = { "--state" => [(StateFile.new(settings[:state]).endpoint if settings[:state])].compact,
+                  "--metrics" => Array(settings[:metrics]).map { |address| Web::ControlServer.endpoint(address) },
                   "--bind" => Array(settings[:bind]).map { |address| Web::Addresses.endpoint(address) } }
         named.find { |_, endpoints| endpoints.any? { |endpoint| tried.end_with?(endpoint.path || ":#{endpoint.port}") } }&.first
       end

@@ -71,7 +71,7 @@ module Gyre
                      sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, origin: nil, signals: true, report: $stderr,
                      restart: nil, handover: nil)
         Loop.require_native("the log server")
-        @limits = limits.is_a?(Limits) ? limits : Limits.new(**limits)
+        @limits = Limits.from(limits)
         @report, @handover, @signals = report, handover, signals
         @inputs = Inlet.all(bind, inputs, tls)
         @ingest = Ingest.new(services_limit: @limits.services_limit)

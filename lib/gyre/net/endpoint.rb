@@ -83,9 +83,12 @@ module Gyre
       # @return [Endpoint]
       # @raise [ArgumentError] for an unreadable address, with what was expected
       def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix], tls: false, proxy: false)
-        endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
+        endpoint = case address
+                   when Endpoint then address
+                   when String, Integer then read(address.to_s.strip, host, port)
+                   end
         unless endpoint && transports.include?(endpoint.transport)
-          raise ArgumentError, "#{address.to_s.strip.inspect} is no address: write #{forms(transports)}"
+          raise ArgumentError, "#{address.is_a?(String) ? address.strip.inspect : address.inspect} is no address: write #{forms(transports)}"
         end
         raise ArgumentError, "#{endpoint}: there is no PROXY protocol here" if endpoint.proxy_protocol && !proxy
         return endpoint if tls || endpoint.tls.nil?
@@ -157,7 +160,7 @@ module Gyre
       end
 
       def parse_ip(text, authority, default_port, transport, tls: nil)
-        match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
+        match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>(?!-)[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
         raise ArgumentError, "#{text.inspect} is no address: #{ip_hint(authority, tls ? :ssl : transport)}" if match.nil? || authority.empty?
 
         host = match[:v6] || match[:name]

@@ -98,7 +98,9 @@ module Gyre
     class Context
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze
       PEM = "-----BEGIN"
-      private_constant :VERIFY, :PEM
+      # No path: several lines, or DER in base64.
+      KEY_TEXT = %r{\n|\AM[A-Za-z0-9+/]{40,}=*\z}.freeze
+      private_constant :VERIFY, :PEM, :KEY_TEXT
 
       # The extension allocates a context, so it is loaded before, and not earlier: the portable
       # engine does without.
@@ -160,7 +162,8 @@ module Gyre
         Time.at(seconds) unless seconds.nil? || seconds.zero?
       end
 
-      def name_of(text) = (text unless text.nil? || text.include?(PEM))
+      # Names no text that is the key itself, also where its PEM is broken.
+      def name_of(text) = (text unless text.nil? || text.include?(PEM) || text.b.match?(KEY_TEXT))
 
       def mode(verify)
         VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
@@ -177,7 +180,7 @@ module Gyre
         pem = pem("certificate", text)
         return pem if pem.nil? || pem.match?(/^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/)
 
-        raise ArgumentError, "tls: the certificate #{"#{text} " unless text.include?(PEM)}holds no PEM certificate"
+        raise ArgumentError, "tls: the certificate #{"#{name_of(text)} " if name_of(text)}holds no PEM certificate"
       end
 
       # DER has bytes that no PEM has.
@@ -191,6 +194,8 @@ module Gyre
       def read(what, path)
         File.binread(path)
       rescue SystemCallError => error
+        raise ArgumentError, "tls: the #{what} is neither PEM nor the path of a file" unless name_of(path)
+
         raise ArgumentError, "tls: the #{what} #{path}: #{error.message.sub(/ @ .*/, "")}"
       end
 

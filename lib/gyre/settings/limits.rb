@@ -18,6 +18,13 @@ module Gyre
         end
       end
 
+      # The given limits, or those with the given values.
+      def self.from(given)
+        raise ArgumentError, "limits: must be a Hash or a #{name}, not #{Settings.shown(given)}" unless given.is_a?(Hash) || given.is_a?(self)
+
+        given.is_a?(self) ? given : new(**given)
+      end
+
       # By the names in TABLE; what is not given has its default.
       def initialize(**given)
         self.class::TABLE.complete(given).each { |name, value| instance_variable_set("@#{name}", value) }

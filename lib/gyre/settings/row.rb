@@ -20,6 +20,11 @@ module Gyre
         freeze
       end
 
+      # False for text that no file, address or number can be: a broken encoding, a NUL.
+      def self.plain?(value)
+        !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
+      end
+
       # A table of its own below this name.
       def section? = type.is_a?(Settings)
 
@@ -29,7 +34,7 @@ module Gyre
       def flag = "--#{word.tr("_", "-")}"
 
       # A time without an end.
-      def none?(value) = timeout? && (value.nil? || value == "none")
+      def none?(value) = timeout? && (value.nil? || value.to_s.casecmp?("none"))
 
       # A value, or its text; of a list one or several.
       def check(value)
@@ -79,7 +84,7 @@ module Gyre
       def one(value)
         return type.read(value) if section?
 
-        read = type.read(value)
+        read = (type.read(value) if type.equal?(Type::TYPES[:any]) || Row.plain?(value))
         return read unless read.nil? || (range && !range.cover?(read))
 
         raise ArgumentError, "must be #{expected}#{", not #{Settings.shown(value)}" unless secret || value.nil?}"

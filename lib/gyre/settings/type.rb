@@ -51,7 +51,7 @@ module Gyre
 
       TYPES = Ractor.make_shareable({
         text: new("TEXT", "text", &TEXT),
-        file: new("FILE", "a path", &TEXT),
+        file: new("FILE", "a path") { |value| TEXT.call(value.respond_to?(:to_path) ? value.to_path : value) },
         flag: new(nil, "true or false") { |value| BOOLEANS[value] },
         bytes: new("BYTES", "a number of bytes like 500, 64k or 10M", unit: :bytes, range: 1..) { |value| Units.bytes(value) },
         count: new("COUNT", "a whole number", range: 1..) { |value| Units.integer(value) },

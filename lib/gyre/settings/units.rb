@@ -10,14 +10,18 @@ module Gyre
     FACTORS = ["", "k", "m", "g", "t"].each_with_index.to_h { |letter, index| [letter, 1024**index] }.freeze
     SPAN = /\A\s*(?:(\d+)\s*)?(second|minute|hour|day|week)s?\s*\z/i.freeze
     SPANS = { "second" => 1, "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
-    private_constant :SIZE, :FACTORS, :SPAN, :SPANS
+    # More than any machine has, and no more than C can take.
+    INTEGERS = (-(1 << 62)..(1 << 62)).freeze
+    SECONDS = (0..1_000_000_000).freeze
+    private_constant :SIZE, :FACTORS, :SPAN, :SPANS, :INTEGERS, :SECONDS
 
     module_function
 
     # Powers of 1024: 500, 64k, 10M, 100 MB, 2GiB.
     def bytes(value)
       match = SIZE.match(value.to_s)
-      match && (match[1].to_i * FACTORS.fetch(match[2].downcase))
+      bytes = match && (match[1].to_i * FACTORS.fetch(match[2].downcase))
+      bytes if INTEGERS.cover?(bytes)
     end
 
     # The shortest text that {bytes} reads as this number.
@@ -26,22 +30,22 @@ module Gyre
       "#{bytes / factor}#{letter.upcase}"
     end
 
-    # A number of seconds, or of a unit: 1.5, minute, 2 days.
+    # A number of seconds, or of a unit: 1.5, minute, 2 days. Not above 30 years.
     def seconds(value)
       match = SPAN.match(value.to_s)
       seconds = match ? SPANS.fetch(match[2].downcase) * (match[1] || 1).to_i : number(value)
-      seconds if seconds.is_a?(Numeric) && seconds.real? && seconds.finite? && seconds >= 0
+      seconds if seconds.is_a?(Numeric) && seconds.real? && SECONDS.cover?(seconds)
     end
 
     def integer(value)
       number = number(value)
-      number if number.is_a?(Integer)
+      number if number.is_a?(Integer) && INTEGERS.cover?(number)
     end
 
     def number(value)
       return value unless value.is_a?(String)
 
-      Integer(value, 10, exception: false) || Float(value, exception: false)
+      Integer(value, 10, exception: false) || (Float(value, exception: false) unless value.match?(/x/i)) # 0x10 is hexadecimal
     end
 
     # The number may be a text with separators.

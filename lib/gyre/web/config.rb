@@ -31,7 +31,7 @@ module Gyre
 
       # The file's settings.
       def self.load(path)
-        new(path).evaluate(File.read(path))
+        new(path).evaluate(File.read(path, encoding: Encoding::UTF_8)) # as Ruby reads a file, whatever the locale
       rescue SystemCallError => error
         raise ConfigError, "#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"
       end

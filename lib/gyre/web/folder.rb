@@ -13,9 +13,10 @@ module Gyre
       # A path, perhaps with options behind a question mark.
       def self.parse(value, **options)
         return value if value.is_a?(self)
-        raise ArgumentError, "must be a path, not #{Gyre::Settings.shown(value)}" unless value.is_a?(String) && !value.empty?
 
-        path, query = value.split("?", 2)
+        path, query = value.respond_to?(:to_path) ? value.to_path : (value.split("?", 2) if value.is_a?(String))
+        raise ArgumentError, "must be a path, not #{Gyre::Settings.shown(value)}" if path.to_s.empty?
+
         pairs = query.to_s.split("&").to_h { |pair| pair.split("=", 2).then { |name, text| [name.tr("-", "_"), text || true] } }
         new(path, self::SETTINGS.read(pairs.merge(options)))
       end

@@ -72,7 +72,11 @@ module Gyre
 
       private
 
-      def addresses(bind) = (bind.is_a?(Array) ? bind : [bind]).map { |address| Addresses.endpoint(address) }
+      def addresses(bind)
+        raise ArgumentError, "bind: there is no address in the list" if bind == []
+
+        (bind.is_a?(Array) ? bind : [bind]).map { |address| Addresses.endpoint(address) }
+      end
 
       def by_listener
         @listeners.zip(endpoints).to_h { |listener, endpoint| [listener, yield(endpoint)] }.compact

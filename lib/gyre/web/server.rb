@@ -62,7 +62,7 @@ module Gyre
         @layers = Layers.new(app, log: log, unready: method(:unready), **settings)
         @access_log = access_log(settings[:log_format], settings[:access_log], out)
         @listening = Listening.new(bind: bind, tls: tls, given: listeners, log: log)
-        @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
+        @limits = HTTP::Limits.from(limits)
         @follows_pool = limits.is_a?(Hash) && !limits.key?(:requests_limit)
         @cancels = settings[:cancel_when_client_gone]
         @watches = settings[:watchdog]
@@ -119,7 +119,7 @@ module Gyre
           yield self if block_given?
         end
       ensure
-        Lifetime.each_of(-> { @http&.close }, -> { close })
+        close
       end
 
       # Runs in a thread of its own; returns as soon as it listens.
@@ -190,11 +190,7 @@ module Gyre
       #
       # @return [void]
       def close
-        @listening.close
-        @metrics.close
-        @access_log&.close
-        @layers.close
-        @lifetime.close
+        Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers, @lifetime].compact.map { |part| part.method(:close) })
       end
 
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …;

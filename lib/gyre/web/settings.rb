@@ -25,13 +25,18 @@ module Gyre
       CONTROL = type.new("ADDRESS", "a port of this machine, host:port or unix:///path") { |value| ControlServer.endpoint(value) && value }
       URL_PATH = type.new("PATH", "a path like /up") { |value| value if value.is_a?(String) && value.match?(%r{\A/[^?#\s]*\z}) }
       COMMAND = type.new("COMMAND", "a command like \"bin/jobs\"") { |value| value if value.is_a?(String) && Shellwords.split(value).any? }
-      HOST = type.new("HOST", "a host") { |value| value if value.is_a?(String) && Endpoint.parse(Addresses.tcp(value, 0), transports: [:tcp]) }
+      HOST = type.new("HOST", "a host name, an IP address or *") do |value|
+        value if value.is_a?(String) && !value.empty? && Endpoint.parse(Addresses.tcp(value, 0), transports: [:tcp])
+      end
       ADDRESS = type.new("ADDRESS", "an address") { |value| Addresses.endpoint(value) && value }
       CERTIFICATES = type.new(nil, "true, or certificates") do |value|
-        value == true ? value : (value.is_a?(Hash) ? [value] : Array(value)).map { |each| Addresses::CERTIFICATE.read(each) }
+        next value if value == true
+
+        all = value.is_a?(Array) ? value : [value]
+        all.map { |each| Addresses::CERTIFICATE.read(each) } unless all.empty?
       end
-      PROCESSES = type.new("COUNT", "a whole number, 0 or more, or auto") do |value|
-        value.to_s == "auto" ? "auto" : Units.integer(value)&.then { |count| count if count >= 0 }
+      PROCESSES = type.new("COUNT", "a whole number from 0 to 1000, or auto") do |value|
+        value.to_s == "auto" ? "auto" : Units.integer(value)&.then { |count| count if count.between?(0, 1000) }
       end
     end
 
@@ -75,7 +80,9 @@ module Gyre
       "Stopping (INT or TERM; a second one stops at once)" => [
         row[:shutdown_timeout, :seconds, "time for running requests to finish", range: 0.., default: 30]
       ]
-    })
+    }, foreign: FOREIGN_WORDS.merge(HTTP::Limits::TABLE.flat_map { |limit| [limit.name, limit.word.to_sym] }.to_h do |name|
+                                      [name, "it is one of limits: { #{name}: … }"]
+                                    end))
 
     # What `gyre serve` takes.
     SETTINGS = Gyre::Settings.new(

@@ -19,9 +19,7 @@ module Gyre
 
       # `chosen`: the endpoints come from the settings rather than from the default.
       def initialize(settings, endpoints:, chosen:, log:)
-        if settings[:state]
-          raise StartError, "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
-        end
+        raise StartError, Serve::NEEDS_WORKERS if settings[:state]
 
         @log = log
         @pidfile = Pidfile.new(settings[:pidfile]) if settings[:pidfile]

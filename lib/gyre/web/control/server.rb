@@ -17,8 +17,8 @@ module Gyre
 
       # An address for --metrics: without a host, this machine only. Raises ArgumentError.
       def self.endpoint(address)
-        text = address.is_a?(Endpoint) ? address : address.to_s.sub(/\A:(?=\d+\z)/, "")
-        Endpoint.parse(text, host: "127.0.0.1", port: DEFAULT_PORT)
+        address = address.sub(/\A:(?=\d+\z)/, "") if address.is_a?(String)
+        Endpoint.parse(address, host: "127.0.0.1", port: DEFAULT_PORT)
       end
 
       # `listeners` are open already, beside those that `bind` names.

@@ -20,7 +20,7 @@ module Gyre
         secret = type.new("KEY", "text") { |value| value.to_s unless value.is_a?(Enumerable) }
         # A list, a name, names with commas between them, or keys, as Analogger has it.
         levels = type.new("LEVELS", "severities, as in: debug,info,warn") do |value|
-          value = value.keys.map { |key| key.delete_prefix(":") } if value.is_a?(Hash)
+          value = value.keys.map { |key| key.to_s.delete_prefix(":") } if value.is_a?(Hash)
           names = value.is_a?(Array) ? value : value.to_s.split(",")
           names = names.any?(Enumerable) ? [] : names.map { |name| name.to_s.strip }.reject(&:empty?).uniq
           names if names.any? || value == []
