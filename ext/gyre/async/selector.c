@@ -30,15 +30,9 @@ static void selector_mark(void *opaque) {
   struct gyre_selector *selector = opaque;
   rb_gc_mark(selector->loop_fiber);
   rb_gc_mark(selector->thread);
-  for (struct gyre_list *node = selector->ready.next; node != &selector->ready; node = node->next) {
-    rb_gc_mark(GYRE_CONTAINER(node, struct gyre_selector_entry, node)->fiber);
-  }
-  struct gyre_list *lists[] = {&selector->waiting, &selector->reported};
-  for (int i = 0; i < 2; i++) {
-    for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
-      rb_gc_mark(GYRE_CONTAINER(node, struct gyre_selector_wait, node)->fiber);
-    }
-  }
+  GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) rb_gc_mark(entry->fiber);
+  GYRE_EACH(struct gyre_selector_wait, wait, &selector->waiting, node) rb_gc_mark(wait->fiber);
+  GYRE_EACH(struct gyre_selector_wait, wait, &selector->reported, node) rb_gc_mark(wait->fiber);
 }
 
 /* Waits are on the stacks of fibers that may still run: tells them that the selector is gone. */
@@ -253,8 +247,7 @@ static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
 /* The next to enter, skipping boundaries of other flushes; NULL at its own, or at the end. */
 static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
                                               const struct gyre_selector_entry *boundary) {
-  for (struct gyre_list *node = selector->ready.next; node != &selector->ready; node = node->next) {
-    struct gyre_selector_entry *entry = GYRE_CONTAINER(node, struct gyre_selector_entry, node);
+  GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) {
     if (entry == boundary) return NULL;
     if (entry->kind != BOUNDARY) return entry;
   }

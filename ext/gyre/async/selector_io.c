@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-static VALUE process_status_class;
-
 static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_selector_wait *wait = GYRE_CONTAINER(watch, struct gyre_selector_wait, watch);
   wait->ready |= ready & watch->interest;
@@ -152,17 +150,13 @@ struct process_wait {
   int flags, fd;
 };
 
-static VALUE reap(struct process_wait *wait) {
-  return rb_funcall(process_status_class, rb_intern("wait"), 2, wait->pid, INT2NUM(wait->flags | WNOHANG));
-}
-
 static VALUE process_wait_body(VALUE argument) {
   struct process_wait *wait = (struct process_wait *)argument;
-  VALUE status = reap(wait);
+  VALUE status = gyre_child_status(wait->pid, wait->flags);
   if (!NIL_P(status) || wait->flags & WNOHANG) return status;
   int ready = wait_for(wait->self, wait->fiber, Qnil, wait->fd, GYRE_READABLE);
   if (ready < 0) rb_syserr_fail(-ready, "wait for a child process");
-  return ready ? reap(wait) : Qfalse;
+  return ready ? gyre_child_status(wait->pid, wait->flags) : Qfalse;
 }
 
 static VALUE process_wait_ensure(VALUE argument) {
@@ -178,16 +172,14 @@ static VALUE process_wait_ensure(VALUE argument) {
 static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE flags) {
   struct process_wait wait = {self, fiber, pid, NUM2INT(flags), -1};
   struct gyre_selector *selector = gyre_selector_opened(self);
-  if (!(wait.flags & ~WNOHANG)) wait.fd = gyre_child_descriptor(&selector->loop, NUM2PIDT(pid));
+  if (!(wait.flags & ~WNOHANG)) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
+  gyre_loop_forget(&selector->loop, wait.fd); /* its number's former use */
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
 void gyre_init_selector_io(VALUE class) {
   gyre_loop_on_io_close(io_is_closed);
-  process_status_class = rb_path2class("Process::Status");
-  rb_gc_register_mark_object(process_status_class);
-
   rb_define_method(class, "io_wait", selector_io_wait, 3);
   rb_define_method(class, "io_read", selector_io_read, -1);
   rb_define_method(class, "io_write", selector_io_write, -1);

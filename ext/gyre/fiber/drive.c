@@ -182,9 +182,8 @@ static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
 /* Copies the list, as interrupts run Ruby code that changes it. */
 static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
   VALUE fibers = rb_ary_new_capa((long)scheduler->waits.parked_count), me = rb_fiber_current();
-  for (struct gyre_list *node = scheduler->waits.parked.next; node != &scheduler->waits.parked; node = node->next) {
-    VALUE fiber = GYRE_CONTAINER(node, struct gyre_parked, node)->fiber;
-    if (fiber != me) rb_ary_push(fibers, fiber);
+  GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.parked, node) {
+    if (parked->fiber != me) rb_ary_push(fibers, parked->fiber);
   }
   return fibers;
 }

@@ -244,18 +244,12 @@ void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
 
 /* --- memory --- */
 
-/* Other objects of a wait are on its fiber's stack. */
-static void mark_foreign(struct gyre_scheduler *scheduler) {
-  for (struct gyre_list *node = scheduler->waits.foreign.next; node != &scheduler->waits.foreign; node = node->next) {
-    rb_gc_mark(GYRE_CONTAINER(node, struct gyre_parked, foreign_node)->fiber);
-  }
-}
-
-/* Pins everything: addresses of fibers are keys and stand on C stacks. */
+/* Pins everything: addresses of fibers are keys and stand on C stacks. Other objects of a wait are
+ * on its fiber's stack. */
 void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   rb_gc_mark(scheduler->thread);
   rb_gc_mark(scheduler->drivers.fiber);
-  mark_foreign(scheduler);
+  GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) rb_gc_mark(parked->fiber);
   gyre_workers_mark(scheduler);
   gyre_interrupts_mark(scheduler);
 }

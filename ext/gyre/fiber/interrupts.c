@@ -127,9 +127,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   if (!can_hand_on(blocker)) return false;
   /* Pushes and pops wait for the same queue. */
   bool all = !gyre_is_mutex(blocker) && RTEST(rb_obj_is_kind_of(blocker, sized_queue_class)), handed = false;
-  for (struct gyre_list *node = scheduler->waits.parked.next, *next; node != &scheduler->waits.parked; node = next) {
-    next = node->next;
-    struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, node);
+  GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.parked, node) {
     if (parked->blocker != blocker) continue;
     GYRE_CONTAINER(parked, struct gyre_wait, parked)->unblocked = true;
     gyre_wake(scheduler, parked);
@@ -235,21 +233,11 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* True if a fiber that the program has resumed was given something: nothing can be raised there
- * yet. */
-static bool inner_fibers_have_to_run(struct gyre_scheduler *scheduler) {
-  for (struct gyre_list *node = scheduler->waits.foreign.next; node != &scheduler->waits.foreign; node = node->next) {
-    struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, foreign_node);
-    if (parked->fiber != parked->entered && gyre_given(scheduler, parked)) return true;
-  }
-  return false;
-}
-
-/* True if a fiber that the program has resumed waits. */
-static bool inner_fibers_wait(struct gyre_scheduler *scheduler) {
-  for (struct gyre_list *node = scheduler->waits.foreign.next; node != &scheduler->waits.foreign; node = node->next) {
-    struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, foreign_node);
-    if (parked->fiber != parked->entered) return true;
+/* True if a fiber that the program has resumed waits; `given`: and was given something, so that
+ * nothing can be raised there yet. */
+static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
+  GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) {
+    if (parked->fiber != parked->entered && (!given || gyre_given(scheduler, parked))) return true;
   }
   return false;
 }
@@ -290,7 +278,7 @@ static bool is_resuming(VALUE fiber) {
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
   move(&scheduler->interrupts.held, interrupt);
-  if (!inner_fibers_wait(scheduler) || !is_resuming(pair[0])) return;
+  if (!inner_fiber_waits(scheduler, false) || !is_resuming(pair[0])) return;
   int state = 0;
   struct gyre_interrupt *left = interrupt; /* NULL once cancelled: others run meanwhile */
   interrupt->raiser = &left;
@@ -329,7 +317,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       raise_here(fiber, exception);
     } else if (!RTEST(rb_fiber_alive_p(interrupt->fiber))) {
       end_interrupt(interrupt);
-    } else if (inner_fibers_have_to_run(scheduler)) {
+    } else if (inner_fiber_waits(scheduler, true)) {
       move(&scheduler->interrupts.postponed, interrupt);
     } else {
       raise_further_in(scheduler, interrupt);
@@ -339,10 +327,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
 }
 
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
-  for (struct gyre_list *node = scheduler->interrupts.held.next, *next; node != &scheduler->interrupts.held;
-       node = next) {
-    next = node->next;
-    struct gyre_interrupt *interrupt = GYRE_CONTAINER(node, struct gyre_interrupt, node);
+  GYRE_EACH(struct gyre_interrupt, interrupt, &scheduler->interrupts.held, node) {
     if (interrupt->fiber != parked->fiber) continue;
     /* Another fiber may have a collected one's address. */
     if (NIL_P(interrupt->id) || gyre_live_fiber(scheduler, interrupt->id) == parked->fiber)
@@ -355,9 +340,7 @@ void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber) {
   struct gyre_list *list;
   for (int i = 0; (list = all(scheduler, i)); i++) {
-    for (struct gyre_list *node = list->next, *next; node != list; node = next) {
-      next = node->next;
-      struct gyre_interrupt *interrupt = GYRE_CONTAINER(node, struct gyre_interrupt, node);
+    GYRE_EACH(struct gyre_interrupt, interrupt, list, node) {
       if (interrupt->fiber == fiber) gyre_interrupt_cancel(scheduler, interrupt);
     }
   }
@@ -386,8 +369,7 @@ void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   rb_gc_mark(scheduler->interrupts.live_fibers);
   for (int i = 0; (list = all(scheduler, i)); i++) {
-    for (struct gyre_list *node = list->next; node != list; node = node->next) {
-      struct gyre_interrupt *interrupt = GYRE_CONTAINER(node, struct gyre_interrupt, node);
+    GYRE_EACH(struct gyre_interrupt, interrupt, list, node) {
       if (list == &scheduler->interrupts.held && !NIL_P(interrupt->id)) continue;
       rb_gc_mark(interrupt->fiber);
       rb_gc_mark(interrupt->exception);

@@ -22,10 +22,7 @@ static void scheduler_mark(void *opaque) {
   rb_gc_mark(scheduler->self); /* pinned: C keeps its address */
   gyre_fibers_mark(scheduler);
   gyre_block_mark(scheduler);
-  for (struct gyre_list *node = scheduler->clients.next; node != &scheduler->clients; node = node->next) {
-    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
-    client->mark(client);
-  }
+  GYRE_EACH(struct gyre_client, client, &scheduler->clients, node) { client->mark(client); }
 }
 
 static void scheduler_free(void *opaque) {
@@ -215,15 +212,13 @@ static VALUE scheduler_wakeup(VALUE self) {
   return Qnil;
 }
 
-static struct gyre_client *client_of(struct gyre_list *node) { return GYRE_CONTAINER(node, struct gyre_client, node); }
-
 /* Notifies each client once. A client may run Ruby code that adds and removes others, so the
  * list is walked again after each. New ones are not notified. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
-  for (struct gyre_list *node = clients->next; node != clients; node = node->next) client_of(node)->due = true;
+  GYRE_EACH(struct gyre_client, client, clients, node) client->due = true;
   for (struct gyre_list *node = clients->next; node != clients;) {
-    struct gyre_client *client = client_of(node);
+    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
     node = node->next;
     if (!client->due) continue;
     client->due = false;

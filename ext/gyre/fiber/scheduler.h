@@ -370,8 +370,10 @@ void gyre_init_scheduler_read(void);
 
 void gyre_init_wait(void);
 void gyre_init_scheduler_process(void);
-/* A pidfd (Linux 5.3) of a child process, for the loop; -1 without. */
-int gyre_child_descriptor(struct gyre_loop *loop, pid_t pid);
+/* A pidfd (Linux 5.3) of a child process; -1 without. */
+int gyre_child_descriptor(pid_t pid);
+/* The Process::Status of an ended child, which is reaped; nil while it runs. */
+VALUE gyre_child_status(VALUE pid, int flags);
 void gyre_init_scheduler_select(void);
 void gyre_init_scheduler_inspection(void);
 /* The Hash of Gyre::Loop#stats; the scheduler is NULL for a loop without fibers. */

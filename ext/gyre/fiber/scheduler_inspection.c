@@ -94,8 +94,7 @@ static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
   struct gyre_list *lists[] = {&scheduler->waits.parked, &scheduler->waits.ready};
   VALUE waits = rb_ary_new();
   for (int i = 0; i < 2; i++) {
-    for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
-      struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, node);
+    GYRE_EACH(struct gyre_parked, parked, lists[i], node) {
       if (!NIL_P(classes) && !is_one_of(parked->blocker, classes)) continue;
       rb_ary_push(waits, describe(parked));
     }
@@ -109,8 +108,8 @@ static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
   if (fiber == scheduler->drivers.fiber) return !scheduler->interrupts.is_away;
   struct gyre_list *lists[] = {&scheduler->waits.parked, &scheduler->waits.ready};
   for (int i = 0; i < 2; i++) {
-    for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
-      if (GYRE_CONTAINER(node, struct gyre_parked, node)->fiber == fiber) return true;
+    GYRE_EACH(struct gyre_parked, parked, lists[i], node) {
+      if (parked->fiber == fiber) return true;
     }
   }
   return false;

@@ -23,15 +23,14 @@ struct process_wait {
   int flags;
 };
 
-/* The status of an ended child, or nil. */
-static VALUE ended(VALUE pid, int flags) {
+VALUE gyre_child_status(VALUE pid, int flags) {
   return rb_funcall(process_status_class, rb_intern("wait"), 2, pid, INT2NUM(flags | WNOHANG));
 }
 
 /* By the kernel's own waitid, also for any child or group. Qundef: unsupported by the backend. */
 static VALUE wait_by_operation(struct gyre_scheduler *scheduler, VALUE pid, int flags) {
   for (;;) {
-    VALUE status = ended(pid, flags);
+    VALUE status = gyre_child_status(pid, flags);
     if (!NIL_P(status)) return status;
 
     struct gyre_operation *operation = gyre_operation_new(GYRE_OPERATION_WAITID, 0);
@@ -49,21 +48,19 @@ static VALUE wait_by_operation(struct gyre_scheduler *scheduler, VALUE pid, int 
 static VALUE process_wait_body(VALUE argument) {
   struct process_wait *wait = (struct process_wait *)argument;
   for (;;) {
-    VALUE status = ended(wait->pid, wait->flags);
+    VALUE status = gyre_child_status(wait->pid, wait->flags);
     if (!NIL_P(status)) return status;
     int ready = gyre_wait_io(wait->scheduler, wait->fd, GYRE_READABLE, -1, wait->pid);
     if (ready < 0) rb_syserr_fail(-ready, "wait for a child process");
   }
 }
 
-int gyre_child_descriptor(struct gyre_loop *loop, pid_t pid) {
+int gyre_child_descriptor(pid_t pid) {
   int fd = -1;
 #ifdef GYRE_HAVE_PIDFD_OPEN
   if (pid > 0) fd = (int)syscall(SYS_pidfd_open, pid, 0);
 #endif
-  if (fd < 0) return fd;
-  rb_update_max_fd(fd);
-  gyre_loop_forget(loop, fd); /* a new number: forgets its former use */
+  if (fd >= 0) rb_update_max_fd(fd);
   return fd;
 }
 
@@ -79,13 +76,14 @@ static VALUE process_wait_ensure(VALUE argument) {
  * (Linux 6.7). */
 static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   struct process_wait wait = {.scheduler = gyre_scheduler_opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
-  if (wait.flags & WNOHANG) return ended(pid, wait.flags);
+  if (wait.flags & WNOHANG) return gyre_child_status(pid, wait.flags);
   if (!wait.flags && wait.scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS) {
     VALUE status = wait_by_operation(wait.scheduler, pid, wait.flags);
     if (status != Qundef) return status;
   }
-  if (!wait.flags) wait.fd = gyre_child_descriptor(&wait.scheduler->loop, NUM2PIDT(pid));
+  if (!wait.flags) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
+  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* its number's former use */
   wait.scheduler->loop.outside++;
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }

@@ -169,9 +169,7 @@ static void sweep(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   struct gyre_watch *watches[GYRE_CLOSED_BATCH];
   int count = 0;
-  for (struct gyre_list *node = scheduler->sweeping.descriptor_waits.next;
-       node != &scheduler->sweeping.descriptor_waits; node = node->next) {
-    struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
+  GYRE_EACH(struct gyre_wait, wait, &scheduler->sweeping.descriptor_waits, descriptor_node) {
     if (wait->parked.state != GYRE_PARKED) continue;
     if (wait->is_broken && wait->is_broken(wait)) gyre_wake(scheduler, &wait->parked);
     if (wait->watch.fd < 0) continue;

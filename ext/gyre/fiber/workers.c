@@ -85,8 +85,7 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
-  for (struct gyre_list *node = scheduler->pool.idle.next; node != &scheduler->pool.idle; node = node->next) {
-    const struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
+  GYRE_EACH(const struct gyre_worker, worker, &scheduler->pool.idle, node) {
     if (!worker->parked) addresses[count++] = worker->unused_below;
   }
   gyre_stacks_discard(addresses, count, machine_bytes, vm_bytes);
@@ -443,8 +442,7 @@ VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE)
 /* --- memory --- */
 
 static void mark_workers(struct gyre_list *list, bool busy) {
-  for (struct gyre_list *node = list->next; node != list; node = node->next) {
-    struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
+  GYRE_EACH(struct gyre_worker, worker, list, node) {
     rb_gc_mark(worker->fiber);
     if (!busy) continue;
     rb_gc_mark(worker->argument);
@@ -481,13 +479,11 @@ void gyre_workers_free(struct gyre_scheduler *scheduler) {
  * may still refer to them. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
   gyre_workers_close(scheduler);
-  for (struct gyre_list *node = scheduler->pool.busy.next, *next; node != &scheduler->pool.busy; node = next) {
-    next = node->next;
-    struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
+  GYRE_EACH(struct gyre_worker, worker, &scheduler->pool.busy, node) {
     if (worker == scheduler->running.worker) continue;
-    gyre_list_remove(node);
+    gyre_list_remove(&worker->node);
     gyre_blocked_remove(&scheduler->pool.workers, &worker->table_node);
-    gyre_list_append(&scheduler->pool.left_behind, node);
+    gyre_list_append(&scheduler->pool.left_behind, &worker->node);
     scheduler->pool.busy_count--;
   }
   if (scheduler->running.worker) scheduler->running.worker->parked = NULL;

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <ruby/io.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifdef GYRE_HAVE_INOTIFY
@@ -44,14 +43,8 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 
 /* Returns nil if the kernel has none, or the process is not a child that can be waited for. */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
-#ifdef GYRE_HAVE_PIDFD_OPEN
-  int fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
-  if (fd >= 0) {
-    rb_update_max_fd(fd);
-    return INT2NUM(fd);
-  }
-#endif
-  return Qnil;
+  int fd = gyre_child_descriptor(NUM2PIDT(pid));
+  return fd < 0 ? Qnil : INT2NUM(fd);
 }
 
 void gyre_init_keyed_helper(void) {

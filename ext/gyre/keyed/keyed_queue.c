@@ -31,8 +31,7 @@ void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct g
 
 void gyre_keyed_wake(struct gyre_keyed *keyed) {
   if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
-  for (struct gyre_list *node = keyed->waiters.next; node != &keyed->waiters; node = node->next) {
-    struct gyre_keyed_waiter *waiter = GYRE_CONTAINER(node, struct gyre_keyed_waiter, node);
+  GYRE_EACH(struct gyre_keyed_waiter, waiter, &keyed->waiters, node) {
     gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
   }
 }

@@ -32,10 +32,7 @@ static struct gyre_keyed_watch *of_node(struct gyre_list *node) {
   return GYRE_CONTAINER(node, struct gyre_keyed_watch, node);
 }
 
-/* Allows removing the present element. */
-#define EACH(variable, list)                                                                                           \
-  for (struct gyre_keyed_watch *variable = of_node((list)->next), *following;                                          \
-       following = of_node(variable->node.next), &variable->node != (list); variable = following)
+#define EACH(variable, list) GYRE_EACH(struct gyre_keyed_watch, variable, list, node)
 
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed) {
   rb_gc_mark(keyed->equality);

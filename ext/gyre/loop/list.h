@@ -14,6 +14,12 @@ struct gyre_list {
 
 #define GYRE_CONTAINER(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
+/* Runs a body for each member of type `type`, whose node is `member`. The body may unlink it. */
+#define GYRE_EACH(type, variable, list, member)                                                                        \
+  for (type *variable = GYRE_CONTAINER((list)->next, type, member), *following_##variable;                             \
+       following_##variable = GYRE_CONTAINER(variable->member.next, type, member), &variable->member != (list);        \
+       variable = following_##variable)
+
 static inline void gyre_list_init(struct gyre_list *list) { list->next = list->previous = list; }
 
 static inline bool gyre_list_empty(const struct gyre_list *list) { return list->next == list; }

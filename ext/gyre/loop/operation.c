@@ -41,15 +41,12 @@ void gyre_operation_complete(struct gyre_operation *operation) {
 }
 
 void gyre_loop_orphan(struct gyre_loop *loop) {
-  for (struct gyre_list *node = loop->operations.next; node != &loop->operations; node = node->next) {
-    GYRE_CONTAINER(node, struct gyre_operation, node)->complete = NULL;
-  }
+  GYRE_EACH(struct gyre_operation, operation, &loop->operations, node) operation->complete = NULL;
 }
 
 void gyre_loop_end_operations(struct gyre_loop *loop) {
   int64_t limit_ns = UNAWAITED_END_NS;
-  for (struct gyre_list *node = loop->operations.next; node != &loop->operations; node = node->next) {
-    struct gyre_operation *operation = GYRE_CONTAINER(node, struct gyre_operation, node);
+  GYRE_EACH(struct gyre_operation, operation, &loop->operations, node) {
     if (operation->complete) limit_ns = END_NS;
     loop->backend->cancel(loop->backend_state, operation);
   }
