@@ -259,9 +259,7 @@ GyreTest::Engines.test_case("RunTest") do
   end
 
   def test_killing_the_thread_unwinds_all_tasks
-    unwound = Thread::Queue.new
-    started = Thread::Queue.new
-    thread = Thread.new do
+    unwound = unwound_by_a_kill do |started, unwound|
       Gyre.run do |task|
         task.async do
           started << true
@@ -276,16 +274,11 @@ GyreTest::Engines.test_case("RunTest") do
       end
       unwound << :never
     end
-    started.pop
-    thread.kill
-    assert thread.join(60), "the thread did not end"
-    assert_equal %i[child root], Array.new(unwound.size) { unwound.pop }.sort
+    assert_equal %i[child root], unwound
   end
 
   def test_killing_the_thread_while_a_task_computes_unwinds_the_others
-    unwound = Thread::Queue.new
-    started = Thread::Queue.new
-    thread = Thread.new do
+    unwound = unwound_by_a_kill do |started, unwound|
       Gyre.run do |task|
         task.async do
           sleep
@@ -300,10 +293,19 @@ GyreTest::Engines.test_case("RunTest") do
         end
       end
     end
+    assert_equal %i[computer sleeper], unwound
+  end
+
+  # Runs the block in a thread, which is killed once it has pushed to the first queue. Returns what
+  # it has pushed to the second one, in order.
+  def unwound_by_a_kill
+    started = Thread::Queue.new
+    unwound = Thread::Queue.new
+    thread = Thread.new { yield started, unwound }
     started.pop
     thread.kill
     assert thread.join(60), "the thread did not end"
-    assert_equal %i[computer sleeper], Array.new(unwound.size) { unwound.pop }.sort
+    Array.new(unwound.size) { unwound.pop }.sort
   end
 
   def interrupted(waiting)
@@ -497,40 +499,47 @@ GyreTest::Engines.test_case("RunTest") do
     end
   end
 
-  # What starts a computation that is struck while the root waits: a child, a child's child, a fiber
-  # that is no task's.
-  { child: ->(task, block) { task.async { block.call } },
-    grandchild: ->(task, block) { task.async { |child| child.async { block.call } } },
-    fiber: ->(_, block) { Fiber.schedule(&block) } }.each do |name, start|
-    define_method(:"test_an_exception_of_another_thread_that_a_#{name}_lets_out_reaches_the_caller") do
-      ended = []
-      thread = Thread.current
-      error = assert_raises(IOError) do
-        Gyre.run do |task|
-          task.async do
-            sleep
-          ensure
-            sleep 0.001
-            ended << :sibling
-          end
-          computing = false
-          Thread.new do
-            Thread.pass until computing
-            thread.raise(IOError, "for the thread")
-          end
-          compute = lambda do
-            computing = true
-            nil while true
-          end
-          start.call(task, compute)
+  def test_an_exception_of_another_thread_that_a_child_lets_out_reaches_the_caller
+    assert_struck_while_computing { |task, compute| task.async { compute.call } }
+  end
+
+  def test_an_exception_of_another_thread_that_a_grandchild_lets_out_reaches_the_caller
+    assert_struck_while_computing { |task, compute| task.async { |child| child.async { compute.call } } }
+  end
+
+  def test_an_exception_of_another_thread_that_a_fiber_lets_out_reaches_the_caller
+    assert_struck_while_computing { |_, compute| Fiber.schedule(&compute) }
+  end
+
+  # The block starts a computation, which the exception strikes while the root waits.
+  def assert_struck_while_computing
+    ended = []
+    thread = Thread.current
+    error = assert_raises(IOError) do
+      Gyre.run do |task|
+        task.async do
           sleep
         ensure
-          ended << :root
+          sleep 0.001
+          ended << :sibling
         end
+        computing = false
+        Thread.new do
+          Thread.pass until computing
+          thread.raise(IOError, "for the thread")
+        end
+        compute = lambda do
+          computing = true
+          nil while true
+        end
+        yield task, compute
+        sleep
+      ensure
+        ended << :root
       end
-      assert_equal ["for the thread", %i[root sibling]], [error.message, ended.sort]
-      assert_nil Fiber.scheduler
     end
+    assert_equal ["for the thread", %i[root sibling]], [error.message, ended.sort]
+    assert_nil Fiber.scheduler
   end
 
   def test_a_timeout_around_it_ends_it_while_a_child_computes

@@ -72,6 +72,25 @@ module SchedulerContract
     with_open(*IO.pipe, &block)
   end
 
+  # Yields the scheduler and what fibers can wait for without an end: a pipe's reader, a mutex that
+  # is held, a thread, the id of a child process.
+  def with_endless_waits
+    with_pipe do |reader, _|
+      held = Thread::Mutex.new
+      with_scheduler do |scheduler|
+        over = Thread::Queue.new
+        scheduler.spawn { held.synchronize { over.pop } }
+        thread = Thread.new { over.pop }
+        child = Process.spawn("exec sleep 100")
+        yield scheduler, reader, held, thread, child
+        over.close
+      ensure
+        Process.kill(:KILL, child)
+        Process.wait(child)
+      end
+    end
+  end
+
   # A program of its own, which can use the contract's files, prints this.
   def assert_program(expected, code)
     output = ruby("--disable-gems", "-I#{File.expand_path("..", __dir__)}", "-rgyre/scheduler", "-e", code)

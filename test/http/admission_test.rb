@@ -10,16 +10,10 @@ class HTTPAdmissionTest < Minitest::Test
   include GyreTest::PlainC::Assertions
 
   def test_places_are_given_in_order_and_what_waits_too_long_is_refused
-    assert_passes GyreTest::PlainC::PLAIN
+    assert_plain_c("http_admission_test", GyreTest::PlainC::PLAIN)
   end
 
   def test_the_same_with_sanitizers
-    assert_passes GyreTest::PlainC::SANITIZED
-  end
-
-  private
-
-  def assert_passes(flags)
-    assert_plain_c("http_admission_test", flags)
+    assert_plain_c("http_admission_test", GyreTest::PlainC::SANITIZED)
   end
 end

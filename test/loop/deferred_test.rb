@@ -9,16 +9,10 @@ class DeferredTest < Minitest::Test
   include GyreTest::PlainC::Assertions
 
   def test_it_runs_once_at_the_end_of_the_turn_and_may_be_cancelled
-    assert_passes GyreTest::PlainC::PLAIN
+    assert_plain_c("deferred_test", GyreTest::PlainC::PLAIN)
   end
 
   def test_the_same_with_sanitizers
-    assert_passes GyreTest::PlainC::SANITIZED
-  end
-
-  private
-
-  def assert_passes(flags)
-    assert_plain_c("deferred_test", flags)
+    assert_plain_c("deferred_test", GyreTest::PlainC::SANITIZED)
   end
 end

@@ -9,16 +9,10 @@ class ReportsTest < Minitest::Test
   include GyreTest::PlainC::Assertions
 
   def test_a_watch_is_reported_again_once_and_not_when_it_has_ended
-    assert_passes GyreTest::PlainC::PLAIN
+    assert_plain_c("reports_test", GyreTest::PlainC::PLAIN)
   end
 
   def test_the_same_with_sanitizers
-    assert_passes GyreTest::PlainC::SANITIZED
-  end
-
-  private
-
-  def assert_passes(flags)
-    assert_plain_c("reports_test", flags)
+    assert_plain_c("reports_test", GyreTest::PlainC::SANITIZED)
   end
 end

@@ -107,29 +107,31 @@ GyreTest::Engines.test_case("DatagramTest", backends: GyreTest::Engines::NATIVE)
   end
 
   def test_pending_replies_leave_before_the_socket_closes
-    in_tasks do
-      server = Gyre.datagram("udp://127.0.0.1:0")
-      client(server) do |socket|
-        socket.send("?")
-        server.receive.reply("!")
-        server.close
-        assert_equal "!", socket.receive.bytes
-      end
+    with_reply_pending("!") do |server, socket|
+      server.close
+      assert_equal "!", socket.receive.bytes
     end
   end
 
   def test_a_reply_to_a_number_that_another_socket_has_by_now_is_lost
+    with_reply_pending("late") do |server, socket|
+      server.to_io.close
+      other = Gyre.datagram("udp://127.0.0.1:0") # has the number now
+      sleep(0.001) # the turn ends
+      assert_nil socket.receive(timeout: 0)
+      assert_equal 1, server.refused_replies
+      other.close
+    end
+  end
+
+  # The block runs in the turn of the reply, and closes the server.
+  def with_reply_pending(reply)
     in_tasks do
       server = Gyre.datagram("udp://127.0.0.1:0")
       client(server) do |socket|
         socket.send("?")
-        server.receive.reply("late")
-        server.to_io.close
-        other = Gyre.datagram("udp://127.0.0.1:0") # has the number now
-        sleep(0.001) # the turn ends
-        assert_nil socket.receive(timeout: 0)
-        assert_equal 1, server.refused_replies
-        other.close
+        server.receive.reply(reply)
+        yield server, socket
       end
     end
   end

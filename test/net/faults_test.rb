@@ -56,34 +56,14 @@ class FaultsTest < Minitest::Test
     end
   end
 
-  [false, true].each do |secure|
-    kind = secure ? "tls" : "plain"
-
-    define_method(:"test_#{kind}_in_pieces_of_one_byte") do
-      [1, 2, 7].each { |piece| assert_complete converse(secure, piece: piece) }
-    end
-
-    define_method(:"test_#{kind}_against_full_sockets") do
-      converse(secure, full: true) { |client, server| assert_complete [client, server] }
-    end
-
-    define_method(:"test_#{kind}_with_more_than_the_sockets_hold") do
-      words = Array.new(2) { |seed| Random.new(seed).bytes(300_000) }
-      assert_complete converse(secure, words: words, piece: 977, small: true), words
-    end
-
-    define_method(:"test_#{kind}_cut_after_each_byte") do
-      lengths = nil
-      converse(secure) { |*, proxy| lengths = proxy.directions.map(&:moved) }
-      release
-      lengths.each_with_index do |length, direction|
-        (0..length).each do |after|
-          faults = secure ? [GyreTest::FaultProxy::FAULTS[(after + direction) % 4]] : GyreTest::FaultProxy::FAULTS
-          faults.each { |fault| check_cut(secure, direction, after, fault) }
-        end
-      end
-    end
-  end
+  def test_plain_in_pieces_of_one_byte = assert_complete_in_pieces(secure: false)
+  def test_tls_in_pieces_of_one_byte = assert_complete_in_pieces(secure: true)
+  def test_plain_against_full_sockets = assert_complete_against_full_sockets(secure: false)
+  def test_tls_against_full_sockets = assert_complete_against_full_sockets(secure: true)
+  def test_plain_with_more_than_the_sockets_hold = assert_complete_with_much(secure: false)
+  def test_tls_with_more_than_the_sockets_hold = assert_complete_with_much(secure: true)
+  def test_plain_cut_after_each_byte = cut_after_each_byte(secure: false)
+  def test_tls_cut_after_each_byte = cut_after_each_byte(secure: true)
 
   def fibers? = @fibers
 
@@ -96,6 +76,31 @@ class FaultsTest < Minitest::Test
   end
 
   private
+
+  def assert_complete_in_pieces(secure:)
+    [1, 2, 7].each { |piece| assert_complete converse(secure, piece: piece) }
+  end
+
+  def assert_complete_against_full_sockets(secure:)
+    converse(secure, full: true) { |client, server| assert_complete [client, server] }
+  end
+
+  def assert_complete_with_much(secure:)
+    words = Array.new(2) { |seed| Random.new(seed).bytes(300_000) }
+    assert_complete converse(secure, words: words, piece: 977, small: true), words
+  end
+
+  def cut_after_each_byte(secure:)
+    lengths = nil
+    converse(secure) { |*, proxy| lengths = proxy.directions.map(&:moved) }
+    release
+    lengths.each_with_index do |length, direction|
+      (0..length).each do |after|
+        faults = secure ? [GyreTest::FaultProxy::FAULTS[(after + direction) % 4]] : GyreTest::FaultProxy::FAULTS
+        faults.each { |fault| check_cut(secure, direction, after, fault) }
+      end
+    end
+  end
 
   def check_cut(secure, direction, after, fault)
     name = "#{fault} after #{after} bytes from the #{direction.zero? ? "client" : "server"}"

@@ -36,55 +36,67 @@ module SchedulerContract
       assert_equal [:next], got
     end
 
-    [false, true].each do |inner|
-      where = inner ? "in_an_inner_fiber" : "in_a_fiber"
+    def test_an_item_that_comes_with_an_interruption_in_a_fiber_goes_to_the_next_one = assert_item_goes_on(inner: false)
 
-      define_method(:"test_an_item_that_comes_with_an_interruption_#{where}_goes_to_the_next_one") do
-        queue = Thread::Queue.new
-        got = []
-        in_fiber do |scheduler|
-          first = interrupted(scheduler, inner) { queue.pop }
-          scheduler.spawn { got << queue.pop }
-          queue.push(:item)
-          scheduler.fiber_interrupt(first, Interruption.new)
-        end
-        assert_equal [:item], got
-      end
+    def test_an_item_that_comes_with_an_interruption_in_an_inner_fiber_goes_to_the_next_one = assert_item_goes_on(inner: true)
 
-      define_method(:"test_a_lock_that_comes_with_an_interruption_#{where}_goes_to_the_next_one") do
-        mutex = Thread::Mutex.new
-        got = []
-        in_fiber do |scheduler|
-          mutex.lock
-          first = interrupted(scheduler, inner) { mutex.synchronize { nil } }
-          scheduler.spawn { mutex.synchronize { got << :lock } }
-          mutex.unlock
-          scheduler.fiber_interrupt(first, Interruption.new)
-        end
-        assert_equal [:lock], got
-      end
+    def test_a_lock_that_comes_with_an_interruption_in_a_fiber_goes_to_the_next_one = assert_lock_goes_on(inner: false)
 
-      define_method(:"test_room_that_comes_with_an_interruption_#{where}_goes_to_the_next_one") do
-        queue = Thread::SizedQueue.new(1).push(:first)
-        in_fiber do |scheduler|
-          first = interrupted(scheduler, inner) { queue.push(:lost) }
-          scheduler.spawn { queue.push(:second) }
-          assert_equal :first, queue.pop
-          scheduler.fiber_interrupt(first, Interruption.new)
-        end
-        assert_equal :second, queue.pop(true)
-      end
+    def test_a_lock_that_comes_with_an_interruption_in_an_inner_fiber_goes_to_the_next_one = assert_lock_goes_on(inner: true)
 
-      define_method(:"test_what_no_other_one_waits_for_is_taken_before_the_interruption_#{where}") do
-        queue = Thread::Queue.new
-        got = []
-        in_fiber do |scheduler|
-          first = interrupted(scheduler, inner) { got << queue.pop and sleep }
-          queue.push(:item)
-          scheduler.fiber_interrupt(first, Interruption.new)
-        end
-        assert_equal [:item], got
+    def test_room_that_comes_with_an_interruption_in_a_fiber_goes_to_the_next_one = assert_room_goes_on(inner: false)
+
+    def test_room_that_comes_with_an_interruption_in_an_inner_fiber_goes_to_the_next_one = assert_room_goes_on(inner: true)
+
+    def test_what_no_other_one_waits_for_is_taken_before_the_interruption_in_a_fiber = assert_item_is_taken(inner: false)
+
+    def test_what_no_other_one_waits_for_is_taken_before_the_interruption_in_an_inner_fiber = assert_item_is_taken(inner: true)
+
+    def assert_item_goes_on(inner:)
+      queue = Thread::Queue.new
+      got = []
+      in_fiber do |scheduler|
+        first = interrupted(scheduler, inner) { queue.pop }
+        scheduler.spawn { got << queue.pop }
+        queue.push(:item)
+        scheduler.fiber_interrupt(first, Interruption.new)
       end
+      assert_equal [:item], got
+    end
+
+    def assert_lock_goes_on(inner:)
+      mutex = Thread::Mutex.new
+      got = []
+      in_fiber do |scheduler|
+        mutex.lock
+        first = interrupted(scheduler, inner) { mutex.synchronize { nil } }
+        scheduler.spawn { mutex.synchronize { got << :lock } }
+        mutex.unlock
+        scheduler.fiber_interrupt(first, Interruption.new)
+      end
+      assert_equal [:lock], got
+    end
+
+    def assert_room_goes_on(inner:)
+      queue = Thread::SizedQueue.new(1).push(:first)
+      in_fiber do |scheduler|
+        first = interrupted(scheduler, inner) { queue.push(:lost) }
+        scheduler.spawn { queue.push(:second) }
+        assert_equal :first, queue.pop
+        scheduler.fiber_interrupt(first, Interruption.new)
+      end
+      assert_equal :second, queue.pop(true)
+    end
+
+    def assert_item_is_taken(inner:)
+      queue = Thread::Queue.new
+      got = []
+      in_fiber do |scheduler|
+        first = interrupted(scheduler, inner) { got << queue.pop and sleep }
+        queue.push(:item)
+        scheduler.fiber_interrupt(first, Interruption.new)
+      end
+      assert_equal [:item], got
     end
 
     # The second fiber is woken in the place of the first, and is still the queue's next one.

@@ -65,11 +65,24 @@ module SchedulerContract
     end
 
     def test_the_caller_of_fiber_kill_goes_on_after_the_fiber_that_waits
+      assert_killed { sleep }
+    end
+
+    def test_a_fiber_that_waits_inside_of_an_enumerator_is_killed_and_the_caller_goes_on
+      assert_killed { Enumerator.new { |yielder| yielder << sleep }.next }
+    end
+
+    def test_a_fiber_that_waits_inside_of_a_fiber_of_a_fiber_is_killed_and_the_caller_goes_on
+      assert_killed { Fiber.new { Fiber.new { sleep }.resume }.resume }
+    end
+
+    # Kills a fiber in the block's wait: it runs its ensure, then the caller goes on.
+    def assert_killed
       since_ruby "3.3"
       steps = []
       in_fiber do |scheduler|
         fiber = scheduler.spawn do
-          sleep
+          yield
           steps << :slept
         ensure
           steps << :ensured
@@ -79,26 +92,6 @@ module SchedulerContract
         sleep 0.001
       end
       assert_equal [:ensured, :after, false], steps
-    end
-
-    { an_enumerator: -> { Enumerator.new { |yielder| yielder << sleep }.next },
-      a_fiber_of_a_fiber: -> { Fiber.new { Fiber.new { sleep }.resume }.resume } }.each do |name, wait|
-      define_method(:"test_a_fiber_that_waits_inside_of_#{name}_is_killed_and_the_caller_goes_on") do
-        since_ruby "3.3"
-        steps = []
-        in_fiber do |scheduler|
-          fiber = scheduler.spawn do
-            wait.call
-            steps << :slept
-          ensure
-            steps << :ensured
-          end
-          fiber.kill
-          steps << :after << fiber.alive?
-          sleep 0.001
-        end
-        assert_equal [:ensured, :after, false], steps
-      end
     end
 
     def test_a_question_to_the_driver_while_an_exception_is_raised_loses_no_fiber
@@ -163,33 +156,22 @@ module SchedulerContract
     end
 
     def test_an_interrupt_is_raised_at_every_kind_of_wait
-      with_pipe do |reader, _|
-        held = Thread::Mutex.new
-        with_scheduler do |scheduler|
-          over = Thread::Queue.new
-          scheduler.spawn { held.synchronize { over.pop } }
-          thread = Thread.new { over.pop }
-          child = Process.spawn("exec sleep 100")
-          waits = [
-            -> { sleep HANG_S }, -> { sleep }, -> { reader.read }, -> { scheduler.io_wait(reader, IO::READABLE, HANG_S) },
-            -> { Thread::Queue.new.pop }, -> { held.lock }, -> { scheduler.block(:test, HANG_S) }, -> { loop { scheduler.yield } },
-            -> { thread.join }, -> { Process.wait(child) }
-          ]
-          waiting = waits.size
-          fibers = waits.map do |wait|
-            scheduler.spawn do
-              assert_raises(Cancelled, wait.source_location.inspect) { wait.call }
-            ensure
-              waiting -= 1
-            end
+      with_endless_waits do |scheduler, reader, held, thread, child|
+        waits = [
+          -> { sleep HANG_S }, -> { sleep }, -> { reader.read }, -> { scheduler.io_wait(reader, IO::READABLE, HANG_S) },
+          -> { Thread::Queue.new.pop }, -> { held.lock }, -> { scheduler.block(:test, HANG_S) }, -> { loop { scheduler.yield } },
+          -> { thread.join }, -> { Process.wait(child) }
+        ]
+        waiting = waits.size
+        fibers = waits.map do |wait|
+          scheduler.spawn do
+            assert_raises(Cancelled, wait.source_location.inspect) { wait.call }
+          ensure
+            waiting -= 1
           end
-          fibers.each { |fiber| scheduler.fiber_interrupt(fiber, Cancelled.new) }
-          scheduler.run_until { waiting.zero? }
-          over.close
-        ensure
-          Process.kill(:KILL, child)
-          Process.wait(child)
         end
+        fibers.each { |fiber| scheduler.fiber_interrupt(fiber, Cancelled.new) }
+        scheduler.run_until { waiting.zero? }
       end
     end
 

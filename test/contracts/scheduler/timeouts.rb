@@ -38,32 +38,21 @@ module SchedulerContract
     end
 
     def test_a_timeout_ends_every_kind_of_wait
-      with_pipe do |reader, _|
-        mutex = Thread::Mutex.new
-        with_scheduler do |scheduler|
-          over = Thread::Queue.new
-          scheduler.spawn { mutex.synchronize { over.pop } }
-          thread = Thread.new { over.pop }
-          child = Process.spawn("exec sleep 100")
-          waits = [
-            -> { reader.read }, -> { mutex.lock }, -> { Thread::Queue.new.pop }, -> { scheduler.block(:test) }, -> { sleep },
-            -> { thread.join }, -> { Process.wait(child) },
-            -> { scheduler.yield while true }, -> { scheduler.io_wait(reader, IO::READABLE, 100) }
-          ]
-          waiting = waits.size
-          waits.each do |wait|
-            scheduler.spawn do
-              assert_raises(Timeout::Error, wait.inspect) { Timeout.timeout(0.004) { wait.call } }
-            ensure
-              waiting -= 1
-            end
+      with_endless_waits do |scheduler, reader, mutex, thread, child|
+        waits = [
+          -> { reader.read }, -> { mutex.lock }, -> { Thread::Queue.new.pop }, -> { scheduler.block(:test) }, -> { sleep },
+          -> { thread.join }, -> { Process.wait(child) },
+          -> { scheduler.yield while true }, -> { scheduler.io_wait(reader, IO::READABLE, 100) }
+        ]
+        waiting = waits.size
+        waits.each do |wait|
+          scheduler.spawn do
+            assert_raises(Timeout::Error, wait.inspect) { Timeout.timeout(0.004) { wait.call } }
+          ensure
+            waiting -= 1
           end
-          scheduler.run_until { waiting.zero? }
-          over.close
-        ensure
-          Process.kill(:KILL, child)
-          Process.wait(child)
         end
+        scheduler.run_until { waiting.zero? }
       end
     end
 
