@@ -248,7 +248,7 @@ static void app_step(struct app *app) {
   case 0:
   case 1: take(app); break;
   case 2:
-    if (!app->responded) (void)gyre_http2_stream_interim(stream, 103, "link: <a>\r\n", 11);
+    if (!app->responded) (void)gyre_http2_stream_respond(stream, 103, "link: <a>\r\n", 11, false);
     break;
   case 3:
   case 4:

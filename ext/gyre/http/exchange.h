@@ -54,8 +54,7 @@ struct gyre_http_exchange_operations {
   /* Begin and end of a head, in head->output. */
   void (*begin_head)(struct gyre_http_buffer *output, int status);
   void (*end_head)(struct gyre_http_response_head *head);
-  void (*send_head)(VALUE self, const struct gyre_http_response_head *head);
-  void (*send_interim)(VALUE self, const struct gyre_http_response_head *head);
+  void (*send_head)(VALUE self, const struct gyre_http_response_head *head); /* interim or final */
   /* Sends head, body (an Array of Strings) and end. */
   void (*send_response)(VALUE self, const struct gyre_http_response_head *head, VALUE body);
   void (*send_body)(VALUE self, VALUE string);

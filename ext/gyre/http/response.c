@@ -99,7 +99,7 @@ bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status,
   if (exchange->operations->alone) gyre_http_buffer_text(head.output, "\r\n");
   if (head.output->failed) rb_memerror();
   if (status == 100) exchange->expects_continue = false;
-  exchange->operations->send_interim(exchange->handle, &head);
+  exchange->operations->send_head(exchange->handle, &head);
   return true;
 }
 

@@ -54,6 +54,46 @@ module H2Limits
     end
   end
 
+  # The app has read a part; the rest of it was there, and was dropped.
+  def test_a_body_that_is_dropped_for_its_memory_is_not_taken_for_a_whole_one
+    first, gate, results = Array.new(3) { Thread::Queue.new }
+    app = lambda do |env|
+      first << env["rack.input"].readpartial(1000)
+      gate.pop
+      results << env["rack.input"].read
+    rescue Gyre::HTTP::RequestError => error
+      results << error.status
+      raise
+    end
+    serve(app, limits: { input_bytes_limit: 50_000 }) do |served|
+      client = connect(served)
+      stream = client.open("POST /")
+      stream.write("x" * 1000)
+      assert_equal 1000, first.pop.bytesize
+      stream.write("x" * 60_000, end_stream: true)
+      assert_equal :enhance_your_calm, stream.failure
+      gate << true
+      assert_equal 503, results.pop
+      eventually { served.capacity.used.values.all?(&:zero?) }
+    end
+  ensure
+    gate&.close
+  end
+
+  def test_trailers_count_for_the_memory_of_bodies
+    with_gate(requests_limit: 1) do |served, gate|
+      client = connect(served)
+      waiting = client.open("GET /wait", end_stream: true)
+      eventually { served.stats[:running] == 1 }
+      streams = Array.new(10) { client.open("POST /").tap { |stream| stream.finish(HPACK.encode([["a", "y" * 10_000]])) } }
+      eventually { served.stats[:waiting] == 10 }
+      assert_operator served.capacity.used[:input], :>, 100_000
+      gate << true
+      assert_equal [200] * 11, [waiting, *streams].map { |stream| stream.response.status }
+      eventually { served.capacity.used.values.all?(&:zero?) }
+    end
+  end
+
   def test_trailers_that_are_too_long_get_431
     serve(ECHO, limits: { trailer_bytes_limit: 100 }) do |served|
       client = connect(served)

@@ -341,7 +341,6 @@ const struct gyre_http_exchange_operations gyre_http1_exchange_operations = {
     .begin_head = gyre_http1_begin_head,
     .end_head = gyre_http1_end_head,
     .send_head = gyre_http1_send_head,
-    .send_interim = gyre_http1_send_head,
     .send_response = gyre_http1_send_response,
     .send_body = gyre_http1_send_body,
     .send_file = gyre_http1_send_file,

@@ -371,14 +371,14 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
     return false;
   }
   if (stream->head.flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE && !stream->input)
-    (void)gyre_http2_stream_interim(stream, 100, NULL, 0);
+    (void)gyre_http2_stream_respond(stream, 100, NULL, 0, false);
   return true;
 }
 
 /* Bodies exceed their budget, and the app does not read this one. */
 static bool holds_too_much(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_exchange *exchange = stream->owner;
-  return gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input && !stream->closed &&
+  return gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input_counted && !stream->closed &&
          !(exchange && exchange->reader);
 }
 

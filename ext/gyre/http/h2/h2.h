@@ -50,7 +50,6 @@ void gyre_init_http2_connection(void);
 /* response.c: for gyre_http2_exchange_operations. */
 void gyre_http2_end_head(struct gyre_http_response_head *head);
 void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head);
-void gyre_http2_send_interim(VALUE self, const struct gyre_http_response_head *head);
 void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body);
 void gyre_http2_send_body(VALUE self, VALUE string);
 uint64_t gyre_http2_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);

@@ -96,6 +96,8 @@ static VALUE read_body(VALUE self, size_t most) {
     struct gyre_http_exchange *exchange = gyre_http_request_reading(self);
     struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
     if (exchange->body.over) return Qnil;
+    if (stream->discards)
+      gyre_http_request_fail(exchange, 503, GYRE_HTTP_BODIES_HOLD_TOO_MUCH); /* its rest was dropped */
     if (stream->input) return take_piece(exchange, stream, most);
     if (stream->input_ended) {
       end_body(exchange, stream);
@@ -154,7 +156,6 @@ const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
     .close = close_stream,
     .end_head = gyre_http2_end_head,
     .send_head = gyre_http2_send_head,
-    .send_interim = gyre_http2_send_interim,
     .send_response = gyre_http2_send_response,
     .send_body = gyre_http2_send_body,
     .send_file = gyre_http2_send_file,

@@ -103,20 +103,14 @@ void gyre_http2_end_head(struct gyre_http_response_head *head) {
   if (!head->has_date) gyre_http_buffer_date(head->output, &head->exchange->connection->acceptor->date);
 }
 
-static void respond(const struct gyre_http_response_head *head, bool ends) {
+static void send_head(const struct gyre_http_response_head *head, bool ends) {
   check(head->exchange, gyre_http2_stream_respond(gyre_http2_stream_of(head->exchange), head->status,
                                                   head->output->bytes, head->output->length, ends));
 }
 
 void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head) {
   (void)self;
-  respond(head, head->no_body);
-}
-
-void gyre_http2_send_interim(VALUE self, const struct gyre_http_response_head *head) {
-  (void)self;
-  check(head->exchange, gyre_http2_stream_interim(gyre_http2_stream_of(head->exchange), head->status,
-                                                  head->output->bytes, head->output->length));
+  send_head(head, head->no_body);
 }
 
 /* --- bodies --- */
@@ -133,7 +127,7 @@ void gyre_http2_finish_body(VALUE self) {
 void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body) {
   uint64_t length = head->length;
   bool ends = head->no_body || (length == 0 && NIL_P(head->exchange->response_trailers));
-  respond(head, ends);
+  send_head(head, ends);
   if (ends) return;
   /* Frozen views of the parts, so that neither they nor the Array change while the fiber is
    * parked; where it does not park, that is not needed. */

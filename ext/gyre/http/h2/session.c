@@ -77,10 +77,15 @@ static void free_stream(struct gyre_http2_stream *stream) {
   free(stream);
 }
 
+static size_t block_bytes(const struct gyre_http2_block *block) {
+  return (block->text ? block->text->capacity : 0) + block->capacity * sizeof(struct gyre_http_field);
+}
+
 void gyre_http2_stream_count(struct gyre_http2_stream *stream) {
   struct gyre_http_capacity *capacity = stream->session->capacity;
   if (!capacity) return;
-  gyre_http_budget_hold(&capacity->input, &stream->input_counted, stream->input ? stream->input->capacity : 0);
+  size_t input = (stream->input ? stream->input->capacity : 0) + block_bytes(&stream->trailers);
+  gyre_http_budget_hold(&capacity->input, &stream->input_counted, input);
   gyre_http_budget_hold(&capacity->output, &stream->output_counted, stream->output ? stream->output->capacity : 0);
 }
 
@@ -108,6 +113,7 @@ static void grant(struct gyre_http2_stream *stream, size_t length) {
 static void drop_input(struct gyre_http2_stream *stream) {
   size_t held = gyre_bytes_held(stream->input);
   gyre_bytes_free(&stream->input);
+  gyre_http2_block_free(&stream->trailers);
   gyre_http2_stream_count(stream);
   if (held) consume(stream, held);
 }
@@ -118,9 +124,8 @@ void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream) {
 }
 
 size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream) {
-  const struct gyre_http2_block *block = &stream->block;
-  if (!block->text && !block->fields) return 0;
-  return sizeof(*stream) + (block->text ? block->text->capacity : 0) + block->capacity * sizeof(struct gyre_http_field);
+  size_t bytes = block_bytes(&stream->block);
+  return bytes ? sizeof(*stream) + bytes : 0;
 }
 
 bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream) {
@@ -249,11 +254,11 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
     if (!stream) break;
     if (stream->headed) {
       stream->input_ended |= ends;
-      gyre_http2_stream_note(stream);
+      gyre_http2_stream_count(stream);
     } else {
       gyre_http2_head_conclude(stream, ends);
-      gyre_http2_stream_note(stream);
     }
+    gyre_http2_stream_note(stream);
     break;
   case NGHTTP2_DATA:
     if (!ends && frame->hd.length > 0 && frame->hd.length == frame->data.padlen) count_control_frame(session);
@@ -445,31 +450,22 @@ static void resume(struct gyre_http2_stream *stream) {
   (void)nghttp2_session_resume_data(stream->session->nghttp2, stream->id);
 }
 
-static int failure(int error) { return error == 0 ? 0 : error == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPIPE; }
+static int failure(int error) { return error >= 0 ? 0 : error == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPIPE; }
 
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *text, size_t length,
                               bool ends) {
   if (stream->closed) return -EPIPE;
+  nghttp2_session *nghttp2 = stream->session->nghttp2;
   nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = on_output};
   struct lines lines;
   int error = lines_read(&lines, status, text, length);
-  if (error == 0)
-    error = failure(nghttp2_submit_response(stream->session->nghttp2, stream->id, lines.fields, lines.count,
-                                            ends ? NULL : &provider));
-  lines_free(&lines);
-  if (error == 0) stream->answered = true;
-  if (error == 0 && ends) stream->output_over = true;
-  return error;
-}
-
-int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, const char *text, size_t length) {
-  if (stream->closed) return -EPIPE;
-  struct lines lines;
-  int error = lines_read(&lines, status, text, length);
-  if (error == 0) {
-    int id = nghttp2_submit_headers(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, lines.fields,
-                                    lines.count, NULL);
-    error = failure(id < 0 ? id : 0);
+  if (error == 0 && status < 200) {
+    error =
+        failure(nghttp2_submit_headers(nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, lines.fields, lines.count, NULL));
+  } else if (error == 0) {
+    error = failure(nghttp2_submit_response(nghttp2, stream->id, lines.fields, lines.count, ends ? NULL : &provider));
+    if (error == 0) stream->answered = true;
+    if (error == 0 && ends) stream->output_over = true;
   }
   lines_free(&lines);
   return error;

@@ -164,7 +164,7 @@ void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
 void gyre_http2_stream_note(struct gyre_http2_stream *stream);
 /* Whether the body is awaited before a handler begins. */
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
-/* Updates the budgets of input and output. */
+/* Updates the budgets of input, with trailers, and of output. */
 void gyre_http2_stream_count(struct gyre_http2_stream *stream);
 /* Drops the body, received or to come. */
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
@@ -175,10 +175,9 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
 }
 
 /* The head: lines "name: value\r\n", names in lower case. Fields of a connection are left out.
- * `ends`: no body follows. 0 or -errno: -EPIPE when the stream is closed. */
+ * `ends`: no body follows a final one. 0 or -errno: -EPIPE when the stream is closed. */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
-int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, const char *lines, size_t length);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
 /* The caller has put bytes behind the output. */
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
