@@ -8,7 +8,7 @@
 
 #include <errno.h>
 #include <ruby/io.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -162,76 +162,22 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
 
 /* IANA, HTTP Status Code Registry. A status without a phrase gets an empty one (RFC 9112,
  * section 4). */
-static const char *phrase(int status) {
-  static const struct {
-    int status;
-    const char *phrase;
-  } known[] = {{100, "Continue"},
-               {101, "Switching Protocols"},
-               {102, "Processing"},
-               {103, "Early Hints"},
-               {200, "OK"},
-               {201, "Created"},
-               {202, "Accepted"},
-               {203, "Non-Authoritative Information"},
-               {204, "No Content"},
-               {205, "Reset Content"},
-               {206, "Partial Content"},
-               {207, "Multi-Status"},
-               {208, "Already Reported"},
-               {226, "IM Used"},
-               {300, "Multiple Choices"},
-               {301, "Moved Permanently"},
-               {302, "Found"},
-               {303, "See Other"},
-               {304, "Not Modified"},
-               {305, "Use Proxy"},
-               {307, "Temporary Redirect"},
-               {308, "Permanent Redirect"},
-               {400, "Bad Request"},
-               {401, "Unauthorized"},
-               {402, "Payment Required"},
-               {403, "Forbidden"},
-               {404, "Not Found"},
-               {405, "Method Not Allowed"},
-               {406, "Not Acceptable"},
-               {407, "Proxy Authentication Required"},
-               {408, "Request Timeout"},
-               {409, "Conflict"},
-               {410, "Gone"},
-               {411, "Length Required"},
-               {412, "Precondition Failed"},
-               {413, "Content Too Large"},
-               {414, "URI Too Long"},
-               {415, "Unsupported Media Type"},
-               {416, "Range Not Satisfiable"},
-               {417, "Expectation Failed"},
-               {421, "Misdirected Request"},
-               {422, "Unprocessable Content"},
-               {423, "Locked"},
-               {424, "Failed Dependency"},
-               {425, "Too Early"},
-               {426, "Upgrade Required"},
-               {428, "Precondition Required"},
-               {429, "Too Many Requests"},
-               {431, "Request Header Fields Too Large"},
-               {451, "Unavailable For Legal Reasons"},
-               {500, "Internal Server Error"},
-               {501, "Not Implemented"},
-               {502, "Bad Gateway"},
-               {503, "Service Unavailable"},
-               {504, "Gateway Timeout"},
-               {505, "HTTP Version Not Supported"},
-               {506, "Variant Also Negotiates"},
-               {507, "Insufficient Storage"},
-               {508, "Loop Detected"},
-               {510, "Not Extended"},
-               {511, "Network Authentication Required"}};
-  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-    if (known[i].status == status) return known[i].phrase;
-  }
-  return "";
-}
+static const char status_lines[] =
+    "100 Continue\r\n101 Switching Protocols\r\n102 Processing\r\n103 Early Hints\r\n200 OK\r\n201 Created\r\n"
+    "202 Accepted\r\n203 Non-Authoritative Information\r\n204 No Content\r\n205 Reset Content\r\n"
+    "206 Partial Content\r\n207 Multi-Status\r\n208 Already Reported\r\n226 IM Used\r\n300 Multiple Choices\r\n"
+    "301 Moved Permanently\r\n302 Found\r\n303 See Other\r\n304 Not Modified\r\n305 Use Proxy\r\n"
+    "307 Temporary Redirect\r\n308 Permanent Redirect\r\n400 Bad Request\r\n401 Unauthorized\r\n"
+    "402 Payment Required\r\n403 Forbidden\r\n404 Not Found\r\n405 Method Not Allowed\r\n406 Not Acceptable\r\n"
+    "407 Proxy Authentication Required\r\n408 Request Timeout\r\n409 Conflict\r\n410 Gone\r\n"
+    "411 Length Required\r\n412 Precondition Failed\r\n413 Content Too Large\r\n414 URI Too Long\r\n"
+    "415 Unsupported Media Type\r\n416 Range Not Satisfiable\r\n417 Expectation Failed\r\n"
+    "421 Misdirected Request\r\n422 Unprocessable Content\r\n423 Locked\r\n424 Failed Dependency\r\n"
+    "425 Too Early\r\n426 Upgrade Required\r\n428 Precondition Required\r\n429 Too Many Requests\r\n"
+    "431 Request Header Fields Too Large\r\n451 Unavailable For Legal Reasons\r\n500 Internal Server Error\r\n"
+    "501 Not Implemented\r\n502 Bad Gateway\r\n503 Service Unavailable\r\n504 Gateway Timeout\r\n"
+    "505 HTTP Version Not Supported\r\n506 Variant Also Negotiates\r\n507 Insufficient Storage\r\n"
+    "508 Loop Detected\r\n510 Not Extended\r\n511 Network Authentication Required\r\n";
 
 void gyre_http1_begin_head(struct gyre_http_buffer *output, int status) {
   static const char ok[] = "HTTP/1.1 200 OK\r\n";
@@ -239,11 +185,16 @@ void gyre_http1_begin_head(struct gyre_http_buffer *output, int status) {
     gyre_http_buffer_append(output, ok, sizeof(ok) - 1);
     return;
   }
+  char number[16];
+  snprintf(number, sizeof(number), "%d ", status);
+  const char *line = strstr(status_lines, number);
   gyre_http_buffer_append(output, ok, 9);
-  gyre_http_buffer_number(output, (uint64_t)status);
-  gyre_http_buffer_text(output, " ");
-  gyre_http_buffer_text(output, phrase(status));
-  gyre_http_buffer_text(output, "\r\n");
+  if (line) {
+    gyre_http_buffer_append(output, line, (size_t)(strchr(line, '\n') + 1 - line));
+  } else {
+    gyre_http_buffer_text(output, number);
+    gyre_http_buffer_text(output, "\r\n");
+  }
 }
 
 /* Adds date, connection and the blank line. Closes the connection if the body ends with it, a
