@@ -116,24 +116,32 @@ static VALUE close_thread_calls(VALUE thread_calls) {
   return NIL_P(thread_calls) ? Qnil : rb_funcall(thread_calls, id_close, 0);
 }
 
-static void close_connections(struct gyre_http_acceptor *acceptor, bool drains);
+/* Ends all waits for it but those of its connections. Returns a state for rb_jump_tag. */
+static int end_waits(struct gyre_http_acceptor *acceptor) {
+  int state = 0;
+  gyre_http_departures_tell_last(acceptor);
+  rb_protect(close_thread_calls, acceptor->thread_calls.object, &state);
+  return state;
+}
 
-static void leave_capacity(struct gyre_http_acceptor *acceptor) {
+static void quit_listening(struct gyre_http_acceptor *acceptor) {
+  gyre_list_remove(&acceptor->keeper);
+  gyre_acceptor_stop(&acceptor->net);
+}
+
+static void close_connections(struct gyre_http_acceptor *acceptor) {
+  while (!gyre_list_empty(&acceptor->connections))
+    gyre_http_connection_end(GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node), false);
   if (acceptor->started) gyre_http_capacity_stop(acceptor->capacity);
   acceptor->started = false;
 }
 
 static void closing(struct gyre_client *client) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
-  gyre_acceptor_stop(&acceptor->net);
+  quit_listening(acceptor);
   acceptor->draining = true;
-  gyre_list_remove(&acceptor->keeper);
-  close_connections(acceptor, false);
-  leave_capacity(acceptor);
-  gyre_http_departures_tell_last(acceptor);
-  int state = 0;
-  rb_protect(close_thread_calls, acceptor->thread_calls.object, &state);
-  if (state) rb_set_errinfo(Qnil);
+  close_connections(acceptor);
+  if (end_waits(acceptor)) rb_set_errinfo(Qnil);
 }
 
 /* Leaves the parent's open connections to the parent, in a forked child. */
@@ -260,15 +268,7 @@ struct complaint {
   int error;
 };
 
-static VALUE log_complaint(VALUE pair) { return rb_funcall(rb_ary_entry(pair, 0), id_error, 1, rb_ary_entry(pair, 1)); }
-
-/* Ignores a log that cannot be written. */
-static VALUE complain(VALUE pair) {
-  int state = 0;
-  rb_protect(log_complaint, pair, &state);
-  if (state) rb_set_errinfo(Qnil);
-  return Qnil;
-}
+static VALUE complain(VALUE pair) { return rb_funcall(rb_ary_entry(pair, 0), id_error, 1, rb_ary_entry(pair, 1)); }
 
 static VALUE start_complaint(VALUE argument) {
   const struct complaint *complaint = (const struct complaint *)argument;
@@ -341,11 +341,6 @@ static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   return self;
 }
 
-static void quit_listening(struct gyre_http_acceptor *acceptor) {
-  gyre_list_remove(&acceptor->keeper);
-  gyre_acceptor_stop(&acceptor->net);
-}
-
 static VALUE acceptor_set_cancel_when_gone(VALUE self, VALUE cancels) {
   acceptor_get(self)->cancel_when_gone = RTEST(cancels);
   return cancels;
@@ -405,23 +400,16 @@ static VALUE acceptor_stop(VALUE self) {
   return self;
 }
 
-static void close_connections(struct gyre_http_acceptor *acceptor, bool drains) {
-  for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
-    next = node->next;
-    struct gyre_http_connection *connection = GYRE_CONTAINER(node, struct gyre_http_connection, node);
-    if (drains) {
-      connection->protocol->drain(connection);
-    } else {
-      gyre_http_connection_end(connection, false);
-    }
-  }
-}
-
 static VALUE acceptor_drain(VALUE self) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   acceptor_stop(self);
   acceptor->draining = true;
-  if (acceptor->scheduler && !acceptor->scheduler->closed) close_connections(acceptor, true);
+  if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
+  for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
+    next = node->next;
+    struct gyre_http_connection *connection = GYRE_CONTAINER(node, struct gyre_http_connection, node);
+    connection->protocol->drain(connection);
+  }
   return self;
 }
 
@@ -443,9 +431,7 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
 static void leave_scheduler(struct gyre_http_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return;
   if (gyre_thread_is_foreign(acceptor->scheduler)) return;
-  gyre_http_departures_tell_last(acceptor);
-  int state = 0;
-  rb_protect(close_thread_calls, acceptor->thread_calls.object, &state);
+  int state = end_waits(acceptor);
   gyre_list_remove(&acceptor->thread_calls.post.node);
   gyre_list_remove(&acceptor->client.node);
   if (state) rb_jump_tag(state);
@@ -456,8 +442,7 @@ static VALUE acceptor_close(VALUE self) {
   quit_listening(acceptor);
   acceptor->draining = true;
   if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
-  close_connections(acceptor, false);
-  leave_capacity(acceptor);
+  close_connections(acceptor);
   leave_scheduler(acceptor);
   return self;
 }

@@ -4,10 +4,14 @@
 # writes the response's, both with the socket's back-pressure. Response makes one for each such
 # response. Buffers nothing: reads go to rack.input, writes to the Response.
 
+require "forwardable"
+
 module Gyre
   module HTTP
     # Both directions of one request.
     class BodyIO
+      extend Forwardable
+
       # @param input [Input, Input::Empty]
       # @param output [Response] where write and finish go
       def initialize(input, output)
@@ -16,26 +20,9 @@ module Gyre
         @reading = @writing = true
       end
 
-      # @param length [Integer, nil] all that is left when nil
-      # @param buffer [String, nil]
-      # @return [String, nil] as IO#read
-      def read(length = nil, buffer = nil)
-        reader.read(length, buffer)
-      end
-
-      # @param length [Integer]
-      # @param buffer [String, nil]
-      # @return [String] as IO#readpartial: what is there
-      # @raise [EOFError] at the end
-      def readpartial(length, buffer = nil)
-        reader.readpartial(length, buffer)
-      end
+      # As IO's: `read(length = nil, buffer = nil)`, `readpartial(length, buffer = nil)`, `gets`.
+      def_delegators :reader, :read, :readpartial, :gets
       alias read_partial readpartial
-
-      # @return [String, nil] a line
-      def gets
-        reader.gets
-      end
 
       # @yieldparam line [String]
       # @return [self, Enumerator]
@@ -112,10 +99,5 @@ module Gyre
         @input
       end
     end
-
-    # The former name.
-    # @deprecated Use {BodyIO}.
-    Stream = BodyIO
-    deprecate_constant :Stream
   end
 end

@@ -17,19 +17,10 @@ module Gyre
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
 
-      def_delegators :kept, :read, :readpartial, :gets, :rewind, :size
+      def_delegators :kept, :read, :readpartial, :gets, :each, :rewind, :size
 
       def initialize(input)
         @input = input
-      end
-
-      def each
-        return enum_for(:each) unless block_given?
-
-        while (line = gets)
-          yield line
-        end
-        self
       end
 
       def close

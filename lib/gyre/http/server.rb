@@ -31,6 +31,7 @@
 #   Beyond limits.connections_limit a connection gets 503 without a handler. After EMFILE on accept it pauses for a second.
 
 require "forwardable"
+require "gyre/clock"
 require "gyre/errors"
 require "gyre/http/exchange"
 require "gyre/http/env"
@@ -73,8 +74,8 @@ module Gyre
       attr_reader :capacity
       def_delegators :@acceptor, :stats, :oldest, :full?, :interrupt, :stop, :drain, :close
 
-      # Never closes `listeners` (#to_io). `access_log` gets (env, status, body bytes, seconds)
-      # after each request; after a refused head env has only the parsed part. `tls` and
+      # Never closes `listeners`, an Array (#to_io). `access_log` gets (env, status, body bytes,
+      # seconds) after each request; after a refused head env has only the parsed part. `tls` and
       # `proxy_protocol` ("v1", "v2", "any") may name listeners; `proxies` are the peers allowed to
       # connect to those.
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
@@ -83,7 +84,7 @@ module Gyre
         @open_responses = OpenResponses.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
         @service = Service.new(Rack2.around(app), log: log, access_log: access_log, open_responses: @open_responses)
-        @listeners = Array(listeners)
+        @listeners = listeners
         @limits = limits
         @capacity = Capacity.new(limits)
         @contexts = contexts(tls)
@@ -171,12 +172,12 @@ module Gyre
       end
 
       def quiet_within?(seconds)
-        deadline = now + seconds
-        look = now
+        deadline = Clock.now + seconds
+        look = Clock.now
         until quiet?
-          return false if now >= deadline
+          return false if Clock.now >= deadline
 
-          if now >= look
+          if Clock.now >= look
             @open_responses.finish_quiet
             look += QUIET_S
           end
@@ -188,10 +189,6 @@ module Gyre
       def quiet?
         stats = self.stats
         stats[:connections].zero? && stats[:running].zero?
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

@@ -5,6 +5,7 @@
 # calls it in a pooled fiber for a connection with a request. #respond handles the usual response,
 # Response everything slower. Never touches a socket.
 
+require "gyre/clock"
 require "gyre/errors"
 require "gyre/http/errors"
 require "gyre/http/response"
@@ -75,7 +76,7 @@ module Gyre
       # The hot path: usually just app.call, write_response and finish.
       def respond(exchange, env)
         Thread.current[:gyre_work] = Work.new(env) if @watched
-        started = now if @access_log
+        started = Clock.now if @access_log
         status, headers, body = @app.call(env)
         exchange.write_response(status, headers, body) || Response.new(exchange, env, status, headers, body, @open_responses).deliver
         done = true
@@ -91,7 +92,7 @@ module Gyre
         close(env, body) if body.respond_to?(:close)
         callables = env["rack.response_finished"]
         finished(callables, exchange, env, status, headers, error) unless callables.nil? || callables.empty?
-        @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, now - started)
+        @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, Clock.now - started)
       end
 
       # nil: unknown, as the app writes the response on a hijacked socket itself.
@@ -167,10 +168,6 @@ module Gyre
         request = "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
         @log.error("#{request}: unhandled in #{where}: #{error.full_message(highlight: false, order: :top)}")
         nil
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

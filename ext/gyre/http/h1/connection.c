@@ -5,8 +5,8 @@
  *   IDLE ─► HEAD ─► (BODY) ─► (PLACE) ─► the connection is SERVING, and then IDLE again, or HEAD: pipelined
  */
 #include "http/h1/ahead.h"
+#include "http/h1/fields.h"
 #include "http/h1/h1.h"
-#include "http/h1/parser.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,8 @@ enum phase {
   PLACE, /* struct waiting */
 };
 
-/* An incomplete head. Its bytes are the transport's input, where parsing continues. */
+/* An incomplete head, whose bytes are the transport's input, where parsing continues; or the
+ * acceptor's scratch, for heads that come whole. */
 struct partial {
   uint32_t counted; /* bytes, in capacity->heads */
   struct gyre_http_head head;
@@ -46,14 +47,8 @@ struct waiting {
   enum { UNDECIDED, START, REFUSE } verdict;
 };
 
-/* Memory for parsing heads that come whole. */
-struct heads {
-  struct gyre_http_head head;
-  struct gyre_http_field fields[]; /* limits.header_count */
-};
-
-static size_t with_fields(const struct gyre_http_connection *connection, size_t size) {
-  return size + connection->acceptor->limits.head.header_count * sizeof(struct gyre_http_field);
+static size_t partial_bytes(const struct gyre_http_limits *limits) {
+  return sizeof(struct partial) + limits->head.header_count * sizeof(struct gyre_http_field);
 }
 
 /* --- what the connection holds --- */
@@ -96,9 +91,10 @@ static void serve(struct gyre_http_connection *connection, const struct gyre_htt
 
 /* --- heads --- */
 
-/* Checks a result of the parser. */
-static bool parsed(struct gyre_http_connection *connection, struct gyre_http_request *request,
-                   const struct gyre_http_head *head, const char *bytes, size_t available, int length) {
+static bool parse(struct gyre_http_connection *connection, struct gyre_http_request *request, struct partial *partial,
+                  const char *bytes, size_t available) {
+  struct gyre_http_head *head = &partial->head;
+  int length = gyre_http1_head_parse(head, bytes, available, &connection->acceptor->limits.head);
   *request = (struct gyre_http_request){.head = head, .bytes = bytes};
   if (length > 0) {
     request->held = (uint32_t)length;
@@ -115,39 +111,43 @@ static bool parsed(struct gyre_http_connection *connection, struct gyre_http_req
 
 static bool parse_whole(struct gyre_http_connection *connection, struct gyre_http_request *request, const char *bytes,
                         size_t available) {
-  const struct gyre_http_head_limits *limits = &connection->acceptor->limits.head;
-  struct heads *heads = connection->acceptor->scratch;
-  gyre_http1_head_reset(&heads->head, heads->fields, limits->header_count);
-  int length = gyre_http1_head_parse(&heads->head, bytes, available, limits);
-  return parsed(connection, request, &heads->head, bytes, available, length);
+  struct partial *scratch = connection->acceptor->scratch;
+  gyre_http1_head_reset(&scratch->head, scratch->fields, connection->acceptor->limits.head.header_count);
+  return parse(connection, request, scratch, bytes, available);
 }
 
 bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_request *request) {
-  const struct gyre_http_head_limits *limits = &connection->acceptor->limits.head;
+  const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const char *bytes = gyre_transport_input(&connection->transport);
   size_t available = gyre_transport_available(&connection->transport);
   struct partial *partial = connection->own;
   if (!partial) {
     if (parse_whole(connection, request, bytes, available)) return true;
-    partial = connection->own = malloc(with_fields(connection, sizeof(*partial)));
-    if (!partial) {
-      struct gyre_http_head *head = &((struct heads *)connection->acceptor->scratch)->head;
-      head->status = 503;
-      head->reason = "no memory for this request";
-      return parsed(connection, request, head, bytes, available, -1);
+    partial = connection->own = malloc(partial_bytes(limits));
+    if (partial) {
+      partial->counted = 0;
+      gyre_http1_head_reset(&partial->head, partial->fields, limits->head.header_count);
+    } else {
+      partial = connection->acceptor->scratch;
+      gyre_http1_refuse(&partial->head, 503, "no memory for this request");
     }
-    partial->counted = 0;
-    gyre_http1_head_reset(&partial->head, partial->fields, limits->header_count);
   }
-  int length = gyre_http1_head_parse(&partial->head, bytes, available, limits);
-  return parsed(connection, request, &partial->head, bytes, available, length);
+  return parse(connection, request, partial, bytes, available);
+}
+
+/* The whole head of a request that has waited. False: the connection is over. */
+static bool parse_again(struct gyre_http_connection *connection, struct gyre_http_request *request) {
+  release(connection, false);
+  if (gyre_http1_parse(connection, request)) return true;
+  gyre_http_connection_end(connection, true); /* never: it was whole */
+  return false;
 }
 
 /* Counts the memory of an incomplete head. False: all heads hold too much. */
 static bool head_fits(struct gyre_http_connection *connection) {
   struct gyre_http_budget *heads = &connection->acceptor->capacity->heads;
   struct partial *partial = connection->own;
-  size_t bytes = connection->transport.input->capacity + with_fields(connection, sizeof(*partial));
+  size_t bytes = connection->transport.input->capacity + partial_bytes(&connection->acceptor->limits);
   gyre_http_budget_hold(heads, &partial->counted, bytes);
   return !gyre_http_budget_is_over(heads);
 }
@@ -206,16 +206,13 @@ bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_
 static void decided(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->own;
   if (waiting->verdict == UNDECIDED || connection->exchange) return;
+  struct gyre_admission *admission = &connection->acceptor->capacity->admission;
   bool starts = waiting->verdict == START;
   int64_t since_ns = waiting->waiter.since_ns;
-  release(connection, false);
   struct gyre_http_request request;
-  bool whole = gyre_http1_parse(connection, &request);
-  if (starts && (!whole || request.status)) gyre_admission_leave(&connection->acceptor->capacity->admission);
-  if (!whole) { /* never: it was whole */
-    gyre_http_connection_end(connection, true);
-    return;
-  }
+  bool whole = parse_again(connection, &request);
+  if (starts && (!whole || request.status)) gyre_admission_leave(admission);
+  if (!whole) return;
   request.placed = starts && !request.status;
   request.since_ns = since_ns;
   if (!starts && !request.status) refuse(&request, GYRE_HTTP_WAITED_TOO_LONG);
@@ -315,11 +312,7 @@ static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_h
 /* Ends the wait for a body: it is complete (status 0), or never will be. */
 static void end_body(struct gyre_http_connection *connection, uint16_t status, const char *reason) {
   struct gyre_http_request request;
-  release(connection, false);
-  if (!gyre_http1_parse(connection, &request)) { /* never: it was whole */
-    gyre_http_connection_end(connection, true);
-    return;
-  }
+  if (!parse_again(connection, &request)) return;
   if (status) {
     request.status = status;
     request.reason = reason;
@@ -511,12 +504,10 @@ static void drain(struct gyre_http_connection *connection) {
   }
 }
 
-static void *make_heads(const struct gyre_http_limits *limits) {
-  return calloc(1, sizeof(struct heads) + limits->head.header_count * sizeof(struct gyre_http_field));
-}
+static void *make_scratch(const struct gyre_http_limits *limits) { return calloc(1, partial_bytes(limits)); }
 
 void gyre_init_http1_connection(void) {
-  static const struct gyre_http_protocol protocol = {.make_scratch = make_heads,
+  static const struct gyre_http_protocol protocol = {.make_scratch = make_scratch,
                                                      .begin = begin,
                                                      .readable = readable,
                                                      .late = late,
