@@ -4,11 +4,10 @@
  * buffer.
  */
 #include "feature.h"
+#include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
 
 #include <errno.h>
-#include <ruby/thread.h>
-#include <unistd.h>
 
 static VALUE read_class;
 
@@ -38,21 +37,11 @@ static struct thread_read *get(VALUE self) {
   return read;
 }
 
-static void *read_without_gvl(void *opaque) {
-  struct thread_read *data = opaque;
-  data->result = data->offset < 0 ? read(data->fd, data->bytes, data->length)
-                                  : pread(data->fd, data->bytes, data->length, data->offset);
-  if (data->result < 0) data->result = -errno;
-  return NULL;
-}
-
 /* Runs in the thread. The number may be another file's by now. */
 static VALUE thread_read_call(VALUE self) {
   struct thread_read *read = get(self);
   if (RTEST(rb_funcallv(read->io, rb_intern("closed?"), 0, NULL))) return Qnil;
-  do {
-    rb_nogvl(read_without_gvl, read, RUBY_UBF_IO, NULL, 0);
-  } while (read->result == -EINTR);
+  read->result = gyre_file_call(read->fd, read->bytes, read->length, read->offset, false);
   RB_GC_GUARD(self);
   return Qnil;
 }

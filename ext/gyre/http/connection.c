@@ -4,6 +4,7 @@
  */
 #include "http/exchange.h"
 #include "net/proxy_header.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -133,9 +134,9 @@ static bool watch(struct gyre_http_connection *connection, unsigned interest) {
 static void handshake_failed(struct gyre_http_connection *connection) {
   static char response[] = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 36\r\n"
                            "connection: close\r\n\r\nthis port speaks TLS: use https://\r\n";
-  bool begun = gyre_acceptor_begun(&connection->transport);
+  bool begun = gyre_tls_begun(&connection->transport);
   if (begun) connection->acceptor->statistics.handshakes_failed++;
-  if (!begun || !gyre_acceptor_leave_tls(&connection->transport)) {
+  if (!begun || !gyre_tls_leave(&connection->transport)) {
     gyre_http_connection_end(connection, false);
     return;
   }
@@ -172,9 +173,9 @@ static void shake_hands(struct gyre_http_connection *connection) {
     gyre_loop_drained(loop, connection->transport.fd, wants);
   } else {
     acceptor->statistics.handshakes++;
-    if (gyre_acceptor_resumed(&connection->transport)) acceptor->statistics.handshakes_resumed++;
+    if (gyre_tls_resumed(&connection->transport)) acceptor->statistics.handshakes_resumed++;
     await_first(connection);
-    if (http2 && gyre_acceptor_agreed(&connection->transport, http2->alpn)) {
+    if (http2 && gyre_tls_agreed(&connection->transport, http2->alpn)) {
       gyre_http_connection_enter(connection, http2, NULL, 0);
     } else {
       read_first(connection);

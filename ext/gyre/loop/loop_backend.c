@@ -24,7 +24,7 @@ static const struct gyre_backend_choice *find(const char *name) {
   return choice->name ? choice : NULL;
 }
 
-/* The meaning of an error of `open`. */
+/* What an errno of `open` means. */
 static VALUE reason(const struct gyre_backend_choice *choice, int error) {
   VALUE text = rb_str_new_cstr(strerror(error));
   const char *hint = choice->operations->refusal ? choice->operations->refusal(error) : NULL;

@@ -235,28 +235,5 @@ void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference) {
 
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd) {
   gyre_transport_init(transport, fd, &gyre_transport_plain);
-#ifdef GYRE_HAVE_LIBSSL
-  if (listener->tls) return gyre_tls_start(transport, listener->tls, NULL, NULL);
-#endif
-  return 0;
+  return listener->tls ? gyre_tls_start(transport, listener->tls, NULL, NULL) : 0;
 }
-
-#ifdef GYRE_HAVE_LIBSSL
-bool gyre_acceptor_leave_tls(struct gyre_transport *transport) { return gyre_tls_leave(transport); }
-bool gyre_acceptor_begun(const struct gyre_transport *transport) { return gyre_tls_begun(transport); }
-bool gyre_acceptor_resumed(const struct gyre_transport *transport) { return gyre_tls_resumed(transport); }
-
-bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol) {
-  const unsigned char *agreed = NULL;
-  unsigned length = gyre_tls_alpn(transport, &agreed);
-  return length == strlen(protocol) && memcmp(agreed, protocol, length) == 0;
-}
-#else
-bool gyre_acceptor_leave_tls(struct gyre_transport *transport) { return false; } /* without TLS */
-
-bool gyre_acceptor_begun(const struct gyre_transport *transport) { return false; }
-
-bool gyre_acceptor_resumed(const struct gyre_transport *transport) { return false; }
-
-bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol) { return false; }
-#endif

@@ -68,12 +68,6 @@ void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference);
 /* Makes a transport over an accepted descriptor; a TLS handshake is next, if any. Returns 0 or
  * -errno. */
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);
-/* After a handshake failed with -EPROTO: true if the client speaks no TLS. The transport becomes
- * a plain one then. */
-bool gyre_acceptor_leave_tls(struct gyre_transport *transport);
-bool gyre_acceptor_begun(const struct gyre_transport *transport); /* the client has sent something */
-bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol); /* by ALPN */
-bool gyre_acceptor_resumed(const struct gyre_transport *transport); /* the handshake resumed a session */
 /* For a forked child: forgets the loop, which is the parent's. */
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor);
 

@@ -561,6 +561,12 @@ unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned ch
   return length;
 }
 
+bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol) {
+  const unsigned char *agreed = NULL;
+  unsigned length = gyre_tls_alpn(transport, &agreed);
+  return length == strlen(protocol) && memcmp(agreed, protocol, length) == 0;
+}
+
 bool gyre_tls_resumed(const struct gyre_transport *transport) {
   return SSL_session_reused(((struct tls *)transport->state)->ssl);
 }

@@ -4,6 +4,7 @@
 #ifndef GYRE_NET_TLS_H
 #define GYRE_NET_TLS_H
 
+#include "feature.h"
 #include "net/transport.h"
 
 #define GYRE_TLS_ERROR_BYTES 1024
@@ -33,6 +34,8 @@ struct gyre_tls_options {
 };
 
 struct gyre_tls_context; /* reference-counted: each transport over it has a reference */
+
+#ifdef GYRE_HAVE_LIBSSL
 
 /* Returns NULL with the reason in `error`, as text. */
 struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *options, char *error);
@@ -72,6 +75,7 @@ const char *gyre_tls_version(const struct gyre_transport *transport);
 const char *gyre_tls_cipher(const struct gyre_transport *transport);
 /* The protocol chosen by ALPN. Returns its length, 0 without one. */
 unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol);
+bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol);
 bool gyre_tls_resumed(const struct gyre_transport *transport);
 bool gyre_tls_verifies(const struct gyre_transport *transport); /* the context requests the peer's certificate */
 /* The peer's certificate as DER, to be freed by gyre_tls_free. Returns its length, 0 without
@@ -83,5 +87,18 @@ void gyre_tls_free(unsigned char *der);
 int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, size_t size);
 
 extern const struct gyre_transport_operations gyre_transport_tls;
+
+#else /* there are no contexts, and so no transports over TLS */
+
+static inline int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
+                                 const char *address) {
+  return -1;
+}
+static inline bool gyre_tls_begun(const struct gyre_transport *transport) { return false; }
+static inline bool gyre_tls_leave(struct gyre_transport *transport) { return false; }
+static inline bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol) { return false; }
+static inline bool gyre_tls_resumed(const struct gyre_transport *transport) { return false; }
+
+#endif
 
 #endif

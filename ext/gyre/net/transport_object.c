@@ -659,6 +659,12 @@ static VALUE object_io(VALUE self) { return peek(self)->io; }
 /* @return [String] the peer's address, for messages */
 static VALUE object_peer(VALUE self) { return peek(self)->peer; }
 
+static VALUE set_timeout(VALUE self, VALUE *place, VALUE seconds) {
+  (void)gyre_duration_ns(seconds); /* checks it */
+  RB_OBJ_WRITE(self, place, seconds);
+  return seconds;
+}
+
 /*
  * @return [Numeric, nil] how long a read waits for a byte, or for its turn; nil: no limit
  */
@@ -668,10 +674,7 @@ static VALUE object_read_timeout(VALUE self) { return peek(self)->read_timeout; 
  * @param seconds [Numeric, nil] how long a read waits for a byte, or for its turn; nil: no limit
  */
 static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
-  struct gyre_transport_object *object = peek(self);
-  (void)gyre_duration_ns(seconds);
-  RB_OBJ_WRITE(self, &object->read_timeout, seconds);
-  return seconds;
+  return set_timeout(self, &peek(self)->read_timeout, seconds);
 }
 
 /*
@@ -685,10 +688,7 @@ static VALUE object_write_timeout(VALUE self) { return peek(self)->write_timeout
  *   turn; nil: no limit
  */
 static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
-  struct gyre_transport_object *object = peek(self);
-  (void)gyre_duration_ns(seconds);
-  RB_OBJ_WRITE(self, &object->write_timeout, seconds);
-  return seconds;
+  return set_timeout(self, &peek(self)->write_timeout, seconds);
 }
 
 /*

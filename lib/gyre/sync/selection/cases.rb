@@ -31,6 +31,9 @@ module Gyre
       def give_back; end
 
       def finish = @block ? @block.call(value) : value
+
+      # For the block.
+      def value; end
     end
 
     class ChannelCase < Case
@@ -94,8 +97,6 @@ module Gyre
 
       def try = @channel.send_now(@message)
 
-      def value; end
-
       def to_s = "room in #{@channel.label}"
     end
 
@@ -111,8 +112,6 @@ module Gyre
       end
 
       def try = @seconds <= 0
-
-      def value; end
 
       def to_s = "a timer of #{@seconds} s"
     end
