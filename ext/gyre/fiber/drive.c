@@ -152,18 +152,19 @@ static VALUE drive_ensure(VALUE argument) {
 void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *),
                 void *context) {
   gyre_thread_check(scheduler);
-  struct drive drive = {.scheduler = scheduler,
-                        .driving = {.before = scheduler->drivers.newest, .done = done, .context = context}};
-  drive.driving.parked.fiber = rb_fiber_current();
-  drive.driving.parked.entered =
-      NIL_P(scheduler->running.entered) ? drive.driving.parked.fiber : scheduler->running.entered;
-  drive.driving.overdue = scheduler->slice.budget == 0;
-  drive.driving.parked.blocker = Qundef;
-  drive.driving.parked.interrupt = NULL;
-  drive.driving.parked.state = GYRE_RUNNING;
+  VALUE fiber = rb_fiber_current();
+  struct drive drive = {
+      .scheduler = scheduler,
+      .driving = {.before = scheduler->drivers.newest,
+                  .done = done,
+                  .context = context,
+                  .overdue = scheduler->slice.budget == 0,
+                  .parked = {.fiber = fiber,
+                             .entered = NIL_P(scheduler->running.entered) ? fiber : scheduler->running.entered,
+                             .worker = scheduler->running.worker,
+                             .blocker = Qundef,
+                             .state = GYRE_RUNNING}}};
   gyre_list_init(&drive.driving.parked.node);
-  drive.driving.parked.foreign = false;
-  drive.driving.parked.worker = scheduler->running.worker;
   if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber)
     displace(scheduler, drive.driving.before);
   set_driving(scheduler, &drive.driving);

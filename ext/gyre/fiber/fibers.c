@@ -13,26 +13,26 @@ void gyre_init_fibers(void) {
   gyre_init_interrupts();
 }
 
-static void forget_parked(struct gyre_scheduler *scheduler) {
+/* Nothing waits, and nothing drives. */
+static void forget_waits(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->waits.parked);
   gyre_list_init(&scheduler->waits.ready);
   gyre_list_init(&scheduler->waits.foreign);
   gyre_list_init(&scheduler->posts);
   scheduler->waits.parked_count = scheduler->waits.ready_count = 0;
+  scheduler->drivers = (struct gyre_drivers){.fiber = Qnil};
+  scheduler->running.question = NULL;
+  gyre_budget_refill(scheduler);
 }
 
 /* Allocates nothing: the collector may mark the scheduler at once. */
 void gyre_fibers_init(struct gyre_scheduler *scheduler) {
-  forget_parked(scheduler);
+  forget_waits(scheduler);
   scheduler->thread = Qnil;
   gyre_workers_init(scheduler);
   gyre_interrupts_init(scheduler);
-  scheduler->drivers.newest = NULL;
-  scheduler->drivers.overtaken_count = 0;
-  scheduler->drivers.fiber = scheduler->running.entered = Qnil;
+  scheduler->running.entered = Qnil;
   scheduler->running.worker = NULL;
-  scheduler->running.question = NULL;
-  gyre_budget_refill(scheduler);
 }
 
 /* --- threads --- */
@@ -261,9 +261,6 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler) {
 
 /* Only the forking fiber goes on in a child. */
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
-  forget_parked(scheduler);
-  gyre_interrupts_forked(scheduler);
-  gyre_workers_forked(scheduler);
   for (struct gyre_driving *driving = scheduler->drivers.newest, *before; driving; driving = before) {
     before = driving->before;
     driving->before = NULL;
@@ -272,11 +269,9 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
     driving->parked.state = GYRE_RUNNING;
     gyre_list_init(&driving->parked.node);
   }
-  scheduler->drivers.newest = NULL;
-  scheduler->drivers.overtaken_count = 0;
-  scheduler->drivers.fiber = Qnil;
-  scheduler->running.question = NULL;
-  gyre_budget_refill(scheduler);
+  forget_waits(scheduler);
+  gyre_interrupts_forked(scheduler);
+  gyre_workers_forked(scheduler);
 }
 
 size_t gyre_fibers_memory(const struct gyre_scheduler *scheduler) {

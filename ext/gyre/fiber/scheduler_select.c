@@ -9,14 +9,17 @@
 #include <poll.h>
 #include <ruby/io.h>
 
+/* An IO of one of the three arrays. */
 struct selected_watch {
   struct gyre_watch watch;
   struct gyre_wait *wait;
+  int kind; /* the array's place */
 };
 
 struct selecting {
   struct gyre_wait wait;
   VALUE arrays[3];
+  VALUE elements, ios; /* of all arrays: the objects and their IOs */
   long count;
   struct pollfd *descriptors;
   struct selected_watch *watches;
@@ -38,19 +41,15 @@ static VALUE select_now(struct selecting *selecting) {
   if (ready < 0 && errno != EINTR) rb_sys_fail("select");
 
   VALUE result = Qnil;
-  long index = 0;
-  for (int kind = 0; kind < 3; kind++) {
-    if (NIL_P(selecting->arrays[kind])) continue;
-    for (long i = 0; i < RARRAY_LEN(selecting->arrays[kind]) && index < selecting->count; i++, index++) {
-      VALUE element = RARRAY_AREF(selecting->arrays[kind], i);
-      short events = ready > 0 ? selecting->descriptors[index].revents : 0;
-      if (events & POLLNVAL) rb_syserr_fail(EBADF, "select");
-      bool is_ready = events & (poll_events[kind] | (kind < 2 ? POLLERR | POLLHUP : 0));
-      if (!is_ready && kind == 0) is_ready = has_buffered_input(rb_io_get_io(element));
-      if (!is_ready) continue;
-      if (NIL_P(result)) result = rb_ary_new_from_args(3, rb_ary_new(), rb_ary_new(), rb_ary_new());
-      rb_ary_push(rb_ary_entry(result, kind), element);
-    }
+  for (long i = 0; i < selecting->count; i++) {
+    int kind = selecting->watches[i].kind;
+    short events = ready > 0 ? selecting->descriptors[i].revents : 0;
+    if (events & POLLNVAL) rb_syserr_fail(EBADF, "select");
+    bool is_ready = events & (poll_events[kind] | (kind < 2 ? POLLERR | POLLHUP : 0));
+    if (!is_ready && kind == 0) is_ready = has_buffered_input(RARRAY_AREF(selecting->ios, i));
+    if (!is_ready) continue;
+    if (NIL_P(result)) result = rb_ary_new_from_args(3, rb_ary_new(), rb_ary_new(), rb_ary_new());
+    rb_ary_push(rb_ary_entry(result, kind), RARRAY_AREF(selecting->elements, i));
   }
   return result;
 }
@@ -79,10 +78,9 @@ static VALUE select_body(VALUE argument) {
   struct gyre_wait *wait = &selecting->wait;
   VALUE result;
   while (NIL_P(result = select_now(selecting)) && !wait->timed_out) {
-    for (long i = 0, kind = 0, of_kind = 0; i < selecting->count; i++, of_kind++) {
-      while (NIL_P(selecting->arrays[kind]) || of_kind >= RARRAY_LEN(selecting->arrays[kind])) kind++, of_kind = 0;
+    for (long i = 0; i < selecting->count; i++) {
       struct selected_watch *selected_watch = &selecting->watches[i];
-      if (kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
+      if (selected_watch->kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
         /* Out-of-band data are over, which select(2) does not report; the kernel would repeat
          * the end without pause. */
         gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
@@ -90,7 +88,7 @@ static VALUE select_body(VALUE argument) {
       }
       if (selected_watch->watch.fd >= 0) continue;
       int error = gyre_loop_watch(&wait->scheduler->loop, &selected_watch->watch, selecting->descriptors[i].fd,
-                                  watch_events[kind]);
+                                  watch_events[selected_watch->kind]);
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
     gyre_wait_again(wait);
@@ -111,39 +109,44 @@ static VALUE select_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later). */
+/* Lists the IOs of one array. */
+static void add_array(struct selecting *selecting, int kind) {
+  VALUE array = selecting->arrays[kind] = rb_ary_dup(rb_Array(selecting->arrays[kind]));
+  for (long i = 0; i < RARRAY_LEN(array); i++) {
+    rb_ary_push(selecting->elements, RARRAY_AREF(array, i));
+    rb_ary_push(selecting->ios, rb_io_get_io(RARRAY_AREF(array, i)));
+  }
+  selecting->count = RARRAY_LEN(selecting->ios);
+}
+
+/* IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later). The collector finds the objects of
+ * `selecting` on the stack. */
 static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  struct selecting selecting = {.count = 0};
+  struct selecting selecting = {.elements = rb_ary_new(), .ios = rb_ary_new()};
   VALUE timeout;
   rb_scan_args(argc, argv, "13", &selecting.arrays[0], &selecting.arrays[1], &selecting.arrays[2], &timeout);
   int64_t timeout_ns = gyre_duration_ns(timeout);
 
-  VALUE keep[3], ios = rb_ary_new();
+  long ends[3];
   for (int kind = 0; kind < 3; kind++) {
-    keep[kind] = selecting.arrays[kind];
-    if (NIL_P(keep[kind])) continue;
-    keep[kind] = selecting.arrays[kind] = rb_ary_dup(rb_Array(keep[kind]));
-    selecting.count += RARRAY_LEN(keep[kind]);
-    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++) rb_ary_push(ios, rb_io_get_io(RARRAY_AREF(keep[kind], i)));
+    if (!NIL_P(selecting.arrays[kind])) add_array(&selecting, kind);
+    ends[kind] = selecting.count;
   }
   /* Raises here, before anything is allocated, for an io closed meanwhile, perhaps by another's
    * to_io. */
-  for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(ios, i));
+  for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(selecting.ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
   selecting.watches = ALLOC_N(struct selected_watch, selecting.count + 1);
-  for (long index = 0, kind = 0; kind < 3; kind++) {
-    if (NIL_P(keep[kind])) continue;
-    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++, index++) {
-      VALUE io = RARRAY_AREF(ios, index);
-      selecting.descriptors[index] = (struct pollfd){.fd = rb_io_descriptor(io), .events = poll_events[kind]};
-      selecting.watches[index].watch.fd = -1;
-      selecting.watches[index].watch.ready = selected;
-      selecting.watches[index].wait = &selecting.wait;
-    }
+  for (long i = 0, kind = 0; i < selecting.count; i++) {
+    while (i >= ends[kind]) kind++;
+    int fd = rb_io_descriptor(RARRAY_AREF(selecting.ios, i));
+    selecting.descriptors[i] = (struct pollfd){.fd = fd, .events = poll_events[kind]};
+    selecting.watches[i] =
+        (struct selected_watch){.watch = {.fd = -1, .ready = selected}, .wait = &selecting.wait, .kind = (int)kind};
   }
-  gyre_wait_begin(scheduler, &selecting.wait, rb_ary_new_from_values(3, keep));
+  gyre_wait_begin(scheduler, &selecting.wait, rb_ary_new_from_values(3, selecting.arrays));
   selecting.wait.timed_out = timeout_ns == 0;
   selecting.limited = timeout_ns > 0;
   if (selecting.limited) gyre_wait_arm(&selecting.wait, timeout_ns);
@@ -152,10 +155,6 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
   if (timeout_ns == 0 && NIL_P(result))
     gyre_yield(scheduler); /* a program may ask until another fiber has done its part */
-  RB_GC_GUARD(keep[0]);
-  RB_GC_GUARD(keep[1]);
-  RB_GC_GUARD(keep[2]);
-  RB_GC_GUARD(ios);
   return result;
 }
 

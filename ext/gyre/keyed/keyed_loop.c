@@ -329,23 +329,18 @@ static VALUE keyed_next_event(VALUE self) {
 
 /* --- from outside --- */
 
-static VALUE keyed_stop(VALUE self) {
+static VALUE set_and_wake(VALUE self, bool *flag) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return self;
   check_fork(keyed);
-  keyed->stopped = true;
+  *flag = true;
   gyre_keyed_wake(keyed);
   return self;
 }
 
-static VALUE keyed_signal(VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
-  if (keyed->closed) return self;
-  check_fork(keyed);
-  keyed->signalled = true;
-  gyre_keyed_wake(keyed);
-  return self;
-}
+static VALUE keyed_stop(VALUE self) { return set_and_wake(self, &gyre_keyed_get(self)->stopped); }
+
+static VALUE keyed_signal(VALUE self) { return set_and_wake(self, &gyre_keyed_get(self)->signalled); }
 
 static VALUE keyed_emit(VALUE self, VALUE key) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
