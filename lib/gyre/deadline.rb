@@ -88,7 +88,7 @@ module Gyre
       "#<#{self.class} #{to_s.delete_prefix("deadline ")}, #{remaining.round(3)} s left>"
     end
 
-    # Runs the block under this deadline.
+    # Runs the block and ends it when the time is over.
     # @api private
     # @param scheduler [Scheduler]
     # @yieldparam deadline [Deadline] self, when it has passed

@@ -10,8 +10,8 @@ require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre
-  # Listens to signals, which lose their usual effect. Each listener gets each signal. It ends with
-  # the block, or without one with the calling task.
+  # Listens to signals, which lose their usual effect. Each signal goes to all its listeners. It
+  # ends with the block, or without one with the calling task.
   #
   # @example
   #   Gyre.signals("INT", "TERM").wait # until the process is asked to end

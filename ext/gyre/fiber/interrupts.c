@@ -272,8 +272,8 @@ static bool is_resuming(VALUE fiber) {
 /*
  * For a fiber without a wait of its own. If it has resumed a waiting fiber, directly or not,
  * Fiber#raise finds that one (from Ruby 3.3 on). If it has yielded, the exception is held for its
- * next wait: entering it would end a suspension that is the program's to end, and its exceptions
- * would be raised here.
+ * next wait: entering it here would end its suspension, and its exceptions would be raised in the
+ * driver.
  */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};

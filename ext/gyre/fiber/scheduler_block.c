@@ -125,7 +125,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
   if (wait && wait->unblocked) {
-    /* It was woken in another's place and is still on its blocker's list: a gift for the next. */
+    /* The fiber has another's gift and is still on its blocker's list: the next waiter gets this
+     * one. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
     /* A pending exception moves to the fiber's next wait, unless another fiber can take the

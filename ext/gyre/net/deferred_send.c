@@ -60,8 +60,8 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
   gyre_loop_defer(&scheduler->loop, &sends->deferred);
 }
 
-/* The parent sends the queue. Watches stay: they are listed with those of fibers whose stacks a
- * child lacks. */
+/* Drops the queue, which the parent sends. Leaves the watch linked: its list may hold watches of
+ * fibers, whose stacks a child lacks. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends) {
   if (!sends->scheduler || sends->forks == gyre_forks) return;
   sends->watch.fd = -1;

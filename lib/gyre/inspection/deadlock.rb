@@ -28,8 +28,8 @@ module Gyre
       # Waits for other kinds are ignored.
       KINDS = [Thread::Mutex, Awaited, Semaphore].freeze
 
-      # Called for a loop without work for a while: nothing in it would wake a fiber, or it has a
-      # watchdog.
+      # Called after a loop was idle for a while. `certain`: nothing in the loop would wake a fiber;
+      # else it has a watchdog.
       # @param scheduler [Scheduler] this thread's
       # @param certain [Boolean] whether neither a timer nor a descriptor could change anything
       # @raise [DeadlockError] if fibers wait for each other, and all others for them; a wait for

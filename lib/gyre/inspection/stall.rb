@@ -11,7 +11,7 @@ require_relative "../loop/traps"
 module Gyre
   class Inspection
     module Stall
-      # Threads that do nothing unless asked.
+      # Threads that only work on request.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
       # Fibers shown.
       LINES = 20

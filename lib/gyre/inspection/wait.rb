@@ -7,7 +7,7 @@ require_relative "place"
 
 module Gyre
   class Inspection
-    # The waiting fiber; the fiber on whose behalf it waits (another one in an Enumerator, say);
+    # The waiting fiber; the fiber that has resumed it (the caller of an Enumerator), else itself;
     # :waiting or :ready; the awaited object (see {Scheduler#block}), nil if it only yields; number
     # and events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY) of an awaited descriptor; seconds
     # left of its timeout.

@@ -149,7 +149,7 @@ module Gyre
       @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
     end
 
-    # In one piece, so that other threads' lines do not mix in.
+    # Writes in one piece, so that lines of other threads do not mix in.
     def report(line, below = [])
       @out.puts ["gyre watchdog: #{line}", *below.map { |frame| "    #{frame.strip}" }].join("\n")
     end

@@ -5,7 +5,7 @@
 
 module Gyre
   class Loop
-    # A path, whatever file it names at the moment.
+    # A path, with whichever file it names at the time.
     class FileWatch
       # Between checks without inotify.
       INTERVAL_S = 0.5

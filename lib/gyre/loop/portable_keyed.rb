@@ -14,7 +14,7 @@ module Gyre
     module PortableKeyed
       # How often watched IOs are checked for closes, under load.
       SWEEP_S = 0.1
-      # How long a queue that is never empty may hide the kernel's news.
+      # How long a queue that is never empty may delay a question to the kernel.
       LOOK_S = 0.004
 
       # `loop` has no engine yet.
@@ -275,7 +275,7 @@ module Gyre
         ask { nothing? }
       end
 
-      # A queue that is never empty must not hide the kernel's news.
+      # Asks the kernel now and then while the queue is never empty.
       def look_now_and_then
         return if Timers.now < @asked_at + LOOK_S
 

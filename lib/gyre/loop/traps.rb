@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre's only traps, as a process has one handler a signal: Loop#watch_signal, Gyre.signals and
-# Gyre::Signals.handle listen here, in any order, and the program's own handler returns after the
-# last of them. Takes no lock in a trap.
+# Gyre's only traps, as a process has one handler for each signal. Loop#watch_signal, Gyre.signals
+# and Gyre::Signals.handle listen here, in any order. The program's own handler is set again after
+# the last of them. Takes no lock in a trap.
 
 module Gyre
   class Loop
@@ -18,9 +18,9 @@ module Gyre
       @lock = Mutex.new
 
       class << self
-        # Each listener of a signal gets each one, instead of the signal's usual effect. The block
-        # runs in the trap: it may take no lock and must not wait. `moved` is called in the daemon
-        # that this process became.
+        # Each signal goes to all its listeners, instead of its usual effect. The block runs in the
+        # trap: it may take no lock and must not wait. `moved` is called in the daemon that this
+        # process became.
         def add(name, moved: nil, &block)
           listener = Listener.new(Signal.list.fetch(name.to_s.sub(/\ASIG/, ""), name), moved, block)
           @lock.synchronize do

@@ -82,8 +82,8 @@ module Gyre
     # @raise [ArgumentError] as {#start_tls}
     def begin_tls(context, name: nil) = start(context, name)
 
-    # Sends the queue and the end of the stream, and closes the socket. Waits for a peer that takes
-    # nothing within write_timeout_s, at most {CLOSE_TIMEOUT_S}; not at all after an interrupted
+    # Sends the queue and the end of the stream, and closes the socket. Waits write_timeout_s, at
+    # most {CLOSE_TIMEOUT_S}, for a peer that takes nothing. Does not wait after an interrupted
     # write. May be called again.
     #
     # @return [nil]

@@ -28,7 +28,7 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # Runs in the fiber: parks until the work is done, and has the pool grow if no thread takes
+      # Runs in the fiber: parks until the work is done, and makes the pool grow if no thread takes
       # it.
       def wait(threads)
         until @done
@@ -50,7 +50,7 @@ module Gyre
       # True while a thread works on it.
       def under_way? = @thread&.alive?
 
-      # The thread that had begun it is gone.
+      # Fails: its thread stayed behind when the process became a daemon.
       def lost
         @error = Error.new("the thread that did this work stayed behind when the process became a daemon")
         @done = true

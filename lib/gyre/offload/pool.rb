@@ -50,12 +50,12 @@ module Gyre
       # A job not begun by then calls {#relieve}.
       def patience_s = @threads.size < @limit ? PATIENCE_S : @standstill_s
 
-      # A job has waited that long.
+      # Called when a job has waited for patience_s.
       def relieve
         @lock.synchronize { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
       end
 
-      # The threads are gone, with the work that they had begun.
+      # For a daemon: the threads stayed behind, with the work that they had begun.
       def process_move
         lost = @begun.values.select(&:here?)
         @jobs.select!(&:here?)

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Lets Fiber#raise and Fiber#kill reach a fiber that waits in a scheduler of Gyre's. Ruby transfers
-# control there, and the caller, which is in no queue, would never run again. Here the waiting fiber
-# gets it at its wait, as from Scheduler#fiber_interrupt, and the caller goes on after it, as after
-# Scheduler#yield. Other fibers are Ruby's business.
+# control there, and the caller, which is in no queue, would never run again. Here the exception is
+# raised at the fiber's wait, as by Scheduler#fiber_interrupt, and the caller goes on after it, as
+# after Scheduler#yield. Other fibers are Ruby's business.
 
 module Gyre
   class Scheduler
@@ -31,9 +31,8 @@ module Gyre
         end
       end
 
-      # For the engines: Fiber#kill, at the fiber's wait. If another fiber waits there, which it
-      # resumes, that one gets a Stop, and the fiber ends as soon as it goes on. Ruby marks it as
-      # killed and raises in the fiber that it resumes.
+      # For the engines: Fiber#kill, at the fiber's wait. If the fiber has resumed another one,
+      # which waits, a Stop is raised in that one, and the fiber ends as soon as it goes on.
       def self.end_here(fiber)
         begin
           RUBYS_KILL.bind_call(fiber)

@@ -53,6 +53,6 @@ module Gyre
     def inspect = "#<#{self.class} #{waiting} waiting>"
   end
 
-  # Async's word. Woken tasks never run at once, but when the signalling one waits.
+  # Async's name for it. Woken tasks run when the signalling task waits, never at once.
   Notification = Condition
 end

@@ -99,7 +99,7 @@ module Gyre
 
     private
 
-    # Returns an item; the block's value if there will be none, or not in time.
+    # Returns an item, or the block's value if the queue is closed or the time is over.
     def take(timeout, priority = 0)
       deadline = timeout && (Clock.now + timeout)
       while true # not `loop`, which would rescue a ClosedQueueError, a StopIteration

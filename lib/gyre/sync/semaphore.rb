@@ -149,7 +149,7 @@ module Gyre
       end
     end
 
-    # Needs the lock. `holder` is the noted one.
+    # Needs the lock. `holder` is the fiber that was noted.
     def give_up(holder)
       forget(@holders, holder) if holder
       hand_on
@@ -175,7 +175,7 @@ module Gyre
     # @return [Task, Fiber]
     def taker = Task.current? || Fiber.current
 
-    # Places go from hand to hand: their holders are unknown from now on.
+    # A place was given back by another fiber than its taker: holders are unknown from now on.
     def lend
       @lent = true
       @takers.clear

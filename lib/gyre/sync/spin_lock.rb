@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 # A lock for a few lines that never wait: for the state that Channel, Semaphore, Run and
-# Offload::Pool share between threads. It is free in a moment, so a waiting caller lets other
-# threads run instead of parking: a parked fiber could be stopped before its work under the lock,
-# such as giving a place back. Exceptions for the thread (Thread#raise, Timeout) are raised after
-# these lines: they leave neither the lock taken nor the work half done. A trap handler may still
-# run between them, in the fiber that it interrupts.
+# Offload::Pool share between threads. It is held for a moment only, so a caller lets other threads
+# run instead of parking: a parked fiber could be stopped before its work under the lock, such as
+# giving a place back. Exceptions for the thread (Thread#raise, Timeout) are raised after these
+# lines: they leave neither the lock taken nor the work half done. A trap handler may still run
+# between them, in the fiber that it interrupts.
 
 module Gyre
   class SpinLock

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A fiber under any Fiber::Scheduler, or a thread without one, that waits to be woken.
-# Gyre::Waiters, Condition and Semaphore make one for each wait; any thread may wake it, even before
-# it has parked.
+# The wait of a fiber under any Fiber::Scheduler, or of a thread without one. Gyre::Waiters,
+# Condition and Semaphore make one for each wait; any thread may wake it, even before it has parked.
 
 require "gyre/clock"
 

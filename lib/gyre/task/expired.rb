@@ -17,12 +17,12 @@ module Gyre
         deadline.expire
       end
 
-      # True while it still has to leave the deadline's block.
+      # True until it has left the deadline's block.
       def cancels? = !deadline.over?
 
-      # Another cancellation on its way through the block, which goes first: a stop, or the end of
-      # an outer deadline. `before` was on its way when the block began, as in an ensure, and does
-      # not count.
+      # Returns another cancellation that is leaving the block and takes precedence: a stop, or the
+      # end of an outer deadline. `before`, which was propagating when the block began (in an
+      # ensure), does not count.
       def interrupted(before)
         error = cause
         until error.nil? || error.equal?(before)

@@ -29,7 +29,7 @@ module Gyre
         task.transient? ? report : @run.unawaited.add(self, task)
       end
 
-      # A caller takes the exception, which is not reported then.
+      # Returns the exception to a caller; it is not reported any more.
       def ask
         unless @settled
           @settled = true

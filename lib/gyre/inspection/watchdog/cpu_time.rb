@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The processor time of another thread, if the system has it (Linux). Gyre::Watchdog decides by it
-# whether a stuck thread computes, or is kept from running. Keeps the interpreter's lock meanwhile:
-# a thread that holds the loop would have it for the next 100 ms.
+# whether a stuck thread computes, or is kept from running. Does not give up the interpreter's lock:
+# the computing thread would keep it for the next 100 ms.
 
 require "rbconfig"
 

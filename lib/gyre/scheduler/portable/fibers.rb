@@ -19,14 +19,14 @@ module Gyre
       class Fibers
         # Fibers run between two questions to the kernel.
         BUDGET = 256
-        # How long calls that succeed at once may go on until others run, and how many pass between
-        # two reads of the clock.
+        # How long a fiber whose calls never wait runs before others do, and the number of such
+        # calls between two reads of the clock.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
 
-        # A fiber that drives the loop until its condition is true; the strand below it; whether it
-        # is a parked fiber without another driver; overdue: it began with the budget spent, and the
-        # kernel is asked before its own fiber goes on. The newest drives.
+        # A fiber that drives the loop until its condition is true, and the strand below it. parked:
+        # it drives its own wait, as there was no driver. overdue: it began with a spent budget and
+        # asks the kernel before its own fiber goes on. The newest drives.
         Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
           def done? = condition.call(self)
 
@@ -64,8 +64,8 @@ module Gyre
           Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
-        # Leaves the current fiber until its waiter is woken. Returns or raises what it was woken
-        # with.
+        # Leaves the current fiber until its waiter is woken. Returns the value or raises the error
+        # that it was woken with.
         def park(waiter)
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
@@ -115,7 +115,7 @@ module Gyre
           end_turn if slice_over?
         end
 
-        # True once calls that succeed at once have gone on for long enough.
+        # True once a fiber whose calls never wait has run for long enough.
         def slice_over?
           @unwaited += 1
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
@@ -148,8 +148,7 @@ module Gyre
         end
 
         # Drives the loop until the block is true; asks it at least once a turn. Overtakes another
-        # driver and checks its condition as well. `parked`: a parked fiber drives because no other
-        # does.
+        # driver and checks its condition, too. `parked`: a parked fiber drives, as no other does.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
@@ -246,7 +245,7 @@ module Gyre
           waiters.map(&:describe)
         end
 
-        # The fiber that waits on behalf of this one: itself, or one that it resumes.
+        # The fiber whose wait this one is in: itself, or a fiber that it has resumed.
         def waiting_in(fiber)
           waiter = Strand.known(fiber)&.waiter
           waiter.fiber if waiter&.waiting?
@@ -304,7 +303,7 @@ module Gyre
             if @entering
               enter_other(@entering.fiber)
             elsif overdue? || !depart(waiter.fiber)
-              @base = waiter.base # not the fiber that came back here
+              @base = waiter.base # another fiber may have come back here
               drive(parked: true) { waiter.state == :entered }
             end
           end

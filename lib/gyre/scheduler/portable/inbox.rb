@@ -24,7 +24,8 @@ module Gyre
 
         def empty? = @present.nil? && @messages.empty?
 
-        # Takes the messages of other threads. A message interrupted in the middle is treated again.
+        # Takes the messages of other threads. A message whose handling was interrupted is handled
+        # again.
         def receive
           until empty?
             @present ||= @messages.pop(true)
@@ -66,8 +67,8 @@ module Gyre
           true
         end
 
-        # Wakes another fiber instead of one that cannot take its gift. Pushes and pops wait for the
-        # same queue, so all of these are woken. Returns whether there is one.
+        # Gives an unblock's gift to another waiter of the blocker. Pushes and pops wait for the
+        # same queue, so all its waiters are woken. Returns whether there is one.
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 
@@ -90,9 +91,8 @@ module Gyre
           @loop.wake
         end
 
-        # A gift from another thread may come too late, for a stopped fiber or one out of time. If
-        # the fiber does not wait for it, another waiter is woken as well; that is harmless, as it
-        # checks again.
+        # A gift from another thread may come too late: the fiber was stopped, or its time is over.
+        # Another waiter is then woken as well, which is harmless, as it checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)

@@ -47,7 +47,8 @@ module Gyre
         # True if a timer will free workers.
         def armed? = !@timer.nil?
 
-        # In a forked child: the others' resources are the parent's. `fiber` is the forking one.
+        # In a forked child keeps only the forking fiber's worker; the others' resources are the
+        # parent's.
         def forget(fiber)
           @idle.clear
           @timer = nil # gone with the parent's loop
@@ -79,8 +80,8 @@ module Gyre
           end
         end
 
-        # Leaves the worker's fiber until it has a job again. False if the fiber must end: Ruby goes
-        # on in the root fiber, or in the innermost one that it resumes.
+        # Leaves the worker's fiber until it has a job again. Returns false if the fiber must end:
+        # Ruby then goes on in the root fiber, or in the innermost fiber that it has resumed.
         def rest(worker)
           return true if worker.assigned? # an exception for the thread came before the job had begun
           return false if !worker.pooled || @closed || @idle.size >= IDLE_LIMIT

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A question that another fiber answers when entered, before it continues its wait. Made by
+# A block that another fiber runs when entered; then it continues its wait. Made by
 # Scheduler::Portable::Fibers#ask.
 
 module Gyre

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Checks an idle loop once, shortly after its last work: do its fibers wait for each other? Made and
-# asked by Scheduler::Portable::Fibers, which decides.
+# Looks once for deadlocks in an idle loop, shortly after its last work. Made and asked by
+# Scheduler::Portable::Fibers, which decides.
 
 module Gyre
   class Scheduler

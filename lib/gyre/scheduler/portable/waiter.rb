@@ -6,8 +6,8 @@
 module Gyre
   class Scheduler
     module Portable
-      # A fiber's state in the scheduler. It hangs on the Fiber object, so it goes with the fiber,
-      # and other threads may read it.
+      # A fiber's state in the scheduler. An instance variable of the Fiber holds it: it is
+      # collected with the fiber, and other threads may read it.
       class Strand
         # The wait of this fiber, or of an inner fiber that it resumes (an Enumerator that sleeps,
         # for example).
@@ -31,12 +31,12 @@ module Gyre
           waiter if waiter&.blocks && waiter.fiber.equal?(fiber)
         end
 
-        # An exception that found no wait: raised at the next one.
+        # Keeps an exception that came without a wait, for the next wait.
         def defer(error) = (@deferred ||= []).push(error)
 
         # Keeps an unblock that came before the fiber parked: its next block returns at once if it
-        # is for the same. An unblock that comes late, for a wait that has ended by itself, thus
-        # ends no other. Calls no method of `blocker`, which may be one of Ruby's hidden objects.
+        # is for the same blocker. A late unblock, for a wait that has ended by itself, thus ends no
+        # other wait. Calls no method of `blocker`, which may be one of Ruby's hidden objects.
         # `signal`: also ends a sleep.
         def keep_early(blocker, signal) = (@early ||= {}.compare_by_identity)[blocker] = signal
 
@@ -61,8 +61,8 @@ module Gyre
         end
       end
 
-      # One stay of a fiber in the scheduler: parked, ready, entered (the fiber runs again), done.
-      # The target of timers and watches.
+      # One wait of a fiber. Its states: parked, ready, entered (the fiber runs again), done. The
+      # target of timers and watches.
       class Waiter
         OWN_FOLDER = File.dirname(__dir__).freeze
         QUEUE_METHODS = %w[pop shift deq push enq <<].freeze
@@ -74,7 +74,7 @@ module Gyre
         # True if unblock ends it.
         attr_reader :blocks
         attr_accessor :state, :value, :error
-        # The strand that the error is meant for: this one, or one that resumes it.
+        # The strand that the error is for: this one, or that of a fiber which has resumed this one.
         attr_accessor :target
         # True if raising would lose {#value}: an unblock is meant for this fiber.
         attr_accessor :binding

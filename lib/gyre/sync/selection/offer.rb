@@ -17,7 +17,8 @@ module Gyre
         @taken = nil
       end
 
-      # Returns whether it was still free; yields then, before the selection goes on.
+      # If the offer is still free, takes it and yields before the selection goes on. Returns
+      # whether it was free.
       def take(one)
         Thread.handle_interrupt(SpinLock::NEVER) do # both taken and the waiter woken
           next false unless @token.pop
