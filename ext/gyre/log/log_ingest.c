@@ -203,33 +203,15 @@ static bool is_client_id(const char *bytes, long length) {
   return true;
 }
 
-/* Learns an unknown mark; keeps a known one. */
-static int learn_mark(VALUE sink, VALUE sequence, VALUE object) {
+static int open_mark(VALUE sink, VALUE sequence, VALUE object) {
   struct gyre_log_session *const session = session_of(object);
   const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = sink_of(sink)->number;
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, number);
   if (!mark) check(-ENOMEM);
-  if (!mark->unknown || NIL_P(sequence)) return ST_CONTINUE;
   mark->last = mark->stored = last;
-  mark->unknown = false;
-  session->unknown--;
+  mark->unknown = NIL_P(sequence);
+  session->unknown += mark->unknown;
   return ST_CONTINUE;
-}
-
-static int open_mark(VALUE sink, VALUE sequence, VALUE object) {
-  struct gyre_log_session *const session = session_of(object);
-  struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink_of(sink)->number);
-  if (!mark) check(-ENOMEM);
-  mark->unknown = true;
-  session->unknown++;
-  return learn_mark(sink, sequence, object);
-}
-
-static VALUE session_learn(VALUE self, VALUE last) {
-  Check_Type(last, T_HASH);
-  session_of(self)->refused = false;
-  rb_hash_foreach(last, learn_mark, self);
-  return Qnil;
 }
 
 static VALUE session_was_refused(VALUE self) { return boolean(session_of(self)->refused); }
@@ -548,7 +530,6 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class_session, "received", session_received, 0);
   rb_define_method(class_session, "stored", session_stored, 2);
   rb_define_method(class_session, "durable", session_durable, 0);
-  rb_define_method(class_session, "learn", session_learn, 1);
   rb_define_method(class_session, "refused?", session_was_refused, 0);
   class_decoder = rb_define_class_under(class, "Decoder", rb_cObject);
   rb_undef_alloc_func(class_decoder);

@@ -27,8 +27,8 @@
 #   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a decoder
 #   log(service, severity, message, time_ns)
 #   crowded?    whether a decoder's message came for a sink that was full, since it was asked last
-#   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records; nil: that could not be
-#       asked, so the sink gets none of them
+#   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records; nil: unknown, so
+#       the sink gets none of them
 #   bytesize    in incomplete messages, and in sinks without a limit, which bound nothing themselves
 #   incomplete  of these, in incomplete messages            messages, filtered    counts since the beginning
 #   services    {name => count}; beyond services_limit names, messages are counted under "(others)"
@@ -44,7 +44,7 @@
 #   session: client_id; received: the highest sequence number that has come, 0 before the first
 #            stored(sink, sequence): the sink's output has stored its records up to there
 #            durable: everything up to this number is stored wherever a route leads it
-#            learn({sink => sequence}): what could not be asked before;  refused?: a record came that would have needed it
+#            refused?: a record came for a sink whose number is unknown
 #
 # A full sink still takes a decoder's messages, up to twice the bound and 16 MB, but its reader sees
 # `crowded?` and stops reading. Beyond that a record is refused (feed returns that, and no sink has

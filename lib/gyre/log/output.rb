@@ -7,7 +7,6 @@
 require "gyre/log/limits"
 require "gyre/log/output/access"
 require "gyre/log/output/file"
-require "gyre/log/output/unopened_file"
 require "gyre/log/output/redis"
 require "gyre/log/output/remote"
 require "gyre/log/output/socket"
@@ -26,9 +25,8 @@ module Gyre
     #   sync                  returns when all that was written is durable; never holds up the loop
     #   reopen  close         HUP, false when the former file is still written to; the end. A file also has reopen_soon, for a HUP in
     #                         the middle of a write
-    #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; as it is now, raises
-    #                         Unavailable when that cannot be asked
-    #   shared?               whether clients may have stored something through other servers meanwhile
+    #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; raises Unavailable
+    #                         until that is known
     #   format                :text, :json or :redis: what its sink makes; sink_options: that, and what else Ingest#sink needs
     #   trouble               nil, or why it cannot write at the moment; status: that, and how much is spilled
     #   rest(s)  resume       before an end, and when there is none after all
@@ -44,9 +42,6 @@ module Gyre
         rescue ArgumentError => error
           raise ArgumentError, "#{key}: #{error.message}"
         end
-
-        # True if others may rename it.
-        def file?(output) = [File, UnopenedFile].include?(output.class)
 
         private
 
@@ -82,17 +77,9 @@ module Gyre
           # A symlink stays one: what rotates is the file that it leads to.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           access = Access.new(mode: settings[:mode], owner: settings[:owner])
-          file_or_unopened(path, common) do
-            File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, report: common[:report]), **common)
-          end
+          File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, report: common[:report]), **common)
         rescue SystemCallError => error
           raise ArgumentError, "cannot write to #{path}: #{SystemCallError.new(nil, error.errno).message}"
-        end
-
-        def file_or_unopened(path, common, &open_file)
-          yield
-        rescue *UnopenedFile::ERRORS => error
-          UnopenedFile.new(path, error, **common, &open_file)
         end
       end
     end

@@ -79,9 +79,7 @@ module Gyre
                                         report: method(:report), spill_bytes_limit: @limits.spill_bytes_limit,
                                         queue_bytes_limit: [QUEUE_BYTES, @limits.memory_bytes_limit].min)
         @committer = Committer.new(@routing.pairs, interval: interval, sync_interval: sync_interval)
-        @sessions = Sessions.new(SESSIONS_LIMIT, shared: @routing.method(:shared?), stored: @routing.method(:stored)) do |id, stored|
-          @ingest.session(id, stored)
-        end
+        @sessions = Sessions.new(SESSIONS_LIMIT) { |id, service| @ingest.session(id, @routing.stored(id, service)) }
         @hub = Hub.new(self, key)
         @acceptors = []
         @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, restart)
@@ -136,12 +134,11 @@ module Gyre
       # @return [void]
       def reopen = @hub.loop.emit(:reopen)
 
-      # Reopens the files, as {#reopen} does, and completes a connection's request with :reopened or
-      # :kept.
+      # Reopens the files, as {#reopen} does, and tells a connection whether all are.
       #
-      # @param connection [#completed]
+      # @param connection [#reopened]
       # @return [void]
-      def reopen_for(connection) = @lifecycle.reopen("as a client has asked") { |done| connection.completed(done ? :reopened : :kept) }
+      def reopen_for(connection) = @lifecycle.reopen("as a client has asked") { |done| connection.reopened(done) }
 
       # Asks it to restart.
       #

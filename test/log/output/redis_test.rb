@@ -33,31 +33,17 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
     assert_equal [%w[service s], %w[severity info], %w[message one]], server.entries("gyre").first.first(3)
     assert_equal ["one", "t\r\nw\0o \u00e9".b, "three"], messages
     assert_match(/\A2 \d+\z/, server.call("HGET", "{gyre}:clients", self.class::ID))
-    others = [{}, { shared: true }].map { |options| open_output(server.url, **options) }
-    assert_equal [2, 2, 2], [output, *others].map { |each| each.stored_by(self.class::ID) }
+    again = open_output(server.url).tap(&:prepare)
+    assert_equal [2, 2], [output, again].map { |each| each.stored_by(self.class::ID) }
   end
 
-  def test_sessions_are_asked_for_until_they_were_read_and_always_where_they_are_shared
-    now = Time.now.to_i
-    store = ->(number) { server.call("HSET", "{gyre}:clients", self.class::ID, "#{number} #{now}") }
-    [[{}, false, 6], [{ shared: true }, true, 9]].each do |options, shared, last|
-      output = open_output(server.url, **options)
-      store.call(5)
-      assert_equal [true, 5], [output.shared?, output.stored_by(self.class::ID)]
-      store.call(6)
-      output.prepare
-      store.call(9)
-      assert_equal [shared, last, 0], [output.shared?, output.stored_by(self.class::ID), output.stored_by(self.class::OTHER)]
-    end
-  end
-
-  def test_a_session_that_moved_here
-    first, second = Array.new(2) { open_output(server.url, shared: true) }
-    assert_predicate second, :shared?
-    Gyre.run do
-      first.write(batch("one"), { self.class::ID => 7 })
-      assert_equal [7, 0], [second.stored_by(self.class::ID), second.stored_by(self.class::OTHER)]
-    end
+  def test_clients_are_unknown_until_they_were_read
+    server.call("HSET", "{gyre}:clients", self.class::ID, "5 #{Time.now.to_i}")
+    output = open_output(server.url)
+    error = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
+    assert_match(/\Aredis.*: its clients have not been read yet\z/, error.message)
+    output.prepare
+    assert_equal [5, 0], [self.class::ID, self.class::OTHER].map { |id| output.stored_by(id) }
   end
 
   # Cut at each of these points once: before, inside and after the request, before and inside the
@@ -108,7 +94,7 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
     Gyre.run do
       open_output(server.url).write(batch("one", "two"), { self.class::ID => 2 })
       # The client sends all again, and a third one, to a fresh server.
-      fresh = open_output(server.url)
+      fresh = open_output(server.url).tap(&:prepare)
       ingest = Gyre::Log::Ingest.new
       sink = ingest.sink(**fresh.sink_options)
       ingest.route(nil, nil, [sink])
@@ -215,28 +201,6 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
     output = open_output(server.url)
     Gyre.run { 2.times { output.write(batch("one")) } }
     assert_equal [0, 6], [self.class::ID, self.class::OTHER].map { |id| output.stored_by(id) }
-  end
-
-  def test_a_client_is_not_asked_about_for_long
-    output = open_output("redis+unix:///nowhere/redis.sock", shared: true)
-    error = assert_raises(Gyre::Log::Output::Unavailable) { Gyre.run { output.stored_by(self.class::ID) } }
-    assert_match(/cannot read from redis.*nowhere/, error.message)
-  end
-
-  def test_one_that_could_not_be_asked_is_left_alone_for_a_while
-    listener = TCPServer.new("127.0.0.1", 0)
-    output = open_output("redis://127.0.0.1:#{listener.local_address.ip_port}", shared: true)
-    Gyre.run do |task|
-      slow = task.async { loop { listener.accept.tap { sleep 0.3 }.close } } # the longer it takes, the longer it is left alone
-      first = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
-      slow.stop.wait
-      listener.close
-      second = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
-      assert_equal first.message, second.message, "no connection was tried"
-      output.reopen
-      third = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
-      assert_match(/refused/, third.message)
-    end
   end
 
   def test_a_large_batch

@@ -4,33 +4,24 @@
 
 require "test_helper"
 require "gyre"
+require "gyre/log/output/defaults"
 require "gyre/log/server/session"
 
 class LogSessionTest < Minitest::Test
-  Intake = Struct.new(:client_id, :received, :durable) do
-    def refused?
-      false
-    end
+  Intake = Struct.new(:client_id, :received, :durable, :refused) do
+    def refused? = refused
 
     def stored(_sink, sequence)
       self.durable = sequence
     end
   end
-  Listening = Struct.new(:count, :replacements, :result) do
+  Listening = Struct.new(:count, :replacements) do
     def acknowledged
       self.count += 1
     end
 
     def replaced
       self.replacements = replacements.to_i + 1
-    end
-
-    def completed(result)
-      self.result = result
-    end
-
-    def closed?
-      count.nil?
     end
   end
 
@@ -67,55 +58,22 @@ class LogSessionTest < Minitest::Test
     assert_same second, session.connection
   end
 
-  # Another server may have stored something for it meanwhile.
-  def test_where_the_output_is_shared_a_client_that_comes_again_is_looked_up_again
-    Gyre.run do
-      table = sessions(shared: ->(_) { true })
-      assert_nil table.find("a", connection = Listening.new(0))
-      first = connection.result
-      assert_same connection, first.connection
-      first.intake.received = 1
-      assert_same first, table.find("a", Listening.new(0)), "what is under way here is known here"
-      first.acknowledge(1)
-      assert_nil table.find("a", again = Listening.new(0))
-      refute_same first, again.result
-      assert_equal [1, nil], [table.size, first.connection]
-    end
+  def test_a_client_whose_record_was_refused_is_looked_up_again_once_nothing_is_pending
+    table = sessions
+    session = table.find("a", first = Listening.new(0))
+    session.intake.received = 1
+    session.intake.refused = true
+    assert_same session, table.find("a", Listening.new(0)), "its records are on their way"
+    session.acknowledge(1)
+    fresh = table.find("a", Listening.new(0))
+    refute_same session, fresh
+    assert_equal [1, nil, 1], [table.size, session.connection, first.replacements]
   end
 
-  def test_while_one_is_looked_up_others_come_and_go
-    answers = { "a" => Gyre::Queue.new, "b" => Gyre::Queue.new }
-    Gyre.run do
-      table = Gyre::Log::Sessions.new(10, shared: ->(_) { true }) { |id| answers.fetch(id).pop.call(id) }
-      connections = Array.new(3) { Listening.new(0) }
-      connections.zip(%w[a a b]) { |connection, id| table.find(id, connection) }
-      assert_equal [1, nil, nil], connections.map(&:replacements), "of a client that comes twice only the last connection waits"
-      answers["b"].push(->(id) { Intake.new(id, 0) })
-      eventually { connections[2].result }
-      answers["a"].push(->(_) { raise IOError, "cannot be asked" })
-      eventually { connections[1].result }
-      assert_equal [NilClass, IOError, Gyre::Log::Session], connections.map { |connection| connection.result.class }
-      assert_equal ["b"], table.map(&:client_id)
-    end
-  end
-
-  def test_a_lookup_can_be_given_up
-    Gyre.run do |task|
-      table = Gyre::Log::Sessions.new(10, shared: ->(_) { true }) { sleep }
-      table.find("a", connection = Listening.new(0))
-      assert_equal 1, task.children.count
-      table.stop
-      assert_empty task.children.to_a
-      assert_nil connection.result
-    end
-  end
-
-  def test_a_client_that_left_before_the_result_has_no_session
-    Gyre.run do
-      table = sessions(shared: ->(_) { true })
-      table.find("a", connection = Listening.new(nil))
-      assert_nil connection.result.connection
-    end
+  def test_a_client_of_which_an_output_knows_nothing_yet_has_no_session
+    table = Gyre::Log::Sessions.new(10) { raise Gyre::Log::Output::Unavailable, "not yet" }
+    assert_raises(Gyre::Log::Output::Unavailable) { table.find("a", Listening.new(0)) }
+    assert_equal 0, table.size
   end
 
   def test_the_one_that_was_away_longest_is_forgotten
@@ -142,7 +100,7 @@ class LogSessionTest < Minitest::Test
     table.find(id, Listening.new(0)).tap { |session| session.connection = nil }
   end
 
-  def sessions(limit: 10, **options)
-    Gyre::Log::Sessions.new(limit, **options) { |id| Intake.new(id, 0) }
+  def sessions(limit: 10)
+    Gyre::Log::Sessions.new(limit) { |id| Intake.new(id, 0) }
   end
 end

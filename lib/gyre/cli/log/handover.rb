@@ -18,6 +18,9 @@ module Gyre
       class Handover
         # Bytes in what Gyre::Log::Connection#handover gives; JSON has text only.
         BYTES = %w[service rest unsent].freeze
+        # Time for outputs to read what they have of clients.
+        PREPARE_S = 1.0
+        private_constant :PREPARE_S
 
         class << self
           # True in a process that replaces another server: already a daemon with its pidfile.
@@ -57,6 +60,7 @@ module Gyre
 
         # Lets the former server's connections continue; those whose input is gone are closed.
         def connections(hub, inputs)
+          hub.server.committer.flush(PREPARE_S) if @connections.any?
           inputs = inputs.to_h { |input| [input.to_s, input] }
           @connections.each do |left|
             socket = Socket.for_fd(left.fetch("descriptor"))

@@ -81,7 +81,6 @@ module Gyre
           name = parts.map { |part| part.to_s.b.gsub(/[^A-Za-z0-9._-]/n) { |byte| format("%%%02X", byte.ord) } }.join("@")
           return name if name.bytesize <= NAME_BYTES_LIMIT
 
-          require "digest"
           "#{name[0, NAME_BYTES_LIMIT - 65]}@#{Digest::SHA256.hexdigest(name)}"
         end
 

@@ -3,9 +3,14 @@
 # Default answers of an output without books: written lines are gone and count as stored. Included
 # by each class of Output, which has @name, @format and @retries. Writes nothing.
 
+require "gyre/errors"
+
 module Gyre
   module Log
     module Output
+      # What an output has of a client is not known yet.
+      class Unavailable < Gyre::Error; end
+
       # See Output for their meaning.
       module Defaults
         # Called first, in the writing task.
@@ -16,9 +21,6 @@ module Gyre
 
         # 0: no client is known.
         def stored_by(_client_id) = 0
-
-        # False: clients always come from this server.
-        def shared? = false
 
         def format = @format
 

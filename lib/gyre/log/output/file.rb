@@ -42,25 +42,33 @@ module Gyre
         # went elsewhere, and whether a part is missing.
         Commit = Struct.new(:entry, :data, :astray, :torn)
 
+        # Errors that may pass: the file is opened later, and until then what clients have stored is
+        # unknown.
+        PASSING = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG, Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::ETIMEDOUT].freeze
+
         attr_reader :path
 
         # Opens the file, recovers after a crash, and locks it. Raises ArgumentError if another
-        # process writes to it, SystemCallError if it cannot be opened.
+        # process writes to it, SystemCallError if it cannot be opened and never will.
         def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now), access: Access.new,
                        lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @path, @format, @rotation, @clock, @access = path, format, rotation, clock, access
           @retries = Retry.new(path, report: report, longest_pause_s: longest_pause_s)
           @lock = Lock.new(path, @retries, lock_patience_s)
-          @retries.without_retrying { open_and_recover }
-          @rotation&.clean
-        rescue SystemCallError, ArgumentError
-          [@file, @journal].compact.each(&:close)
-          raise
+          open_and_recover
+        rescue *PASSING => error
+          @retries.failed("open it", error)
+        end
+
+        # Opens a file that could not be opened before.
+        def prepare
+          @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @file
         end
 
         # Writes everything. With clients this is a commit: {#sync} makes it durable, and then it
         # counts as stored.
         def write(data, clients = nil)
+          prepare
           sync if @commit && !@commit.torn
           raise IOError, "#{@path}: a commit was interrupted: close it and open it again" if @journal.open_batch
 
@@ -73,7 +81,7 @@ module Gyre
 
         # Returns when all written bytes are durable.
         def sync
-          return if @commit ? @commit.torn : !@file.unsynced?
+          return if @file.nil? || (@commit ? @commit.torn : !@file.unsynced?)
 
           @file.sync(@commit)
           finish_commit if @commit
@@ -82,6 +90,8 @@ module Gyre
         # Syncs the file and opens its name again. Returns false if that fails, and keeps the open
         # file.
         def reopen
+          return unless @file
+
           @reopen_soon = false
           sync
           @journal.compact(seconds) if @journal.used?
@@ -93,12 +103,12 @@ module Gyre
         # file. A log removed to make room frees it only after its close, and a renamed one may be
         # compressed and removed soon. Called by another task than the writer's.
         def reopen_soon
-          @reopen_soon = true if @retries.trouble || !@file.same?
+          @reopen_soon = true if @file && (@retries.trouble || !@file.same?)
         end
 
         # Syncs and closes. Leaves an interrupted commit to the next start's recovery.
         def close
-          return if @file.closed?
+          return if @file.nil? || @file.closed?
 
           sync unless @journal.open_batch && (@commit.nil? || @commit.torn)
           @journal.close
@@ -107,15 +117,29 @@ module Gyre
 
         def stored = @journal.stored
 
-        def stored_by(client_id) = @journal.stored_by(client_id)
+        # Raises Unavailable until the file is open.
+        def stored_by(client_id)
+          raise Unavailable, "#{self}: #{trouble}" unless @file
+
+          @journal.stored_by(client_id)
+        end
 
         def to_s = @path
 
         private
 
+        def open_and_recover
+          @retries.without_retrying { open_both }
+          @rotation&.clean
+        rescue SystemCallError, ArgumentError
+          [@file, @journal].compact.each(&:close)
+          @file = @journal = nil
+          raise
+        end
+
         # Locks the journal first: without that lock no process may touch the file of its last
         # entry, whatever the name now.
-        def open_and_recover
+        def open_both
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
           Disk.restore_name(@path)

@@ -3,15 +3,12 @@
 # Connects to another server, and reconnects by itself with growing pauses. Output::Socket and
 # Output::Redis decide what to send and when it has arrived. Never gives up.
 
-require "gyre/errors"
 require "gyre/log/output/retry"
 require "gyre/net"
 
 module Gyre
   module Log
     module Output
-      class Unavailable < Gyre::Error; end
-
       # Over TCP or a Unix socket.
       class ReconnectingSocket
         # Errors of a broken connection.
@@ -22,29 +19,22 @@ module Gyre
         private_constant :PIECE_BYTES
 
         # The block greets each new transport; ERRORS raised there cause a new try.
-        def initialize(retries, endpoint, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
+        def initialize(retries, endpoint, &greet)
           @retries = retries
-          @connect_timeout_s = connect_timeout_s
           @endpoint = endpoint
           @greet = greet
         end
 
         # Runs the block with a connection, again after a break, until it returns. Returns the
         # block's value. `errors` add to ERRORS.
-        def use(doing, *errors, &block)
-          @retries.until_success(doing, *ERRORS, *errors) { attempt(&block) }
-        end
-
-        # Runs the block like {#use}, but reconnects at most once. Raises Unavailable.
-        def try(doing, *errors, &block)
-          former = @transport
-          begin
-            attempt(&block)
-          rescue *ERRORS, *errors => error
-            raise Unavailable, "cannot #{doing}: #{error.message}" unless former
-
-            former = nil
-            retry
+        def use(doing, *errors)
+          @retries.until_success(doing, *ERRORS, *errors) do
+            whole = false
+            value = yield transport
+            whole = true
+            value
+          ensure
+            close unless whole
           end
         end
 
@@ -54,7 +44,7 @@ module Gyre
         end
 
         def transport
-          @transport ||= Gyre.connect(@endpoint, timeout_s: @connect_timeout_s).tap do |transport|
+          @transport ||= Gyre.connect(@endpoint, timeout_s: CONNECT_TIMEOUT_S).tap do |transport|
             @transport = transport
             @greet&.call(transport)
           end
@@ -64,17 +54,6 @@ module Gyre
         def close
           @transport&.abandon
           @transport = nil
-        end
-
-        private
-
-        def attempt
-          whole = false
-          value = yield transport
-          whole = true
-          value
-        ensure
-          close unless whole
         end
       end
     end

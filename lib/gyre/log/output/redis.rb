@@ -33,15 +33,15 @@ module Gyre
 
         attr_reader :key
 
-        # Keeps about `max_length` entries. `shared`: clients may use other servers, too.
-        def initialize(url, stream: STREAM, max_length: nil, shared: false, report: nil, clock: Time.method(:now), **waits)
+        # Keeps about `max_length` entries.
+        def initialize(url, stream: STREAM, max_length: nil, report: nil, clock: Time.method(:now), **waits)
           @key = stream
           @writer_key = "{#{stream}}:writer:#{SecureRandom.hex(16)}"
           @name = "#{RedisConnection.shown(url)} #{stream}"
           @format = :redis
           @retries = Retry.new(@name, report: report, **waits)
           @connection = RedisConnection.new(url, @retries)
-          @clients = RedisClients.new(url, "{#{stream}}:clients", @name, @retries, @connection, shared: shared, clock: clock)
+          @clients = RedisClients.new("{#{stream}}:clients", @name, @connection, clock)
           @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
           @batch = 0
         end
@@ -68,17 +68,10 @@ module Gyre
         # Uses new connections from now on.
         def reopen = close
 
-        def close
-          @connection.close
-          @clients.close
-        end
+        def close = @connection.close
 
         # 0 if the client is unknown. Raises Unavailable.
         def stored_by(client_id) = @clients.stored_by(client_id)
-
-        # True if clients may come from other servers; then an answer about one holds for one
-        # session only.
-        def shared? = @clients.shared?
 
         def sink_options = { format: @format, key: @key }
 

@@ -21,18 +21,14 @@ module Gyre
         # The URL without user and password.
         def self.shown(url) = url.sub(%r{://.*@}, "://")
 
-        def initialize(url, retries, connect_timeout_s: ReconnectingSocket::CONNECT_TIMEOUT_S, reply_timeout_s: REPLY_TIMEOUT_S)
+        def initialize(url, retries)
           @database = Remote.database(url)
-          @reply_timeout_s = reply_timeout_s
-          @socket = ReconnectingSocket.new(retries, @database.endpoint, connect_timeout_s: connect_timeout_s, &method(:greet))
+          @socket = ReconnectingSocket.new(retries, @database.endpoint, &method(:greet))
         end
 
         # Sends commands and reads a reply to each, again if the connection breaks or a reply is a
         # Failure.
         def ask(doing, *requests) = use(doing) { |session| session.call(*requests) }
-
-        # Sends commands like {#ask}, but once. Raises Unavailable.
-        def try(doing, *requests) = @socket.try(doing, Refused, Resp::Malformed) { call(*requests) }
 
         # Yields an object with `call`, `write` and `read`; again if the connection breaks or
         # Refused is raised.
@@ -59,7 +55,7 @@ module Gyre
 
         # The first commands on each connection.
         def greet(transport)
-          transport.read_timeout_s = @reply_timeout_s
+          transport.read_timeout_s = REPLY_TIMEOUT_S
           @replies = Resp::Reader.new { more(transport) }
           greetings = []
           greetings << ["AUTH", *@database.login] if @database.login.any?
@@ -77,7 +73,7 @@ module Gyre
         rescue TimeoutError => error
           raise if error.deadline
 
-          raise Refused, "no answer within #{@reply_timeout_s} s"
+          raise Refused, "no answer within #{REPLY_TIMEOUT_S} s"
         end
       end
     end

@@ -18,8 +18,7 @@ module Gyre
       # Of a Redis Stream.
       REDIS_SETTINGS = Gyre::Settings.new({ nil => [
         row[:stream, :text, "name of the stream", default: "gyre"],
-        row[:max_length, :count, "entries that the stream keeps, about"],
-        row[:shared, :flag, "other servers write to the stream, too", default: false]
+        row[:max_length, :count, "entries that the stream keeps, about"]
       ] }, what: "key")
 
       # A path, an address or a standard stream.

@@ -15,7 +15,6 @@
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/log/output/defaults"
-require "gyre/log/output/reconnecting_socket"
 require "gyre/log/output/spill"
 require "gyre/task"
 
@@ -97,8 +96,6 @@ module Gyre
         rescue Unavailable
           @spill.stored_by(client_id)
         end
-
-        def shared? = @output.shared?
 
         def format = @output.format
 

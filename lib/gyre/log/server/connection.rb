@@ -5,14 +5,14 @@
 # is incomplete is kept. It holds no fiber and never waits. An exception that the client caused ends
 # this connection only.
 #
-#   :tls ─► :handshake ─► :asking ─► :serving ──(end)──► :closing ─► :closed
-#     │         │                       │                               ▲
-#     └─────────┴───────────────────────┴── fault, denied ─► :lingering ┘
+#   :tls ─► :handshake ─► :serving ──(end)──► :closing ─► :closed
+#     │         │            │                               ▲
+#     └─────────┴────────────┴── fault, denied ─► :lingering ┘
 #
-# :asking waits for what the outputs have of an acknowledged client, :closing until what was
-# received is durable and acknowledged; :lingering lets the client read the error, :denied delays
-# the response to a wrong key (denials.rb). Syslog and JSON go from :tls to :serving. There @work is
-# a Gyre::Log::Feed or a Gyre::Log::Follower.
+# :closing waits until what was received is durable and acknowledged; :lingering lets the client
+# read the error, :denied delays the response to a wrong key (denials.rb), :reopening the one to a
+# request to reopen the files. Syslog and JSON go from :tls to :serving. There @work is a
+# Gyre::Log::Feed or a Gyre::Log::Follower.
 
 require "gyre/log/server/feed"
 require "gyre/log/wire"
@@ -31,8 +31,7 @@ module Gyre
       Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) do
         def to_s = name
       end
-      Question = Struct.new(:work, :answer)
-      private_constant :Peer, :Question
+      private_constant :Peer
 
       # `origin` is the source of its messages unless the client names one.
       def initialize(hub, transport, name, input, origin = nil)
@@ -42,7 +41,7 @@ module Gyre
         @deadline_s = after(hub.limits.authentication_timeout_s)
         @state = :tls
         @notified = false
-        @pause = @question = @watched = nil
+        @pause = @watched = @response = nil
       end
 
       # Begins, or continues the {#handover} `left` by a former process.
@@ -69,7 +68,7 @@ module Gyre
 
       def resume
         @idle_since_s = @pause = nil
-        act { complete_request if @question&.answer }
+        act { nil }
       end
 
       # Ends it when its time is over, but first reads what came while the process was suspended.
@@ -87,22 +86,21 @@ module Gyre
         @notified = true
       end
 
-      # Answers {#ask}. Called in a task of its own: the hub calls {#send_due}. Takes the
-      # client's Session, :reopened, :kept or an exception.
-      def completed(result)
-        @question&.answer = result
+      # Notes the response to a request to reopen. Called in a task of its own: the hub calls
+      # {#send_due}.
+      def reopened(done)
+        @response = done ? "accepted 2\nreopened\n" : "accepted 2\nerror: not every file could be reopened\n"
         acknowledged
       end
 
       # Sends the newest acknowledgement once the client has taken the previous one.
       def send_due
         @notified = false
-        act { @question&.answer ? complete_request : write_due }
+        act { @response ? linger(@response) : write_due }
       end
 
       # Ends it, as the same client has connected again.
       def replaced
-        @question = nil
         @work&.detach_session
         act { refuse("replaced by a newer connection of the same client") }
       end
@@ -192,7 +190,7 @@ module Gyre
         @hub.loop.emit(self) if reads && @transport.pending?
       end
 
-      def reads? = !@pause && !%i[asking denied closing closed].include?(@state)
+      def reads? = !@pause && !%i[reopening denied closing closed].include?(@state)
 
       def open? = @state == :handshake || @state == :serving
 
@@ -299,54 +297,28 @@ module Gyre
         @peer.origin = Origin.claimed(request.words, @peer.origin)
         case @peer.kind
         when :status then linger("#{request.response}#{@hub.server.status_line}\n")
-        when :reopen then reopen(request)
+        when :reopen then reopen
         when :tail
           return refuse("too many follow the log already") unless @hub.room_for_tail?
 
           serve(@hub.tail(self, @peer.service))
           write(request.response)
         else
-          with_session(request.client_id) { |session| accept(request, session) }
+          serve(feed(session(request.client_id)))
+          write(request.response)
+          write_due
+          received(request.rest)
         end
-      end
-
-      def accept(request, session)
-        serve(feed(session))
-        write(request.response)
-        write_due
-        received(request.rest)
       end
 
       # Responds once the former files get no more, as they may be compressed then.
-      def reopen(request)
-        ask do |done|
-          linger("#{request.response}#{done == :reopened ? "reopened" : "error: not every file could be reopened"}\n")
-        end
+      def reopen
+        @state = :reopening
+        @deadline_s = nil
         @hub.server.reopen_for(self)
       end
 
-      # Yields at once, or when the outputs have told what they have of the client.
-      def with_session(client_id, &work)
-        return yield unless client_id
-
-        ask(&work)
-        session = @hub.server.sessions.find(client_id, self, @peer.service)
-        yield session if session
-      end
-
-      def ask(&work)
-        @state = :asking
-        @deadline_s = nil
-        @question = Question.new(work)
-      end
-
-      def complete_request
-        return @hub.flow.backpressure.park(self) if @hub.flow.held?
-
-        question, @question = @question, nil
-        answer = question.answer
-        answer.is_a?(Exception) ? raise(answer) : question.work.call(answer)
-      end
+      def session(client_id) = client_id && @hub.server.sessions.find(client_id, self, @peer.service)
 
       def feed(session, sent = 0, acknowledged = 0)
         session&.acknowledge(acknowledged)
@@ -366,10 +338,9 @@ module Gyre
         kind = left.fetch("kind") or return catch_up(left)
         @peer.kind = kind.to_sym
         @peer.service = left.fetch("service")
-        with_session(left["client_id"]) do |session|
-          serve(@peer.kind == :tail ? @hub.tail(self, @peer.service) : feed(session, left["sent"], left["acknowledged"]))
-          catch_up(left)
-        end
+        session = session(left["client_id"])
+        serve(@peer.kind == :tail ? @hub.tail(self, @peer.service) : feed(session, left["sent"], left["acknowledged"]))
+        catch_up(left)
       end
 
       def catch_up(left)

@@ -47,7 +47,6 @@ module Gyre
         @complete
       ensure
         [*@tasks.values, committing].compact.each(&:stop).each(&:wait)
-        @server.sessions.stop
         @hub.connections.keys.each(&:close)
       end
 

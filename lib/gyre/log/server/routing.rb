@@ -37,23 +37,17 @@ module Gyre
 
       def sinks = @pairs.map(&:first)
 
-      def files = outputs.count { |output| Output.file?(output) }
+      def files = outputs.grep(Output::File).size
 
       # A `service` of nil means any.
       def sinks_of(service) = service ? @sinks_of[service.b] : sinks
 
       # Returns {sink => last sequence number of the client that its output has stored}, with nil
-      # for an output that was not asked or is unavailable. Raises Output::Unavailable if a needed
-      # one is.
-      def stored(client_id, service = nil)
+      # for an unavailable output. Raises Output::Unavailable for an output of this service; nil:
+      # for any.
+      def stored(client_id, service)
         needed = sinks_of(service)
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
-      end
-
-      # True if another server writes to an output of this service.
-      def shared?(service = nil)
-        needed = sinks_of(service)
-        @pairs.any? { |sink, output| output.shared? && needed.include?(sink) }
       end
 
       # `abandon` closes an output that cannot write, in a thread that ends with the process.
@@ -71,7 +65,7 @@ module Gyre
       end
 
       def stored_in(output, client_id, needed)
-        output.stored_by(client_id) if needed || !output.shared?
+        output.stored_by(client_id)
       rescue Output::Unavailable
         raise if needed
       end

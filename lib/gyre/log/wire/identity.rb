@@ -9,7 +9,7 @@
 #
 # Ids without the prefix have no secret: they are believed.
 
-require "digest"
+require "digest/sha2"
 require "openssl"
 require "securerandom"
 

@@ -21,9 +21,9 @@ class LogConfigurationRulesTest < Minitest::Test
   end
 
   def test_redis_has_two_options
-    assert_equal ["f:1: logs[1].options.key: unknown key; known: stream, max_length, shared"],
+    assert_equal ["f:1: logs[1].options.key: unknown key; known: stream, max_length"],
                  mistakes("logs: [{service: a, logfile: 'redis://localhost', options: {key: b}}]")
-    assert_equal ["f:1: logs[1].options: Redis has stream, max_length, shared, as keys with values"],
+    assert_equal ["f:1: logs[1].options: Redis has stream, max_length, as keys with values"],
                  mistakes("logs: [{service: a, type: redis, logfile: localhost, options: [6379]}]")
     Gyre::CLI::Log::Configuration.parse("logs: [{service: a, type: redis, logfile: localhost, options: {stream: b, max_length: 5}}]")
   end
