@@ -9,6 +9,8 @@ class JRubyTest < Minitest::Test
   FILES = %w[test/loop_test.rb test/loop/select_test.rb test/loop/timers_test.rb test/loop/lag_test.rb test/jruby/choice.rb
              test/sync/semaphore_test.rb test/sync/condition_test.rb test/sync/promise_test.rb test/sync/barrier_test.rb
              test/task/children_test.rb test/task/context_test.rb test/task/timing_test.rb].freeze
+  # Traces the return of methods (support/strikes.rb).
+  DEBUG = "--debug"
   # What waits for a Thread::Queue on a scheduler, and what starts a Ruby, which has no program of
   # its own there.
   LEFT_OUT = "/LoopMixedTest|test_a_trap_handler_emits_signals_and_stops/"
@@ -20,7 +22,7 @@ class JRubyTest < Minitest::Test
   end
 
   def test_the_portable_engine_passes_its_tests
-    output = run_program(jruby_environment, File.expand_path("../bin/jruby", __dir__), "-Ilib", "-Itest/jruby", "-Itest",
+    output = run_program(jruby_environment, File.expand_path("../bin/jruby", __dir__), DEBUG, "-Ilib", "-Itest/jruby", "-Itest",
       *FILES.flat_map { |path| ["-r./#{path}"] }, "-e", "", "--", "--exclude", LEFT_OUT, within_s: 700)
     skip output.err if output.status.exitstatus == NOT_HERE
     assert output.status.success?, "#{output.out}#{output.err}"
