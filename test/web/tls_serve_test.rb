@@ -144,6 +144,18 @@ class WebTLSServeTest < Minitest::Test
     end
   end
 
+  def test_ctl_reload_fails_with_the_reason_if_a_certificate_cannot_be_used
+    serve("-w", "1", "--state", "s.state", "-b", "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{@key}", app: APP, port: false) do |program|
+      reload = -> { ruby(EXE, "ctl", "--state", "s.state", "reload", chdir: program.folder) }
+      assert_equal "reload: done\n", reload.call.out
+      File.write(@certificate, "rubbish")
+      output = reload.call
+      assert_equal 1, output.status.exitstatus
+      assert_match(/\Agyre ctl: reload: tls: the certificate #{@certificate} .*\. The certificates in use stay\n\z/, output.err)
+      assert_match(/https/, curl(program, "/").out)
+    end
+  end
+
   def test_check_reads_the_certificates
     text = %(bind "ssl://127.0.0.1:0"\ntls cert: "#{@certificate}", key: "#{@key}"\n)
     output = gyre("serve", "-C", "tls.rb", "--check", files: { "tls.rb" => text, "config.ru" => APP }, gems: true)

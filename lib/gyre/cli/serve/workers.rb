@@ -14,6 +14,7 @@ require "gyre/web/banner"
 require "gyre/web/cluster/supervisor"
 require "gyre/web/restart_file"
 require "gyre/web/signals/task_signal"
+require "gyre/web/tls_contexts"
 
 module Gyre
   module CLI
@@ -135,7 +136,16 @@ module Gyre
       def reload
         @log.info("HUP: the workers open their log files and read their certificates again")
         @supervisor.signal_workers(:HUP)
+      end
+
+      # Reads the certificates as the workers do. Returns why those in use stay, or nil.
+      def reload_or_reason
+        reload
+        contexts = Web::TLSContexts.new(@settings[:tls], log: nil)
+        contexts.contexts(contexts.endpoints(endpoints))
         nil
+      rescue StartError => error
+        "#{error.message}. The certificates in use stay"
       end
 
       # The Promise has nil, or why it was not done.
@@ -180,7 +190,7 @@ module Gyre
       end
 
       def commands
-        { "/stop" => -> { stop && nil }, "/reload" => method(:reload),
+        { "/stop" => -> { stop && nil }, "/reload" => method(:reload_or_reason),
           "/rolling-restart" => -> { rolling_restart.wait }, "/restart" => -> { hot_restart.wait } }
       end
 
