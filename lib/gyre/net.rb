@@ -30,7 +30,7 @@ module Gyre
     # @param timeout_s [Numeric, nil] for all of it: the name, its addresses, the TLS handshake
     # @yieldparam transport [Transport] closed behind the block
     # @return [Transport, Object] what the block returns, if there is one
-    # @raise [ArgumentError] for what is no address, or no context of a client; where it verifies,
+    # @raise [ArgumentError] if it is not an address, or not a client context; where it verifies,
     #   for a path, which has no name to verify
     # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in
     #   time
@@ -64,7 +64,7 @@ module Gyre
     # @param handshake_timeout_s [Numeric] for TLS
     # @param connections_limit [Integer] open at once; further ones are closed as soon as they come
     # @return [Net::Server]
-    # @raise [ArgumentError] for what is no address, or no context of a server
+    # @raise [ArgumentError] if it is not an address, or not a server context
     # @raise [SystemCallError]
     # @raise [ExtensionRequired] without the C extension
     def listen(address, tls: nil, handshake_timeout_s: 10, connections_limit: CONNECTIONS_LIMIT)

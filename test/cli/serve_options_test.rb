@@ -57,7 +57,7 @@ class CLIServeOptionsTest < Minitest::Test
   def test_a_value_that_cannot_be_names_its_flag
     assert_equal "--port: must be a port, 0 to 65535, not \"x\"", refusal("--port", "x")
     assert_includes refusal("--port", "70000"), "--port: must be a port"
-    assert_includes refusal("-b", "::1:80"), "--bind: \"::1:80\" is no address: an IPv6 address goes in brackets"
+    assert_includes refusal("-b", "::1:80"), "--bind: \"::1:80\" is not an address: an IPv6 address goes in brackets"
     assert_equal "--log-format: must be none, common, combined, json, or have directives like %h %r %s, not \"xml\"", refusal("--log-format", "xml")
     assert_equal "--shutdown-timeout: must be a time like 1.5 or \"2 minutes\", at least 0, not \"x\"", refusal("--shutdown-timeout", "x")
     assert_includes refusal("--shutdown-timeout", "-1"), "at least 0"

@@ -135,7 +135,7 @@ class CLIServeTest < Minitest::Test
   def test_a_host_that_cannot_be_one_is_reported_before_the_app_is_loaded
     output = gyre("serve", "--host", "a b")
     assert_equal 2, output.status.exitstatus
-    assert_match(/\Agyre serve: --host: "tcp:..a b:0" is no address: write tcp:/, output.err)
+    assert_match(/\Agyre serve: --host: "tcp:..a b:0" is not an address: write tcp:/, output.err)
   end
 
   def test_a_host_that_does_not_resolve_is_reported_in_one_line
@@ -220,8 +220,8 @@ class CLIServeTest < Minitest::Test
   def test_an_address_of_another_machine_is_reported
     output = gyre("serve", "-b", "tcp://192.0.2.1:0", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_equal "gyre serve: listen on tcp://192.0.2.1:0: cannot assign requested address on this machine. " \
-                 "Choose another with --bind\n", output.err
+    assert_equal "gyre serve: listen on tcp://192.0.2.1:0: cannot assign requested address. " \
+                 "This machine has no such address: choose another with --bind\n", output.err
   end
 
   def test_a_folder_that_is_not_there_is_reported
@@ -231,10 +231,17 @@ class CLIServeTest < Minitest::Test
                  "Make its folder first, or choose another with --bind\n", output.err
   end
 
+  def test_a_state_file_whose_folder_is_not_there_is_reported_with_its_flag
+    output = gyre("serve", "-w", "1", "-p", "0", "--state", "/nowhere/app.state", files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_equal "gyre serve: listen on unix:///nowhere/app.state.sock: no such file or directory. " \
+                 "Make its folder first, or choose another with --state\n", output.err
+  end
+
   def test_a_file_in_the_way_of_a_unix_socket_is_reported
     output = gyre("serve", "-b", "unix://app", files: { "config.ru" => "run ->(_) { }", "app" => "" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_equal "gyre serve: listen on unix://app: file exists, and is no socket. Remove it, or choose another with --bind\n", output.err
+    assert_equal "gyre serve: listen on unix://app: file exists, and is not a socket. Remove it, or choose another with --bind\n", output.err
   end
 
   def test_a_missing_permission_is_reported

@@ -40,7 +40,7 @@ class CLITopTest < Minitest::Test
     closed = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
     output = gyre("top", "--once", "127.0.0.1:#{closed}")
     assert_equal [1, ""], [output.status.exitstatus, output.out]
-    assert_match(/\Agyre top: tcp:.*refused/i, output.err)
+    assert_match(/\Agyre top: connect to tcp:.*refused\. Give the address/, output.err)
     assert_equal 2, gyre("top", "ftp://x").status.exitstatus
     assert_match(/state/, gyre("top").err)
   end

@@ -30,7 +30,7 @@ module Gyre
         raise NoAnswer, "it responds with #{head.lines.first.to_s.strip[0, 80].inspect}, not with a status" unless head.start_with?("HTTP/1.1 200 ")
 
         found = parse(body)
-        found["workers"].is_a?(Array) ? found : raise(NoAnswer, "its response is no status")
+        found["workers"].is_a?(Array) ? found : raise(NoAnswer, "its response is not a status")
       end
 
       # Waits for the command's end, however long that takes. Returns why it was not done, nil if it
@@ -73,9 +73,9 @@ module Gyre
 
       def parse(body)
         found = JSON.parse(body)
-        found.is_a?(Hash) ? found : raise(NoAnswer, "its response is no status")
+        found.is_a?(Hash) ? found : raise(NoAnswer, "its response is not a status")
       rescue JSON::ParserError
-        raise NoAnswer, "its response is no status"
+        raise NoAnswer, "its response is not a status"
       end
     end
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre ctl`: asks a server that was started with --state how it is, and tells it what to do, over
-# its control socket (ControlClient). The commands are Gyre::CLI::ServeWorkers'.
+# `gyre ctl`: asks a server with workers how it is, and tells it what to do, over its control
+# socket (ControlClient). The commands are Gyre::CLI::ServeWorkers'.
 
 require "json"
 require "gyre/cli"
@@ -16,7 +16,7 @@ module Gyre
     # One question or command.
     class Ctl < Command
       BANNER = <<~TEXT
-        Asks and commands a server that was started with --state.
+        Asks and commands a server with workers (gyre serve -w), by its state file.
 
         Usage: gyre ctl [options] COMMAND
 
@@ -60,7 +60,7 @@ module Gyre
         @client = ControlClient.new(@state.fetch("control"))
         command == "status" ? print_status : obey(command)
       rescue SystemCallError, ControlClient::NoAnswer => error
-        raise StartError, "#{error.message}. Its state file #{@path} names process #{@state["pid"]}: does it run?"
+        raise StartError, "#{error.message}. Its state file #{@path} names process #{@state["pid"]}. Is that running?"
       end
 
       private

@@ -24,9 +24,9 @@ module Gyre
           return folder(tried) unless number
 
           number.to_i < 1024 ? ". Ports below 1024 are for root: choose another with #{port}" : ". Choose another with #{port}"
-        when Errno::EADDRNOTAVAIL then " on this machine. Choose another with #{host}"
+        when Errno::EADDRNOTAVAIL then ". This machine has no such address: choose another with #{host}"
         when Errno::ENOENT        then tried.include?("unix:") ? ". Make its folder first, or choose another with #{bind}" : nil
-        when Errno::EEXIST        then ", and is no socket. Remove it, or choose another with #{bind}"
+        when Errno::EEXIST        then ", and is not a socket. Remove it, or choose another with #{bind}"
         end
       end
 

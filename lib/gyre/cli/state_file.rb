@@ -55,8 +55,9 @@ module Gyre
 
         state
       rescue Errno::ENOENT
-        raise StartError, "there is no #{@path}, which a server with workers writes (gyre serve -w). If it was started with another " \
-                          "--state FILE, name that; gyre top also takes the address of --metrics, and one process needs no commands but signals"
+        raise StartError, "there is no #{@path}, which a server with workers writes (gyre serve -w) in the folder that it is started in. Run this " \
+                          "command there, or name the file of its --state. A server without workers obeys signals only; gyre top " \
+                          "also takes the address of --metrics"
       rescue JSON::ParserError # its message has the file's text
         raise StartError, "#{@path} is not a state file. Name the file that the server was started with: --state FILE"
       rescue SystemCallError => error

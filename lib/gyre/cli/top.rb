@@ -59,7 +59,10 @@ module Gyre
       def once
         @out.puts(View.new(@server.status).lines)
         DONE
-      rescue SystemCallError, ControlClient::NoAnswer => error
+      rescue SystemCallError => error
+        raise StartError, "connect to #{@server}: #{error.class.new.message.downcase}. Give the address of the server's --metrics, " \
+                          "or its state file (--state FILE)"
+      rescue ControlClient::NoAnswer => error
         raise StartError, "#{@server}: #{error.message}"
       end
 

@@ -82,7 +82,7 @@ module Gyre
       end
 
       def self.refuse(text)
-        raise ArgumentError, "#{shown(text)} is no server; use host:port, host:port:weight, /path/of/socket or memcached://host:port"
+        raise ArgumentError, "#{shown(text)} is not a server address; use host:port, host:port:weight, /path/of/socket or memcached://host:port"
       end
 
       # Without a password.

@@ -88,7 +88,7 @@ module Gyre
                    when String, Integer then read(address.to_s.strip, host, port)
                    end
         unless endpoint && transports.include?(endpoint.transport)
-          raise ArgumentError, "#{address.is_a?(String) ? address.strip.inspect : address.inspect} is no address: write #{forms(transports)}"
+          raise ArgumentError, "#{address.is_a?(String) ? address.strip.inspect : address.inspect} is not an address: write #{forms(transports)}"
         end
         raise ArgumentError, "#{endpoint}: there is no PROXY protocol here" if endpoint.proxy_protocol && !proxy
         return endpoint if tls || endpoint.tls.nil?
@@ -120,7 +120,7 @@ module Gyre
                 elsif backlog && !backlog.match?(/\A[1-9]\d{0,8}\z/) then "backlog is a number of connections"
                 elsif low_latency && low_latency != "true" then "low_latency is always on (TCP_NODELAY): leave it out"
                 end
-        raise ArgumentError, "#{text.inspect} is no address: #{wrong}" if wrong
+        raise ArgumentError, "#{text.inspect} is not an address: #{wrong}" if wrong
 
         { proxy_protocol: proxy, backlog: backlog&.to_i }.compact
       end
@@ -153,7 +153,7 @@ module Gyre
       def parse_query(text, query)
         query.split("&").to_h do |pair|
           name, value = pair.split("=", 2)
-          raise ArgumentError, "#{text.inspect} is no address: behind the ? stand name=value, and & between them" if name.to_s.empty? || value.nil?
+          raise ArgumentError, "#{text.inspect} is not an address: write ?name=value&name=value" if name.to_s.empty? || value.nil?
 
           [name.to_sym, value.b.gsub(/%(\h\h)/) { $1.hex.chr }.force_encoding(text.encoding)]
         end
@@ -161,7 +161,7 @@ module Gyre
 
       def parse_ip(text, authority, default_port, transport, tls: nil)
         match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>(?!-)[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
-        raise ArgumentError, "#{text.inspect} is no address: #{ip_hint(authority, tls ? :ssl : transport)}" if match.nil? || authority.empty?
+        raise ArgumentError, "#{text.inspect} is not an address: #{ip_hint(authority, tls ? :ssl : transport)}" if match.nil? || authority.empty?
 
         host = match[:v6] || match[:name]
         host = "*" if host.empty?
@@ -181,7 +181,7 @@ module Gyre
         port = digits.to_i
         return port if port <= 65_535
 
-        raise ArgumentError, "#{text.inspect} is no address: the port must be a number from 0 to 65535"
+        raise ArgumentError, "#{text.inspect} is not an address: the port must be a number from 0 to 65535"
       end
 
       def parse_unix(text, rest, transport)
@@ -189,10 +189,10 @@ module Gyre
         query = parse_query(text, query)
         mode, umask = query.delete(:mode), query.delete(:umask)
         unless [mode, umask].compact.all?(/\A0?[0-7]{3}\z/) && (query.empty? || query.key?(:cert))
-          raise ArgumentError, "#{text.inspect} is no address: after the path ?mode=0660 (octal permissions), umask and backlog are known"
+          raise ArgumentError, "#{text.inspect} is not an address: after the path ?mode=0660 (octal permissions), umask and backlog are known"
         end
-        raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
-        raise ArgumentError, "#{text.inspect} is no address: an abstract socket has no permissions" if (mode || umask) && path.start_with?("@")
+        raise ArgumentError, "#{text.inspect} is not an address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
+        raise ArgumentError, "#{text.inspect} is not an address: an abstract socket has no permissions" if (mode || umask) && path.start_with?("@")
 
         new(transport, path: path, mode: mode&.to_i(8) || (umask && (0o777 & ~umask.to_i(8))), tls: (query unless query.empty?))
       end
@@ -219,7 +219,7 @@ module Gyre
       freeze
       return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
 
-      raise ArgumentError, "#{to_s.inspect} is no address: the path of a Unix socket has at most #{UNIX_PATH_BYTES_LIMIT} bytes, " \
+      raise ArgumentError, "#{to_s.inspect} is not an address: the path of a Unix socket has at most #{UNIX_PATH_BYTES_LIMIT} bytes, " \
                            "this one has #{path.bytesize}"
     end
 

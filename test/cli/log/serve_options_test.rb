@@ -55,7 +55,7 @@ class CLILogServeOptionsTest < Minitest::Test
     assert_equal '--port: must be a port, 0 to 65535, not "x"', messages[0]
     assert_equal '--interval: must be a time like 1.5 or "2 minutes", at least 0, not "soon"', messages[1]
     assert_equal "--prot: unknown flag; did you mean --port?", messages[2]
-    assert_match(/--bind: "http.*" is no address/, messages[3])
+    assert_match(/--bind: "http.*" is not an address/, messages[3])
     error = assert_raises(Gyre::UsageError) { options.call(%w[word]) }
     assert_equal "unexpected argument word", error.message
   end

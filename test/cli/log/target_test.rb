@@ -28,7 +28,7 @@ class CLILogTargetTest < Minitest::Test
 
   def test_by_an_address
     assert_equal ["unix:///run/g", "tcp://logs:1"], %w[unix:///run/g tcp://logs:1].map { |address| target("-a", address).endpoint.to_s }
-    assert_match(/\A--address: "udp:.* is no address/, assert_raises(Gyre::UsageError) { target("-a", "udp://a:1").endpoint }.message)
+    assert_match(/\A--address: "udp:.* is not an address/, assert_raises(Gyre::UsageError) { target("-a", "udp://a:1").endpoint }.message)
     error = assert_raises(Gyre::UsageError) { target("-a", "unix:///run/g", "-p", "1").endpoint }
     assert_equal "--address excludes --port: it has both", error.message
   end

@@ -40,7 +40,7 @@ class LogInputTest < Minitest::Test
     assert_includes refusal([{ type: "ftp", bind: 1 }]), "type: must be syslog or json, not \"ftp\""
     assert_includes refusal([{ type: "syslog", bind: 1, framing: "none" }]), "framing: must be auto, octet_counting or lines, not \"none\""
     assert_includes refusal([{ type: "json", bind: 1, tls: true }]), "needs tls: with cert and key"
-    assert_includes refusal([{ type: "json", bind: "ftp://host" }]), "is no address"
+    assert_includes refusal([{ type: "json", bind: "ftp://host" }]), "is not an address"
     assert_includes assert_raises(ArgumentError) { Inlet.all("udp://localhost:1", [], nil) }.message, "tcp://host:port"
     assert_includes assert_raises(ArgumentError) { Inlet.all(1, [], { cert: "/nowhere.pem", key: "/nowhere.key" }) }.message, "/nowhere.pem"
   end
