@@ -42,6 +42,12 @@ module HTTPAdmissionContract
     client
   end
 
+  # An app with one place, which its first request has.
+  def with_first(limits: {}, **options)
+    app = GatedApp.new
+    serve(app, limits: { requests_limit: 1, **limits }, **options) { |served| yield served, app, occupy(served, app) }
+  end
+
   def in_queue(served, *paths)
     before = served.stats[:waiting]
     paths.map.with_index(1) do |path, index|
@@ -52,9 +58,8 @@ module HTTPAdmissionContract
   end
 
   def test_requests_beyond_the_limit_wait_without_a_fiber_and_run_in_their_order
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1 }) do |served|
-      clients = [occupy(served, app), *in_queue(served, "/a", "/b", "/c")]
+    with_first do |served, app, first|
+      clients = [first, *in_queue(served, "/a", "/b", "/c")]
       assert_equal [1, 3, 3, 0], served.stats.values_at(:running, :waiting, :waited, :shed)
       app.let_go("/c", "/b", "/a", "/first")
       assert_equal %w[/first /a /b /c], clients.map { |client| client.response.body }
@@ -65,9 +70,8 @@ module HTTPAdmissionContract
 
   # Of measurements that /metrics has.
   def test_the_time_in_the_queue_is_measured_and_part_of_the_requests_own
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1 }) do |served|
-      clients = [occupy(served, app), *in_queue(served, "/a")]
+    with_first do |served, app, first|
+      clients = [first, *in_queue(served, "/a")]
       assert_equal 0, served.server.measurements["waits"]["counts"].sum
       sleep 0.03 # at least so long is what is asserted
       app.let_go("/first", "/a")
@@ -81,9 +85,7 @@ module HTTPAdmissionContract
   end
 
   def test_beyond_the_queue_it_is_503_at_once_with_retry_after
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1, queue_limit: 1 }) do |served|
-      first = occupy(served, app)
+    with_first(limits: { queue_limit: 1 }) do |served, app, first|
       second, = in_queue(served, "/a")
       response = (refused = connect(served)).get("GET /b HTTP/1.1")
       assert_equal [503, "1", connection_close], [response.status, response["retry-after"], response["connection"]]
@@ -95,9 +97,7 @@ module HTTPAdmissionContract
   end
 
   def test_without_a_queue_it_is_503_at_once
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1, queue_limit: 0 }) do |served|
-      first = occupy(served, app)
+    with_first(limits: { queue_limit: 0 }) do |served, app, first|
       assert_equal 503, get(served).status
       app.let_go("/first")
       assert_equal 200, first.response.status
@@ -105,9 +105,7 @@ module HTTPAdmissionContract
   end
 
   def test_a_request_that_waits_too_long_gets_503_and_the_app_never_sees_it
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1, queue_timeout_s: 0.05 }, log_accesses: true) do |served|
-      first = occupy(served, app)
+    with_first(limits: { queue_timeout_s: 0.05 }, log_accesses: true) do |served, app, first|
       clients = Array.new(3) { |index| connect(served).request("GET /late#{index} HTTP/1.1") }
       clients.each { |client| assert_equal [503, "1"], [client.response.then { |it| [it.status, it["retry-after"]] }].flatten }
       app.let_go("/first")
@@ -118,9 +116,7 @@ module HTTPAdmissionContract
   end
 
   def test_a_client_that_resets_its_connection_is_taken_out_of_the_queue
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1, queue_limit: 2 }) do |served|
-      first = occupy(served, app)
+    with_first(limits: { queue_limit: 2 }) do |served, app, first|
       gone, last = in_queue(served, "/gone", "/last")
       gone.reset
       waiting(served, 1)
@@ -133,9 +129,7 @@ module HTTPAdmissionContract
   def test_a_client_that_has_ended_its_side_comes_last_and_is_the_first_to_make_room
     return if tls? # its end is the connection's
 
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1, queue_limit: 3 }) do |served|
-      first = occupy(served, app)
+    with_first(limits: { queue_limit: 3 }) do |served, app, first|
       ended, other, = in_queue(served, "/ended", "/other")
       [ended, other].each { |client| client.socket.shutdown(:WR) }
       living, = in_queue(served, "/living")
@@ -173,9 +167,7 @@ module HTTPAdmissionContract
   end
 
   def test_a_question_about_files_that_fails_is_reported_and_the_request_waits
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1 }, files: ->(_path) { raise "no such disk" }) do |served|
-      client = occupy(served, app)
+    with_first(files: ->(_path) { raise "no such disk" }) do |served, app, client|
       later = in_queue(served, "/file").first
       app.let_go("/first", "/file")
       assert_equal %w[/first /file], [client, later].map { |each| each.response.body }
@@ -183,9 +175,8 @@ module HTTPAdmissionContract
   end
 
   def test_a_server_that_drains_serves_what_waits
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1 }) do |served|
-      clients = [occupy(served, app), *in_queue(served, "/a", "/b")]
+    with_first do |served, app, first|
+      clients = [first, *in_queue(served, "/a", "/b")]
       served.on_loop { served.server.drain }
       app.let_go("/first", "/a", "/b")
       assert_equal %w[/first /a /b], clients.map { |client| client.response.body }
@@ -194,9 +185,8 @@ module HTTPAdmissionContract
   end
 
   def test_a_server_that_closes_drops_what_waits
-    app = GatedApp.new
-    serve(app, limits: { requests_limit: 1 }) do |served|
-      clients = [occupy(served, app), *in_queue(served, "/a", "/b")]
+    with_first do |served, app, first|
+      clients = [first, *in_queue(served, "/a", "/b")]
       served.on_loop { served.server.shutdown(0) }
       assert(clients.all? { |client| client.rest.empty? })
       assert_equal 0, served.stats[:waiting]
@@ -234,9 +224,7 @@ module HTTPAdmissionContract
   # Pipelined requests, heads in parts, chunks.
   module HTTP1
     def test_the_body_of_a_waiting_request_may_come_before_or_after_its_turn
-      app = GatedApp.new
-      serve(app, limits: { requests_limit: 1, body_ahead_bytes_limit: 0 }) do |served|
-        first = occupy(served, app)
+      with_first(limits: { body_ahead_bytes_limit: 0 }) do |served, app, first|
         whole = connect(served).request("POST /whole HTTP/1.1", "abc", content_length: 3)
         waiting(served, 1)
         parts = connect(served).write("POST /parts HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n")
@@ -249,9 +237,7 @@ module HTTPAdmissionContract
     end
 
     def test_a_pipelined_request_waits_behind_those_of_other_connections
-      app = GatedApp.new
-      serve(app, limits: { requests_limit: 1 }) do |served|
-        client = occupy(served, app)
+      with_first do |served, app, client|
         client.request("GET /pipelined HTTP/1.1")
         other, = in_queue(served, "/other")
         app.let_go("/pipelined", "/other", "/first")

@@ -12,14 +12,6 @@ module HTTPLimitsContract
   HELLO = ->(_env) { [200, {}, ["hello"]] }
   ECHO = ->(env) { [200, {}, [env["rack.input"].read]] }
 
-  # A response that refuses, in one plain line, and the end of the connection.
-  def assert_refused(client, status, pattern = /./)
-    response = client.response
-    assert_equal [status, connection_close], [response.status, response["connection"]]
-    assert_match(/\A[^\n]*#{pattern}[^\n]*\n\z/, response.body)
-    assert client.ended? unless http2?
-  end
-
   def test_a_request_line_up_to_its_limit_is_read_and_beyond_it_gets_414
     serve(HELLO, limits: { request_line_bytes_limit: 64 }) do |served|
       line = "GET /#{"a" * (64 - "GET / HTTP/1.1\r\n".bytesize)} HTTP/1.1"

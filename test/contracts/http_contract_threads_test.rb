@@ -11,6 +11,15 @@ require "http/contract"
 module HTTPThreadsContract
   include GyreTest::HTTPServing
 
+  # Sends the request's body once the app has put something into the queue.
+  def assert_response_to_body_after(queue, expected, app)
+    serve(app) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
+      queue.pop
+      assert_equal expected, client.write("abc").response.body
+    end
+  end
+
   # Has the app's block run in a thread of its own, which the app waits for.
   IN_THREAD = ->(&block) { Thread.new(&block).tap { |thread| thread.report_on_exception = false }.value }
 
@@ -154,11 +163,7 @@ module HTTPThreadsContract
       end
       [200, {}, [response]]
     end
-    serve(app) do |served|
-      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
-      goes_on.pop
-      assert_equal "abc", client.write("abc").response.body
-    end
+    assert_response_to_body_after(goes_on, "abc", app)
   end
 
   # --- the end of such a wait ---
@@ -174,11 +179,7 @@ module HTTPThreadsContract
       interrupted << true
       [200, {}, [first, " ", IN_THREAD.call { env["rack.input"].read }]]
     end
-    serve(app) do |served|
-      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
-      interrupted.pop
-      assert_equal "late abc", client.write("abc").response.body
-    end
+    assert_response_to_body_after(interrupted, "late abc", app)
   end
 
   def test_a_killed_thread_leaves_nothing_behind
@@ -190,11 +191,7 @@ module HTTPThreadsContract
       killed << true
       [200, {}, [env["rack.input"].read]]
     end
-    serve(app) do |served|
-      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
-      killed.pop
-      assert_equal "abc", client.write("abc").response.body
-    end
+    assert_response_to_body_after(killed, "abc", app)
   end
 
   def test_a_thread_gets_an_error_when_the_server_ends_meanwhile

@@ -365,6 +365,14 @@ module GyreTest
       Client.new(self, served.socket).tap { |client| @clients << client }
     end
 
+    # A response that refuses, in one plain line, and the end of the connection.
+    def assert_refused(client, status, pattern = /./)
+      response = client.response
+      assert_equal [status, connection_close], [response.status, response["connection"]]
+      assert_match(/\A[^\n]*#{pattern}[^\n]*\n\z/, response.body)
+      assert client.ended? unless http2?
+    end
+
     # Runs the block on the server's loop, which stands still meanwhile.
     def hold(served, &block)
       served.on_loop { Fiber.new(blocking: true, &block).resume }

@@ -74,7 +74,7 @@ enum gyre_http_framing {
 struct gyre_http_reader {
   VALUE self;
   struct gyre_wait wait;
-  int64_t came_ns; /* last time known to be the client's delay; -1: no bytes have come */
+  int64_t came_ns; /* end of the client's delay; -1: no bytes have come */
   bool kept;       /* no other fiber has run meanwhile */
 };
 
@@ -88,7 +88,7 @@ struct gyre_http_exchange {
   const char *reason;                /* constant text, with status */
   uint16_t status;                   /* refuses the request; 0: valid */
   uint8_t method;                    /* enum gyre_http_method */
-  bool http_1_0 : 1;                 /* the client knows neither chunks nor interim responses */
+  bool http_1_0 : 1;                 /* without chunks and interim responses */
   bool expects_continue : 1;
   bool head_only : 1;
   bool taken : 1;    /* next_request has given it to the app */

@@ -1,8 +1,8 @@
 /*
  * Gyre::HTTP::OpenFile: opens a regular file below a folder by a name from a client.
- * Gyre::HTTP::FileRoot (Ruby) has checked the name, and the kernel resolves it in one step, so that
- * nobody can exchange a folder for a symbolic link in between. Nothing waits for a disk unless the
- * caller allows it; then it runs without the GVL, in a thread of Gyre::Offload.
+ * Files::Root (Ruby) checks the name. The kernel resolves it in one step, so a folder cannot be
+ * exchanged for a symbolic link in between. Asks a disk only if the caller allows it, without the
+ * GVL, in a thread of Gyre::Offload.
  *
  * Without openat2(2) (before Linux 5.6, or hidden by a container) each folder on the way is opened
  * by itself, and no symbolic link is followed.
@@ -219,7 +219,7 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
       break;
     }
     /* Copies the folder's descriptor, as the folder may be closed meanwhile. Interrupts are
-     * checked once the file has its owner. */
+     * checked once the object has the descriptor. */
     opening.folder = fcntl(opening.folder, F_DUPFD_CLOEXEC, 0);
     if (opening.folder < 0) rb_sys_fail("dup");
     rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
@@ -240,7 +240,7 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
   return self;
 }
 
-/* Wraps a File from the app, which keeps its owner. */
+/* Wraps a File from the app, which closes it. */
 static VALUE open_file_of(VALUE class, VALUE io) {
   struct open_file *file;
   VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);

@@ -15,7 +15,7 @@ static VALUE run_handler(VALUE handle) {
 }
 
 /* Ends the handler's fiber after any result: the connection goes on without a fiber, or is
- * freed. Settles the promise last, as its code may let others run, who may end the connection. */
+ * freed. Settles the promise last: other fibers may run meanwhile, and end the connection. */
 static VALUE finish_handler(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_http_connection *connection = running->connection;

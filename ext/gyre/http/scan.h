@@ -1,6 +1,6 @@
 /*
- * Shared by the HTTP/1 parsers: a table of allowed bytes, and searches for the first byte that is
- * not allowed. Included by h1/parser.c, h1/fields.c and h1/chunked.c only. The searches never read
+ * Shared by the parsers of both versions: a table of allowed bytes, and searches for the first byte
+ * that is not allowed. The searches never read
  * at or after `end`; SSE2's 16 bytes at a time only while 16 are left.
  */
 #ifndef GYRE_HTTP1_SCAN_H
@@ -38,9 +38,8 @@ static inline bool is(char byte, unsigned wanted) { return (classes[(uint8_t)byt
 static inline bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 
 /*
- * Does text equal a word of small letters and "-", letter case aside? text must consist of tchars:
- * 0x0d
- * | 0x20 is a "-" too.
+ * Whether text equals a word of small letters and "-", letter case aside. text must consist of
+ * tchars, as 0x0d | 0x20 is a "-" too.
  */
 static inline bool same_word(const char *text, size_t length, const char *word, size_t word_length) {
   if (length != word_length) return false;
@@ -90,7 +89,7 @@ static inline const char *skip_target(const char *p, const char *end) {
   return skip_class(p, end, CLASS_TARGET);
 }
 
-/* Finds the first byte that is no tchar. Sets *underscore if it passes "_". */
+/* Finds the first byte that is not a tchar. Sets *underscore if it passes "_". */
 static inline const char *skip_name(const char *p, const char *end, bool *underscore) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i small = _mm_set1_epi8(0x20), a = _mm_set1_epi8('a'), letters = _mm_set1_epi8(25);

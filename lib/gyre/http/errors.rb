@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Errors of HTTP/1 alone, sorted by what is at fault: the client (RequestError, RequestCut), its
+# Errors of HTTP, sorted by what is at fault: the client (RequestError, RequestCut), its
 # slowness (WriteTimeout), the app (LengthError, RequestTimeout). The connection raises all but
 # LengthError; Service handles them.
 

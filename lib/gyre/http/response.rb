@@ -142,8 +142,7 @@ module Gyre
         @headers["content-type"].to_s.start_with?("text/event-stream")
       end
 
-      # A client of events shall see that all came that was sent, so it ends in order unless the
-      # server stops within a write.
+      # Ends a stream of events in order, unless the server stops within a write.
       def endless(&block)
         @exchange.leave_place
         @open_responses.endless(&block)

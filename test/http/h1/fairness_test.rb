@@ -1,52 +1,20 @@
 # frozen_string_literal: true
 
 # One client that is always ready, to send or to take, holds up no other: whatever can go on without
-# waiting lets others have their turn. The greedy client is a process of its own, so that it never
-# waits for this one's interpreter. Each case runs on each native backend.
+# waiting lets others have their turn. Each case runs on each native backend.
 
 require "test_helper"
 require "tempfile"
 require "support/engines"
+require "http/fairness"
 require "http/serving"
 
 module HTTP1Fairness
   include GyreTest::HTTPServing
+  include GyreTest::HTTPFairness
 
-  # Sends what it was given, again and again, and reads all that comes, until the connection ends.
-  GREEDY = <<~'RUBY'
-    require "socket"
-    port, head, again = Integer(ARGV[0]), *ARGV[1, 2].map { |text| [text].pack("H*") }
-    socket = TCPSocket.new("127.0.0.1", port)
-    socket.write(head)
-    reader = Thread.new { nil while socket.readpartial(1 << 20) }
-    reader.report_on_exception = false
-    begin
-      socket.write(again * (1_000_000 / again.bytesize)) while !again.empty?
-      reader.join
-    rescue SystemCallError, IOError
-    end
-  RUBY
-
-  # An app whose "/" calls the block until another request has come, and a greedy client at it.
   def assert_others_are_served(head, again = "", &work)
-    served_other = false
-    started = Thread::Queue.new
-    app = lambda do |env|
-      next [200, {}, ["hello"]].tap { served_other = true } if env["PATH_INFO"] == "/other"
-
-      started << true
-      work.call(env, -> { !served_other })
-    end
-    serve(app, limits: { body_bytes_limit: 1 << 50, write_timeout_s: 60 }) do |served|
-      arguments = [head, again].map { |text| text.unpack1("H*") }
-      with_subprocess(*ruby_command("-e", GREEDY, served.port.to_s, *arguments)) do |pid, _out, _err|
-        started.pop
-        assert_equal "hello", get(served, "GET /other HTTP/1.1").body
-        Process.kill(:KILL, pid)
-      end
-      eventually { served.stats[:running].zero? }
-      served.errors.clear # what becomes of the greedy one is tested elsewhere
-    end
+    assert_other_is_served(head, again, work, body_bytes_limit: 1 << 50, &:pop)
   end
 
   # Keeps the app slower than its client.

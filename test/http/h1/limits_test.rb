@@ -12,14 +12,6 @@ module HTTP1Limits
   HELLO = ->(_env) { [200, {}, ["hello"]] }
   ECHO = ->(env) { [200, {}, [env["rack.input"].read]] }
 
-  # A response that refuses, in one plain line, and the end of the connection.
-  def assert_refused(client, status, pattern = /./)
-    response = client.response
-    assert_equal [status, connection_close], [response.status, response["connection"]]
-    assert_match(/\A[^\n]*#{pattern}[^\n]*\n\z/, response.body)
-    assert client.ended? unless http2?
-  end
-
   # Sends a byte now and then until something comes back.
   def trickle(client)
     while client.silent?(0.005)

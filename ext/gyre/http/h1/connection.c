@@ -22,8 +22,8 @@ enum phase {
   PLACE, /* struct waiting */
 };
 
-/* An incomplete head, whose bytes are the transport's input, where parsing continues; or the
- * acceptor's scratch, for heads that come whole. */
+/* An incomplete head; its bytes are the transport's input, and parsing continues there. Also the
+ * acceptor's scratch, for whole heads. */
 struct partial {
   uint32_t counted; /* bytes, in capacity->heads */
   struct gyre_http_head head;

@@ -1,7 +1,7 @@
 /*
  * HTTP/1: one request after another on a connection. connection.c collects heads on the loop's
  * fiber, request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h)
- * needs no Ruby. Knows no HTTP/2.
+ * needs no Ruby. Calls nothing of HTTP/2.
  */
 #ifndef GYRE_HTTP1_H1_H
 #define GYRE_HTTP1_H1_H

@@ -223,8 +223,7 @@ static int read_expect(struct gyre_http_head *head, const char *value, size_t le
   return 0;
 }
 
-/* RFC 9112, section 3.2: the target's authority wins over Host, which must be valid all the same.
- * */
+/* RFC 9112, section 3.2: the target's authority wins over Host, which must be valid too. */
 static int read_host(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
   struct gyre_http_authority authority;
   if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");

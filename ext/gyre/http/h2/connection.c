@@ -1,6 +1,6 @@
 /*
- * One connection of HTTP/2 on the loop: its frames over the transport, the fibers that wait for
- * them, times, the end. What is to be sent goes out in one call at the turn's end. It never waits.
+ * Runs a connection of HTTP/2 on the loop: moves its frames, wakes the fibers that wait for them,
+ * watches times, ends it. Output leaves in one call at the turn's end. Never waits.
  */
 #include "feature.h"
 
@@ -103,13 +103,12 @@ static void wake_changed(struct gyre_http_connection *connection) {
   while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream->owner);
 }
 
-/* Enclose each call from the loop: the connection is not freed within. `raised` is passed on. */
+/* Enclose each call from the loop, within which the connection is not freed. Pass on `raised`. */
 static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
 
 static void leave(struct gyre_http_connection *connection, int raised) {
   VALUE error = raised ? rb_errinfo() : Qnil;
-  if (raised)
-    gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE); /* what it has left */
+  if (raised) gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE); /* for the rest */
   own(connection)->entered--;
   gyre_http2_connection_settle(connection);
   if (!raised) return;
@@ -159,7 +158,7 @@ static void schedule(struct gyre_http_connection *connection) {
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0 && !session->going) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  /* Responses whose handlers are done. Other frames of the client do not put this off. */
+  /* For responses whose handlers are done. Other frames of the client do not delay it. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
@@ -217,7 +216,7 @@ static void late(struct gyre_http_connection *connection) {
   int64_t now_ns = gyre_http_loop(connection)->now_ns;
   int raised = 0;
   enter(connection);
-  /* What is there has come in time, reported or not. */
+  /* Bytes that are there have come in time, reported or not. */
   if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
     connection->readable = true;
     raised = receive(connection);
@@ -259,7 +258,7 @@ static struct gyre_http_request request_of(struct gyre_http2_stream *stream) {
                                     .since_ns = stream->waiter.since_ns};
 }
 
-/* 0, or the state of what the handler raised to end the program: callers leave in order first. */
+/* Returns 0, or the state of an exception that ends the program: callers first leave in order. */
 static int serve(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_request request = request_of(stream);
   return gyre_http_handler_start(connection, &request, &gyre_http2_exchange_operations);
@@ -312,7 +311,7 @@ static bool is_admitted(struct gyre_http_connection *connection, struct gyre_htt
   return reason;
 }
 
-/* Counts the memory of a partial head; above the budget, this one is refused once it is whole. */
+/* Counts the memory of a partial head. Above the budget it is refused, once it is whole. */
 static void count_partial(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
@@ -422,8 +421,7 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   uint64_t malformed = session->malformed;
   gyre_http2_session_receive(session, bytes, length, gyre_loop_coarse_now(gyre_http_loop(connection)));
   gyre_bytes_free(&connection->transport.input);
-  /* What is wrong with a stream is known when its reset is out: then no handler begins for it
-   * (CVE-2025-8671). */
+  /* Sends resets first, so that no handler begins for a wrong stream (CVE-2025-8671). */
   if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
     (void)send_some(connection);
   connection->acceptor->counts.malformed += session->malformed - malformed;
@@ -433,17 +431,7 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   return raised;
 }
 
-/* An end is reported once; where a backend registers for each report again (poll), a reset that
- * follows is reported only to a watch that still stands: one for urgent data, which never comes. */
-static void watch_for_reset(struct gyre_http_connection *connection) {
-  struct gyre_loop *loop = gyre_http_loop(connection);
-  int fd = connection->transport.fd;
-  gyre_loop_unwatch(loop, &connection->watch);
-  if (gyre_loop_watch(loop, &connection->watch, fd, GYRE_PRIORITY | GYRE_STANDING) < 0)
-    gyre_http_connection_close(connection, true);
-}
-
-/* The client may still read: its requests are served. If it is gone, the GOAWAY meets a reset,
+/* Serves the requests, as the client may still read. If it is gone, the GOAWAY causes a reset,
  * which is reported. */
 static int end_input(struct gyre_http_connection *connection) {
   struct gyre_http2_session *session = &own(connection)->session;
@@ -454,7 +442,6 @@ static int end_input(struct gyre_http_connection *connection) {
   }
   if (session->input_over) return 0;
   connection->hung_up = true;
-  watch_for_reset(connection);
   gyre_http2_session_end_input(session);
   for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
@@ -466,7 +453,7 @@ static int end_input(struct gyre_http_connection *connection) {
   return deliver(connection);
 }
 
-/* First delivers streams that an exception has held up. */
+/* Delivers streams first that an exception has left. */
 static int receive(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   int receptions = 0;
@@ -498,7 +485,7 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
   if (http2->entered) return;
   bool over = is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
               gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session);
-  if (over && !http2->session.going) { /* after the client's GOAWAY: it is told which of its requests were the last */
+  if (over && !http2->session.going) { /* after the client's GOAWAY: names its last request */
     gyre_http2_session_go(&http2->session);
     gyre_http2_connection_send(connection);
   } else if (over) {

@@ -1,7 +1,7 @@
 /*
  * HTTP/2: an exchange for each stream of a connection. connection.c moves the bytes of its frames
  * (session.h, by libnghttp2) and keeps the times, on the loop's fiber; request.c and response.c run
- * in the handlers'. Knows no HTTP/1.
+ * in the handlers'. Calls nothing of HTTP/1.
  */
 #ifndef GYRE_HTTP2_H2_H
 #define GYRE_HTTP2_H2_H
@@ -16,10 +16,10 @@ struct gyre_http2_connection {
   struct gyre_deferred sending; /* at the turn's end */
   struct gyre_watch room;       /* while the socket is full; fd -1 else */
   uint32_t running;             /* handlers */
-  uint32_t entered;             /* functions of it that run and need it afterwards */
-  int64_t began_ns, idle_ns;    /* idle: since when it has no stream */
-  int64_t blocked_ns;           /* since when the socket is full; 0: it is not */
-  int64_t warned_ns;            /* when the client was told of the server's stop; 0: not yet */
+  uint32_t entered;             /* calls from the loop under way; keep it from being freed */
+  int64_t began_ns, idle_ns;    /* idle: the last stream's end */
+  int64_t blocked_ns;           /* start of the wait for a full socket; 0: none */
+  int64_t warned_ns;            /* time of the warning before a drain's GOAWAY; 0: none */
   int64_t bodies_ns;            /* last check of awaited bodies */
   int64_t looked_ns;            /* last check of streams without a handler; 0: none */
 };

@@ -45,7 +45,7 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
   gyre_http2_stream_drop_head(stream);
 }
 
-/* The handler's queued bytes leave without it. */
+/* Queued bytes leave without the handler. */
 static void done(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange) {
   struct gyre_http2_connection *http2 = connection->own;
   struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
@@ -91,7 +91,8 @@ static VALUE take_piece(struct gyre_http_exchange *exchange, struct gyre_http2_s
 
 static VALUE read_body(VALUE self, size_t most) {
   const char *reason = NULL;
-  gyre_yield_if_due(gyre_http_exchange_get(self)->connection->acceptor->scheduler); /* a client may be as fast */
+  gyre_yield_if_due(
+      gyre_http_exchange_get(self)->connection->acceptor->scheduler); /* a client may send as fast as the app reads */
   for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
     struct gyre_http_exchange *exchange = gyre_http_request_reading(self);
     struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);

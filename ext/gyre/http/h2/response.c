@@ -1,7 +1,6 @@
 /*
- * How a response of HTTP/2 goes out: all of it is queued in the stream, which goes out at the
- * turn's end as far as the client's windows and its socket allow; a fiber parks while more than
- * http2.output bytes are queued.
+ * Sends a response of HTTP/2: queues it in the stream, whose output leaves at the turn's end as far
+ * as the client's windows and its socket allow. A fiber parks while http2.output bytes are queued.
  */
 #include "feature.h"
 
@@ -50,8 +49,8 @@ static void client_is_slow(struct gyre_http_exchange *exchange) {
   rb_exc_raise(gyre_http_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
 }
 
-/* How much more may be queued now; parks while there is no room. Where all responses hold too much,
- * each may still go on by a little. `held`: what is to be queued, as far as that is known. */
+/* Returns how many bytes may be queued now, and parks until there are some. Beyond the budget of
+ * all responses each may still queue a little. `held`: bytes to be queued, as far as known. */
 static size_t room(VALUE self, size_t held) {
   for (;;) {
     struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -76,7 +75,7 @@ static size_t room(VALUE self, size_t held) {
   }
 }
 
-/* Queues all of a String, of which nothing changes meanwhile. */
+/* Queues a String, which must not change meanwhile. */
 static void queue(VALUE self, VALUE string) {
   size_t length = (size_t)RSTRING_LEN(string), offset = 0;
   while (offset < length) {
@@ -115,7 +114,7 @@ void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head
 
 /* --- bodies --- */
 
-/* With the trailers that the app has set. */
+/* Adds the app's trailers. */
 void gyre_http2_finish_body(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   struct gyre_http_buffer *output = gyre_http_response_head_trailers(exchange, "");
@@ -129,8 +128,8 @@ void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *
   bool ends = head->no_body || (length == 0 && NIL_P(head->exchange->response_trailers));
   send_head(head, ends);
   if (ends) return;
-  /* Frozen views of the parts, so that neither they nor the Array change while the fiber is
-   * parked; where it does not park, that is not needed. */
+  /* Makes frozen views of the parts if the fiber may park, as they and the Array could change
+   * meanwhile. */
   bool fits = length < LEAST_BYTES && length < head->exchange->connection->acceptor->limits.http2.output;
   VALUE parts = fits ? body : rb_ary_new_capa(RARRAY_LEN(body));
   for (long i = 0; !fits && i < RARRAY_LEN(body); i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));

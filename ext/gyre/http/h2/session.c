@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define LINES_ON_STACK 48
-#define BYTES_FOR_TOKEN 1024 /* of bodies: as many earn the right to one more control frame */
+#define BYTES_FOR_TOKEN 1024 /* of bodies: earn one more control frame */
 #define SECOND_NS INT64_C(1000000000)
 
 /* --- allowances --- */
@@ -332,7 +332,7 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
 
 /* --- lines of text as fields --- */
 
-/* RFC 9113, section 8.2.2: what belongs to a connection has no place in HTTP/2. */
+/* RFC 9113, section 8.2.2: fields of a connection, which HTTP/2 lacks. */
 static bool is_of_connection(const char *name, size_t length) {
   switch (length) {
   case 2: return SAME_WORD(name, length, "te");
@@ -554,10 +554,10 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option *options;
   if (nghttp2_option_new(&options)) return NULL;
   nghttp2_option_set_no_auto_window_update(options, 1);
-  nghttp2_option_set_no_closed_streams(options, 1); /* 31 KB of a used session and not 53 */
+  nghttp2_option_set_no_closed_streams(options, 1); /* a used session has 31 KB instead of 53 */
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
-  /* What is counted here comes first, and ends with a code that names the cause. */
+  /* The limits above end a connection first, with a code that names the cause. */
   nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
 #else
   (void)limits;
@@ -732,7 +732,7 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  /* It may wait long for a full socket; until it is sent libnghttp2 takes streams beyond it. */
+  /* A full socket may delay it; meanwhile libnghttp2 takes streams beyond it. */
   session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
   (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
 }

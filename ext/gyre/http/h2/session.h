@@ -1,9 +1,9 @@
 /*
  * The frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
- * a head, a body and a response. h2/connection.c moves the bytes, http2_*.c use the streams. No
- * socket, no clock, no ruby.h. libnghttp2 is called by h2/session.c only, which never calls
- * receive, send or free from within one of its callbacks: a callback notes what has changed, and
- * the caller takes the streams concerned off a list afterwards.
+ * a head, a body and a response. connection.c moves the bytes; request.c and response.c use the
+ * streams. No socket, no clock, no ruby.h. Only session.c calls libnghttp2, and never receives,
+ * sends or frees within one of its callbacks: these note changed streams in a list, which the
+ * caller empties afterwards.
  *
  *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
  *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish
@@ -21,7 +21,7 @@
 #define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
 
-/* RFC 9113, section 7: those that are sent on purpose. */
+/* RFC 9113, section 7: errors that the server itself sends. */
 enum gyre_http2_error { GYRE_HTTP2_INTERNAL_ERROR = 2, GYRE_HTTP2_CANCEL = 8, GYRE_HTTP2_ENHANCE_YOUR_CALM = 11 };
 
 /* The fields of a head or of trailers, as offsets into `text`. */
@@ -51,17 +51,17 @@ struct gyre_http2_stream {
 
   /* The response. */
   struct gyre_bytes *output, *output_trailers;
-  uint64_t sent_bytes; /* of its body */
-  int64_t progress_ns; /* when some was sent last, or its handler had ended */
-  int64_t left_ns;     /* when that was; then it had sent so much: */
-  uint64_t left_bytes;
-  uint32_t granted;           /* bytes of `input` that do not count for the connection's window */
-  int64_t headed_ns, came_ns; /* when the body was awaited first, and some of it came last */
+  uint64_t sent_bytes;        /* of its body */
+  int64_t progress_ns;        /* the last progress: bytes sent, or its handler's end */
+  int64_t left_ns;            /* its handler's end; 0: it runs */
+  uint64_t left_bytes;        /* sent_bytes then */
+  uint32_t granted;           /* bytes of `input` given back to the connection's window already */
+  int64_t headed_ns, came_ns; /* begin of the wait for the body; its last bytes */
 
   bool headed : 1;  /* the head is complete, or refused: head.status */
   bool counts : 1;  /* among the connection's requests */
   bool awaited : 1; /* the body is to be there before a place is taken */
-  bool started : 1; /* a handler was begun for it, or never will be */
+  bool started : 1; /* a handler has begun, or never will */
   bool placed : 1;  /* the request has a place of the admission */
   bool input_ended : 1;
   bool trailers_wrong : 1;
@@ -71,9 +71,9 @@ struct gyre_http2_stream {
   bool cut : 1;       /* ends with a reset behind what is queued */
   bool deferred : 1;  /* libnghttp2 waits for output */
   bool discards : 1;  /* what comes of the body is dropped */
-  bool own_reset : 1; /* not the client's fault */
-  bool departed : 1;  /* reset by the client, whatever its reason, or for its errors */
-  bool closed : 1;    /* libnghttp2 has it no more */
+  bool own_reset : 1; /* reset by this side, without a fault of the client */
+  bool departed : 1;  /* reset by the client, or for its errors */
+  bool closed : 1;    /* libnghttp2 has freed it */
 };
 
 /* Tokens that are spent by frames and regained with time. */
@@ -91,19 +91,19 @@ struct gyre_http2_session {
   uint32_t cut_count;     /* streams that end with a reset once the client takes no more */
   uint64_t malformed;     /* streams that the client's errors have ended */
   int64_t now_ns;         /* of the present call */
-  int64_t widest;         /* before a SETTINGS frame: the largest window of a stream, less the initial one */
-  int64_t head_since_ns;  /* a header block is under way; 0: none */
+  int64_t widest;         /* largest window of a stream less the initial one, before SETTINGS */
+  int64_t head_since_ns;  /* begin of the present header block; 0: none */
   size_t block_bytes;     /* of the names and values of that block */
   struct gyre_http2_allowance resets, control_frames;
   struct {
     int32_t last, reset; /* of the newest, and of the newest that this side has reset or left out */
     int32_t unopened;    /* of the newest, if libnghttp2 has left it out: too many, or behind a GOAWAY */
-    int32_t served;      /* of the last one that is served: what the GOAWAY has promised */
+    int32_t served;      /* of the last one that is served, as the GOAWAY says */
     uint32_t begun_count;
   } ids; /* of streams */
   struct {
     uint32_t left;   /* bytes until the next one's header */
-    uint8_t head[9]; /* as much of that as has come */
+    uint8_t head[9]; /* its header, as far as it has come */
     uint8_t head_length;
     bool ends_block; /* it is the last one of a header block */
   } frame;           /* the present one of the client */
@@ -111,7 +111,7 @@ struct gyre_http2_session {
     char *bytes;
     size_t length, room;
     bool full;
-    const uint8_t *piece; /* what did not fit, until the next call of libnghttp2 */
+    const uint8_t *piece; /* the rest, for the next `send`; libnghttp2's memory */
     size_t piece_length;
   } out;               /* while `send` runs */
   bool settled : 1;    /* the client's preface is complete */
@@ -188,8 +188,8 @@ void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
 /* A request that is not served: the client may send it again. */
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
 void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
-/* The owner leaves: the rest of the response is sent, the request is dropped. May free the stream.
- * */
+/* Sends the rest of the response without its exchange, and drops the request. May free the
+ * stream. */
 void gyre_http2_stream_release(struct gyre_http2_stream *stream);
 
 #endif

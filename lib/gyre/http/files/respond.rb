@@ -47,9 +47,7 @@ module Gyre
 
         # Most requests: the whole file, unconditionally.
         def usual?(env)
-          env["REQUEST_METHOD"] == "GET" &&
-            !(env.key?("HTTP_IF_NONE_MATCH") || env.key?("HTTP_IF_MODIFIED_SINCE") || env.key?("HTTP_RANGE") ||
-              env.key?("HTTP_IF_MATCH") || env.key?("HTTP_IF_UNMODIFIED_SINCE"))
+          env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
         end
 
         # Empty: no range lies in the file; nil: the field is ignored.
