@@ -15,10 +15,10 @@ class HTTPAcceptEncodingTest < Minitest::Test
     "gzip;level=1;q=0.5" => "gzip", "#{"a," * 600}gzip" => nil
   }.freeze
 
-  CHOICES.each do |header, coding|
-    define_method("test_#{header.inspect[0, 40]}_gives_#{coding.inspect}") do
+  def test_the_coding_that_the_client_prefers_is_chosen
+    CHOICES.each do |header, coding|
       chosen = Gyre::HTTP::AcceptEncoding.choose(header, %w[br zstd gzip])
-      coding ? assert_equal(coding, chosen) : assert_nil(chosen)
+      coding ? assert_equal(coding, chosen, header) : assert_nil(chosen, header)
     end
   end
 

@@ -42,20 +42,22 @@ class HTTP1HijackedSocketTest < Minitest::Test
     [@socket, @peer].each(&:close)
   end
 
-  WAYS.each do |name, (expected, read)|
-    define_method(:"test_#{name}_begins_with_what_came_early") do
-      @peer.write("re\n")
-      @peer.close_write
-      assert_equal expected, read.call(@socket)
-    end
+  # Reads in a way from a pair of its own.
+  def read_by(way)
+    @peer.write("re\n")
+    @peer.close_write
+    way.call(@socket)
+  ensure
+    teardown
+    setup
+  end
 
-    define_method(:"test_#{name}_begins_with_it_in_a_fiber_too") do
-      assert_equal expected, Gyre.run {
-        @peer.write("re\n")
-        @peer.close_write
-        read.call(@socket)
-      }
-    end
+  def test_each_way_of_reading_begins_with_what_came_early
+    WAYS.each { |name, (expected, way)| assert_equal expected, read_by(way), name }
+  end
+
+  def test_each_way_of_reading_begins_with_it_in_a_fiber_too
+    WAYS.each { |name, (expected, way)| assert_equal expected, Gyre.run { read_by(way) }, name }
   end
 
   def test_then_comes_the_socket_by_the_same_calls
