@@ -74,7 +74,7 @@ class EndpointTest < Minitest::Test
 
   def test_tls_is_part_of_an_address_only_where_the_caller_takes_it
     %w[ssl://localhost:443 https://localhost tls://[::1]:443?cert=a&key=b unix:///run/app.sock?cert=a&key=b].each do |text|
-      assert_includes refusal(text), "TLS is no part of an address here"
+      assert_includes refusal(text), "TLS is not part of an address here"
       refute_nil Gyre::Endpoint.parse(text, tls: true).tls
     end
     endpoint = Gyre::Endpoint.parse("ssl://[::1]:443?cert=a%26b&key=secret", tls: true)

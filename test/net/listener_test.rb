@@ -3,7 +3,9 @@
 # Listening sockets and the files of Unix sockets: Gyre::Listener.
 
 require "test_helper"
+require "delegate"
 require "fcntl"
+require "timeout"
 require "tmpdir"
 require "gyre/net/endpoint"
 
@@ -153,6 +155,23 @@ class ListenerTest < Minitest::Test
       File.open(File.dirname(path)) do |folder|
         folder.flock(File::LOCK_EX)
         listen(path) { UNIXSocket.new(path).close }
+      end
+    end
+  end
+
+  # As a time-out around a start: the lock and its descriptor do not wait for the collector.
+  def test_an_exception_from_another_thread_leaves_no_folder_locked
+    in_folder do |path|
+      holds = Thread::Queue.new
+      endpoint = Class.new(SimpleDelegator) { define_method(:unix_address) { holds << true && sleep } }.new(Gyre::Endpoint.parse(path))
+      binding = Thread.new { Gyre::Listener.unix(endpoint, backlog: 1) }
+      binding.report_on_exception = false
+      File.open(File.dirname(path)) do |folder|
+        holds.pop
+        refute folder.flock(File::LOCK_EX | File::LOCK_NB)
+        binding.raise(Timeout::Error)
+        assert_raises(Timeout::Error) { binding.value }
+        assert folder.flock(File::LOCK_EX | File::LOCK_NB), "the folder is still locked"
       end
     end
   end

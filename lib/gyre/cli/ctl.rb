@@ -10,6 +10,7 @@ require "gyre/cli/flags"
 require "gyre/cli/state_file"
 require "gyre/cli/terminal/figures"
 require "gyre/clock"
+require "gyre/web/process_number"
 
 module Gyre
   module CLI
@@ -91,7 +92,7 @@ module Gyre
         error = outcome if error == false && command != "stop"
         return fail_with(command, error) if error
 
-        sleep(LOOK_S) while command == "stop" && alive? # it is over when nothing answers any more
+        sleep(LOOK_S) while command == "stop" && Web::ProcessNumber.taken?(@state["pid"]) # it is over when nothing answers any more
         @out.puts("#{command}: done")
         DONE
       end
@@ -114,15 +115,6 @@ module Gyre
         @client.status["restart"]
       rescue SystemCallError, ControlClient::NoAnswer
         raise if Clock.now > deadline
-      end
-
-      def alive?
-        Process.kill(0, @state["pid"])
-        true
-      rescue Errno::EPERM
-        true
-      rescue Errno::ESRCH
-        false
       end
     end
   end

@@ -5,6 +5,7 @@
 
 require "fileutils"
 require "json"
+require "gyre/cli/process/replacing"
 require "gyre/errors"
 require "gyre/net/endpoint"
 
@@ -40,13 +41,7 @@ module Gyre
       end
 
       def write(pid:, urls:)
-        fresh = "#{@path}.#{Process.pid}"
-        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh)
-        text = "#{JSON.generate(pid: pid, control: "unix://#{control}", urls: urls)}\n"
-        File.write(fresh, text, mode: File::WRONLY | File::CREAT | File::EXCL, perm: MODE)
-        File.rename(fresh, @path)
-      rescue SystemCallError => error
-        raise StartError, "#{@path}: the state cannot be written: #{error.class.new.message.downcase}"
+        Replacing.write(@path, "#{JSON.generate(pid: pid, control: "unix://#{control}", urls: urls)}\n", "the state", perm: MODE)
       end
 
       def read

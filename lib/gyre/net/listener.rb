@@ -95,10 +95,11 @@ module Gyre
 
       def open(family, endpoint)
         socket = Socket.new(family, endpoint.datagram? ? :DGRAM : :STREAM)
-        yield socket
+        opened = yield socket
       rescue SystemCallError => error
-        socket&.close
         raise error.class, "listen on #{endpoint}"
+      ensure
+        socket&.close unless opened # also after Thread#raise
       end
 
       # Makes the file with its mode: a later chmod might hit another user's link.

@@ -14,8 +14,7 @@ module Gyre
       # Bounds of times.
       ABOVE_ZERO = (Float::MIN..).freeze
 
-      # What help has for the value (nil: the flag has none), and what messages and the guide call
-      # it.
+      # The value's name in help (nil: the flag has none), and in messages and the guide.
       attr_reader :argument, :expected
       # The unit of numbers, and their usual bounds.
       attr_reader :unit, :range

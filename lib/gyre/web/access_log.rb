@@ -13,9 +13,9 @@ module Gyre
   module Web
     # Collects lines and writes many with one call.
     class AccessLog
-      # So many bytes go into a pipe in one piece, whatever other processes write (pipe(7)).
+      # A pipe takes this many bytes in one piece, whatever other processes write (pipe(7)).
       PIPE_BYTES = 4096
-      # What opening the file again may take, in seconds.
+      # Time for opening the file again.
       REOPEN_S = 5
       private_constant :PIPE_BYTES, :REOPEN_S
 

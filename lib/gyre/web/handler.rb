@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What `rackup -s gyre` and `rails server -u gyre` run: their options in, a Gyre::Web::Server out.
+# Runs for `rackup -s gyre` and `rails server -u gyre`: their options in, a Gyre::Web::Server out.
 # lib/rackup/handler/gyre.rb and, for Rack 2, lib/rack/handler/gyre.rb name it for them. The
 # middleware and the request log of a rackup are rackup's own.
 
@@ -11,7 +11,7 @@ module Gyre
   module Web
     # Serves what rackup or Rails made.
     module Handler
-      # What rackup and Rails hand over for their own purposes.
+      # Options that rackup and Rails pass for their own purposes.
       FOREIGN = %i[
         AccessLog Host Port app binding builder caching config daemonize debug dev_caching environment heapfile include
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
@@ -39,7 +39,7 @@ module Gyre
         exec(options[:restart_cmd]) if restart
       end
 
-      # What Rails prints at its start.
+      # Rails prints it at its start.
       #
       # @return [String]
       def self.to_s = "Gyre"

@@ -200,7 +200,7 @@ module Gyre
       # @return [Integer] lines of the access log that were dropped because too many waited
       def dropped_log_lines = @access_log ? @access_log.dropped : 0
 
-      # What the server is doing, as JSON has it: for metrics, `gyre top` and a supervisor. From any
+      # The server's state, as JSON has it: for metrics, `gyre top` and a supervisor. From any
       # thread.
       #
       # @return [Hash{String => Object}] (see Snapshot)

@@ -42,7 +42,7 @@ module Gyre
 
     row = Gyre::Settings.method(:row)
 
-    # What Gyre::Web::Server takes, beside its addresses and its limits.
+    # Settings of Gyre::Web::Server, except addresses and limits.
     SERVER_SETTINGS = Gyre::Settings.new({
       "Files and compression" => [
         row[:static, Types::FOLDER, "a folder whose files are sent without calling the app; options: #{Folder::SETTINGS.words.join(", ")}",
@@ -84,7 +84,7 @@ module Gyre
                                       [name, "it is one of limits: { #{name}: … }"]
                                     end))
 
-    # What `gyre serve` takes.
+    # Settings of `gyre serve`.
     SETTINGS = Gyre::Settings.new(
       {
         "Where to listen" => [

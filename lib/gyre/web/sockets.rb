@@ -76,7 +76,7 @@ module Gyre
 
         Inherited.new(descriptor, nil, address.ip_address, address.ip_port, nil, false, true)
       rescue SystemCallError, SocketError => error
-        raise ArgumentError, "descriptor #{descriptor} from systemd is no socket that listens: #{error.message}"
+        raise ArgumentError, "descriptor #{descriptor} from systemd is not a listening socket: #{error.message}"
       end
 
       # Keeps inherited sockets from programs that this process starts.

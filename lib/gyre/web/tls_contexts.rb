@@ -28,7 +28,7 @@ module Gyre
         @protocols = protocols
       end
 
-      # What this build serves, for ALPN.
+      # Protocols of this build, for ALPN.
       def self.protocols = HTTP::H2.available? ? %w[h2 http/1.1] : %w[http/1.1]
 
       def endpoints(endpoints) = Addresses.secure(endpoints, @given)

@@ -36,7 +36,7 @@ class CLIRackupFileTest < Minitest::Test
   end
 
   def test_what_is_no_app_is_reported
-    assert_match(/config\.ru runs "hello", which is no Rack app/, assert_raises(Gyre::StartError) { load("run 'hello'") }.message)
+    assert_match(/config\.ru runs "hello", which is not a Rack app/, assert_raises(Gyre::StartError) { load("run 'hello'") }.message)
   end
 
   private

@@ -187,10 +187,10 @@ class HTTPFilesRootTest < Minitest::Test
     assert_equal "plain", read(root, "/a.txt", 0.0)
     File.unlink(current)
     File.symlink("two", current)
-    root.instance_variable_set(:@folder_until_s, 0.0)
+    root.instance_variable_get(:@folder).instance_variable_set(:@until_s, 0.0)
     assert_equal "second", read(root, "/a.txt", 10.0)
     FileUtils.rm_rf(current)
-    root.instance_variable_set(:@folder_until_s, 0.0)
+    root.instance_variable_get(:@folder).instance_variable_set(:@until_s, 0.0)
     assert_nil read(root, "/a.txt", 20.0)
   end
 
@@ -214,7 +214,7 @@ class HTTPFilesRootTest < Minitest::Test
     root = root_at(@public)
     400.times { |number| write("n/#{number}.bin", "x" * 60_000) }
     400.times { |number| assert_equal 60_000, read(root, "/n/#{number}.bin").bytesize }
-    held = root.instance_variable_get(:@entries).sum { |_, entry| entry.plain.content.to_s.bytesize }
+    held = root.instance_variable_get(:@memory).instance_variable_get(:@entries).sum { |_, entry| entry.plain.content.to_s.bytesize }
     assert_operator held, :<=, Root::REMEMBERED_S * 17 * 1024 * 1024
   end
 

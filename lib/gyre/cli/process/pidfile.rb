@@ -5,7 +5,9 @@
 # process's file. Ends no process.
 
 require "etc"
+require "gyre/cli/process/replacing"
 require "gyre/errors"
+require "gyre/web/process_number"
 
 module Gyre
   module CLI
@@ -32,13 +34,8 @@ module Gyre
       # Raises StartError if a living process owns it or it cannot be written.
       def write
         check
-        fresh = "#{@path}.#{Process.pid}"
-        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a former process with this number, or a symlink
-        File.write(fresh, "#{Process.pid}\n", mode: File::WRONLY | File::CREAT | File::EXCL)
-        File.rename(fresh, @path)
+        Replacing.write(@path, "#{Process.pid}\n", "the process id")
         self
-      rescue SystemCallError => error
-        raise StartError, "#{@path}: the process id cannot be written: #{error.class.new.message.downcase}"
       end
 
       # Removes it unless it is a successor's; empties it in a folder where this user may not.
@@ -65,14 +62,7 @@ module Gyre
         nil
       end
 
-      def living?(pid)
-        Process.kill(0, pid)
-        !younger?(pid)
-      rescue Errno::ESRCH
-        false
-      rescue Errno::EPERM # another user's
-        !younger?(pid)
-      end
+      def living?(pid) = Web::ProcessNumber.taken?(pid) && !younger?(pid)
 
       # True for a process that began after the file was written, which only has the writer's number
       # (after a reboot). Reads /proc; without it no process counts as younger.

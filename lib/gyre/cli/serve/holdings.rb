@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a supervisor holds: its listening sockets, its control socket, its pidfile and state file.
+# Holds a supervisor's listening sockets, its control socket, its pidfile and state file.
 # ServeWorkers opens it, as the configured user, and hands it to the next program.
 
 require "gyre/cli/process/pidfile"

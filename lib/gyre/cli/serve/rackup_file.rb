@@ -23,7 +23,7 @@ module Gyre
         app = path.end_with?(".rb") ? constant(path) : rackup(path)
         return app if app.respond_to?(:call)
 
-        raise StartError, "#{path} runs #{app.inspect[0, 100]}, which is no Rack app: it does not respond to call"
+        raise StartError, "#{path} runs #{app.inspect[0, 100]}, which is not a Rack app: it does not respond to call"
       end
 
       # Finds mistakes before the file runs. Returns the file; raises StartError.

@@ -6,7 +6,9 @@
 
 require "gyre/http/accept_encoding"
 require "gyre/http/files/body"
+require "gyre/http/files/folder"
 require "gyre/http/files/media_types"
+require "gyre/http/files/memory"
 
 module Gyre
   module HTTP
@@ -19,8 +21,6 @@ module Gyre
         SMALL_BYTES = 64 * 1024
         # How long a found file is sent without checking for changes.
         REMEMBERED_S = 1.0
-        ENTRIES_LIMIT = 4096
-        MEMORY_LIMIT = 16 * 1024 * 1024
         PATH_BYTES_LIMIT = 4096
         # Extensions of compressed files beside plain ones, the favourite first.
         EXTENSIONS = { "br" => ".br", "zstd" => ".zst", "gzip" => ".gz" }.freeze
@@ -34,13 +34,10 @@ module Gyre
         BROKEN_ENCODING = /%(?!\h\h)|%2f|%5c|%00/i.freeze
         FORBIDDEN = /[\\\x00-\x1f\x7f]/.freeze
         WELL_KNOWN = ".well-known" # RFC 8615
-        private_constant :SMALL_BYTES, :ENTRIES_LIMIT, :MEMORY_LIMIT, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN,
-                         :DIGEST
+        private_constant :SMALL_BYTES, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN, :DIGEST
 
         # A file in one coding: its constant headers, and its bytes if they are few.
         Variant = Struct.new(:name, :headers, :etag, :modified_s, :size, :content)
-        # A remembered name: its variant without coding, and the others by coding.
-        Entry = Struct.new(:plain, :coded, :until_s)
 
         # @return [String] the folder, absolute
         attr_reader :path
@@ -68,7 +65,7 @@ module Gyre
 
           @real_path = File.realpath(@path)
           @prefix = at.delete_suffix("/")
-          raise ArgumentError, "#{at.inspect} is no URL path: it begins with /" unless @prefix.empty? || @prefix.match?(%r{\A/[^?#]*\z})
+          raise ArgumentError, "#{at.inspect} is not a URL path: it begins with /" unless @prefix.empty? || @prefix.match?(%r{\A/[^?#]*\z})
 
           @index = index
           @dot_files = dot_files
@@ -76,10 +73,8 @@ module Gyre
           @precompressed = precompressed
           @immutable = immutable
           @cache_control = cache_control
-          @closed = false
-          use(File.open(@path))
-          @folder_until_s = 0.0
-          forget
+          @folder = Folder.new(@path)
+          @memory = Memory.new
         end
 
         # The file name of a URL path, without looking for the file.
@@ -103,12 +98,12 @@ module Gyre
         # @return [OpenFile, nil] nil: no such regular file below the folder
         # @raise [SystemCallError] too many descriptors, a broken disk
         def open(name)
-          folder = self.folder or return
+          folder = @folder.current or return
           file = OpenFile.beneath(folder, name, @symlinks, false)
           file = Offload.call { OpenFile.beneath(folder, name, @symlinks, true) } if file == false
           file
         rescue IOError # another fiber has found that the folder was exchanged
-          retry unless @closed
+          retry unless @folder.closed?
         end
 
         # Whether there is such a file, as far as known without waiting.
@@ -116,11 +111,10 @@ module Gyre
         # @param name [String] relative to the folder, from {#name}
         # @return [Boolean] false if the disk would have to be asked
         def known?(name)
-          entry = @entries[name]
+          entry = @memory[name]
           return true if entry && Process.clock_gettime(Process::CLOCK_MONOTONIC) < entry.until_s
-          return false unless @folder
-
-          file = OpenFile.beneath(@folder, name, @symlinks, false) or return false
+          folder = @folder.io or return false
+          file = OpenFile.beneath(folder, name, @symlinks, false) or return false
           file.close
           true
         rescue SystemCallError, IOError
@@ -134,7 +128,7 @@ module Gyre
         # @yieldparam file [OpenFile, nil] nil: the content is in the variant
         # @return [Object, nil] what the block returns; nil: there is no such file
         def find(name, accepted, now_s)
-          entry = @entries[name]
+          entry = @memory[name]
           entry = remember(name, now_s) if entry.nil? || now_s >= entry.until_s
           return if entry.nil?
 
@@ -152,20 +146,14 @@ module Gyre
         #
         # @return [void]
         def close
-          @closed = true
-          @folder&.close
-          @folder = nil
-          @folder_until_s = Float::INFINITY
+          @folder.close
           forget
         end
 
         # Forgets what was remembered.
         #
         # @return [void]
-        def forget
-          @entries = {}
-          @memory = 0
-        end
+        def forget = @memory.forget
 
         private
 
@@ -182,42 +170,12 @@ module Gyre
           name[1..] if @dot_files || parts.drop(parts.first == WELL_KNOWN ? 1 : 0).none? { |part| part.start_with?(".") }
         end
 
-        # The folder itself may be exchanged: a deployment moves a symbolic link. The former one is
-        # closed when there is the next, so that no other fiber meets a closed one meanwhile.
-        def folder
-          now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-          return @folder if now_s < @folder_until_s
-
-          @folder_until_s = now_s + REMEMBERED_S
-          fresh = Offload.call { exchanged_folder(@identity) }
-          use(fresh) if fresh
-          @folder
-        rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES, Errno::ELOOP
-          use(nil)
-        end
-
-        # nil: it is still the same.
-        def exchanged_folder(identity)
-          File.open(@path) if identity_of(File.stat(@path)) != identity
-        end
-
-        def identity_of(stat) = [stat.dev, stat.ino]
-
-        def use(fresh)
-          return fresh&.close if @closed
-
-          former, @folder = @folder, fresh
-          @identity = fresh && identity_of(fresh.stat)
-          former&.close
-          fresh
-        end
-
         def remember(name, now_s)
           file = open(name)
-          return drop(name) if file.nil?
+          return @memory.drop(name) if file.nil?
 
-          before = @entries[name]
-          entry = Entry.new(nil, {}, now_s + REMEMBERED_S)
+          before = @memory[name]
+          entry = Memory::Entry.new(nil, {}, now_s + REMEMBERED_S)
           begin
             coded = @precompressed && MediaTypes.compressible?(MediaTypes.of(name)) ? coded_variants(name, before) : {}
             entry.coded = coded
@@ -225,7 +183,7 @@ module Gyre
           ensure
             file.close
           end
-          keep(name, entry)
+          @memory.keep(name, entry)
         end
 
         def coded_variants(name, before)
@@ -269,23 +227,6 @@ module Gyre
         def fingerprinted?(name)
           match = FINGERPRINTED.match(name)
           !match.nil? && DIGEST.match?(match[0])
-        end
-
-        def keep(name, entry)
-          drop(name)
-          forget if @entries.size >= ENTRIES_LIMIT || @memory > MEMORY_LIMIT
-          @memory += weight(entry)
-          @entries[name] = entry
-        end
-
-        def drop(name)
-          former = @entries.delete(name)
-          @memory -= weight(former) if former
-          nil
-        end
-
-        def weight(entry)
-          [entry.plain, *entry.coded.values].sum { |variant| variant.content.nil? ? 0 : variant.size }
         end
       end
     end

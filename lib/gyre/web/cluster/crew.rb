@@ -113,7 +113,7 @@ module Gyre
             end
             link_ended(member)
           rescue LinkError => error
-            @log.error("#{member} sends what is no message (#{error.message}); it is ended")
+            @log.error("#{member} sends no valid message (#{error.message}); it is ended")
             member.signal(:KILL)
             link_ended(member)
           end

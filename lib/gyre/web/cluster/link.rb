@@ -2,7 +2,7 @@
 
 # One end of a socket pair between two processes of a cluster: messages are Hashes, a line of JSON
 # each, and may carry a descriptor. Held by supervisor, mold and workers. Works with and without a
-# scheduler, and knows none of the messages.
+# scheduler, and reads no message.
 
 require "json"
 require "socket"

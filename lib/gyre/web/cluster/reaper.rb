@@ -5,6 +5,7 @@
 # come before the child is known.
 
 require "gyre/sync/promise"
+require "gyre/web/process_number"
 
 module Gyre
   module Web
@@ -28,7 +29,7 @@ module Gyre
         # Yields the status once, at once if it has ended already.
         def watch(pid, &block)
           status = @strays.delete(pid)
-          status = nil if status && runs?(pid) # an earlier process with the same number
+          status = nil if status && ProcessNumber.taken?(pid) # an earlier process with the same number
           status ? block.call(status) : @blocks[pid] = block
         end
 
@@ -55,16 +56,6 @@ module Gyre
         rescue TimeoutError
           Process.kill(:KILL, pid)
           promise.wait
-        end
-
-        private
-
-        def runs?(pid)
-          Process.kill(0, pid) == 1
-        rescue Errno::ESRCH
-          false
-        rescue Errno::EPERM
-          true
         end
       end
     end

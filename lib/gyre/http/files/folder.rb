@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# The open folder of a Files::Root. The path may lead to another folder later, as a deployment moves
+# a symbolic link: the folder is then opened again. Reads no file.
+
+module Gyre
+  module HTTP
+    module Files
+      # One path, looked at once in {RECHECKED_S}.
+      class Folder
+        RECHECKED_S = 1.0
+        private_constant :RECHECKED_S
+
+        attr_reader :io # as of the last look; nil: there is no such folder, or it was closed
+
+        def initialize(path)
+          @path = path
+          @closed = false
+          use(File.open(path))
+          @until_s = 0.0
+        end
+
+        # The folder that the path leads to now. The former one is closed when the next is there, so
+        # that no other fiber meets a closed one meanwhile.
+        def current
+          now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          return @io if now_s < @until_s
+
+          @until_s = now_s + RECHECKED_S
+          fresh = Offload.call { exchanged(@identity) }
+          use(fresh) if fresh
+          @io
+        rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES, Errno::ELOOP
+          use(nil)
+        end
+
+        def closed? = @closed
+
+        def close
+          @closed = true
+          @io&.close
+          @io = nil
+          @until_s = Float::INFINITY
+        end
+
+        private
+
+        # nil: it is still the same.
+        def exchanged(identity)
+          File.open(@path) if identity_of(File.stat(@path)) != identity
+        end
+
+        def identity_of(stat) = [stat.dev, stat.ino]
+
+        def use(fresh)
+          return fresh&.close if @closed
+
+          former, @io = @io, fresh
+          @identity = fresh && identity_of(fresh.stat)
+          former&.close
+          fresh
+        end
+      end
+    end
+  end
+end

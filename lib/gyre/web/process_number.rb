@@ -1,0 +1,22 @@
+# frozen_string_literal: true
+
+# Asks the kernel about a process by its number, for Reaper, `gyre ctl` and pidfiles. Signals
+# nothing.
+
+module Gyre
+  module Web
+    module ProcessNumber
+      module_function
+
+      # True if a process has it, also another user's.
+      def taken?(pid)
+        Process.kill(0, pid)
+        true
+      rescue Errno::EPERM
+        true
+      rescue Errno::ESRCH
+        false
+      end
+    end
+  end
+end
