@@ -93,7 +93,7 @@ module Gyre
         raise ArgumentError, "#{endpoint}: there is no PROXY protocol here" if endpoint.proxy_protocol && !proxy
         return endpoint if tls || endpoint.tls.nil?
 
-        raise ArgumentError, "#{endpoint}: TLS is no part of an address here: write tcp://, and set TLS beside the address, or let a proxy end it"
+        raise ArgumentError, "#{endpoint}: TLS is not part of an address here: write tcp://, and set TLS beside the address, or let a proxy end it"
       end
 
       private
