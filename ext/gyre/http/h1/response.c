@@ -148,6 +148,7 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
   int filled = first + gather(strings, count, 0, vectors + first, VECTORS - first, &length);
   if (!filled) return;
   size_t sent = send_some(exchange, vectors, filled);
+  if (count == 0 && sent == lent && gyre_transport_unsent(&exchange->connection->transport) == 0) return; /* usually */
   if (sent < lent) {
     VALUE rest = rb_str_new(output->bytes + sent, (long)(lent - sent));
     send_strings(self, &rest, 1, 0);
