@@ -476,6 +476,25 @@ class LogOutputFileTest < Minitest::Test
     assert_equal "first\n", content
   end
 
+  # Recovery waits for the disk; meanwhile other tasks ask.
+  def test_clients_are_unknown_until_an_opening_has_recovered_the_file
+    output_with("first\n", 7).close
+    asked = []
+    opening = Class.new(Gyre::Log::Output::File) do
+      define_method(:recover) do
+        stored_by(ID)
+      rescue Gyre::Log::Output::Unavailable => error
+        raise Errno::ENOSPC if asked.push(error.class).size == 1
+
+        super()
+      end
+    end
+    output = opening.new(@path).tap { |one| @outputs << one }
+    output.prepare
+    assert_equal [Gyre::Log::Output::Unavailable] * 2, asked
+    assert_equal 7, output.stored_by(ID)
+  end
+
   private
 
   # Once, behind the bytes of a write.

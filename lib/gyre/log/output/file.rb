@@ -62,7 +62,7 @@ module Gyre
 
         # Opens a file that could not be opened before.
         def prepare
-          @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @file
+          @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open
         end
 
         # Writes everything. With clients this is a commit: {#sync} makes it durable, and then it
@@ -81,7 +81,7 @@ module Gyre
 
         # Returns when all written bytes are durable.
         def sync
-          return if @file.nil? || (@commit ? @commit.torn : !@file.unsynced?)
+          return if !@open || (@commit ? @commit.torn : !@file.unsynced?)
 
           @file.sync(@commit)
           finish_commit if @commit
@@ -90,7 +90,7 @@ module Gyre
         # Syncs the file and opens its name again. Returns false if that fails, and keeps the open
         # file.
         def reopen
-          return unless @file
+          return unless @open
 
           @reopen_soon = false
           sync
@@ -103,23 +103,22 @@ module Gyre
         # file. A log removed to make room frees it only after its close, and a renamed one may be
         # compressed and removed soon. Called by another task than the writer's.
         def reopen_soon
-          @reopen_soon = true if @file && (@retries.trouble || !@file.same?)
+          @reopen_soon = true if @open && (@retries.trouble || !@file.same?)
         end
 
         # Syncs and closes. Leaves an interrupted commit to the next start's recovery.
         def close
-          return if @file.nil? || @file.closed?
+          return if @file&.closed?
 
-          sync unless @journal.open_batch && (@commit.nil? || @commit.torn)
-          @journal.close
-          @file.close
+          sync unless @open && @journal.open_batch && (@commit.nil? || @commit.torn)
+          close_both
         end
 
         def stored = @journal.stored
 
-        # Raises Unavailable until the file is open.
+        # Raises Unavailable until the file is open and recovered.
         def stored_by(client_id)
-          raise Unavailable, "#{self}: #{trouble}" unless @file
+          raise Unavailable, "#{self}: #{trouble}" unless @open
 
           @journal.stored_by(client_id)
         end
@@ -128,14 +127,18 @@ module Gyre
 
         private
 
+        # Waits, and other tasks ask meanwhile: the file counts as open at the end.
         def open_and_recover
           @retries.without_retrying { open_both }
           @rotation&.clean
+          @open = true
         rescue SystemCallError, ArgumentError
-          [@file, @journal].compact.each(&:close)
+          close_both
           @file = @journal = nil
           raise
         end
+
+        def close_both = [@journal, @file].each { |each| each&.close }
 
         # Locks the journal first: without that lock no process may touch the file of its last
         # entry, whatever the name now.
