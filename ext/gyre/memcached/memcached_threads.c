@@ -12,6 +12,10 @@
 
 #include <ruby/fiber/scheduler.h>
 
+/* A trap handler, which runs in the main thread during a wait there, may read the awaited reply.
+ * Ruby then continues its wait for the socket. */
+#define TRAP_NS INT64_C(50000000)
+
 static ID id_wait_beside;
 
 static bool is_over(const struct gyre_memcached_reader *reader) {
@@ -39,8 +43,8 @@ static void sleep_in_list(struct gyre_memcached_reader *reader) {
   rb_thread_wait_for((struct timeval){.tv_sec = ns / 1000000000, .tv_usec = ns % 1000000000 / 1000 + 1});
 }
 
-/* Sends the rest and waits for bytes, unless libssl holds some already. */
-static void wait_for_socket(const struct gyre_memcached_reader *reader) {
+/* Sends the rest and waits for bytes, unless libssl holds some already. Returns whether to read. */
+static bool wait_for_socket(const struct gyre_memcached_reader *reader) {
   struct gyre_memcached_connection *connection = reader->connection;
   struct gyre_transport *transport = connection->transport;
   unsigned events = transport->read.wants ? transport->read.wants : GYRE_READABLE;
@@ -50,16 +54,19 @@ static void wait_for_socket(const struct gyre_memcached_reader *reader) {
     if (transport->sent_bytes != sent) connection->moved_ns = gyre_timers_now();
     if (gyre_transport_unsent(transport)) events |= transport->write.wants;
   }
-  if (connection->failed) return;
+  if (connection->failed) return false;
   bool held = gyre_transport_pending(transport);
   int64_t timeout_ns = held ? 0 : reply_left_ns(connection), patience_ns = left_ns(reader->until_ns);
   if (timeout_ns < 0 || (patience_ns >= 0 && patience_ns < timeout_ns)) timeout_ns = patience_ns;
+  if (reader->thread == rb_thread_main() && (timeout_ns < 0 || timeout_ns > TRAP_NS)) timeout_ns = TRAP_NS;
   if (!gyre_socket_is_open(connection->io, transport->fd)) {
     gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
-  } else if (!gyre_socket_wait(connection->io, transport->fd, events, timeout_ns) && !held &&
-             reply_left_ns(connection) == 0) {
+  } else if (gyre_socket_wait(connection->io, transport->fd, events, timeout_ns) || held) {
+    return !connection->failed;
+  } else if (reply_left_ns(connection) == 0) {
     gyre_memcached_connection_expire(connection);
   }
+  return false;
 }
 
 static VALUE read_or_sleep(VALUE argument) {
@@ -71,8 +78,7 @@ static VALUE read_or_sleep(VALUE argument) {
       sleep_in_list(reader);
     } else {
       connection->on_threads.reading = reader;
-      wait_for_socket(reader);
-      if (!connection->failed) gyre_memcached_connection_read(connection);
+      if (wait_for_socket(reader)) gyre_memcached_connection_read(connection);
       gyre_memcached_connection_wake_threads(connection);
     }
   } while (!is_over(reader) && left_ns(reader->until_ns) != 0);
