@@ -9,6 +9,7 @@ require "gyre/memcached/dalli"
 require "active_support"
 require "active_support/core_ext/object/blank"
 require "active_support/cache"
+require "active_support/isolated_execution_state" # of two fibers that autoload a constant Ruby 3.1 refuses one
 require "active_support/notifications"
 
 class MemcachedRailsCacheTest < Minitest::Test
