@@ -26,8 +26,8 @@ static void append_reply(struct text *text, const struct gyre_memcached_reply *r
     appendf(text, "out-of-bounds ");
     return;
   }
-  appendf(text, "%u:%u,%u,%u:%d:%" PRIu32 ":%" PRIu64 ":%" PRIu64 ":%" PRId64 ":%" PRId64 ":", reply->code, reply->won,
-          reply->stale, reply->lost, reply->hit, reply->flags, reply->cas, reply->opaque, reply->ttl_s, reply->idle_s);
+  appendf(text, "%u:%u,%u,%u:%d:%" PRIu32 ":%" PRIu64 ":%" PRId64 ":%" PRId64 ":", reply->code, reply->won,
+          reply->stale, reply->lost, reply->hit, reply->flags, reply->cas, reply->ttl_s, reply->idle_s);
   append_hex(text, reply->text, reply->text_length);
   appendf(text, ":");
   if (has_data) append_hex(text, reply->data, reply->data_length);

@@ -11,7 +11,7 @@
 
 /*
  * Returns one line of text, to be freed: a word for each reply,
- * "code:won,stale,lost:hit:flags:cas:opaque:ttl:idle:text:data" with text and data in hex, then
+ * "code:won,stale,lost:hit:flags:cas:ttl:idle:text:data" with text and data in hex, then
  * whole, more or wrong. When two ways differ, or a result is out of bounds, the line begins with
  * "inconsistent".
  */

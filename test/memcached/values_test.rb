@@ -5,12 +5,11 @@
 require "test_helper"
 require "json"
 require "support/dalli_gem"
-require "gyre/memcached/values"
+require "gyre/memcached/options"
 
 class MemcachedValuesTest < Minitest::Test
   include GyreTest::DalliGem
 
-  Values = Gyre::Memcached::Values
   OBJECTS = [nil, 1, "text", "ü", "\xff".b, [1, "two", :three], { a: { "b" => 2.5 } }, "long " * 2_000, ["x" * 9_000], 1..3].freeze
   # Options of Dalli's and the same ones of ours.
   MARSHAL = { serializer: Marshal, string_fastpath: false }.freeze
@@ -18,12 +17,12 @@ class MemcachedValuesTest < Minitest::Test
   def test_dalli_stores_the_same_bytes_with_the_same_flags
     need_dalli
     assert_equal in_dalli(OBJECTS, "input.map { |object| marshaller.store('key', object) }"),
-      OBJECTS.map { |object| Values.new(**MARSHAL).dump("key", object) }
+      OBJECTS.map { |object| made(**MARSHAL).dump("key", object) }
   end
 
   def test_each_reads_what_the_other_has_stored
     need_dalli
-    ours = Values.new(**MARSHAL)
+    ours = made(**MARSHAL)
     stored = OBJECTS.map { |object| ours.dump("key", object) }
     assert_equal OBJECTS, in_dalli(stored, "input.map { |bytes, flags| marshaller.retrieve(bytes, flags) }")
     theirs = in_dalli(OBJECTS, "input.map { |object| marshaller.store('key', object) }")
@@ -34,13 +33,13 @@ class MemcachedValuesTest < Minitest::Test
     need_dalli
     skip "Dalli 3 has no fast path for strings" if RUBY_VERSION < "3.3"
     strings = OBJECTS.grep(String)
-    stored = strings.map { |string| Values.new.dump("key", string) }
+    stored = strings.map { |string| made.dump("key", string) }
     assert_equal in_dalli(strings, "input.map { |object| marshaller.store('key', object) }", "string_fastpath: true"), stored
     assert_equal strings, in_dalli(stored, "input.map { |bytes, flags| marshaller.retrieve(bytes, flags) }")
   end
 
   def test_flags
-    values = Values.new
+    values = made
     assert_equal ["ü", 4], values.dump("key", "ü")
     assert_equal ["\xff".b, 0], values.dump("key", "\xff".b)
     assert_equal 1, values.dump("key", [1]).last
@@ -52,7 +51,7 @@ class MemcachedValuesTest < Minitest::Test
   end
 
   def test_all_of_it_comes_back
-    values = Values.new
+    values = made
     [*OBJECTS[0..-2], "text".encode("UTF-16LE"), 1.to_s].each do |object|
       bytes, flags = values.dump("key", object)
       back = values.load(bytes.b, flags)
@@ -63,32 +62,32 @@ class MemcachedValuesTest < Minitest::Test
 
   def test_compression_can_be_chosen_for_a_client_and_for_a_value
     long = "a" * 5_000
-    assert_equal 4, Values.new(compress: false).dump("key", long).last
-    assert_equal 6, Values.new(compress: false).dump("key", long, compress: true).last
-    assert_equal 4, Values.new.dump("key", long, compress: false).last
-    assert_equal 6, Values.new(compression_min_size: 10).dump("key", "a" * 10).last
-    gzip = Values.new(compressor: Gyre::Memcached::GZIP)
+    assert_equal 4, made(compress: false).dump("key", long).last
+    assert_equal 6, made(compress: false).dump("key", long, compress: true).last
+    assert_equal 4, made.dump("key", long, compress: false).last
+    assert_equal 6, made(compression_min_size: 10).dump("key", "a" * 10).last
+    gzip = made(compressor: Gyre::Memcached::GZIP)
     assert_equal long, gzip.load(*gzip.dump("key", long))
   end
 
   def test_a_raw_value_is_a_string_and_stays_as_it_is
     long = "a" * 5_000
-    assert_equal [long, 0], Values.new.dump("key", long, raw: true)
-    assert_equal [long, 0], Values.new(raw: true).dump("key", long)
-    assert_equal "\x04\x08i\x06", Values.new(raw: true).load("\x04\x08i\x06", 1)
-    assert_raises(Gyre::Memcached::SerializationError) { Values.new.dump("key", 1, raw: true) }
-    assert_raises(Gyre::Memcached::SerializationError) { Values.new(raw: true).dump("key", 1) }
+    assert_equal [long, 0], made.dump("key", long, raw: true)
+    assert_equal [long, 0], made(raw: true).dump("key", long)
+    assert_equal "\x04\x08i\x06", made(raw: true).load("\x04\x08i\x06", 1)
+    assert_raises(Gyre::Memcached::SerializationError) { made.dump("key", 1, raw: true) }
+    assert_raises(Gyre::Memcached::SerializationError) { made(raw: true).dump("key", 1) }
   end
 
   def test_the_limit_counts_key_and_item
-    values = Values.new(value_max_bytes: 1_000, compress: false)
+    values = made(value_max_bytes: 1_000, compress: false)
     fits = "a" * (1_000 - 63 - 3)
     assert_equal fits, values.dump("key", fits).first
     error = assert_raises(Gyre::Memcached::ValueTooLarge) { values.dump("key", "#{fits}a") }
     assert_kind_of ArgumentError, error
     assert_match(/\Astore key: the item has 1001 bytes .*value_max_bytes is 1000/, error.message)
     other = Class.new(StandardError)
-    assert_raises(other) { Values.new(value_max_bytes: 100, too_large_error: other).dump("key", fits) }
+    assert_raises(other) { made(value_max_bytes: 100, too_large_error: other).dump("key", fits) }
   end
 
   class Refusing
@@ -97,29 +96,32 @@ class MemcachedValuesTest < Minitest::Test
   end
 
   def test_errors_of_serializers_and_compressors_name_what_failed
-    values = Values.new(serializer: Refusing)
+    values = made(serializer: Refusing)
     assert_match(/store key: .*Refusing cannot serialize an object of Integer: not this/,
       assert_raises(Gyre::Memcached::SerializationError) { values.dump("key", 1) }.message)
     assert_match(/not in the form of .*Refusing: nor this/, assert_raises(Gyre::Memcached::DeserializationError) { values.load("x", 1) }.message)
-    assert_raises(Gyre::Memcached::DeserializationError) { Values.new.load("not zlib", 2) }
-    assert_raises(Gyre::Memcached::DeserializationError) { Values.new(**MARSHAL).load("\x04\x08o:\fUnknownThing\x00", 1) }
-    assert_raises(Gyre::Memcached::DeserializationError) { Values.new.load(Marshal.dump([Object.new]), 1) }
+    assert_raises(Gyre::Memcached::DeserializationError) { made.load("not zlib", 2) }
+    assert_raises(Gyre::Memcached::DeserializationError) { made(**MARSHAL).load("\x04\x08o:\fUnknownThing\x00", 1) }
+    assert_raises(Gyre::Memcached::DeserializationError) { made.load(Marshal.dump([Object.new]), 1) }
   end
 
   def test_serializers_of_others
-    values = Values.new(serializer: JSON)
+    values = made(serializer: JSON)
     assert_equal({ "a" => [1, nil] }, values.load(*values.dump("key", { a: [1, nil] })))
   end
 
   def test_what_a_compressor_may_make_of_a_value_has_a_limit
-    values = Values.new(decompressed_max_bytes: 10_000)
+    values = made(decompressed_max_bytes: 10_000)
     assert_raises(Gyre::Memcached::DeserializationError) { values.load(Zlib::Deflate.deflate("a" * 10_001), 2) }
     assert_equal "a" * 10_000, values.load(Zlib::Deflate.deflate("a" * 10_000), 2)
     plain = Module.new { def self.decompress(bytes) = Zlib::Inflate.inflate(bytes) }
-    assert_equal "a" * 10_001, Values.new(compressor: plain, decompressed_max_bytes: 10).load(Zlib::Deflate.deflate("a" * 10_001), 2)
+    assert_equal "a" * 10_001, made(compressor: plain, decompressed_max_bytes: 10).load(Zlib::Deflate.deflate("a" * 10_001), 2)
   end
 
   private
+
+  # Those of a client with these options.
+  def made(**options) = Gyre::Memcached::Options.new(options).values
 
   def in_dalli(input, code, options = "")
     silent = RUBY_VERSION >= "3.3" ? "silence_marshal_warning: true" : ""

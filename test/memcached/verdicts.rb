@@ -47,7 +47,7 @@ module MemcachedVerdicts
 
       def line(reply)
         marks = [reply.won, reply.stale, reply.lost].map { |mark| mark ? 1 : 0 }.join(",")
-        [CODES.index(reply.code), marks, reply.hit || -1, reply.flags.to_i, reply.cas.to_i, reply.opaque.to_i,
+        [CODES.index(reply.code), marks, reply.hit || -1, reply.flags.to_i, reply.cas.to_i,
          reply.ttl_s || NONE, reply.idle_s || NONE, reply.text.to_s.unpack1("H*"), reply.data.to_s.unpack1("H*")].join(":")
       end
 

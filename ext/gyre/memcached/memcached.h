@@ -15,26 +15,20 @@
 #include "net/deferred_send.h"
 #include "net/transport.h"
 
+#define GYRE_MEMCACHED_CODED 3 /* flags of a value that is serialized or compressed, as Dalli has them */
+#define GYRE_MEMCACHED_UTF8 4
+
 struct gyre_memcached_connection;
 
-/* Result of a call's replies: */
+/* Value of a call for its caller: */
 enum gyre_memcached_kind {
-  GYRE_MEMCACHED_GET,    /* one value, or nil */
-  GYRE_MEMCACHED_STATUS, /* one code, and a CAS number */
+  GYRE_MEMCACHED_GET,    /* the stored value; nil */
+  GYRE_MEMCACHED_SET,    /* the CAS number; false */
+  GYRE_MEMCACHED_DELETE, /* true; false */
   GYRE_MEMCACHED_WHOLE,  /* a Gyre::Memcached::Reply */
-  GYRE_MEMCACHED_LINES,  /* one word of the text protocol and what follows it, or a table of words */
-  GYRE_MEMCACHED_VALUES, /* many values, a Hash */
-  GYRE_MEMCACHED_QUIET,  /* many commands without a reply on success: the number refused */
-};
-
-/* Value of that for the caller: */
-enum gyre_memcached_result {
-  GYRE_MEMCACHED_RESULT_VALUE,  /* the stored value; nil */
-  GYRE_MEMCACHED_RESULT_CAS,    /* the CAS number; false */
-  GYRE_MEMCACHED_RESULT_DONE,   /* true; false */
-  GYRE_MEMCACHED_RESULT_COUNT,  /* the number carried out */
-  GYRE_MEMCACHED_RESULT_TABLE,  /* a Hash of the stored values */
-  GYRE_MEMCACHED_RESULT_ITSELF, /* the result itself */
+  GYRE_MEMCACHED_LINES,  /* the text behind a word of the text protocol, or a Hash of statistics */
+  GYRE_MEMCACHED_VALUES, /* a Hash of the stored values */
+  GYRE_MEMCACHED_QUIET,  /* the number of commands carried out; on success they have no reply */
 };
 
 /* The command sent, which decides about valid replies. */
@@ -62,12 +56,11 @@ struct gyre_memcached_call {
   uint32_t flags;                               /* of the value */
   uint32_t refused;                             /* QUIET: commands that were not carried out */
   uint8_t kind;                                 /* enum gyre_memcached_kind */
-  uint8_t result;                               /* enum gyre_memcached_result */
   uint8_t code;                                 /* enum gyre_memcached_code, of the last reply */
   bool failed;                                  /* the connection has failed */
   bool unsent;                                  /* and none of its bytes had left */
   uint64_t cas;
-  long count;             /* RESULT_COUNT: commands */
+  long count;             /* QUIET: commands */
   const char *command;    /* the client's method, for errors */
   VALUE server;           /* the asked server */
   VALUE value;            /* the bytes; the Hash; the text */
@@ -192,7 +185,7 @@ void gyre_init_memcached_threads(void);
 
 /* memcached_call.c */
 void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, enum gyre_memcached_kind kind,
-                              enum gyre_memcached_result result, const char *command);
+                              const char *command);
 struct gyre_memcached_call *gyre_memcached_call_get(VALUE object);
 /* Copies it into a Ruby object, its owner. */
 struct gyre_memcached_call *gyre_memcached_call_keep(const struct gyre_memcached_call *call);

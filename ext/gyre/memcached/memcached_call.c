@@ -6,15 +6,11 @@
 
 #include <ruby/encoding.h>
 
-#define CODED 3 /* flags of a value that is serialized or compressed, as Dalli has them */
-#define UTF8 4
-
 static VALUE call_class, reply_class;
 
 void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, enum gyre_memcached_kind kind,
-                              enum gyre_memcached_result result, const char *command) {
+                              const char *command) {
   *call = (struct gyre_memcached_call){.kind = (uint8_t)kind,
-                                       .result = (uint8_t)result,
                                        .command = command,
                                        .server = server,
                                        .value = Qnil,
@@ -53,7 +49,8 @@ struct gyre_memcached_call *gyre_memcached_call_keep(const struct gyre_memcached
 }
 
 static VALUE bytes_of(const struct gyre_memcached_reply *reply) {
-  if (reply->flags & UTF8 && !(reply->flags & CODED)) return rb_utf8_str_new(reply->data, (long)reply->data_length);
+  if (reply->flags & GYRE_MEMCACHED_UTF8 && !(reply->flags & GYRE_MEMCACHED_CODED))
+    return rb_utf8_str_new(reply->data, (long)reply->data_length);
   return rb_str_new(reply->data, (long)reply->data_length);
 }
 
@@ -63,7 +60,7 @@ static void add_value(struct gyre_memcached_call *call, const struct gyre_memcac
   VALUE key = RARRAY_AREF(call->keys, index);
   VALUE bytes = bytes_of(reply);
   rb_hash_aset(call->value, key, bytes);
-  if (!(reply->flags & CODED)) return;
+  if (!(reply->flags & GYRE_MEMCACHED_CODED)) return;
   if (NIL_P(call->coded)) call->coded = rb_ary_new();
   rb_ary_push(call->coded, key);
   rb_ary_push(call->coded, UINT2NUM(reply->flags));
@@ -129,7 +126,8 @@ void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyr
     call->flags = reply->flags;
     if (reply->code == GYRE_MEMCACHED_VA) call->value = bytes_of(reply);
     break;
-  case GYRE_MEMCACHED_STATUS: call->cas = reply->cas; break;
+  case GYRE_MEMCACHED_SET: call->cas = reply->cas; break;
+  case GYRE_MEMCACHED_DELETE: break;
   case GYRE_MEMCACHED_WHOLE: call->value = whole(reply); break;
   case GYRE_MEMCACHED_LINES: add_line(call, reply); break;
   case GYRE_MEMCACHED_VALUES: add_value(call, reply, index); break;

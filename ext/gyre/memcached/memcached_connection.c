@@ -570,10 +570,6 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   return self;
 }
 
-static VALUE connection_usable_p(VALUE self) {
-  return gyre_memcached_connection_usable(gyre_memcached_connection_get(self)) ? Qtrue : Qfalse;
-}
-
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
 /*
@@ -619,7 +615,6 @@ void gyre_init_memcached_connection(void) {
   gyre_forks_count();
   rb_define_alloc_func(connection_class, connection_allocate);
   rb_define_method(connection_class, "initialize", connection_initialize, 3);
-  rb_define_method(connection_class, "usable?", connection_usable_p, 0);
   rb_define_method(connection_class, "close", connection_close, 0);
   rb_define_method(connection_class, "pending", connection_pending, 0);
   rb_define_method(connection_class, "inspect", connection_inspect, 0);

@@ -52,11 +52,12 @@ static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   return all;
 }
 
-/* values(keys, names, starts): a Hash of the found values by their names (nil: their keys) */
-static VALUE server_values(VALUE self, VALUE keys, VALUE names, VALUE starts) {
+/* values(keys, names): a Call, whose value is a Hash of the found values by their names; without
+ * names (nil) that Hash itself, by keys. */
+static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, GYRE_MEMCACHED_RESULT_TABLE, "get_multi");
-  request.starts = RTEST(starts);
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, "get_multi");
+  request.starts = !NIL_P(names);
   VALUE own = strings(keys);
   request.own.keys = NIL_P(names) ? own : strings(names);
   request.list = checked_keys(&request, own);
@@ -77,19 +78,10 @@ static int put_one(struct gyre_memcached_request *request) {
   } else if (!gyre_memcached_plain_key(request, key)) {
     return -EINVAL;
   }
-  if (request->step == 1) return gyre_memcached_put(request);
-  request->data = RARRAY_AREF(request->list, request->done + 1);
-  if (request->step == 3) {
-    request->data_flags = FIX2UINT(RARRAY_AREF(request->list, request->done + 2));
-  } else if (!gyre_memcached_direct_value(request, request->data)) {
-    return -EINVAL;
-  }
-  return gyre_memcached_put_value(request);
-}
-
-static int end_group(struct gyre_memcached_request *request) {
-  request->verb = GYRE_MEMCACHED_VERB_MN;
-  return gyre_memcached_put_line(request, "mn\r\n", 4);
+  if (request->step > 1) request->data = RARRAY_AREF(request->list, request->done + 1);
+  if (request->step == 2 && !gyre_memcached_direct_value(request, request->data)) return -EINVAL;
+  if (request->step == 3) request->data_flags = FIX2UINT(RARRAY_AREF(request->list, request->done + 2));
+  return gyre_memcached_put(request);
 }
 
 /* Runs no Ruby code, as no other command may stand within the group. */
@@ -100,13 +92,14 @@ static int put_group(struct gyre_memcached_request *request) {
   if (!request->call->connection) request->call->start = transport->sent_bytes + before;
   long first = request->done;
   int error;
-  request->verb = GYRE_MEMCACHED_VERB_MD; /* a set's own is MS */
+  request->verb = request->step == 1 ? GYRE_MEMCACHED_VERB_MD : GYRE_MEMCACHED_VERB_MS;
   do {
     error = put_one(request);
     request->done += request->step;
   } while (error == 0 && request->done < RARRAY_LEN(request->list) &&
            gyre_bytes_held(transport->output) - before < GROUP_BYTES);
-  if (error == 0) error = end_group(request);
+  request->verb = GYRE_MEMCACHED_VERB_MN;
+  if (error == 0) error = gyre_memcached_put_line(request, "mn\r\n", 4);
   if (error == 0) return 0;
   /* A group without its mn has no end. */
   request->done = first;
@@ -137,20 +130,19 @@ static int put_groups(struct gyre_memcached_request *request) {
   return 0;
 }
 
-static VALUE run_quiet(struct gyre_memcached_request *request, VALUE starts, long step) {
+static VALUE run_quiet(struct gyre_memcached_request *request, long step) {
   request->step = step;
-  request->starts = RTEST(starts);
   request->put = put_groups;
   gyre_memcached_set_flags(request, " q", 2);
   request->own.count = RARRAY_LEN(request->list) / step;
-  return request->own.count == 0 ? INT2FIX(0) : gyre_memcached_request_run(request);
+  return gyre_memcached_request_run(request);
 }
 
 /* set_pairs(pairs, ttl_s): keys and values in turn. Returns the number stored; nil unless all
  * keys are plain and all values are stored unchanged. */
 static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, GYRE_MEMCACHED_RESULT_COUNT, "set_multi");
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "set_multi");
   Check_Type(pairs, T_ARRAY);
   request.list = rb_ary_dup(pairs);
   request.ttl_s = NUM2LL(ttl);
@@ -161,14 +153,14 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   }
   VALUE here = gyre_memcached_connection_here(request.server);
   if (NIL_P(here) || !gyre_memcached_connection_has_room(gyre_memcached_connection_get(here))) keep(&request);
-  return run_quiet(&request, Qfalse, 2);
+  return run_quiet(&request, 2);
 }
 
-/* Copies the list; every `step` items begin with a full key. */
+/* Copies the list of a call that only starts; every `step` items begin with a full key. */
 static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step) {
   Check_Type(items, T_ARRAY);
   VALUE list = rb_ary_new_capa(RARRAY_LEN(items));
-  request->full = true;
+  request->full = request->starts = true;
   for (long i = 0; i < RARRAY_LEN(items); i++) {
     VALUE item = RARRAY_AREF(items, i);
     if (i % step == 0) gyre_memcached_full_key(request, item);
@@ -177,29 +169,29 @@ static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step
   return list;
 }
 
-/* set_all(triples, ttl_s, starts): full keys, bytes and flags in turn. Returns the number
+/* set_all(triples, ttl_s): full keys, bytes and flags in turn. The Call's value is the number
  * stored. */
-static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl, VALUE starts) {
+static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, GYRE_MEMCACHED_RESULT_COUNT, "set_multi");
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "set_multi");
   request.list = copy(&request, triples, 3);
   request.ttl_s = NUM2LL(ttl);
-  return run_quiet(&request, starts, 3);
+  return run_quiet(&request, 3);
 }
 
-/* delete_all(keys, starts): returns the number of full keys deleted. */
-static VALUE server_delete_all(VALUE self, VALUE keys, VALUE starts) {
+/* delete_all(keys): the Call's value is the number of full keys deleted. */
+static VALUE server_delete_all(VALUE self, VALUE keys) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, GYRE_MEMCACHED_RESULT_COUNT, "delete_multi");
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "delete_multi");
   request.list = copy(&request, keys, 1);
-  return run_quiet(&request, starts, 1);
+  return run_quiet(&request, 1);
 }
 
 void gyre_init_memcached_multi(void) {
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   VALUE class = rb_define_class_under(module, "Server", rb_cObject);
-  rb_define_method(class, "values", server_values, 3);
+  rb_define_method(class, "values", server_values, 2);
   rb_define_method(class, "set_pairs", server_set_pairs, 2);
-  rb_define_method(class, "set_all", server_set_all, 3);
-  rb_define_method(class, "delete_all", server_delete_all, 2);
+  rb_define_method(class, "set_all", server_set_all, 2);
+  rb_define_method(class, "delete_all", server_delete_all, 1);
 }

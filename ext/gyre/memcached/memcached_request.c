@@ -11,9 +11,6 @@
 #include <ruby/fiber/scheduler.h>
 #include <string.h>
 
-#define CODED 3 /* flags of a value that is serialized or compressed, as Dalli has them */
-#define UTF8 4
-
 static ID id_connect, id_fail, id_refuse, id_dump, id_load, id_full;
 
 /* --- the server, and its connection here --- */
@@ -156,7 +153,7 @@ static VALUE leave(VALUE argument) {
 }
 
 void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE self, enum gyre_memcached_kind kind,
-                                  enum gyre_memcached_result result, const char *command) {
+                                  const char *command) {
   request->self = self;
   request->server = gyre_memcached_server_get(self);
   request->connection_object = request->data = request->list = Qnil;
@@ -167,7 +164,7 @@ void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE 
   request->flags_length = 0;
   request->ttl_s = 0;
   request->done = request->step = 0;
-  gyre_memcached_call_init(&request->own, self, kind, result, command);
+  gyre_memcached_call_init(&request->own, self, kind, command);
   request->call = &request->own;
 }
 
@@ -185,7 +182,7 @@ static void check(const struct gyre_memcached_call *call) {
 
 static VALUE load(const struct gyre_memcached_call *call, VALUE bytes, uint32_t flags) {
   const struct gyre_memcached_server *server = gyre_memcached_server_get(call->server);
-  if (!(flags & CODED) || server->raw) return bytes;
+  if (!(flags & GYRE_MEMCACHED_CODED) || server->raw) return bytes;
   return rb_funcall(server->values, id_load, 2, bytes, UINT2NUM(flags));
 }
 
@@ -200,14 +197,14 @@ static VALUE load_all(const struct gyre_memcached_call *call) {
 
 static VALUE result(const struct gyre_memcached_call *call) {
   check(call);
-  switch (call->result) {
-  case GYRE_MEMCACHED_RESULT_VALUE:
+  switch (call->kind) {
+  case GYRE_MEMCACHED_GET:
     if (call->code != GYRE_MEMCACHED_VA) return call->code == GYRE_MEMCACHED_HD ? Qtrue : Qnil;
     return load(call, call->value, call->flags);
-  case GYRE_MEMCACHED_RESULT_CAS: return call->code == GYRE_MEMCACHED_HD ? ULL2NUM(call->cas) : Qfalse;
-  case GYRE_MEMCACHED_RESULT_DONE: return call->code == GYRE_MEMCACHED_HD ? Qtrue : Qfalse;
-  case GYRE_MEMCACHED_RESULT_COUNT: return LONG2NUM(call->count - (long)call->refused);
-  case GYRE_MEMCACHED_RESULT_TABLE: return load_all(call);
+  case GYRE_MEMCACHED_SET: return call->code == GYRE_MEMCACHED_HD ? ULL2NUM(call->cas) : Qfalse;
+  case GYRE_MEMCACHED_DELETE: return call->code == GYRE_MEMCACHED_HD ? Qtrue : Qfalse;
+  case GYRE_MEMCACHED_QUIET: return LONG2NUM(call->count - (long)call->refused);
+  case GYRE_MEMCACHED_VALUES: return load_all(call);
   default: return call->value;
   }
 }
@@ -228,8 +225,8 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
 
 /*
  * Waits for a started call in its home, up to `timeout` seconds in a thread without a loop. Several
- * threads may wait; one that leaves by an exception takes the reply from nobody. Returns whether
- * the call is over.
+ * threads may wait: an exception of one leaves the reply to the others. Returns whether the call is
+ * over.
  */
 static VALUE call_wait(VALUE self, VALUE timeout) {
   struct gyre_memcached_call *call = gyre_memcached_call_get(self);
@@ -295,7 +292,7 @@ bool gyre_memcached_direct_value(struct gyre_memcached_request *request, VALUE v
     return false;
   int encoding = rb_enc_get_index(value);
   if (encoding != rb_utf8_encindex() && encoding != rb_ascii8bit_encindex()) return false;
-  request->data_flags = encoding == rb_utf8_encindex() ? UTF8 : 0;
+  request->data_flags = encoding == rb_utf8_encindex() ? GYRE_MEMCACHED_UTF8 : 0;
   return true;
 }
 
@@ -327,11 +324,6 @@ static char *reserve(struct gyre_memcached_request *request, size_t length, int 
   return start;
 }
 
-static char *reserve_command(struct gyre_memcached_request *request, size_t more, int *error) {
-  size_t key_room = gyre_memcached_key_room(request->key_length);
-  return reserve(request, key_room + GYRE_MEMCACHED_COMMAND_BYTES + request->flags_length + more, error);
-}
-
 /* Quiet commands have no reply of their own. */
 static int queue(struct gyre_memcached_request *request, size_t length) {
   struct gyre_memcached_call *call = request->step ? NULL : request->call;
@@ -339,24 +331,23 @@ static int queue(struct gyre_memcached_request *request, size_t length) {
 }
 
 int gyre_memcached_put(struct gyre_memcached_request *request) {
+  bool stores = request->verb == GYRE_MEMCACHED_VERB_MS;
+  size_t length = stores ? (size_t)RSTRING_LEN(request->data) : 0;
   int error;
-  char *start = reserve_command(request, 0, &error);
+  char *start = reserve(request,
+                        gyre_memcached_key_room(request->key_length) + GYRE_MEMCACHED_COMMAND_BYTES +
+                            request->flags_length + length,
+                        &error);
   if (!start) return error;
-  char *end = gyre_memcached_put_command(start, verbs[request->verb], request->key, request->key_length, request->form,
-                                         request->flags, request->flags_length);
-  return queue(request, (size_t)(end - start));
-}
-
-int gyre_memcached_put_value(struct gyre_memcached_request *request) {
-  int error;
-  size_t length = (size_t)RSTRING_LEN(request->data);
-  char *start = reserve_command(request, length, &error);
-  if (!start) return error;
+  if (!stores) {
+    char *end = gyre_memcached_put_command(start, verbs[request->verb], request->key, request->key_length,
+                                           request->form, request->flags, request->flags_length);
+    return queue(request, (size_t)(end - start));
+  }
   char *end = gyre_memcached_put_set(start, request->key, request->key_length, request->form, length,
                                      request->data_flags, request->ttl_s, request->flags, request->flags_length);
   memcpy(end, RSTRING_PTR(request->data), length);
   memcpy(end + length, "\r\n", 2);
-  request->verb = GYRE_MEMCACHED_VERB_MS;
   return queue(request, (size_t)(end - start) + length + 2);
 }
 

@@ -52,7 +52,7 @@ struct gyre_memcached_server *gyre_memcached_server_get(VALUE self);
 VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server);
 
 void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE self, enum gyre_memcached_kind kind,
-                                  enum gyre_memcached_result result, const char *command);
+                                  const char *command);
 static inline void gyre_memcached_set_flags(struct gyre_memcached_request *request, const char *flags, size_t length) {
   request->flags = flags;
   request->flags_length = length;
@@ -75,9 +75,8 @@ VALUE gyre_memcached_dump(struct gyre_memcached_request *request, VALUE value);
 
 /* The meta command of that name, such as mg. */
 enum gyre_memcached_verb gyre_memcached_verb_of(VALUE name);
-/* Queues a command with the set key and flags, like `put`; the first is for mg, md and ma. */
+/* Queues a command with the set key, flags and, for ms, value, like `put`. */
 int gyre_memcached_put(struct gyre_memcached_request *request);
-int gyre_memcached_put_value(struct gyre_memcached_request *request);
 /* Queues a line, like `put`. */
 int gyre_memcached_put_line(struct gyre_memcached_request *request, const char *line, size_t length);
 

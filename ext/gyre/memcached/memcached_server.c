@@ -11,60 +11,53 @@ static ID id_close;
 
 /* --- one key --- */
 
-/* Sets whether the call only starts: `how` is nil, :send, :hold (leaves with the others) or
- * :drop (likewise, without a reply). Then a Call is returned. */
-static void set_starts(struct gyre_memcached_request *request, int argc, VALUE *argv, int required) {
-  rb_check_arity(argc, required, required + 1);
-  if (argc == required || NIL_P(argv[required])) return;
+/* Sets whether the call only starts, and returns a Call: `how` is nil, :send, :hold (leaves with
+ * the others) or :drop (likewise, without a reply). */
+static void set_starts(struct gyre_memcached_request *request, VALUE given) {
+  if (NIL_P(given)) return;
   request->starts = true;
-  ID how = SYM2ID(argv[required]);
+  ID how = SYM2ID(given);
   request->drops = how == rb_intern("drop");
   request->holds = request->drops || how == rb_intern("hold");
 }
 
-/* get(key, how = nil) */
-static VALUE server_get(int argc, VALUE *argv, VALUE self) {
+static VALUE server_get(VALUE self, VALUE key) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_GET, GYRE_MEMCACHED_RESULT_VALUE, "get");
-  set_starts(&request, argc, argv, 1);
-  gyre_memcached_callers_key(&request, argv[0]);
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_GET, "get");
+  gyre_memcached_callers_key(&request, key);
   gyre_memcached_set_flags(&request, " v f", request.server->raw ? 2 : 4);
   return gyre_memcached_request_run(&request);
 }
 
-/* set(key, value, ttl_s, how = nil): the CAS number, or false */
-static VALUE server_set(int argc, VALUE *argv, VALUE self) {
+static VALUE server_set(VALUE self, VALUE key, VALUE value, VALUE ttl_s) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_STATUS, GYRE_MEMCACHED_RESULT_CAS, "set");
-  set_starts(&request, argc, argv, 3);
-  request.ttl_s = NUM2LL(argv[2]);
-  gyre_memcached_callers_key(&request, argv[0]);
-  request.data = gyre_memcached_dump(&request, argv[1]);
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_SET, "set");
+  request.ttl_s = NUM2LL(ttl_s);
+  gyre_memcached_callers_key(&request, key);
+  request.data = gyre_memcached_dump(&request, value);
   gyre_memcached_set_flags(&request, " c", 2);
-  request.put = gyre_memcached_put_value;
+  request.verb = GYRE_MEMCACHED_VERB_MS;
   return gyre_memcached_request_run(&request);
 }
 
-/* delete(key, how = nil): whether there was one */
-static VALUE server_delete(int argc, VALUE *argv, VALUE self) {
+static VALUE server_delete(VALUE self, VALUE key) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_STATUS, GYRE_MEMCACHED_RESULT_DONE, "delete");
-  set_starts(&request, argc, argv, 1);
-  gyre_memcached_callers_key(&request, argv[0]);
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_DELETE, "delete");
+  gyre_memcached_callers_key(&request, key);
   request.verb = GYRE_MEMCACHED_VERB_MD;
   return gyre_memcached_request_run(&request);
 }
 
 static const char *name_of(VALUE command) { return rb_id2name(SYM2ID(command)); }
 
-/* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how = nil): a Reply. `command` is
+/* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how): a Reply. `command` is
  * the client's method, for errors; `key` is a full one; each flag has a space before it; bytes and
  * what follows belong to ms. */
 static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
-  rb_check_arity(argc, 7, 8);
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_WHOLE, GYRE_MEMCACHED_RESULT_ITSELF, name_of(argv[0]));
-  set_starts(&request, argc, argv, 7);
+  rb_check_arity(argc, 8, 8);
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_WHOLE, name_of(argv[0]));
+  set_starts(&request, argv[7]);
   gyre_memcached_full_key(&request, argv[2]);
   request.list = rb_str_new_frozen(StringValue(argv[3]));
   gyre_memcached_set_flags(&request, RSTRING_PTR(request.list), (size_t)RSTRING_LEN(request.list));
@@ -73,7 +66,6 @@ static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
     request.data = rb_str_new_frozen(StringValue(argv[4]));
     request.data_flags = NUM2UINT(argv[5]);
     request.ttl_s = NUM2LL(argv[6]);
-    request.put = gyre_memcached_put_value;
   }
   return gyre_memcached_request_run(&request);
 }
@@ -84,14 +76,13 @@ static int put_line(struct gyre_memcached_request *request) {
   return gyre_memcached_put_line(request, RSTRING_PTR(request->data), (size_t)RSTRING_LEN(request->data));
 }
 
-/* line(command, line, how = nil): a command of the text protocol, with its CRLF. Returns what
+/* line(command, line, how): a command of the text protocol, with its CRLF. Returns what
  * follows the reply's first word; of stats a Hash. */
-static VALUE server_line(int argc, VALUE *argv, VALUE self) {
+static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   struct gyre_memcached_request request;
-  rb_check_arity(argc, 2, 3);
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, GYRE_MEMCACHED_RESULT_ITSELF, name_of(argv[0]));
-  set_starts(&request, argc, argv, 2);
-  request.data = rb_str_new_frozen(StringValue(argv[1]));
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, name_of(command));
+  set_starts(&request, how);
+  request.data = rb_str_new_frozen(StringValue(line));
   bool stats = strncmp(StringValueCStr(request.data), "stats", 5) == 0;
   request.verb = stats ? GYRE_MEMCACHED_VERB_STATS : GYRE_MEMCACHED_VERB_WORD;
   request.put = put_line;
@@ -175,11 +166,11 @@ void gyre_init_memcached_server(void) {
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   VALUE class = rb_define_class_under(module, "Server", rb_cObject);
   rb_define_alloc_func(class, gyre_memcached_server_allocate);
-  rb_define_method(class, "get", server_get, -1);
-  rb_define_method(class, "set", server_set, -1);
-  rb_define_method(class, "delete", server_delete, -1);
+  rb_define_method(class, "get", server_get, 1);
+  rb_define_method(class, "set", server_set, 3);
+  rb_define_method(class, "delete", server_delete, 1);
   rb_define_method(class, "exchange", server_exchange, -1);
-  rb_define_method(class, "line", server_line, -1);
+  rb_define_method(class, "line", server_line, 3);
   rb_define_method(class, "release", server_release, 0);
   rb_define_method(class, "connection", server_connection, 0);
   rb_define_method(class, "connections", server_connections, 0);

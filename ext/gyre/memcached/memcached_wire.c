@@ -136,7 +136,6 @@ static bool parse_flags(struct gyre_memcached_reply *reply, const char *p, const
       if (p == end || (*p != '0' && *p != '1')) return false;
       reply->hit = (int8_t)(*p == '1');
       break;
-    case 'O': (void)number(&p, end, &reply->opaque); break;
     case 'W': reply->won = true; break;
     case 'X': reply->stale = true; break;
     case 'Z': reply->lost = true; break;

@@ -42,7 +42,6 @@ struct gyre_memcached_reply {
   int8_t hit;            /* h: 0 or 1; -1: missing */
   uint32_t flags;        /* f */
   uint64_t cas;          /* c */
-  uint64_t opaque;       /* O, if it is a number */
   int64_t ttl_s, idle_s; /* t (-1: no expiry), l; INT64_MIN: missing */
   const char *text;      /* the line after its first word */
   size_t text_length;

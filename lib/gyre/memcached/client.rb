@@ -185,10 +185,11 @@ module Gyre
       # Sends the block's commands together, when it has ended: where it raises, none. Returns the
       # results in order; raises the first one's error after all were carried out.
       def pipeline
-        pipeline = Pipeline.new(self, @commands)
+        pipeline = Pipeline.new(@commands)
         yield pipeline
-        Server.together(@servers) { pipeline.start }
-        pipeline.results
+        failure = nil
+        results = together(pipeline.commands) { |error| (failure ||= error) && nil }
+        failure ? raise(failure) : results
       end
 
       # Has this client's methods; each returns a Gyre::Promise at once.
@@ -218,17 +219,14 @@ module Gyre
       def flush(delay = 0)
         delay = @commands.number(:delay, delay)
         text = delay.to_i.zero? ? "flush_all\r\n" : "flush_all #{delay}\r\n"
-        errors = []
+        failure = nil
         results = @servers.map do |server|
-          next drop(server) { server.line(:flush, text, :drop) } if quiet?
-
-          line(server, :flush, text)
-          true
+          quiet? ? drop(server) { server.line(:flush, text, :drop) } : line(server, :flush, text) && true
         rescue Error => error
-          errors << error
+          failure ||= error
           nil
         end
-        errors.empty? ? results : raise(errors.first)
+        failure ? raise(failure) : results
       end
       alias flush_all flush
 
@@ -275,6 +273,24 @@ module Gyre
       # `how` is :send, or :hold to leave with the others.
       def start(command, how) = server_of(command).carry_out(command, how)
 
+      # Sends the commands together. Returns their results; of a failed one the block's, which is
+      # called with the Error.
+      def together(commands)
+        calls = Server.together(@servers) do
+          commands.map do |command|
+            start(command, :hold)
+          rescue Error => error
+            error
+          end
+        end
+        commands.each_with_index.map do |command, index|
+          call = calls[index]
+          call.is_a?(Error) ? raise(call) : finish(command, call)
+        rescue Error => error
+          yield error
+        end
+      end
+
       def finish(command, call)
         Server::Failed.retrying(command.idempotent) do
           started, call = call, nil # another server may have the key's place when it is tried again
@@ -301,7 +317,7 @@ module Gyre
 
       def line(server, name, text)
         refuse_in_quiet(name)
-        Server::Failed.retrying { server.line(name, text) }
+        Server::Failed.retrying { server.line(name, text, nil) }
       end
 
       def quiet? = !@quiet.empty? && @quiet.key?(Fiber.current)

@@ -4,8 +4,6 @@
 # digest where memcached's limit requires it. Called by the client before anything is
 # sent. Base64 for spaces and what is not ASCII is the wire's (memcached_wire.c).
 
-require "digest/md5"
-
 module Gyre
   module Memcached
     # The keys of one client.
@@ -16,21 +14,14 @@ module Gyre
       # These take a key to base64, as non-ASCII bytes do.
       ENCODED = /[\x00-\x20\x7F]/
       CONTROL = /[\x00-\x1F\x7F]/
-      SEPARATOR = /\A[^a-zA-Z0-9\x00-\x20\x7F]\z/
-      private_constant :ENCODED, :CONTROL, :SEPARATOR
+      private_constant :ENCODED, :CONTROL
 
       # Before a digest; Dalli writes "md5" whatever the digest is.
       MARK = ":md5:"
       private_constant :MARK
 
-      # A `namespace` Proc is called for each key; `digest_class` shortens keys over 250 bytes;
-      # `control_characters` go as base64.
-      def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
-        raise ArgumentError, "digest_class must respond to hexdigest, got #{digest_class.inspect}" unless digest_class.respond_to?(:hexdigest)
-        unless SEPARATOR.match?(namespace_separator)
-          raise ArgumentError, "namespace_separator must be one character like : or /, no letter, digit or space, got #{namespace_separator.inspect}"
-        end
-
+      # Options::SETTINGS has meanings, checks and defaults.
+      def initialize(namespace:, namespace_separator:, digest_class:, control_characters:)
         @digest_class = digest_class
         @separator = namespace_separator
         @namespace = namespace.is_a?(Proc) || !namespace ? namespace : namespace.to_s

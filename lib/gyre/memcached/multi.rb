@@ -19,11 +19,11 @@ module Gyre
 
       def get(keys, options)
         return {} if keys.empty?
-        return each(keys) { |key| @commands.get(key, options.merge(cache_nils: true)) }.reject { |_, value| NOT_FOUND.equal?(value) } if options
-        return at_single { |server| server.values(keys, nil, false) } || {} if @single
+        return each(keys) { |key| @commands.get(key, options.merge(cache_nils: true)) } if options
+        return at_single { |server| server.values(keys, nil) } || {} if @single
 
         callers = @keys.callers(keys)
-        values = spread(callers.keys) { |server, full| server.values(full, full.map { |key| callers[key] }, true) }
+        values = spread(callers.keys) { |server, full| server.values(full, full.map { |key| callers[key] }) }
         values.reduce({}, :merge!)
       end
 
@@ -50,7 +50,7 @@ module Gyre
 
           error ||= problem
         end
-        spread(triples.keys) { |server, full| server.set_all(full.flat_map { |key| triples[key] }, ttl_s, true) }
+        spread(triples.keys) { |server, full| server.set_all(full.flat_map { |key| triples[key] }, ttl_s) }
         raise error if error
       end
 
@@ -62,7 +62,7 @@ module Gyre
         return each(keys) { |key| @commands.delete(key, options) }.values.count(true) if options
 
         full = keys.map { |key| @keys.full(key) }
-        spread(full) { |server, own| server.delete_all(own, true) }.sum
+        spread(full) { |server, own| server.delete_all(own) }.sum
       end
 
       private
@@ -98,15 +98,12 @@ module Gyre
         error.raise_to_caller
       end
 
-      # One command a key. Only failed ones are tried again.
+      # One command a key. Only failed ones are tried again. Leaves out what was not found, and keys
+      # without an available server.
       def each(keys)
         commands = keys.to_h { |key| [key.to_s, yield(key)] }
-        calls = Server.together(@ring.servers) do
-          commands.transform_values { |command| available { @client.start(command, :hold) } }
-        end
-        commands.each_with_object({}) do |(key, command), results|
-          available { results[key] = @client.finish(command, calls[key]) } if calls[key]
-        end
+        results = @client.together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }
+        commands.keys.zip(results).reject { |_, result| NOT_FOUND.equal?(result) }.to_h
       end
 
       # Returns nil if no server is available.

@@ -3,6 +3,7 @@
 # What a client can be told, by Dalli's names, sorted for the parts that use it. Made by the client
 # once. An unknown name is an error, so that a misspelt one does not go unnoticed.
 
+require "digest/md5"
 require "gyre/memcached/expiry"
 require "gyre/memcached/keys"
 require "gyre/memcached/values"
@@ -14,28 +15,30 @@ module Gyre
     # The options of one client.
     class Options
       row = Gyre::Settings.method(:row)
-      logger = Gyre::Settings::Type.new("LOGGER", "a Logger, or return one when it is called") do |value|
-        value if value.respond_to?(:call) || value.respond_to?(:warn)
-      end
+      type = Gyre::Settings::Type.method(:new)
+      logger = type["LOGGER", "a Logger, or return one when it is called"] { |value| value if value.respond_to?(:call) || value.respond_to?(:warn) }
+      digest = type["DIGEST", "a class like Digest::SHA256, with hexdigest"] { |value| value if value.respond_to?(:hexdigest) }
+      separator = type["CHARACTER", "one character like : or /, no letter, digit or space"] { |value| value.to_s[/\A[^a-zA-Z0-9\x00-\x20\x7F]\z/] }
+      # Rails' 1.5.megabytes is a Float.
+      bytes = type["BYTES", "a number of bytes like 500, 64k or 10M"] { |value| Units.bytes(value.is_a?(Float) ? value.to_i : value) }
 
-      # Keys and Values check theirs.
       SETTINGS = Gyre::Settings.new({
         "Keys" => [
           row[:namespace, :any, "stands before each key; a Proc is called for each"],
-          row[:namespace_separator, :any, "one character between the two", usual: ":"],
-          row[:digest_class, :any, "shortens keys over 250 bytes", usual: "Digest::MD5"],
-          row[:control_characters, :any, "accept keys with control characters, as base64"]
+          row[:namespace_separator, separator, "one character between the two", default: ":"],
+          row[:digest_class, digest, "shortens keys over 250 bytes", default: Digest::MD5],
+          row[:control_characters, :flag, "accept keys with control characters, as base64", default: false]
         ],
         "Values" => [
-          row[:serializer, :any, "dumps and loads objects: Marshal, JSON, …", usual: "a safe one"],
-          row[:compressor, :any, "compresses and decompresses", usual: "zlib"],
-          row[:compress, :any, "compress values of compression_min_size and more", usual: "on"],
-          row[:compression_min_size, :any, "bytes", usual: "4K"],
-          row[:decompressed_max_bytes, :any, "longest value after decompression", usual: "128M"],
-          row[:value_max_bytes, :any, "the servers' limit of an item (their option -I)", usual: "1M"],
-          row[:raw, :any, "store Strings only, as they are"],
-          row[:string_fastpath, :any, "store Strings in UTF-8 or binary as they are", usual: "on"],
-          row[:too_large_error, :any, "raised for a value over the limit", usual: "Gyre::Memcached::ValueTooLarge"]
+          row[:serializer, :any, "dumps and loads objects: Marshal, JSON, …", default: Serializer],
+          row[:compressor, :any, "compresses and decompresses", default: ZLIB],
+          row[:compress, :flag, "compress values of compression_min_size and more", default: true],
+          row[:compression_min_size, bytes, "shortest value that is compressed", default: 4_096],
+          row[:decompressed_max_bytes, bytes, "longest value after decompression", default: 134_217_728],
+          row[:value_max_bytes, bytes, "the servers' limit of an item (their option -I)", default: 1_048_576],
+          row[:raw, :flag, "store Strings only, as they are", default: false],
+          row[:string_fastpath, :flag, "store Strings in UTF-8 or binary as they are", default: true],
+          row[:too_large_error, :any, "raised for a value over the limit", default: ValueTooLarge]
         ],
         "Servers" => [
           row[:expires_in, :any, "time to live of commands without one: seconds or a Unix time", usual: "never"],
@@ -75,43 +78,42 @@ module Gyre
 
       # Raises ArgumentError for an unknown name or a wrong value.
       def initialize(given = {})
-        given = SETTINGS.read(given.except(*WITHOUT_EFFECT))
-        @keys = Keys.new(**of("Keys", given))
-        @values = Values.new(**of("Values", given))
-        @others = SETTINGS.defaults.merge(given)
-        @expiry = Expiry.new(@others[:expires_in])
-        @tls = TLS.context(@others[:tls], server: false) || context_of(@others[:ssl_context])
+        @all = SETTINGS.complete(given.except(*WITHOUT_EFFECT))
+        @keys = Keys.new(**of("Keys"))
+        @values = Values.new(**of("Values"))
+        @expiry = Expiry.new(@all[:expires_in])
+        @tls = TLS.context(@all[:tls], server: false) || context_of(@all[:ssl_context])
         freeze
       end
 
       # True if other servers get the keys of one that is down.
-      def failover? = @others[:failover]
+      def failover? = @all[:failover]
 
       # True if a stored nil is a value for fetch.
-      def cache_nils? = @others[:cache_nils]
+      def cache_nils? = @all[:cache_nils]
 
       # For servers whose address has none.
-      def username = @others[:username]
+      def username = @all[:username]
 
-      def password = @others[:password]
+      def password = @all[:password]
 
       # A call that is repeated has them again, failures_limit times at most. For the next reply;
       # nil: no limit.
-      def timeout_s = @others[:socket_timeout]
+      def timeout_s = @all[:socket_timeout]
 
-      def connect_timeout_s = @others[:connect_timeout] || timeout_s
+      def connect_timeout_s = @all[:connect_timeout] || timeout_s
 
       # In a row, until a server counts as down.
-      def failures_limit = [@others[:socket_max_failures], 1].max
+      def failures_limit = [@all[:socket_max_failures], 1].max
 
       # Between attempts to connect.
-      def failure_delay_s = @others[:socket_failure_delay]
+      def failure_delay_s = @all[:socket_failure_delay]
 
       # How long a server counts as down.
-      def down_retry_s = @others[:down_retry_delay]
+      def down_retry_s = @all[:down_retry_delay]
 
       # Told when a server is down, and back.
-      def logger = @others[:logger].respond_to?(:call) ? @others[:logger].call : @others[:logger]
+      def logger = @all[:logger].respond_to?(:call) ? @all[:logger].call : @all[:logger]
 
       # Ractor.new copies what it is given, and copies these first.
       def initialize_clone(...)
@@ -137,7 +139,7 @@ module Gyre
         TLS.client(ca: context.ca_file || context.ca_path, cert: context.cert&.to_pem, key: context.key&.to_pem, verify: verify)
       end
 
-      def of(group, given) = given.slice(*SETTINGS.groups.fetch(group).map(&:name))
+      def of(group) = @all.slice(*SETTINGS.groups.fetch(group).map(&:name))
     end
   end
 end

@@ -13,11 +13,11 @@ module Gyre
     class Pipeline
       METHODS = %i[get gat touch get_cas get_with_metadata set set_cas add replace replace_cas append prepend incr decr delete delete_cas].freeze
 
-      def initialize(client, commands)
-        @client = client
-        @maker = commands
+      attr_reader :commands
+
+      def initialize(maker)
+        @maker = maker
         @commands = []
-        @calls = nil
       end
 
       METHODS.each do |name|
@@ -27,25 +27,6 @@ module Gyre
             self                                    #   self
           end                                       # end
         RUBY
-      end
-
-      def start
-        @calls = @commands.map do |command|
-          [command, @client.start(command, :hold)]
-        rescue Error => error
-          [command, error]
-        end
-      end
-
-      def results
-        error = nil
-        results = @calls.map do |command, call|
-          call.is_a?(Error) ? raise(call) : @client.finish(command, call)
-        rescue Error => failure
-          error ||= failure
-          nil
-        end
-        error ? raise(error) : results
       end
     end
 

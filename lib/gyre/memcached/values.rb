@@ -26,21 +26,18 @@ module Gyre
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
       private_constant :OUTSIDE
 
-      # Compresses values of `compression_min_size` and more; `raw` takes Strings only;
-      # `string_fastpath` stores UTF-8 and binary Strings as they are; `too_large_error` is raised
-      # over `value_max_bytes`.
-      def initialize(serializer: Serializer, compressor: ZLIB, compress: true, compression_min_size: 4_096,
-                     decompressed_max_bytes: 134_217_728, value_max_bytes: 1_048_576, raw: false, string_fastpath: true,
-                     too_large_error: ValueTooLarge)
+      # Options::SETTINGS has meanings, checks and defaults.
+      def initialize(serializer:, compressor:, compress:, compression_min_size:, decompressed_max_bytes:, value_max_bytes:, raw:,
+                     string_fastpath:, too_large_error:)
         @serializer = serializer
         @compressor = compressor
         @compress = compress
         @compression_min_size = compression_min_size
-        @value_max_bytes = value_max_bytes.to_i
+        @value_max_bytes = value_max_bytes
         @raw = raw
         @string_fastpath = string_fastpath
         @too_large_error = too_large_error
-        @decompress_options = bounded?(compressor) && decompressed_max_bytes ? { max_bytes: decompressed_max_bytes } : {}
+        @decompress_options = bounded?(compressor) ? { max_bytes: decompressed_max_bytes } : {}
       end
 
       def raw? = @raw

@@ -5,9 +5,9 @@
 # be wrong. Source: memcached 1.6.18, doc/protocol.txt, and its proto_text.c.
 
 module MemcachedOracle
-  # code is the reply's first word; won, stale, lost, hit, flags, cas, opaque, ttl_s and idle_s are
+  # code is the reply's first word; won, stale, lost, hit, flags, cas, ttl_s and idle_s are
   # what flags say; text what follows the first word, but of a value; data a value's.
-  Reply = Struct.new(:code, :won, :stale, :lost, :hit, :flags, :cas, :opaque, :ttl_s, :idle_s, :text, :data, :bytesize, keyword_init: true)
+  Reply = Struct.new(:code, :won, :stale, :lost, :hit, :flags, :cas, :ttl_s, :idle_s, :text, :data, :bytesize, keyword_init: true)
 
   # Cuts replies from the beginning of bytes.
   module Replies
@@ -80,8 +80,6 @@ module MemcachedOracle
         elsif letter == "h"
           reply.hit = Integer(rest[0], 10, exception: false) if rest[0]
           return [0, 1].include?(reply.hit) && %w[0 1].include?(rest[0])
-        elsif letter == "O"
-          reply.opaque = rest.to_i if rest.match?(/\A\d+\z/) && rest.to_i < 2**64
         elsif MARKS.key?(letter)
           reply[MARKS[letter]] = true
         end
