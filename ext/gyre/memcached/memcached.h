@@ -155,7 +155,7 @@ static inline bool gyre_memcached_is_over(const struct gyre_memcached_connection
                                           const struct gyre_memcached_call *call) {
   return call ? call->outstanding == 0 : connection->failed || gyre_memcached_connection_has_room(connection);
 }
-/* Room for `length` bytes of commands. NULL: no memory, or it has failed. */
+/* Reserves `length` bytes for commands. NULL: no memory, or it has failed. */
 char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connection, size_t length);
 /* Queues a command of `length` bytes written there, with a reply for the call, or for a quiet
  * group without one yet (call NULL). -ENOMEM: queued nothing. */
@@ -169,7 +169,7 @@ void gyre_memcached_connection_forked(struct gyre_memcached_connection *connecti
 void gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
 /* Fails every call. */
 void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, const char *reason);
-/* Fails it, as no reply has come in time. */
+/* Fails it because no reply has come in time. */
 void gyre_memcached_connection_expire(struct gyre_memcached_connection *connection);
 /* Wakes threads whose waits are over and, where none reads, the next reader. */
 void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *connection);

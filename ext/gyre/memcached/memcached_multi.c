@@ -12,7 +12,7 @@
 
 /* --- values --- */
 
-/* Runs no Ruby code between the commands of a call, as it could leave with the call. */
+/* Runs no Ruby code between the commands of a call, because it might never return. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
     if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
@@ -24,7 +24,7 @@ static int put_keys(struct gyre_memcached_request *request) {
   return 0;
 }
 
-/* Makes Strings without a subclass, whose own `eql?` the result's Hash would call. */
+/* Copies keys of subclasses to plain Strings, as the result's Hash would call their `eql?`. */
 static VALUE strings(VALUE keys) {
   VALUE all = rb_ary_dup(rb_convert_type(keys, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(all); i++) {
@@ -107,7 +107,7 @@ static int put_group(struct gyre_memcached_request *request) {
   return -EPIPE;
 }
 
-/* Copies before other fibers run, whose changes are not stored. */
+/* Copies the rest before other fibers run, as they may change it. */
 static void keep(const struct gyre_memcached_request *request) {
   for (long i = request->done; i < RARRAY_LEN(request->list); i++) {
     VALUE text = RARRAY_AREF(request->list, i);

@@ -62,8 +62,8 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request);
 /* Waits until the pipeline has room, or has failed. */
 void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection);
 
-/* Sets the key as it goes on the wire. Of the first two what the caller has, of the last what
- * Keys#full has made. The first runs no Ruby code, and returns false for what is not usual. */
+/* Sets the key for the wire: a caller's, or in the last function a result of Keys#full. The first
+ * function runs no Ruby code and returns false for an unusual key. */
 bool gyre_memcached_plain_key(struct gyre_memcached_request *request, VALUE key);
 void gyre_memcached_callers_key(struct gyre_memcached_request *request, VALUE key);
 void gyre_memcached_full_key(struct gyre_memcached_request *request, VALUE key);

@@ -19,9 +19,9 @@ module Gyre
   module Memcached
     # A client of one memcached or several. Any fibers and threads may share one.
     #
-    # Every method raises NetworkError where the connection fails under it and it cannot be
-    # repeated, NoServerError where no server is available, ProtocolError where a reply cannot be
-    # read, ServerError for an error that the server replies, ArgumentError for what cannot be sent.
+    # Every method raises NetworkError if the connection fails and the command cannot be repeated,
+    # NoServerError if no server is available, ProtocolError if a reply cannot be read, ServerError
+    # or CommandError if the server replies with an error, ArgumentError if it cannot be sent.
     # `options` of a method are Dalli's: `raw: true`, `compress: false`, and so on.
     class Client
       # `servers` as in {Address.list}; options as in {Options}, also as a Hash, as Dalli takes
@@ -108,14 +108,14 @@ module Gyre
       # Returns whether it existed unchanged.
       def delete_cas(key, cas = 0, options = nil) = run(@commands.delete_cas(key, cas, options))
 
-      # Changes a value, unless another one does so meanwhile. Returns the CAS number, false if it
-      # was changed meanwhile, nil if missing.
+      # Changes a value to the block's. Returns the CAS number, false if the value was changed
+      # meanwhile, nil if missing.
       def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
 
-      # As {#cas}; also makes one that is not there, with nil for the block.
+      # As {#cas}; also stores a missing value, for which the block is given nil.
       def cas!(key, ttl = nil, options = nil, &block) = change(key, true, ttl, options, &block)
 
-      # Gets a value; if there is none, the block makes and stores it.
+      # Gets a value; if missing, stores and returns the block's.
       def fetch(key, ttl = nil, options = nil)
         options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
         value = get(key, options)
@@ -125,9 +125,9 @@ module Gyre
         yield.tap { |made| add(key, made, ttl, options) }
       end
 
-      # As {#fetch}, and of several callers only one makes the value; the others get the old one, or
-      # "". `lock_ttl` is the maker's time in seconds; from `recache_threshold` seconds before its
-      # end the value is made again.
+      # As {#fetch}, but only one of several callers runs its block; the others get the old value,
+      # or "". The block has `lock_ttl` seconds. In the last `recache_threshold` seconds of its
+      # life the value is made again.
       def fetch_with_lock(key, ttl: nil, lock_ttl: 30, recache_threshold: nil, req_options: nil)
         raise ArgumentError, "fetch_with_lock needs a block that makes the value" unless block_given?
 
@@ -182,8 +182,8 @@ module Gyre
 
       # --- several commands ---
 
-      # Sends the block's commands together, when it has ended: where it raises, none. Returns the
-      # results in order; raises the first one's error after all were carried out.
+      # Sends the block's commands together when the block ends; if it raises, sends none. Returns
+      # the results in order. Raises the first error after all were carried out.
       def pipeline
         pipeline = Pipeline.new(@commands)
         yield pipeline
@@ -273,8 +273,8 @@ module Gyre
       # `how` is :send, or :hold to leave with the others.
       def start(command, how) = server_of(command).carry_out(command, how)
 
-      # Sends the commands together. Returns their results; of a failed one the block's, which is
-      # called with the Error.
+      # Sends the commands together and returns their results. The block is called with each Error;
+      # its value stands for that result.
       def together(commands)
         calls = Server.together(@servers) do
           commands.map do |command|
@@ -322,7 +322,7 @@ module Gyre
 
       def quiet? = !@quiet.empty? && @quiet.key?(Fiber.current)
 
-      # Of a quiet block.
+      # Sends a command of a quiet block.
       def drop(server)
         @quiet[Fiber.current][server] = true
         yield

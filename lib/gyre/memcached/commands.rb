@@ -7,7 +7,7 @@ require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Of a get with cache_nils, for what is not there.
+    # Result of a get with cache_nils for a missing key.
     NOT_FOUND = Object.new
     class << NOT_FOUND
       def inspect = "Gyre::Memcached::NOT_FOUND"
@@ -27,8 +27,8 @@ module Gyre
       end
     end
 
-    # The commands of one client. Keys are made full here, and values bytes; so what cannot be sent
-    # is an ArgumentError before anything is.
+    # The commands of one client. Makes keys full and values bytes; raises ArgumentError for both
+    # before anything is sent.
     class Commands
       ROUTING = { p_token: " P", l_token: " L" }.freeze
       FORBIDDEN = /[\x00-\x20\x7F]/
@@ -144,7 +144,7 @@ module Gyre
 
       def wanted(options) = raw?(options) ? " v" : " v f"
 
-      # Stands for a value that is not there.
+      # Result for a missing key.
       def missing(options) = options && options[:cache_nils] ? NOT_FOUND : nil
 
       def value_of(reply, options, missing = nil)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Makes the sent key of a caller's, as Dalli does: checked, with its namespace, and shortened by a
-# digest where memcached's limit requires it. Called by the client before anything is
-# sent. Base64 for spaces and what is not ASCII is the wire's (memcached_wire.c).
+# Makes the sent key from a caller's, as Dalli does: checks it, adds the namespace, and shortens it
+# by a digest if memcached's limit requires it. Called by the client before anything is sent.
+# memcached_wire.c encodes spaces and non-ASCII bytes as base64.
 
 module Gyre
   module Memcached
@@ -11,7 +11,7 @@ module Gyre
       # memcached's limit, of the key as it is sent.
       BYTES_LIMIT = 250
 
-      # These take a key to base64, as non-ASCII bytes do.
+      # A key with one of these is sent as base64, as with non-ASCII bytes.
       ENCODED = /[\x00-\x20\x7F]/
       CONTROL = /[\x00-\x1F\x7F]/
       private_constant :ENCODED, :CONTROL

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a client can be told, by Dalli's names, sorted for the parts that use it. Made by the client
-# once. An unknown name is an error, so that a misspelt one does not go unnoticed.
+# Options of a client by Dalli's names, in a group for each part that uses them. Made by the client
+# once. An unknown name is an error, so that a misspelt one is noticed.
 
 require "digest/md5"
 require "gyre/memcached/expiry"
@@ -97,8 +97,7 @@ module Gyre
 
       def password = @all[:password]
 
-      # A call that is repeated has them again, failures_limit times at most. For the next reply;
-      # nil: no limit.
+      # Limit for the next reply; nil: none. A repeated call has it again.
       def timeout_s = @all[:socket_timeout]
 
       def connect_timeout_s = @all[:connect_timeout] || timeout_s
@@ -125,8 +124,8 @@ module Gyre
 
       private
 
-      # What Ruby's context has as settings. Ruby does not show what is in a store of certificates;
-      # set_params gives the system's to a context without authorities of its own.
+      # Reads the settings of Ruby's context. Ruby does not show the content of a store of
+      # certificates. set_params gives the system's store to a context without authorities.
       def context_of(context)
         return unless context
         return TLS.context(context, server: false) if context.is_a?(TLS::Context)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Which server holds a key: the consistent hash that Dalli and libmemcached use, so that clients of
-# either kind find each other's keys. Asked by the client for each command. It opens no connection.
+# Finds the server of a key by the consistent hash of Dalli and libmemcached, so that all of them
+# find each other's keys. Asked by the client for each command. It opens no connection.
 
 require "digest/sha1"
 require "zlib"
@@ -15,7 +15,7 @@ module Gyre
       # Points of a server of average weight.
       POINTS = 160
 
-      # How many other places are tried for a key whose server is not available.
+      # Other places that are tried if the server of a key is not available.
       DETOURS = 19
 
       attr_reader :servers

@@ -119,7 +119,7 @@ module Gyre
           append(bytes)
         end
 
-        # Types of three sizes have codes in a row.
+        # The codes of the three sizes follow each other.
         def write_head(code, size)
           if size < 0x100 then @to << [code, size].pack("CC")
           elsif size < 0x10000 then @to << [code + 1, size].pack("Cn")
@@ -131,7 +131,7 @@ module Gyre
           size < 0x10000 ? @to << [code, size].pack("Cn") : @to << [code + 1, size].pack("CN")
         end
 
-        # A binary String takes no other encoding's bytes above 127 by `<<`.
+        # `<<` refuses text of another encoding in a binary String unless it is ASCII.
         def append(text)
           @to << (text.ascii_only? ? text : text.b)
         end
@@ -145,7 +145,7 @@ module Gyre
         def initialize(bytes)
           @bytes = bytes
           @at = 0
-          @owed = 0 # values that Arrays and Hashes which are being read have still to get
+          @owed = 0 # values still missing from the Arrays and Hashes being read
         end
 
         def read_all
@@ -203,8 +203,8 @@ module Gyre
           read(depth + 1)
         end
 
-        # A count is believed only as far as there are bytes: one for each of these values and of
-        # those owed outside of them, so that all levels together reserve no more than that.
+        # Each value takes at least a byte. A larger count is refused before memory is reserved for
+        # it; values owed by outer levels count as well.
         def check(count, depth)
           refuse("it is nested more than #{DEPTH_LIMIT} deep") if depth >= DEPTH_LIMIT
           refuse("it is cut off") if count > @bytes.bytesize - @at - @owed

@@ -101,11 +101,10 @@ module Gyre
         "#<#{self.class} #{name}#{" down" if down?}>"
       end
 
-      # A connection has failed under a call; the client decides what becomes of that.
+      # A connection has failed during a call; the client decides about a retry.
       class Failed < StandardError
-        # Whatever other calls meet meanwhile, a call has its own limit of failures. Another server
-        # may have the key's place when it is tried again. Raises the last failure; `idempotent`:
-        # may be carried out twice.
+        # Each call has its own limit of failures. Another server may have the key's place at the
+        # next attempt. Raises the last failure. `idempotent`: may be carried out twice.
         def self.retrying(idempotent = true)
           failures = 0
           begin
@@ -149,9 +148,8 @@ module Gyre
 
       private
 
-      # Called by the extension where the present home has no connection. A blocking fiber of a
-      # loop's thread waits for no lock: what holds it may be another fiber of its thread, which
-      # does not run meanwhile.
+      # Called by the extension if the present home has no connection. A blocking fiber of a loop's
+      # thread takes no lock: another fiber of its thread may hold it, and cannot run meanwhile.
       def connect
         renew_after_fork if @pid != Process.pid
         return connect_alone if Fiber.scheduler && !Fiber.current_scheduler
@@ -252,7 +250,7 @@ module Gyre
         connection.close || @closing << connection
       end
 
-      # Those that another thread's loop, or a thread that read, had not left at that time.
+      # Closes connections that another thread still used at the first attempt.
       def close_later_ones
         @closing.size.times do
           connection = @closing.shift or break

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# From a caller's object to the bytes and flags that are stored, and back: serialized, compressed
-# and within the servers' limit. The flags are Dalli's, so that both can share a cache. Called by
-# the client; it opens no connection.
+# Converts a caller's object to stored bytes and flags, and back: serializes, compresses and checks
+# the size. The flags are Dalli's, so that both can share a cache. Called by the client; it opens no
+# connection.
 
 require "timeout"
 require "gyre/memcached/compressor"
@@ -22,7 +22,7 @@ module Gyre
       # flags, the key's NUL and the value's CRLF.
       ITEM_BYTES = 63
 
-      # Exceptions that come into a serializer from outside.
+      # Exceptions that interrupt a serializer from outside.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
       private_constant :OUTSIDE
 
