@@ -7,6 +7,7 @@
 #include "keyed/keyed_loop.h"
 #include "memcached/memcached_request.h"
 #include "net/net.h"
+#include "websocket/websocket.h"
 
 VALUE gyre_mGyre;
 
@@ -52,6 +53,7 @@ void Init_gyre_ext(void) {
 #ifdef GYRE_HAVE_NGHTTP2
   gyre_init_http2();
 #endif
+  gyre_init_websocket();
   gyre_init_memcached_connection();
   gyre_init_memcached_threads();
   gyre_init_memcached_call();

@@ -9,7 +9,7 @@ module GyreTest
     # A folder calls and includes only lower ones; files beside the folders (gyre.c) stand above
     # all.
     FLOORS = { "loop" => 1, "fiber" => 2, "keyed" => 3, "async" => 3, "net" => 4, "http" => 5, "log" => 5, "memcached" => 5, "cli" => 5,
-               "http/h1" => 6, "http/h2" => 6, "." => 7 }.freeze
+               "http/h1" => 6, "http/h2" => 6, "websocket" => 6, "." => 7 }.freeze
     # What everything may include: the answers about the platform, and what the parts declare to
     # each other.
     SHARED = %w[feature.h gyre.h].freeze

@@ -29,6 +29,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->env.usual.server_port);
   rb_gc_mark(acceptor->env.usual.remote);
   rb_gc_mark(acceptor->thread_calls.object);
+  rb_gc_mark(acceptor->upgraded);
   rb_gc_mark(acceptor->departures.promises);
   rb_gc_mark(acceptor->exempt.paths);
   rb_gc_mark(acceptor->exempt.files);
@@ -178,7 +179,7 @@ static VALUE acceptor_allocate(VALUE class) {
   acceptor->self = self;
   acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->env.template = acceptor->thread_calls.object =
       Qnil;
-  acceptor->departures.promises = Qnil;
+  acceptor->departures.promises = acceptor->upgraded = Qnil;
   acceptor->exempt.paths = acceptor->exempt.files = Qnil;
   acceptor->env.usual.server_name = acceptor->env.usual.server_port = acceptor->env.usual.remote = Qnil;
   gyre_list_init(&acceptor->thread_calls.post.node);
@@ -191,6 +192,8 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->exchanges.spare);
   acceptor->exempt.paths = rb_ary_new(); /* may collect: everything to mark is initialized */
   acceptor->departures.promises = rb_ary_new();
+  acceptor->upgraded = rb_hash_new();
+  rb_funcall(acceptor->upgraded, rb_intern("compare_by_identity"), 0);
   return self;
 }
 
@@ -423,6 +426,10 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
     gyre_interrupt_fiber(acceptor->scheduler, exchange->fiber, exception);
     count++;
   }
+  VALUE upgraded = rb_funcall(acceptor->upgraded, rb_intern("keys"), 0);
+  for (long i = 0; i < RARRAY_LEN(upgraded); i++) {
+    if (RTEST(rb_funcall(RARRAY_AREF(upgraded, i), rb_intern("interrupt"), 1, exception))) count++;
+  }
   return LONG2NUM(count);
 }
 
@@ -492,6 +499,7 @@ static VALUE acceptor_stats(VALUE self) {
   STAT("handshakes", acceptor->statistics.handshakes);
   STAT("handshakes_resumed", acceptor->statistics.handshakes_resumed);
   STAT("handshakes_failed", acceptor->statistics.handshakes_failed);
+  STAT("upgraded", RHASH_SIZE(acceptor->upgraded));
   STAT("waiting", acceptor->capacity->admission.waiting_count);
   STAT("waited", acceptor->capacity->admission.waited);
   STAT("shed", acceptor->capacity->admission.refused);
@@ -529,6 +537,9 @@ static VALUE acceptor_measurements(VALUE self) {
   rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->capacity->admission.waits));
   set_number(hash, "received_bytes", statistics->received_bytes);
   set_number(hash, "sent_bytes", statistics->sent_bytes);
+  set_number(hash, "upgrades", statistics->upgrades);
+  set_number(hash, "messages_received", statistics->messages_received);
+  set_number(hash, "messages_sent", statistics->messages_sent);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {
     const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
     struct gyre_http_histogram lags = {.sum_ns = lag->sum_ns};

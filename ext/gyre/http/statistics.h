@@ -26,6 +26,7 @@ struct gyre_http_statistics {
   uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status's first digit; 0: the client left before */
   struct gyre_http_histogram durations;
   uint64_t received_bytes, sent_bytes;                        /* of transports, without TLS's own */
+  uint64_t upgrades, messages_received, messages_sent;        /* of WebSockets */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed among those, failed */
 };
 

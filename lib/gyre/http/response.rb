@@ -33,7 +33,8 @@ module Gyre
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
-        if @special["rack.hijack"] then partial_hijack(@special["rack.hijack"])
+        if @special["rack.gyre.upgrade"] && @status == 101 then leave_http(@special["rack.gyre.upgrade"])
+        elsif @special["rack.hijack"] then partial_hijack(@special["rack.hijack"])
         elsif @special["rack.protocol"] && upgrade? then switch(101)
         elsif @status == 101 || tunnel? then switch(@status)
         else send_body
@@ -295,6 +296,12 @@ module Gyre
       # RFC 9110, section 9.3.6: a 2xx to CONNECT has no framing, what follows is the tunnel.
       def tunnel?
         @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
+      end
+
+      # For Gyre::WebSocket: another protocol takes over the connection once this request is over.
+      def leave_http(upgrade)
+        @exchange.write_head(101, @headers.merge("connection" => "upgrade"), :raw)
+        upgrade.call(@exchange)
       end
 
       # The connection is the app's until its body returns; nothing is framed any more.

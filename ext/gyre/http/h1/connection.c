@@ -480,7 +480,7 @@ void gyre_http1_go_on(struct gyre_http_connection *connection) {
     (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
   if (connection->phase == PLACE && connection->protocol == gyre_http_protocols.http1) {
     decided(connection);
-  } else if (connection->readable) { /* perhaps by the protocol of its upgrade */
+  } else if (connection->readable || connection->protocol != gyre_http_protocols.http1) { /* of its upgrade */
     connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
   }
 }

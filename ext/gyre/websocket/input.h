@@ -1,0 +1,60 @@
+/*
+ * What a server receives on a WebSocket (RFC 6455, section 5): takes frames apart in the buffer
+ * that holds them, so that a message's payload ends up in one piece there, unmasked and, if text,
+ * checked. Needs no other memory. Called by connection.c, the fuzzer and a plain C test. No ruby.h.
+ *
+ *   0 ········ start ────────── start + held ········ next ──────────── length
+ *     done            message                 heads        not looked at
+ */
+#ifndef GYRE_WEBSOCKET_INPUT_H
+#define GYRE_WEBSOCKET_INPUT_H
+
+#include "websocket/frame.h"
+#include "websocket/utf8.h"
+
+struct gyre_websocket_input {
+  uint32_t start, held, next;
+  uint32_t message_bytes; /* limit of a message, as it is on the wire */
+  uint32_t frames;        /* of the present message */
+  struct {
+    uint64_t length, taken;
+    uint8_t mask[4];
+    bool begun, final;
+  } frame; /* the present one of the message */
+  struct gyre_utf8 utf8;
+  uint8_t opcode;       /* of the present message: TEXT or BINARY; 0: none has begun */
+  bool compressed;      /* the present message is */
+  bool may_compress;    /* permessage-deflate was agreed on */
+};
+
+enum gyre_websocket_event_kind {
+  GYRE_WEBSOCKET_INCOMPLETE, /* all bytes are used, or more are needed */
+  GYRE_WEBSOCKET_MESSAGE,    /* a whole one; stays in the buffer until gyre_websocket_input_taken */
+  GYRE_WEBSOCKET_CONTROL,    /* a ping or pong */
+  GYRE_WEBSOCKET_CLOSED,     /* the peer's last frame, with its code or NO_CODE */
+  GYRE_WEBSOCKET_BROKEN      /* the peer has broken the protocol or a limit: close with this code */
+};
+
+struct gyre_websocket_event {
+  enum gyre_websocket_event_kind kind;
+  uint8_t opcode;
+  bool compressed;
+  uint16_t code;
+  const char *payload; /* in the buffer; of CLOSED the reason; of BROKEN a constant text */
+  uint32_t length;
+};
+
+/* Looks further into the buffer. Not called again after CLOSED or BROKEN. */
+struct gyre_websocket_event gyre_websocket_input_next(struct gyre_websocket_input *input, char *bytes, uint32_t length);
+
+/* The caller has copied the message. */
+void gyre_websocket_input_taken(struct gyre_websocket_input *input);
+
+/* Moves what was not looked at behind an incomplete message, so that heads and control frames take
+ * no memory. Returns the new length. */
+uint32_t gyre_websocket_input_close_gap(struct gyre_websocket_input *input, char *bytes, uint32_t length);
+
+/* Returns how many bytes the caller has to take off the buffer's beginning. */
+uint32_t gyre_websocket_input_release(struct gyre_websocket_input *input);
+
+#endif

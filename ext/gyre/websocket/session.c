@@ -1,0 +1,127 @@
+/*
+ * Runs the app's code for a WebSocket: one fiber at a time, so that a socket's messages stay in
+ * order. A session that reads by itself has its fiber until it returns; any other has one only
+ * while its code runs. Reads and writes nothing.
+ */
+#include "websocket/websocket.h"
+
+static ID id_on_open, id_on_message, id_on_drained, id_on_close;
+
+bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
+  if (websocket->busy || websocket->told || !websocket->begun) return false;
+  if (!websocket->opened) return websocket->connection;
+  if (!websocket->wants) return false;
+  return websocket->unread || websocket->drained || !websocket->connection;
+}
+
+/* Calls what is due, in order: the open, messages and drained output as they come, the close. */
+static VALUE run(VALUE self) {
+  struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  VALUE session = websocket->session;
+  websocket->fiber = rb_fiber_current();
+  if (!websocket->opened) {
+    websocket->opened = true;
+    rb_funcall(session, id_on_open, 1, self);
+  }
+  while (websocket->wants) {
+    gyre_websocket_receive(websocket);
+    if (websocket->unread) {
+      rb_funcall(session, id_on_message, 2, self, gyre_websocket_take(websocket));
+    } else if (websocket->drained) {
+      websocket->drained = false;
+      rb_funcall(session, id_on_drained, 1, self);
+    } else {
+      break;
+    }
+    gyre_yield_if_due(websocket->acceptor->scheduler);
+  }
+  if (websocket->wants & GYRE_WEBSOCKET_WANTS_CLOSE && !websocket->connection) {
+    websocket->told = true;
+    rb_funcall(session, id_on_close, 1, self);
+  }
+  return Qtrue;
+}
+
+struct running {
+  VALUE self;
+  bool returned;
+};
+
+static VALUE run_body(VALUE argument) {
+  struct running *running = (struct running *)argument;
+  run(running->self);
+  running->returned = true;
+  return Qnil;
+}
+
+/* Ends the socket with a session that was ended: it handles its own errors. */
+static VALUE ran(VALUE argument) {
+  const struct running *running = (const struct running *)argument;
+  struct gyre_websocket *websocket = RTYPEDDATA_DATA(running->self);
+  websocket->busy = false;
+  websocket->fiber = Qnil;
+  if (!running->returned) {
+    websocket->told = true;
+    gyre_websocket_close(websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "",
+                         0);
+  }
+  gyre_websocket_settle(websocket);
+  return Qnil;
+}
+
+static VALUE fiber_main(VALUE self) {
+  struct running running = {.self = self};
+  return rb_ensure(run_body, (VALUE)&running, ran, (VALUE)&running);
+}
+
+static VALUE spawn(VALUE self) {
+  const struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  return gyre_spawn(websocket->acceptor->scheduler, fiber_main, self, Qnil);
+}
+
+/* Ends this socket alone if no fiber can be made. */
+void gyre_websocket_start(struct gyre_websocket *websocket) {
+  VALUE self = websocket->self;
+  int state = 0;
+  websocket->busy = true;
+  rb_protect(spawn, self, &state);
+  if (state) {
+    bool begun = !websocket->busy || !NIL_P(websocket->fiber);
+    if (!begun) {
+      websocket->busy = false;
+      websocket->told = true;
+      gyre_websocket_cut(websocket, GYRE_WEBSOCKET_SERVER_ERROR);
+      gyre_websocket_settle(websocket);
+    }
+    state = gyre_http_handler_failed(websocket->acceptor, state, begun);
+  }
+  RB_GC_GUARD(self);
+  if (state) rb_jump_tag(state);
+}
+
+static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, starting);
+  (void)scheduler;
+  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+}
+
+void gyre_websocket_start_soon(struct gyre_websocket *websocket) {
+  gyre_post(websocket->acceptor->scheduler, &websocket->starting);
+}
+
+void gyre_websocket_settle(struct gyre_websocket *websocket) {
+  if (websocket->connection || websocket->busy || gyre_websocket_is_due(websocket)) return;
+  rb_hash_delete(websocket->acceptor->upgraded, websocket->self);
+}
+
+void gyre_websocket_session_init(struct gyre_websocket *websocket) {
+  gyre_list_init(&websocket->starting.node);
+  websocket->starting.run = start_posted;
+}
+
+void gyre_init_websocket_session(void) {
+  id_on_open = rb_intern("on_open");
+  id_on_message = rb_intern("on_message");
+  id_on_drained = rb_intern("on_drained");
+  id_on_close = rb_intern("on_close");
+}

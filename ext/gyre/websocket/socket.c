@@ -1,0 +1,293 @@
+/*
+ * Gyre::WebSocket: what the app does with an open WebSocket (lib/gyre/websocket.rb). Runs in fibers
+ * of the app's; calls from other threads are handed to the loop's. The socket may end during each
+ * wait.
+ */
+#include "websocket/websocket.h"
+
+#include <ruby/encoding.h>
+
+static VALUE closed_error;
+static ID id_error;
+
+/* --- the object --- */
+
+static void websocket_mark(void *opaque) {
+  const struct gyre_websocket *websocket = opaque;
+  rb_gc_mark(websocket->self); /* pinned: others have its address */
+  rb_gc_mark(websocket->session);
+  rb_gc_mark(websocket->fiber);
+  rb_gc_mark(websocket->protocol);
+  if (websocket->acceptor) rb_gc_mark(websocket->acceptor->self);
+}
+
+static void websocket_free(void *opaque) {
+  struct gyre_websocket *websocket = opaque;
+  if (websocket->connection) websocket->connection->own = NULL; /* Ruby ends, and frees all in any order */
+  xfree(websocket);
+}
+
+static size_t websocket_size(const void *opaque) {
+  (void)opaque;
+  return sizeof(struct gyre_websocket);
+}
+
+static const rb_data_type_t websocket_type = {
+    .wrap_struct_name = "Gyre::WebSocket",
+    .function = {.dmark = websocket_mark, .dfree = websocket_free, .dsize = websocket_size},
+};
+
+static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
+
+/* Whether another thread calls; then the loop's does it while this one waits. */
+static bool is_outside(VALUE self) {
+  const struct gyre_websocket *websocket = websocket_get(self);
+  return websocket->connection && gyre_thread_is_foreign(websocket->acceptor->scheduler);
+}
+
+static VALUE hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
+  return rb_funcall(websocket_get(self)->acceptor->thread_calls.object, rb_intern("call"), 3, self,
+                    ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
+}
+
+/* --- waiting --- */
+
+static VALUE wait_body(VALUE argument) {
+  gyre_wait_again(&((struct gyre_websocket_waiter *)argument)->wait);
+  return Qnil;
+}
+
+static VALUE wait_ensure(VALUE argument) {
+  struct gyre_websocket_waiter *waiter = (struct gyre_websocket_waiter *)argument;
+  gyre_list_remove(&waiter->node);
+  gyre_wait_end(&waiter->wait);
+  return Qnil;
+}
+
+/* Parks until there is a change or the socket is over. False: the time has passed. */
+static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t timeout_ns) {
+  struct gyre_websocket *websocket = websocket_get(self);
+  struct gyre_websocket_waiter waiter = {.websocket = websocket, .change = change};
+  gyre_wait_begin(websocket->acceptor->scheduler, &waiter.wait, self);
+  gyre_wait_arm(&waiter.wait, timeout_ns);
+  gyre_list_append(&websocket->waiters, &waiter.node);
+  rb_ensure(wait_body, (VALUE)&waiter, wait_ensure, (VALUE)&waiter);
+  return !waiter.wait.timed_out;
+}
+
+/* --- reading --- */
+
+VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
+  const struct gyre_bytes *input = websocket->connection->transport.input;
+  const char *bytes = input ? input->bytes + input->offset + websocket->input.start : "";
+  bool text = websocket->input.opcode == GYRE_WEBSOCKET_TEXT;
+  VALUE message = rb_enc_str_new(bytes, websocket->input.held, text ? rb_utf8_encoding() : rb_ascii8bit_encoding());
+  gyre_websocket_taken(websocket);
+  websocket->acceptor->statistics.messages_received++;
+  return message;
+}
+
+static VALUE websocket_read(VALUE self) {
+  if (is_outside(self)) return hand_over(self, "read", 0, NULL);
+  struct gyre_websocket *websocket = websocket_get(self);
+  gyre_yield_if_due(websocket->acceptor->scheduler); /* a peer may send as fast as the app reads */
+  for (;;) {
+    if (!websocket->unread) gyre_websocket_receive(websocket);
+    if (websocket->unread) return gyre_websocket_take(websocket);
+    if (!websocket->connection || websocket->discards) return Qnil;
+    wait_for(self, GYRE_WEBSOCKET_INPUT, -1);
+  }
+}
+
+/* --- writing --- */
+
+NORETURN(static void raise_closed(const struct gyre_websocket *websocket));
+static void raise_closed(const struct gyre_websocket *websocket) {
+  if (!websocket->code) rb_raise(closed_error, "the WebSocket was closed here");
+  rb_raise(closed_error, "the WebSocket is closed: %u %.*s", websocket->code, websocket->reason_length,
+           websocket->reason);
+}
+
+static void check_open(const struct gyre_websocket *websocket) {
+  if (!websocket->connection || websocket->closing_ns) raise_closed(websocket);
+}
+
+/* Returns TEXT or BINARY: the String's encoding decides. */
+static unsigned opcode_of(VALUE message) {
+  int encoding = rb_enc_get_index(message);
+  if (encoding == rb_ascii8bit_encindex()) return GYRE_WEBSOCKET_BINARY;
+  if ((encoding != rb_utf8_encindex() && encoding != rb_usascii_encindex()) ||
+      rb_enc_str_coderange(message) == ENC_CODERANGE_BROKEN)
+    rb_raise(rb_eArgError, "a message must be valid UTF-8, or BINARY, and this one is %s",
+             rb_enc_name(rb_enc_from_index(encoding)));
+  return GYRE_WEBSOCKET_TEXT;
+}
+
+/* Waits while the peer is slow, from the high water to half of it. */
+static void wait_for_room(VALUE self) {
+  struct gyre_websocket *websocket = websocket_get(self);
+  if (gyre_websocket_unsent(websocket) <= websocket->limits.output_bytes) return;
+  while (gyre_websocket_unsent(websocket) > websocket->limits.output_bytes / 2)
+    wait_for(self, GYRE_WEBSOCKET_ROOM, -1);
+  if (!websocket->connection) raise_closed(websocket);
+}
+
+static VALUE websocket_write(VALUE self, VALUE message) {
+  if (is_outside(self)) return hand_over(self, "write", 1, &message);
+  struct gyre_websocket *websocket = websocket_get(self);
+  StringValue(message);
+  unsigned opcode = opcode_of(message);
+  gyre_yield_if_due(websocket->acceptor->scheduler);
+  check_open(websocket);
+  long length = RSTRING_LEN(message);
+  gyre_websocket_send(websocket, opcode, false, RSTRING_PTR(message), (size_t)length);
+  RB_GC_GUARD(message);
+  if (!websocket->connection) raise_closed(websocket);
+  websocket->acceptor->statistics.messages_sent++;
+  wait_for_room(self);
+  return LONG2NUM(length);
+}
+
+static VALUE websocket_ping(VALUE self, VALUE timeout) {
+  if (is_outside(self)) return hand_over(self, "ping_within", 1, &timeout);
+  struct gyre_websocket *websocket = websocket_get(self);
+  int64_t timeout_ns = gyre_duration_ns(timeout);
+  check_open(websocket);
+  struct gyre_loop *loop = &websocket->acceptor->scheduler->loop;
+  int64_t from_ns = gyre_loop_now(loop), until_ns = from_ns + timeout_ns;
+  gyre_websocket_ping(websocket);
+  uint32_t number = websocket->pinged;
+  while (websocket->connection && (int32_t)(websocket->ponged - number) < 0) {
+    int64_t left_ns = timeout_ns < 0 ? -1 : until_ns - gyre_loop_now(loop);
+    if (timeout_ns >= 0 && (left_ns <= 0 || !wait_for(self, GYRE_WEBSOCKET_PONGS, left_ns)))
+      rb_raise(rb_path2class("Gyre::TimeoutError"), "no pong came in time");
+    if (timeout_ns < 0) wait_for(self, GYRE_WEBSOCKET_PONGS, -1);
+  }
+  if (!websocket->connection) raise_closed(websocket);
+  return DBL2NUM((double)(gyre_loop_now(loop) - from_ns) / 1e9);
+}
+
+/* --- the end --- */
+
+static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
+  VALUE arguments[] = {code, reason};
+  if (is_outside(self)) return hand_over(self, "close_with", 2, arguments);
+  struct gyre_websocket *websocket = websocket_get(self);
+  gyre_websocket_close(websocket, NUM2UINT(code), RSTRING_PTR(reason), (size_t)RSTRING_LEN(reason));
+  RB_GC_GUARD(reason);
+  if (!websocket->connection) return Qnil;
+  websocket->discards = true;
+  if (websocket->unread) gyre_websocket_taken(websocket);
+  for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next)
+    gyre_wake(websocket->acceptor->scheduler, &GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked);
+  /* The peer's close may be here already. */
+  gyre_loop_report_again(&websocket->acceptor->scheduler->loop, &websocket->connection->watch, GYRE_READABLE);
+  return Qnil;
+}
+
+static VALUE websocket_closed_p(VALUE self) {
+  const struct gyre_websocket *websocket = websocket_get(self);
+  return websocket->connection && !websocket->closing_ns ? Qfalse : Qtrue;
+}
+
+static VALUE websocket_code(VALUE self) {
+  const struct gyre_websocket *websocket = websocket_get(self);
+  return websocket->code ? UINT2NUM(websocket->code) : Qnil;
+}
+
+static VALUE websocket_reason(VALUE self) {
+  const struct gyre_websocket *websocket = websocket_get(self);
+  return websocket->code ? rb_utf8_str_new(websocket->reason, websocket->reason_length) : Qnil;
+}
+
+static VALUE websocket_pending(VALUE self) { return SIZET2NUM(gyre_websocket_unsent(websocket_get(self))); }
+
+static VALUE websocket_protocol(VALUE self) { return websocket_get(self)->protocol; }
+
+/* Called by the acceptor, to end the session's code. Returns whether it runs. */
+static VALUE websocket_interrupt(VALUE self, VALUE exception) {
+  const struct gyre_websocket *websocket = websocket_get(self);
+  if (NIL_P(websocket->fiber)) return Qfalse;
+  gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->fiber, exception);
+  return Qtrue;
+}
+
+/* Called by ThreadCalls: ends a wait of that fiber. */
+static VALUE websocket_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
+  const struct gyre_websocket *websocket = websocket_get(self);
+  for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
+    if (GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked.fiber != fiber) continue;
+    gyre_interrupt_fiber(websocket->acceptor->scheduler, fiber, exception);
+    break;
+  }
+  return Qnil;
+}
+
+/* Writes to the server's log. */
+static VALUE websocket_error(VALUE self, VALUE message) {
+  return rb_funcall(websocket_get(self)->acceptor->handler, id_error, 1, message);
+}
+
+/* --- the beginning --- */
+
+static int64_t duration_of(VALUE limits, const char *name) {
+  return gyre_duration_ns(rb_funcall(limits, rb_intern(name), 0));
+}
+
+static uint32_t bytes_of(VALUE limits, const char *name) {
+  unsigned long long bytes = NUM2ULL(rb_funcall(limits, rb_intern(name), 0));
+  return bytes < GYRE_BYTES_LIMIT / 2 ? (uint32_t)bytes : GYRE_BYTES_LIMIT / 2;
+}
+
+/* Takes over the connection of a request whose 101 has been sent. The session begins once the
+ * request is over. */
+static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol) {
+  struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);
+  if (!handshake) rb_raise(closed_error, "the client has left");
+  struct gyre_websocket *websocket;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_websocket, &websocket_type, websocket);
+  websocket->self = self;
+  websocket->fiber = Qnil;
+  websocket->session = session;
+  websocket->protocol = protocol;
+  websocket->wants = (uint8_t)NUM2UINT(wants);
+  websocket->limits = (struct gyre_websocket_limits){.idle_ns = duration_of(limits, "idle_timeout_s"),
+                                                     .close_ns = duration_of(limits, "close_timeout_s"),
+                                                     .message_bytes = bytes_of(limits, "message_bytes_limit"),
+                                                     .output_bytes = bytes_of(limits, "output_bytes_limit")};
+  websocket->input.message_bytes = websocket->limits.message_bytes;
+  handshake = gyre_http_exchange_open(exchange);
+  if (!handshake) rb_raise(closed_error, "the client has left");
+  struct gyre_http_connection *connection = handshake->connection;
+  websocket->acceptor = connection->acceptor;
+  rb_hash_aset(connection->acceptor->upgraded, self, Qtrue);
+  gyre_http_exchange_leave_place(handshake);
+  connection->acceptor->statistics.upgrades++;
+  connection->own = websocket;
+  websocket->connection = connection;
+  gyre_http_connection_enter(connection, &gyre_websocket_protocol, NULL, 0);
+  return self;
+}
+
+void gyre_init_websocket(void) {
+  gyre_init_websocket_session();
+  id_error = rb_intern("error");
+  VALUE class = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
+  closed_error = rb_define_class_under(class, "ClosedError", rb_eIOError);
+  rb_gc_register_mark_object(class);
+  rb_gc_register_mark_object(closed_error);
+  rb_undef_alloc_func(class);
+  rb_define_private_method(rb_singleton_class(class), "take_over", websocket_take_over, 5);
+  rb_define_method(class, "read", websocket_read, 0);
+  rb_define_method(class, "write", websocket_write, 1);
+  rb_define_method(class, "ping_within", websocket_ping, 1);
+  rb_define_method(class, "close_with", websocket_close, 2);
+  rb_define_method(class, "closed?", websocket_closed_p, 0);
+  rb_define_method(class, "code", websocket_code, 0);
+  rb_define_method(class, "reason", websocket_reason, 0);
+  rb_define_method(class, "pending", websocket_pending, 0);
+  rb_define_method(class, "protocol", websocket_protocol, 0);
+  rb_define_method(class, "interrupt", websocket_interrupt, 1);
+  rb_define_method(class, "interrupt_reader", websocket_interrupt_reader, 2);
+  rb_define_method(class, "report", websocket_error, 1);
+}

@@ -1,0 +1,24 @@
+/*
+ * Checks text of a WebSocket as UTF-8 (RFC 3629) while it comes in pieces. Called by input.c. No
+ * ruby.h.
+ */
+#ifndef GYRE_WEBSOCKET_UTF8_H
+#define GYRE_WEBSOCKET_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* All zero: at a character's beginning. */
+struct gyre_utf8 {
+  uint8_t missing;      /* bytes of the present character that have not come */
+  uint8_t least, most;  /* bounds of its next byte */
+};
+
+/* False once the text cannot be UTF-8 any more, whatever follows. */
+bool gyre_utf8_check(struct gyre_utf8 *utf8, const uint8_t *bytes, size_t length);
+
+/* Whether the text may end here. */
+static inline bool gyre_utf8_is_whole(const struct gyre_utf8 *utf8) { return utf8->missing == 0; }
+
+#endif

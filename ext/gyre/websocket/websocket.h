@@ -1,0 +1,100 @@
+/*
+ * A WebSocket (RFC 6455) on an HTTP/1.1 connection that its request has handed over: the third
+ * implementer of http/connection.h's table. connection.c receives, sends and closes on the loop's
+ * fiber, session.c runs the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It
+ * holds neither a fiber nor a buffer while it waits, unless the app's fiber reads.
+ *
+ *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
+ *     └──── the peer's close, a fault, the end of the connection ────┘
+ */
+#ifndef GYRE_WEBSOCKET_H
+#define GYRE_WEBSOCKET_H
+
+#include "http/exchange.h"
+#include "websocket/input.h"
+
+#define GYRE_WEBSOCKET_REASON_BYTES 123
+
+/* What the session wants to hear of; none of them: its code reads by itself. */
+enum gyre_websocket_wants { GYRE_WEBSOCKET_WANTS_MESSAGES = 1, GYRE_WEBSOCKET_WANTS_DRAINED = 2, GYRE_WEBSOCKET_WANTS_CLOSE = 4 };
+
+/* What a fiber waits for. */
+enum gyre_websocket_change { GYRE_WEBSOCKET_INPUT = 1, GYRE_WEBSOCKET_ROOM = 2, GYRE_WEBSOCKET_PONGS = 4 };
+
+/* A fiber that waits, on its stack. */
+struct gyre_websocket_waiter {
+  struct gyre_list node;
+  struct gyre_wait wait;
+  struct gyre_websocket *websocket;
+  unsigned change; /* enum gyre_websocket_change */
+};
+
+struct gyre_websocket_limits {
+  int64_t idle_ns, close_ns; /* -1: none */
+  uint32_t message_bytes, output_bytes;
+};
+
+/* Freed with its Ruby object, which acceptor->upgraded keeps until the session has ended. */
+struct gyre_websocket {
+  struct gyre_http_connection *connection; /* NULL once it is over */
+  struct gyre_http_acceptor *acceptor;
+  VALUE self, session, fiber, protocol; /* `fiber`: runs the app's code, or nil */
+  struct gyre_websocket_limits limits;
+  struct gyre_websocket_input input;
+  struct gyre_list waiters;
+  struct gyre_watch room;         /* for output that the socket has not taken */
+  struct gyre_deferred sending;   /* at the end of the turn */
+  struct gyre_post starting;      /* of the session's next fiber */
+  uint64_t sent_turn;             /* in which a frame was sent at once: the next ones leave together */
+  int64_t heard_ns;               /* when the peer last sent anything */
+  int64_t blocked_ns;             /* since when it takes nothing; 0: it does */
+  int64_t closing_ns;             /* when our close was sent; 0: it was not */
+  int64_t drain_ns;               /* when it is to close, as the server stops; 0: it does not */
+  uint32_t pinged, ponged;        /* numbers of the last ping, and of the last answer */
+  uint16_t code;                  /* of the end; 0: it goes on */
+  uint8_t reason_length, wants;   /* enum gyre_websocket_wants */
+  bool begun, opened, busy, told; /* its session has begun, was called first, runs, was called last */
+  bool unread;                    /* a whole message is in the buffer */
+  bool discards;                  /* the app has closed it: messages are dropped */
+  bool choked;                    /* reads no more until the peer takes its answers */
+  bool backed_up, drained;        /* output waits for the socket; all has left since */
+  bool abandoned;                 /* belongs to the parent, in a forked child */
+  char reason[GYRE_WEBSOCKET_REASON_BYTES];
+};
+
+/* connection.c */
+extern const struct gyre_http_protocol gyre_websocket_protocol;
+/* Receives until a message is whole (websocket->unread), no bytes are left, or it is over. */
+void gyre_websocket_receive(struct gyre_websocket *websocket);
+/* Sends or queues a frame. Nothing once it is over. */
+void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
+                         size_t length);
+/* Sends a close and waits for the peer's, if none was sent yet. */
+void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
+/* Ends it without waiting for the peer: after a fault of its own, or of the peer's. */
+void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
+void gyre_websocket_ping(struct gyre_websocket *websocket);
+/* Frees the message's bytes. */
+void gyre_websocket_taken(struct gyre_websocket *websocket);
+static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {
+  return websocket->connection ? gyre_transport_unsent(&websocket->connection->transport) : 0;
+}
+
+/* session.c */
+/* Whether the session has to be called. */
+bool gyre_websocket_is_due(const struct gyre_websocket *websocket);
+/* Runs what is due in a fiber, at once up to its first wait. May raise, in the loop's fiber. */
+void gyre_websocket_start(struct gyre_websocket *websocket);
+/* The same in the next turn. */
+void gyre_websocket_start_soon(struct gyre_websocket *websocket);
+/* Releases the Ruby object once nothing is left to do. */
+void gyre_websocket_settle(struct gyre_websocket *websocket);
+void gyre_websocket_session_init(struct gyre_websocket *websocket);
+void gyre_init_websocket_session(void);
+
+/* socket.c */
+/* A String of the whole message in the buffer, which it takes. */
+VALUE gyre_websocket_take(struct gyre_websocket *websocket);
+void gyre_init_websocket(void);
+
+#endif

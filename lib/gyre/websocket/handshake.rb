@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# A request for a WebSocket (RFC 6455, section 4.2): its checks, and the headers of the response.
+# Gyre::WebSocket.open makes one. Sends nothing.
+
+require "digest/sha1"
+
+module Gyre
+  class WebSocket
+    # The server's side of the opening handshake.
+    class Handshake
+      GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+      # 16 bytes in Base64.
+      KEY = %r{\A[A-Za-z0-9+/]{21}[AQgw]==\z}.freeze
+      VERSION = "13"
+      DEFAULT_PORTS = { "http" => ":80", "https" => ":443" }.freeze
+      private_constant :GUID, :KEY, :VERSION, :DEFAULT_PORTS
+
+      def self.requested?(env)
+        env["REQUEST_METHOD"] == "GET" && env["rack.protocol"].is_a?(Array) && env["rack.protocol"].any? { |name| name.casecmp?("websocket") }
+      end
+
+      attr_reader :refusal # a response, or nil
+      attr_reader :protocol
+
+      def initialize(env, protocols, origins)
+        @env = env
+        @refusal = find_refusal(origins)
+        @protocol = protocols.find { |name| offered.include?(name) }
+      end
+
+      def headers
+        headers = { "upgrade" => "websocket", "sec-websocket-accept" => Digest::SHA1.base64digest(@env["HTTP_SEC_WEBSOCKET_KEY"] + GUID) }
+        headers["sec-websocket-protocol"] = @protocol if @protocol
+        headers
+      end
+
+      private
+
+      def find_refusal(origins)
+        unless self.class.requested?(@env) && @env.key?("gyre.client_gone")
+          return refuse(426, "this address is for WebSockets over HTTP/1.1", "upgrade" => "websocket", "connection" => "upgrade")
+        end
+        unless @env["HTTP_SEC_WEBSOCKET_VERSION"] == VERSION
+          return refuse(426, "only version #{VERSION} of WebSockets is spoken here", "sec-websocket-version" => VERSION)
+        end
+        return refuse(400, "the Sec-WebSocket-Key is malformed") unless KEY.match?(@env["HTTP_SEC_WEBSOCKET_KEY"].to_s)
+
+        refuse(403, "pages of this origin may not open this WebSocket") unless allowed?(origins)
+      end
+
+      def refuse(status, reason, headers = {})
+        [status, { "content-type" => "text/plain", **headers }, ["#{reason}\n"]]
+      end
+
+      # Browsers let any page open a WebSocket anywhere, with the user's cookies, and send the
+      # page's origin (section 10.2).
+      def allowed?(origins)
+        origin = @env["HTTP_ORIGIN"]
+        return true if origin.nil? || origins == :any
+        return own?(origin) if origins.nil?
+
+        Array(origins).any? { |allowed| allowed === origin } # rubocop:disable Style/CaseEquality -- Strings and Regexps
+      end
+
+      # Compares hosts and ports: a proxy in front may speak TLS where this server does not.
+      def own?(origin)
+        scheme, authority = origin.downcase.split("://", 2)
+        host = @env["HTTP_HOST"].to_s.downcase
+        port = DEFAULT_PORTS[scheme] or return false
+        authority.to_s.delete_suffix(port) == host.delete_suffix(port)
+      end
+
+      def offered
+        @env["HTTP_SEC_WEBSOCKET_PROTOCOL"].to_s.split(/\s*,\s*/).map(&:strip)
+      end
+    end
+  end
+end

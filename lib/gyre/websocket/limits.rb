@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+# What bounds a WebSocket: keywords of Gyre::WebSocket.open. The C extension reads a Limits object
+# as a socket begins. It enforces nothing.
+
+require "gyre/settings/limits"
+
+module Gyre
+  class WebSocket
+    row = Gyre::Settings.method(:row)
+
+    # Sizes and times of one socket.
+    Limits = Gyre::Settings::Limits.of(
+      row[:message_bytes_limit, :bytes, "a message; a longer one closes the socket with 1009", default: 1 << 20],
+      row[:output_bytes_limit, :bytes, "what the client has not taken; beyond it writers wait", default: 65_536],
+      row[:idle_timeout_s, :timeout, "for a client that sends nothing, not even the answer to the ping after half of it", default: 60],
+      row[:close_timeout_s, :timeout, "for a client to answer a close", default: 5]
+    )
+  end
+end
