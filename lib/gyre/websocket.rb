@@ -127,6 +127,11 @@ module Gyre
       close_with(code, reason)
     end
 
+    # Takes a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil: in
+    # another thread than the loop's.
+    # @api private
+    def deliver(message) = offer(message.frame)
+
     # Named in print_hierarchy.
     # @api private
     def label = "a WebSocket"

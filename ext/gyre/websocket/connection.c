@@ -77,12 +77,14 @@ static void detached(struct gyre_http_connection *connection) {
   if (!websocket) return;
   connection->own = NULL;
   websocket->connection = NULL;
-  websocket->unread = false;
+  websocket->unread = websocket->drained = false;
   gyre_deferred_cancel(&websocket->sending);
   websocket->abandoned = connection->abandoned;
   if (websocket->abandoned) websocket->room.fd = -1;
   gyre_loop_unwatch(loop_of(websocket), &websocket->room);
   note_end(websocket, GYRE_WEBSOCKET_ABNORMAL, "", 0);
+  for (long i = NIL_P(websocket->topics) ? 0 : RARRAY_LEN(websocket->topics); i-- > 0;)
+    rb_hash_delete(RARRAY_AREF(websocket->topics, i), websocket->self);
   if (websocket->abandoned) { /* the fibers and their stacks are the parent's */
     gyre_list_init(&websocket->waiters);
     gyre_list_init(&websocket->starting.node);
@@ -210,17 +212,17 @@ static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned re
 }
 
 /* Sends what the socket takes. Returns bytes or -errno. */
-static ssize_t send_at_once(struct gyre_transport *transport, struct iovec *head, struct iovec *payload) {
+static ssize_t send_at_once(struct gyre_transport *transport, const struct iovec *head, const struct iovec *payload) {
   char copy[GYRE_WEBSOCKET_HEAD_BYTES + COPY_BYTES_LIMIT];
   struct iovec pieces[] = {*head, *payload};
-  int count = 2;
-  if (payload->iov_len <= COPY_BYTES_LIMIT) {
+  bool copies = head->iov_len && payload->iov_len <= COPY_BYTES_LIMIT;
+  if (copies) {
     memcpy(copy, head->iov_base, head->iov_len);
     if (payload->iov_len) memcpy(copy + head->iov_len, payload->iov_base, payload->iov_len);
     pieces[0] = (struct iovec){copy, head->iov_len + payload->iov_len};
-    count = 1;
   }
-  ssize_t sent = gyre_transport_sendv(transport, pieces, count);
+  bool skips = head->iov_len == 0;
+  ssize_t sent = gyre_transport_sendv(transport, pieces + skips, copies || skips ? 1 : 2);
   return sent == -EAGAIN ? 0 : sent;
 }
 
@@ -233,14 +235,9 @@ static int queue(struct gyre_transport *transport, const struct iovec *piece, si
 
 /* The first frame of a turn leaves at once, without a copy in memory; others of the turn leave
  * together at its end. */
-void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
-                         size_t length) {
-  uint8_t bits[GYRE_WEBSOCKET_HEAD_BYTES];
-  if (!websocket->connection) return;
+static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
   struct gyre_loop *loop = loop_of(websocket);
   struct gyre_transport *transport = &websocket->connection->transport;
-  struct iovec head = {bits, gyre_websocket_frame_head(bits, opcode, compressed, length)};
-  struct iovec payload = {(char *)bytes, length};
   ssize_t sent = 0;
   if (gyre_transport_unsent(transport) == 0 && websocket->sent_turn != loop->statistics.turns) {
     websocket->sent_turn = loop->statistics.turns;
@@ -254,6 +251,18 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
   } else if (gyre_transport_unsent(transport) > 0 && websocket->room.fd < 0) {
     gyre_loop_defer(loop, &websocket->sending);
   }
+}
+
+void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
+                         size_t length) {
+  uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
+  if (!websocket->connection) return;
+  send_pieces(websocket, (struct iovec){head, gyre_websocket_frame_head(head, opcode, compressed, length)},
+              (struct iovec){(char *)bytes, length});
+}
+
+void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length) {
+  if (websocket->connection) send_pieces(websocket, (struct iovec){0}, (struct iovec){(char *)bytes, length});
 }
 
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
@@ -290,12 +299,13 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
   wake(websocket, GYRE_WEBSOCKET_PONGS);
 }
 
-/* Closes for the peer's close, or its fault. */
+/* Closes for the peer's close, or its fault. A peer that has answered our close sends nothing more,
+ * so no reset can overtake it. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
-  bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
+  bool broken = event->kind == GYRE_WEBSOCKET_BROKEN, answered = websocket->closing_ns && !broken;
   note_end(websocket, event->code, event->payload, event->length);
   gyre_websocket_close(websocket, event->code, event->payload, broken ? event->length : 0);
-  if (websocket->connection) finish(websocket, true);
+  if (websocket->connection) finish(websocket, !answered);
 }
 
 /* Takes off the buffer what is done with. */

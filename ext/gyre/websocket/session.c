@@ -10,8 +10,8 @@ static ID id_on_open, id_on_message, id_on_drained, id_on_close;
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   if (websocket->busy || websocket->told || !websocket->begun) return false;
   if (!websocket->opened) return websocket->connection;
-  if (!websocket->wants) return false;
-  return websocket->unread || websocket->drained || !websocket->connection;
+  if (!websocket->connection) return websocket->wants & GYRE_WEBSOCKET_WANTS_CLOSE;
+  return websocket->wants && (websocket->unread || websocket->drained);
 }
 
 /* Calls what is due, in order: the open, messages and drained output as they come, the close. */

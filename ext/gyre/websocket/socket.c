@@ -18,6 +18,7 @@ static void websocket_mark(void *opaque) {
   rb_gc_mark(websocket->session);
   rb_gc_mark(websocket->fiber);
   rb_gc_mark(websocket->protocol);
+  rb_gc_mark(websocket->topics);
   if (websocket->acceptor) rb_gc_mark(websocket->acceptor->self);
 }
 
@@ -148,6 +149,60 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   return LONG2NUM(length);
 }
 
+/* --- broadcast (lib/gyre/broadcast.rb) --- */
+
+/* Returns the frame of a message, which many sockets may share. */
+static VALUE websocket_frame(VALUE class, VALUE message) {
+  uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
+  (void)class;
+  StringValue(message);
+  size_t size = gyre_websocket_frame_head(head, opcode_of(message), false, (uint64_t)RSTRING_LEN(message));
+  VALUE frame = rb_str_buf_new((long)size + RSTRING_LEN(message));
+  rb_str_cat(frame, (const char *)head, (long)size);
+  rb_str_cat(frame, RSTRING_PTR(message), RSTRING_LEN(message));
+  return rb_obj_freeze(frame);
+}
+
+/* Sends a frame without waiting. A client that has too much to take is cut off. Returns false if it
+ * is not sent; nil in another thread than the loop's. */
+static VALUE websocket_offer(VALUE self, VALUE frame) {
+  struct gyre_websocket *websocket = websocket_get(self);
+  if (!websocket->connection || websocket->closing_ns) return Qfalse;
+  if (gyre_thread_is_foreign(websocket->acceptor->scheduler)) return Qnil;
+  if (gyre_websocket_unsent(websocket) > websocket->limits.backlog_bytes) {
+    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
+    return Qfalse;
+  }
+  gyre_websocket_send_framed(websocket, RSTRING_PTR(frame), (size_t)RSTRING_LEN(frame));
+  RB_GC_GUARD(frame);
+  if (!websocket->connection) return Qfalse;
+  websocket->acceptor->statistics.messages_sent++;
+  return Qtrue;
+}
+
+/* Enters the socket in a Hash until it ends. Returns false if it has. */
+static VALUE websocket_join(VALUE self, VALUE topic) {
+  struct gyre_websocket *websocket = websocket_get(self);
+  Check_Type(topic, T_HASH);
+  if (!websocket->connection) return Qfalse;
+  if (RTEST(rb_hash_lookup(topic, self))) return Qtrue;
+  if (NIL_P(websocket->topics)) websocket->topics = rb_ary_new();
+  rb_ary_push(websocket->topics, topic);
+  rb_hash_aset(topic, self, Qtrue);
+  return Qtrue;
+}
+
+static VALUE websocket_leave(VALUE self, VALUE topic) {
+  VALUE topics = websocket_get(self)->topics;
+  rb_hash_delete(topic, self);
+  for (long i = NIL_P(topics) ? 0 : RARRAY_LEN(topics); i-- > 0;) {
+    if (RARRAY_AREF(topics, i) == topic) rb_ary_delete_at(topics, i);
+  }
+  return Qnil;
+}
+
+static VALUE websocket_thread_calls(VALUE self) { return websocket_get(self)->acceptor->thread_calls.object; }
+
 static VALUE websocket_ping(VALUE self, VALUE timeout) {
   if (is_outside(self)) return hand_over(self, "ping_within", 1, &timeout);
   struct gyre_websocket *websocket = websocket_get(self);
@@ -247,14 +302,15 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   struct gyre_websocket *websocket;
   VALUE self = TypedData_Make_Struct(class, struct gyre_websocket, &websocket_type, websocket);
   websocket->self = self;
-  websocket->fiber = Qnil;
+  websocket->fiber = websocket->topics = Qnil;
   websocket->session = session;
   websocket->protocol = protocol;
   websocket->wants = (uint8_t)NUM2UINT(wants);
   websocket->limits = (struct gyre_websocket_limits){.idle_ns = duration_of(limits, "idle_timeout_s"),
                                                      .close_ns = duration_of(limits, "close_timeout_s"),
                                                      .message_bytes = bytes_of(limits, "message_bytes_limit"),
-                                                     .output_bytes = bytes_of(limits, "output_bytes_limit")};
+                                                     .output_bytes = bytes_of(limits, "output_bytes_limit"),
+                                                     .backlog_bytes = bytes_of(limits, "backlog_bytes_limit")};
   websocket->input.message_bytes = websocket->limits.message_bytes;
   handshake = gyre_http_exchange_open(exchange);
   if (!handshake) rb_raise(closed_error, "the client has left");
@@ -287,6 +343,11 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "reason", websocket_reason, 0);
   rb_define_method(class, "pending", websocket_pending, 0);
   rb_define_method(class, "protocol", websocket_protocol, 0);
+  rb_define_singleton_method(class, "frame", websocket_frame, 1);
+  rb_define_method(class, "offer", websocket_offer, 1);
+  rb_define_method(class, "join", websocket_join, 1);
+  rb_define_method(class, "leave", websocket_leave, 1);
+  rb_define_method(class, "thread_calls", websocket_thread_calls, 0);
   rb_define_method(class, "interrupt", websocket_interrupt, 1);
   rb_define_method(class, "interrupt_reader", websocket_interrupt_reader, 2);
   rb_define_method(class, "report", websocket_error, 1);

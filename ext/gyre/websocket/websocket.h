@@ -31,14 +31,16 @@ struct gyre_websocket_waiter {
 
 struct gyre_websocket_limits {
   int64_t idle_ns, close_ns; /* -1: none */
-  uint32_t message_bytes, output_bytes;
+  uint32_t message_bytes, output_bytes, backlog_bytes;
 };
 
 /* Freed with its Ruby object, which acceptor->upgraded keeps until the session has ended. */
 struct gyre_websocket {
   struct gyre_http_connection *connection; /* NULL once it is over */
   struct gyre_http_acceptor *acceptor;
-  VALUE self, session, fiber, protocol; /* `fiber`: runs the app's code, or nil */
+  VALUE self, session, protocol;
+  VALUE fiber;  /* runs the app's code, or nil */
+  VALUE topics; /* an Array of Hashes that the socket leaves as it ends, or nil */
   struct gyre_websocket_limits limits;
   struct gyre_websocket_input input;
   struct gyre_list waiters;
@@ -69,6 +71,8 @@ void gyre_websocket_receive(struct gyre_websocket *websocket);
 /* Sends or queues a frame. Nothing once it is over. */
 void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
                          size_t length);
+/* The same for a whole frame, which is shared by many. */
+void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
 /* Sends a close and waits for the peer's, if none was sent yet. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 /* Ends it without waiting for the peer: after a fault of its own, or of the peer's. */

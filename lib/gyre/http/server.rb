@@ -21,8 +21,9 @@
 #   NativeAcceptor.map_shares, .place=     before forks, in each fork: processes leave connections to one that has far fewer
 #   start            accepts from now on, on the loop of the calling thread
 #   stop             accepts what the kernel has ready, and no more; connections go on, the sockets may be closed
-#   drain            stop; idle connections close, new ones have 0.25 s for their first byte, no response keeps its connection
-#   interrupt(exception)   raises in each fiber that runs the handler; returns how many
+#   drain            stop; idle connections close, new ones have 0.25 s for their first byte, no response keeps its connection,
+#                    WebSockets close with 1001, a thousand a second
+#   interrupt(exception)   raises in each fiber that runs the handler, or a WebSocket's code; returns how many
 #   close            stop, and all connections close at once
 #   full?            the queue for places is full
 #   stats            Hash of counts: connections: idle: running: accepted: requests: …
@@ -59,7 +60,7 @@ module Gyre
       LOOK_S = 0.01
       # The {#stats} before {#start}.
       NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
-                       waiting waited shed].to_h { |name| [name, 0] }.freeze
+                       upgraded waiting waited shed].to_h { |name| [name, 0] }.freeze
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
       private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
@@ -188,7 +189,7 @@ module Gyre
 
       def quiet?
         stats = self.stats
-        stats[:connections].zero? && stats[:running].zero?
+        stats[:connections].zero? && stats[:running].zero? && stats[:upgraded].zero?
       end
     end
   end

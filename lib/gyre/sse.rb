@@ -1,0 +1,170 @@
+# frozen_string_literal: true
+
+# Server-sent events (WHATWG HTML, section 9.2) in a Rack app: Gyre::SSE.open makes a response whose
+# body is an open stream of events, over any version of HTTP. Touches no socket.
+
+require "gyre/errors"
+require "gyre/sync/queue"
+
+module Gyre
+  # Events for a page's EventSource, which connects again by itself.
+  module SSE
+    HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
+    LINE_END = /\r\n|\r|\n/.freeze
+    private_constant :LINE_END
+
+    class << self
+      # Makes a response of events; it ends when the block returns. Proxies are told not to collect
+      # it.
+      #
+      # @param env [Hash] of the request
+      # @param headers [Hash] more headers
+      # @param retry_s [Numeric, nil] how long the page waits before it connects again
+      # @param heartbeat_s [Numeric] between comments while {Events#listen} has nothing to send
+      # @yieldparam events [Events]
+      # @return [Array] status, headers, body
+      def open(env, headers: {}, retry_s: nil, heartbeat_s: 15, &block)
+        raise ArgumentError, "events need a block" unless block
+
+        body = lambda do |stream|
+          events = Events.new(stream, env, heartbeat_s)
+          stream.write(retry_s ? "retry: #{Integer(retry_s * 1000)}\n\n" : ":\n\n") # shows the page that it is connected
+          block.call(events)
+        ensure
+          events&.close
+        end
+        [200, { **HEADERS, **headers }, body]
+      end
+
+      # The text of one event.
+      #
+      # @param data [#to_s] of any number of lines
+      # @param event [String, nil] its type, if not message
+      # @param id [String, nil] what Last-Event-ID will be
+      # @return [String]
+      # @raise [ArgumentError] a line end in the type or the id, or a NUL in the id
+      def format(data, event: nil, id: nil)
+        text = +""
+        text << "event: #{field(event)}\n" if event
+        text << "id: #{field(id)}\n" if id
+        lines = data.to_s.encode(Encoding::UTF_8).split(LINE_END, -1)
+        (lines.empty? ? [""] : lines).each { |line| text << "data: #{line}\n" }
+        text << "\n"
+      end
+
+      private
+
+      def field(value)
+        value = value.to_s
+        raise ArgumentError, "#{value.inspect} has a line end or a NUL" if value.match?(/[\r\n\0]/)
+
+        value
+      end
+    end
+
+    # One open stream. {#write} and {#comment} belong to one fiber at a time; {Broadcast} may deliver
+    # from any thread.
+    class Events
+      # Bytes of broadcasts that a client has not taken; beyond it the stream ends, and the page
+      # connects again.
+      BACKLOG_BYTES_LIMIT = 1 << 20
+
+      # @return [String, nil] the id of the last event that the page has seen, as it connects again
+      attr_reader :last_event_id
+
+      # @api private
+      def initialize(stream, env, heartbeat_s)
+        @stream = stream
+        @gone = env["gyre.client_gone"]
+        @last_event_id = env["HTTP_LAST_EVENT_ID"]
+        @heartbeat_s = heartbeat_s
+        @queue = Queue.new
+        @backlog = 0
+        @topics = []
+        @closed = false
+      end
+
+      # Sends an event; waits while the client is slow.
+      #
+      # @param data [#to_s]
+      # @param options (see Gyre::SSE.format)
+      # @return [self]
+      # @raise [Errno::EPIPE, Errno::ECONNRESET, HTTP::WriteTimeout] the client is gone
+      def write(data, **options) = send_text(SSE.format(data, **options))
+      alias << write
+
+      # Sends what the page does not see, to learn whether the client is still there.
+      #
+      # @param text [String] one line
+      # @return [self]
+      # @raise (see #write)
+      def comment(text = "") = send_text(":#{text.tr("\r\n", " ")}\n\n")
+
+      # Sends what is published ({Broadcast.subscribe}), until the client has left, is too slow or
+      # {#close} is called.
+      #
+      # @return [nil]
+      # @raise (see #write)
+      def listen
+        until @closed && @queue.empty?
+          text = @queue.pop(timeout: @heartbeat_s)
+          next @closed || gone? ? break : comment unless text
+
+          @backlog -= text.bytesize
+          send_text(text)
+        end
+        nil
+      end
+
+      # Whether the client is known to have left.
+      def gone? = @gone ? @gone.gone? : false
+
+      # Ends {#listen}, and unsubscribes. May be called again, from any thread.
+      # @return [nil]
+      def close
+        @topics.each { |topic| topic.delete(self) }
+        @topics.clear
+        @closed = true
+        @queue.close
+        nil
+      end
+
+      # @return [Boolean]
+      def closed? = @closed
+
+      # @api private
+      def join(topic)
+        return false if @closed
+
+        @topics << topic unless topic.key?(self)
+        topic[self] = true
+      end
+
+      # @api private
+      def leave(topic)
+        @topics.delete_if { |each| each.equal?(topic) }
+        topic.delete(self)
+      end
+
+      # For {Broadcast}: never waits. False: closed, or too slow and closed now.
+      # @api private
+      def deliver(message)
+        return false if @closed
+
+        text = message.event
+        @backlog += text.bytesize
+        return close || false if @backlog > BACKLOG_BYTES_LIMIT
+
+        @queue.push(text)
+        true
+      end
+
+      private
+
+      def send_text(text)
+        @stream.write(text)
+        self
+      end
+    end
+  end
+end

@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+# Messages for many sockets and streams at once.
+
+require "test_helper"
+require "http/contract"
+require "websocket/serving"
+require "gyre/broadcast"
+
+module Broadcasts
+  include GyreTest::WebSocketServing
+
+  # Subscribes each socket to the topic in its path, and publishes what it sends.
+  module Chat
+    def self.call(env)
+      topic = env["PATH_INFO"]
+      Gyre::WebSocket.open(env, backlog_bytes_limit: 100_000) do |socket|
+        Gyre::Broadcast.subscribe(topic, socket)
+        socket.write("in")
+        socket.each { |message| Gyre::Broadcast.publish(topic, message) }
+      end
+    end
+  end
+
+  def test_all_subscribers_of_a_topic_get_a_message
+    serve(Chat) do |served|
+      peers = Array.new(5) { enter(served, "/a") }
+      other = enter(served, "/b")
+      peers.first.text("häh")
+      peers.first.binary("\xff")
+      peers.each do |peer|
+        frames = Array.new(2) { peer.frame }
+        assert_equal [[1, "häh"], [2, "\xff".b]], frames.map { |frame| [frame.opcode, frame.payload] }
+      end
+      assert other.silent?
+    end
+  end
+
+  def test_a_socket_that_ends_leaves_its_topics
+    serve(Chat) do |served|
+      peers = Array.new(3) { enter(served, "/a") }
+      assert_equal 3, Gyre::Broadcast.count("/a")
+      peers.pop.client.reset
+      eventually { Gyre::Broadcast.count("/a") == 2 }
+      peers.pop.close(1000)
+      eventually { Gyre::Broadcast.count("/a") == 1 }
+      peers.first.text("still here")
+      assert_equal "still here", peers.first.message
+    end
+  end
+
+  def test_one_may_unsubscribe
+    sockets = Thread::Queue.new
+    app = socket_app do |socket|
+      2.times { Gyre::Broadcast.subscribe(:one, socket) }
+      Gyre::Broadcast.subscribe(:two, socket)
+      sockets << socket
+      socket.read
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      socket = sockets.pop
+      assert_equal [1, 1, 0], [Gyre::Broadcast.publish(:one, "1"), Gyre::Broadcast.publish(:two, "2"), Gyre::Broadcast.publish(:none, "3")]
+      Gyre::Broadcast.unsubscribe(:one, socket)
+      assert_equal [0, 1], [Gyre::Broadcast.publish(:one, "4"), Gyre::Broadcast.publish(:two, "5")]
+      assert_equal %w[1 2 5], Array.new(3) { peer.message }
+    end
+  end
+
+  def test_a_slow_subscriber_holds_up_none_and_is_cut_off
+    serve(Chat, buffers: 20_000) do |served|
+      slow = enter(served, "/a")
+      quick = enter(served, "/a")
+      60.times { assert_equal 10_000, quick.text("x" * 10_000).message.bytesize }
+      eventually { Gyre::Broadcast.count("/a") == 1 }
+      assert slow.client.rest.bytesize < 500_000
+      assert_equal "last", quick.text("last").message
+    end
+  end
+
+  def test_other_threads_may_publish
+    serve(Chat) do |served|
+      peers = Array.new(3) { enter(served, "/a") }
+      assert_equal 3, Gyre::Broadcast.publish("/a", "from the test's thread")
+      peers.each { |peer| assert_equal "from the test's thread", peer.message }
+    end
+  end
+
+  def test_topics_without_subscribers_are_dropped
+    serve(->(env) { Gyre::WebSocket.open(env) { |socket| Gyre::Broadcast.subscribe(env["PATH_INFO"], socket) && socket.read } }) do |served|
+      300.times do |index|
+        peer = open_websocket(served, "/#{index}")
+        peer.client.reset
+      end
+      eventually { served.stats[:upgraded].zero? }
+      assert_operator Gyre::Broadcast.instance_variable_get(:@topics).size, :<, 150
+    end
+  end
+
+  def test_wrong_messages
+    assert_equal 0, Gyre::Broadcast.publish(:nobody, "\xff")
+    assert_raises(ArgumentError) { Gyre::WebSocket.frame("\xff") }
+  end
+
+  private
+
+  def enter(served, path)
+    open_websocket(served, path).tap { |peer| assert_equal "in", peer.message }
+  end
+end
+
+GyreTest::HTTPContract.run(Broadcasts, over: %i[http1 tls])

@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+# A WebSocket client that sees and sends every byte, for the tests of Gyre::WebSocket. No test
+# itself.
+
+require "http/serving"
+require "gyre/websocket"
+
+module GyreTest
+  # For test classes, beside HTTPServing.
+  module WebSocketServing
+    include HTTPServing
+
+    TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+    MASK = [0x37, 0xfa, 0x21, 0x3d].freeze
+    FIELDS = { connection: "upgrade", upgrade: "websocket", sec_websocket_version: "13",
+               sec_websocket_key: "dGhlIHNhbXBsZSBub25jZQ==" }.freeze
+
+    # What came: the head's first byte without FIN tells reserved bits and opcode.
+    Frame = Struct.new(:opcode, :payload, :final, :compressed)
+
+    # Bytes of a client's frame.
+    def self.frame(opcode, payload = "", final: true, reserved: 0, masked: true)
+      head = [(final ? 0x80 : 0) | reserved << 4 | opcode].pack("C")
+      size = payload.bytesize
+      masking = masked ? 0x80 : 0
+      head << if size < 126 then [masking | size].pack("C")
+              elsif size < 65_536 then [masking | 126, size].pack("Cn")
+              else [masking | 127, size].pack("CQ>")
+              end
+      return head << payload.b unless masked
+
+      head << MASK.pack("C4") << payload.bytes.each_with_index.map { |byte, index| byte ^ MASK[index & 3] }.pack("C*")
+    end
+
+    # The client's end of one WebSocket.
+    class Peer
+      attr_reader :client, :handshake
+
+      def initialize(client, handshake)
+        @client = client
+        @handshake = handshake
+      end
+
+      def write(*bytes)
+        @client.write(*bytes)
+        self
+      end
+
+      def send(opcode, payload = "", **options)
+        write(WebSocketServing.frame(opcode, payload, **options))
+      end
+
+      def text(payload, **options) = send(TEXT, payload, **options)
+
+      def binary(payload, **options) = send(BINARY, payload.b, **options)
+
+      def ping(payload = "") = send(PING, payload)
+
+      def close(code = nil, reason = "") = send(CLOSE, code ? [code].pack("n") + reason.b : "")
+
+      # @return [Frame]
+      def frame
+        first, second = @client.take(2).unpack("CC")
+        size = second
+        size = @client.take(2).unpack1("n") if second == 126
+        size = @client.take(8).unpack1("Q>") if second == 127
+        payload = @client.take(size)
+        Frame.new(first & 15, first & 15 == TEXT && first[6].zero? ? payload.force_encoding("UTF-8") : payload, first[7] == 1, first[6] == 1)
+      end
+
+      # @return [String] of a frame that must be a message
+      def message
+        frame = self.frame
+        raise "no message came but #{frame}" unless [TEXT, BINARY].include?(frame.opcode)
+
+        frame.payload
+      end
+
+      # @return [Array] code and reason of a close, which must be next; nil without a code
+      def closed
+        frame = self.frame
+        raise "no close came but #{frame}" unless frame.opcode == CLOSE
+
+        code, reason = frame.payload.unpack("na*")
+        code && [code, reason.force_encoding("UTF-8")]
+      end
+
+      def ended? = @client.ended?
+
+      def silent?(...) = @client.silent?(...)
+    end
+
+    # @return [Peer] after the handshake, which must succeed
+    def open_websocket(served, path = "/", **fields)
+      client = connect(served)
+      response = client.get("GET #{path} HTTP/1.1", **FIELDS, **fields)
+      assert_equal 101, response.status, response.body
+      Peer.new(client, response)
+    end
+
+    # An app of one WebSocket.
+    def socket_app(**options, &block)
+      ->(env) { Gyre::WebSocket.open(env, **options, &block) }
+    end
+
+    # Sends back what comes, until it is closed.
+    def echo_app(**options)
+      socket_app(**options) { |socket| socket.each { |message| socket.write(message) } }
+    end
+  end
+end

@@ -1,0 +1,416 @@
+# frozen_string_literal: true
+
+# Open WebSockets: messages both ways, slow sides, pings, ends, the server's stop, other threads.
+
+require "test_helper"
+require "http/contract"
+require "websocket/serving"
+
+module WebSocketSockets
+  include GyreTest::WebSocketServing
+
+  # Notes what it is called with.
+  class Events
+    attr_reader :all
+
+    def initialize(&message)
+      @all = Thread::Queue.new
+      @message = message
+    end
+
+    def on_open(socket) = note(:open, socket.protocol)
+
+    def on_message(socket, message)
+      note(:message, message)
+      @message&.call(socket, message)
+    end
+
+    def on_drained(_socket) = note(:drained)
+
+    def on_close(socket) = note(:close, socket.code, socket.reason)
+
+    def note(*event) = @all << event
+
+    def pop = @all.pop
+  end
+
+  def test_text_and_binary_are_told_by_their_encoding
+    kinds = Thread::Queue.new
+    app = socket_app { |socket| socket.each { |message| kinds << message.encoding and socket.write(message) } }
+    serve(app) do |served|
+      peer = open_websocket(served)
+      [[:text, "häh"], [:binary, "\xff\0".b], [:text, ""], [:binary, ""]].each do |kind, payload|
+        peer.public_send(kind, payload)
+        frame = peer.frame
+        assert_equal [kind == :text ? 1 : 2, payload.b], [frame.opcode, frame.payload.b]
+        assert_equal kind == :text ? Encoding::UTF_8 : Encoding::BINARY, kinds.pop
+      end
+    end
+  end
+
+  def test_what_is_neither_text_nor_binary_is_refused
+    raised = Thread::Queue.new
+    app = socket_app do |socket|
+      ["\xff", "x".encode("UTF-16LE"), nil].each { |message| raised << assert_raises(ArgumentError, TypeError) { socket.write(message) }.class }
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      assert_equal [1000, ""], peer.closed
+      assert_equal [ArgumentError, ArgumentError, TypeError], Array.new(3) { raised.pop }
+    end
+  end
+
+  def test_messages_of_one_turn_leave_in_order
+    app = socket_app { |socket| socket.each { |message| Integer(message).times { |index| socket.write("#{index} #{"x" * (index * 37)}") } } }
+    serve(app) do |served|
+      peer = open_websocket(served)
+      peer.text("200")
+      200.times { |index| assert_equal "#{index} #{"x" * (index * 37)}", peer.message }
+    end
+  end
+
+  def test_a_long_message_goes_both_ways
+    serve(echo_app(message_bytes_limit: "8M"), buffers: 20_000) do |served|
+      peer = open_websocket(served)
+      long = "0123456789abcdef" * 200_000
+      sender = Thread.new { peer.text(long) }
+      assert_equal long, peer.message
+      sender.join
+    end
+  end
+
+  def test_a_handler_is_called_in_order_and_may_wait
+    order = Thread::Queue.new
+    events = Events.new do |socket, message|
+      sleep(0.01) if message == "slow"
+      order << message
+      socket.write(message)
+    end
+    serve(->(env) { Gyre::WebSocket.open(env, events, protocols: %w[b a]) }) do |served|
+      peer = open_websocket(served, sec_websocket_protocol: "c, a,b")
+      assert_equal "b", peer.handshake["sec-websocket-protocol"]
+      %w[slow quick slow last].each { |message| peer.text(message) }
+      assert_equal %w[slow quick slow last], Array.new(4) { peer.message }
+      peer.close(4000, "dönner")
+      assert_equal [4000, ""], peer.closed
+      assert_equal [[:open, "b"], [:message, "slow"], [:message, "quick"], [:message, "slow"], [:message, "last"], [:close, 4000, "dönner"]],
+        Array.new(6) { events.pop }
+    end
+  end
+
+  def test_a_waiting_socket_without_a_reader_holds_no_fiber
+    events = Events.new
+    serve(->(env) { Gyre::WebSocket.open(env, events) }) do |served|
+      peers = Array.new(5) { open_websocket(served) }
+      5.times { assert_equal :open, events.pop.first }
+      eventually { served.scheduler.stats[:tasks] == 1 } # the test's own
+      peers.each { |peer| peer.text("hi") }
+      5.times { assert_equal [:message, "hi"], events.pop }
+      assert_equal 5, served.stats[:upgraded]
+    end
+  end
+
+  def test_a_handler_hears_of_a_client_that_vanishes
+    events = Events.new
+    serve(->(env) { Gyre::WebSocket.open(env, events) }) do |served|
+      peer = open_websocket(served)
+      assert_equal :open, events.pop.first
+      peer.client.reset
+      assert_equal [:close, 1006, ""], events.pop
+      eventually { served.stats.values_at(:connections, :upgraded) == [0, 0] }
+    end
+  end
+
+  def test_a_writer_waits_for_a_slow_client_and_goes_on
+    written = Thread::Queue.new
+    app = socket_app(output_bytes_limit: 10_000) do |socket|
+      200.times { |index| socket.write("x" * 10_000) and written << index }
+    end
+    serve(app, buffers: 20_000) do |served|
+      peer = open_websocket(served)
+      eventually { written.size.positive? && served.on_loop { sleep(0.01) || served.scheduler.stats[:tasks] == 2 } }
+      assert_operator written.size, :<, 150
+      200.times { assert_equal 10_000, peer.message.bytesize }
+      assert_equal [1000, ""], peer.closed
+    end
+  end
+
+  def test_a_handler_hears_when_a_slow_client_has_taken_everything
+    events = Events.new { |socket, _| socket.write("x" * 2_000_000) }
+    serve(->(env) { Gyre::WebSocket.open(env, events, output_bytes_limit: "8M") }, buffers: 20_000) do |served|
+      peer = open_websocket(served)
+      peer.text("go")
+      assert_equal 2_000_000, peer.message.bytesize
+      assert_equal [[:open, nil], [:message, "go"], [:drained]], Array.new(3) { events.pop }
+    end
+  end
+
+  def test_a_client_that_takes_nothing_is_cut_off
+    codes = Thread::Queue.new
+    app = socket_app do |socket|
+      loop { socket.write("x" * 100_000) }
+    rescue Gyre::WebSocket::ClosedError
+      codes << socket.code
+    end
+    serve(app, buffers: 20_000, limits: { write_timeout_s: 0.1 }) do |served|
+      open_websocket(served)
+      assert_equal 1006, codes.pop
+      eventually { served.stats.values_at(:connections, :upgraded) == [0, 0] }
+    end
+  end
+
+  def test_a_client_is_held_up_while_nothing_reads
+    go = Thread::Queue.new
+    app = socket_app do |socket|
+      go.pop
+      socket.each { |message| socket.write(message.bytesize.to_s) }
+    end
+    serve(app, buffers: 20_000) do |served|
+      peer = open_websocket(served)
+      sent = 0
+      sender = Thread.new { 100.times { peer.text("y" * 20_000) and sent += 1 } }
+      eventually { sender.status == "sleep" }
+      sleep(0.05)
+      assert_operator sent, :<, 50
+      go << true
+      100.times { assert_equal "20000", peer.message }
+      sender.join
+    end
+  end
+
+  def test_a_flood_of_pings_is_answered_as_fast_as_the_client_reads
+    serve(echo_app, buffers: 20_000) do |served|
+      peer = open_websocket(served)
+      count = 20_000
+      sender = Thread.new { peer.write(GyreTest::WebSocketServing.frame(9, "p" * 100) * count) }
+      eventually { sender.status == "sleep" }
+      count.times { assert_equal [10, "p" * 100], peer.frame.to_a.first(2) }
+      sender.join
+      peer.text("after")
+      assert_equal "after", peer.message
+    end
+  end
+
+  def test_others_are_served_during_a_flood_of_pings
+    serve(echo_app) do |served|
+      flood = open_websocket(served)
+      stop = false
+      reader = Thread.new { loop { flood.client.socket.readpartial(65_536) } rescue nil } # rubocop:disable Style/RescueModifier
+      sender = Thread.new { flood.write(GyreTest::WebSocketServing.frame(9) * 1000) until stop }
+      peer = open_websocket(served)
+      4.times { |index| assert_equal index.to_s, peer.text(index.to_s).message }
+      stop = true
+      sender.join
+      reader.kill.join
+    end
+  end
+
+  def test_pings_are_timed_and_have_a_limit
+    results = Thread::Queue.new
+    app = socket_app do |socket|
+      results << socket.ping(timeout: 30)
+      results << assert_raises(Gyre::TimeoutError) { socket.ping(timeout: 0.05) }
+      socket.read
+      results << assert_raises(Gyre::WebSocket::ClosedError) { socket.ping(timeout: 30) }
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      2.times do |index|
+        ping = peer.frame
+        assert_equal 9, ping.opcode
+        peer.send(10, ping.payload) if index.zero?
+      end
+      assert_kind_of Float, results.pop
+      assert_kind_of Gyre::TimeoutError, results.pop
+      peer.close(1000)
+      assert_kind_of Gyre::WebSocket::ClosedError, results.pop
+    end
+  end
+
+  def test_a_silent_client_is_pinged_and_then_cut_off
+    events = Events.new
+    serve(->(env) { Gyre::WebSocket.open(env, events, idle_timeout_s: 0.4) }) do |served|
+      peer = open_websocket(served)
+      3.times do
+        ping = peer.frame
+        assert_equal 9, ping.opcode
+        peer.send(10, ping.payload)
+      end
+      assert_equal 9, peer.frame.opcode
+      assert peer.ended?
+      assert_equal [[:open, nil], [:close, 1006, ""]], Array.new(2) { events.pop }
+    end
+  end
+
+  def test_a_client_that_does_not_answer_a_close_is_cut_off
+    serve(socket_app(close_timeout_s: 0.1) { |socket| socket.close(1001, "bye") }) do |served|
+      peer = open_websocket(served)
+      assert_equal [1001, "bye"], peer.closed
+      peer.text("still talking")
+      assert peer.ended?
+    end
+  end
+
+  def test_a_close_wakes_the_reader_and_ends_writes
+    results, go = Thread::Queue.new, Thread::Queue.new
+    app = socket_app do |socket|
+      Fiber.schedule { go.pop and socket.close(3001) }
+      results << socket.read << socket.closed? << assert_raises(Gyre::WebSocket::ClosedError) { socket.write("x") }.message
+      socket.close
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      go << true
+      assert_equal [3001, ""], peer.closed
+      assert_equal [nil, true, "the WebSocket was closed here"], Array.new(3) { results.pop }
+      peer.close(3001)
+      assert peer.ended?
+    end
+  end
+
+  def test_codes_and_reasons_are_checked
+    errors = Thread::Queue.new
+    app = socket_app do |socket|
+      [[1005], [1006], [2000], ["1000"], [1000, "x" * 124]].each { |arguments| errors << assert_raises(ArgumentError) { socket.close(*arguments) } }
+      socket.close(1000, "ä" * 61)
+    end
+    serve(app) do |served|
+      assert_equal [1000, "ä" * 61], open_websocket(served).closed
+      assert_equal 5, errors.size
+    end
+  end
+
+  def test_an_app_that_raises_is_logged_and_its_client_told
+    handler = Struct.new(:nothing) { def on_message(_socket, message) = raise(message) }.new
+    apps = { "/fiber" => ->(env) { Gyre::WebSocket.open(env) { |socket| raise socket.read } },
+             "/handler" => ->(env) { Gyre::WebSocket.open(env, handler) } }
+    serve(->(env) { apps.fetch(env["PATH_INFO"]).call(env) }) do |served|
+      apps.each_key do |path|
+        peer = open_websocket(served, path)
+        peer.text("oops of #{path}")
+        assert_equal [1011, ""], peer.closed
+        expect_errors(served, /a WebSocket: unhandled in the app: .*oops of #{path}/)
+      end
+    end
+  end
+
+  def test_an_app_whose_client_has_left_is_not_logged
+    ended = Thread::Queue.new
+    app = socket_app do |socket|
+      loop { socket.write("tick") && sleep(0.01) }
+    ensure
+      ended << socket.code
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      peer.message
+      peer.close(1001)
+      assert_equal 1001, ended.pop
+    end
+  end
+
+  def test_too_long_messages_are_refused
+    serve(echo_app(message_bytes_limit: 1000)) do |served|
+      peer = open_websocket(served)
+      assert_equal 1000, peer.text("x" * 1000).message.bytesize
+      peer.text("x" * 1001)
+      assert_equal [1009, "the message is too long"], peer.closed
+      assert peer.ended?
+    end
+  end
+
+  def test_frames_may_come_with_the_handshake
+    serve(echo_app) do |served|
+      client = connect(served)
+      client.request("GET / HTTP/1.1", GyreTest::WebSocketServing.frame(1, "early"), **GyreTest::WebSocketServing::FIELDS)
+      peer = GyreTest::WebSocketServing::Peer.new(client, client.response)
+      assert_equal "early", peer.message
+    end
+  end
+
+  def test_other_threads_may_use_it
+    results = Thread::Queue.new
+    app = socket_app do |socket|
+      thread = Thread.new do
+        socket.write("from a thread")
+        results << socket.read
+        results << socket.ping(timeout: 30)
+        socket.close(4001, "by a thread")
+      end
+      thread.join
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      assert_equal "from a thread", peer.message
+      peer.text("to a thread")
+      peer.send(10, peer.frame.payload)
+      assert_equal [4001, "by a thread"], peer.closed
+      assert_equal "to a thread", results.pop
+    end
+  end
+
+  def test_the_server_stops_with_going_away
+    events = Events.new
+    ended = Thread::Queue.new
+    apps = { "/reads" => ->(env) { Gyre::WebSocket.open(env) { |socket| ended << [socket.read, socket.code] } },
+             "/sleeps" => ->(env) { Gyre::WebSocket.open(env) { |_| begin sleep(1000) ensure ended << [:ended, nil] end } },
+             "/handler" => ->(env) { Gyre::WebSocket.open(env, events) } }
+    serve(->(env) { apps.fetch(env["PATH_INFO"]).call(env) }) do |served|
+      peers = apps.keys.map { |path| open_websocket(served, path) }
+      eventually { served.stats[:upgraded] == 3 && events.all.size == 1 }
+      stopping = Thread.new { served.on_loop { served.server.shutdown(30) } }
+      peers.each do |peer|
+        assert_equal [1001, ""], peer.closed
+        peer.close(1001)
+        assert peer.ended?
+      end
+      assert_equal true, stopping.value
+      assert_equal [[:ended, nil], [nil, 1001]], Array.new(2) { ended.pop }.sort_by { |_, code| code.to_i }
+      assert_equal [[:open, nil], [:close, 1001, ""]], Array.new(2) { events.pop }
+    end
+  end
+
+  def test_a_server_that_stops_at_once_leaves_none
+    ended = Thread::Queue.new
+    app = socket_app do |socket|
+      socket.read
+      sleep(1000)
+    ensure
+      ended << true
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      peer.text("go")
+      eventually { served.scheduler.stats[:tasks] == 2 }
+      served.on_loop { served.server.shutdown(0) }
+      assert ended.pop
+      peer.client.rest
+    end
+  end
+
+  # Without fibers of its own: an idle one's stack may still have an address.
+  def test_a_closed_socket_is_collected
+    handler = Module.new { def self.on_message(socket, message) = socket.write(message) }
+    serve(->(env) { Gyre::WebSocket.open(env, handler) }) do |served|
+      peers = Array.new(20) { open_websocket(served) }
+      peers.each { |peer| assert_equal "x", peer.text("x").message }
+      peers.each { |peer| peer.close(1000).closed }
+      eventually { served.stats[:upgraded].zero? }
+      eventually do
+        served.on_loop { Array.new(20) { +"" } && GC.start }
+        ObjectSpace.each_object(Gyre::WebSocket).count < 10
+      end
+    end
+  end
+
+  def test_counts
+    serve(echo_app) do |served|
+      peer = open_websocket(served)
+      3.times { peer.text("x").message }
+      assert_equal [1, 3, 3], served.on_loop { served.server.measurements.values_at("upgrades", "messages_received", "messages_sent") }
+      assert_equal [1, 0], served.stats.values_at(:upgraded, :running)
+    end
+  end
+end
+
+GyreTest::HTTPContract.run(WebSocketSockets, over: %i[http1 tls])
