@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct heard parts = hear(data + 1, size - 1, piece, LIMIT, may_compress);
   expect(whole.length == parts.length && memcmp(whole.text, parts.text, whole.length) == 0,
          "pieces give the same events");
-  expect(parts.most_held <= LIMIT + 14 + GYRE_WEBSOCKET_CONTROL_BYTES + 6, "no more than a message and a frame is held");
+  expect(parts.most_held <= LIMIT + 14 + GYRE_WEBSOCKET_CONTROL_BYTES + 6,
+         "no more than a message and a frame is held");
   free(whole.text);
   free(parts.text);
   return 0;

@@ -122,6 +122,20 @@ namespace :fuzz do
     GyreFuzz.run("proxy_protocol_fuzz", ["ext/gyre/net/proxy_protocol.c"], inputs, GyreFuzz.seconds)
   end
 
+  desc "Fuzz the frames of WebSockets in C with sanitizers (SECONDS, SEED)"
+  task :websocket do
+    $LOAD_PATH.unshift("lib", "test")
+    require_relative "../test/websocket/autobahn_cases"
+    inputs = File.join("tmp", "fuzz", "websocket", "inputs")
+    mkdir_p inputs, verbose: false
+    GyreTest::AutobahnCases::ALL.each_with_index do |example, index|
+      next if example.bytes.bytesize > 2000
+
+      (0..1).each { |compressed| File.binwrite(File.join(inputs, format("case-%03d-%d", index, compressed)), [14 | compressed].pack("C") + example.bytes) }
+    end
+    GyreFuzz.run("websocket_input_fuzz", GyreTest::PlainC::PROGRAMS.fetch("websocket_input_test"), inputs, GyreFuzz.seconds)
+  end
+
   desc "Fuzz memcached's wire: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
   task :memcached do
     $LOAD_PATH.unshift("lib", "test")

@@ -62,8 +62,8 @@ module Gyre
       end
     end
 
-    # One open stream. {#write} and {#comment} belong to one fiber at a time; {Broadcast} may deliver
-    # from any thread.
+    # One open stream. {#write} and {#comment} belong to one fiber at a time; {Broadcast} may
+    # deliver from any thread.
     class Events
       # Bytes of broadcasts that a client has not taken; beyond it the stream ends, and the page
       # connects again.

@@ -75,27 +75,27 @@ static void faults_end_it(void) {
     size_t length;
     const char *expected;
   } faults[] = {
-      {"\x81\x01x", 3, "broken 1002 0 \n"},                            /* not masked */
-      {"\xc1\x80\0\0\0\0", 6, "broken 1002 0 \n"},                     /* compressed without agreement */
-      {"\x91\x80\0\0\0\0", 6, "broken 1002 0 \n"},                     /* reserved bits */
-      {"\x83\x80\0\0\0\0", 6, "broken 1002 0 \n"},                     /* unknown opcodes */
+      {"\x81\x01x", 3, "broken 1002 0 \n"},        /* not masked */
+      {"\xc1\x80\0\0\0\0", 6, "broken 1002 0 \n"}, /* compressed without agreement */
+      {"\x91\x80\0\0\0\0", 6, "broken 1002 0 \n"}, /* reserved bits */
+      {"\x83\x80\0\0\0\0", 6, "broken 1002 0 \n"}, /* unknown opcodes */
       {"\x8b\x80\0\0\0\0", 6, "broken 1002 0 \n"},
-      {"\x09\x80\0\0\0\0", 6, "broken 1002 0 \n"},                     /* a fragmented ping */
-      {"\x89\xfe\0\x7e\0\0\0\0", 8, "broken 1002 0 \n"},               /* a long ping */
-      {"\x80\x80\0\0\0\0", 6, "broken 1002 0 \n"},                     /* nothing to continue */
-      {"\x01\x80\0\0\0\0\x81\x80\0\0\0\0", 12, "broken 1002 0 \n"},    /* a message in another one */
-      {"\x82\xfe\0\x7d\0\0\0\0", 8, "broken 1002 0 \n"},               /* lengths that are not minimal */
+      {"\x09\x80\0\0\0\0", 6, "broken 1002 0 \n"},                  /* a fragmented ping */
+      {"\x89\xfe\0\x7e\0\0\0\0", 8, "broken 1002 0 \n"},            /* a long ping */
+      {"\x80\x80\0\0\0\0", 6, "broken 1002 0 \n"},                  /* nothing to continue */
+      {"\x01\x80\0\0\0\0\x81\x80\0\0\0\0", 12, "broken 1002 0 \n"}, /* a message in another one */
+      {"\x82\xfe\0\x7d\0\0\0\0", 8, "broken 1002 0 \n"},            /* lengths that are not minimal */
       {"\x82\xff\0\0\0\0\0\0\xff\xff\0\0\0\0", 14, "broken 1002 0 \n"},
       {"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 14, "broken 1002 0 \n"},
       {"\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 14, "broken 1009 0 \n"},
-      {"\x82\xff\0\0\0\0\0\1\0\1\0\0\0\0", 14, "broken 1009 0 \n"},    /* a byte too many */
+      {"\x82\xff\0\0\0\0\0\1\0\1\0\0\0\0", 14, "broken 1009 0 \n"}, /* a byte too many */
       {"\x81\x81\0\0\0\0\xff", 7, "broken 1007 0 \n"},
       {"\x01\x81\0\0\0\0\xe2\x80\x80\0\0\0\0", 13, "broken 1007 0 \n"}, /* ends within a character */
       {"\x88\x80\0\0\0\0", 6, "closed 1005 0 \n"},
       {"\x88\x81\0\0\0\0\x03", 7, "broken 1002 0 \n"},
       {"\x88\x82\0\0\0\0\x03\xe8", 8, "closed 1000 0 \n"},
       {"\x88\x84\0\0\0\0\x03\xe8ok", 10, "closed 1000 2 ok\n"},
-      {"\x88\x82\0\0\0\0\x03\xed", 8, "broken 1002 0 \n"},             /* 1005 */
+      {"\x88\x82\0\0\0\0\x03\xed", 8, "broken 1002 0 \n"}, /* 1005 */
       {"\x88\x83\0\0\0\0\x03\xe8\xff", 9, "broken 1007 0 \n"},
       {"\x88\x83\0\0\0\0\x03\xe8\xc3", 9, "broken 1007 0 \n"},
   };

@@ -1,21 +1,15 @@
 /*
- * Runs a WebSocket on the loop's fiber: received frames, frames to be sent, pings, limits of time,
- * the closing handshake, the drain. Never waits.
+ * Moves a WebSocket's frames: takes them from the transport, sends them at once or at the turn's
+ * end, answers pings and closes. Runs none of the app's code, and never waits.
  */
 #include "websocket/websocket.h"
 
 #include <errno.h>
 
-#define COPY_BYTES_LIMIT 1024   /* longest payload that is copied behind its head, for one piece */
-#define CONTROLS_AT_ONCE 64     /* control frames that a turn answers */
-#define DRAIN_STEP_NS INT64_C(1000000) /* between two sockets' ends, as the server stops */
-#define DRAIN_STEPS 5000
+#define COPY_BYTES_LIMIT 1024 /* longest payload that is copied behind its head, for one piece */
+#define CONTROLS_AT_ONCE 64   /* control frames that a turn answers */
 
-static struct gyre_loop *loop_of(const struct gyre_websocket *websocket) {
-  return &websocket->acceptor->scheduler->loop;
-}
-
-static void wake(struct gyre_websocket *websocket, unsigned changes) {
+void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
   for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
     struct gyre_websocket_waiter *waiter = GYRE_CONTAINER(node, struct gyre_websocket_waiter, node);
     if (waiter->change & changes) gyre_wake(websocket->acceptor->scheduler, &waiter->wait.parked);
@@ -24,7 +18,7 @@ static void wake(struct gyre_websocket *websocket, unsigned changes) {
 
 /* --- the end --- */
 
-static void note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
+void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   if (websocket->code) return;
   websocket->code = (uint16_t)code;
   websocket->reason_length = (uint8_t)(length < sizeof(websocket->reason) ? length : sizeof(websocket->reason));
@@ -48,62 +42,8 @@ static void finish(struct gyre_websocket *websocket, bool linger) {
 
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code) {
   if (!websocket->connection) return;
-  note_end(websocket, code, "", 0);
+  gyre_websocket_note_end(websocket, code, "", 0);
   finish(websocket, false);
-}
-
-/* As the server stops, ends the session's fiber at its present wait, unless that wait is for this
- * socket. */
-static VALUE make_stop(VALUE argument) {
-  (void)argument;
-  return gyre_http_cancellation("Gyre::Stop", "the server stops");
-}
-
-static void stop_session(struct gyre_websocket *websocket) {
-  int state = 0;
-  if (!websocket->acceptor->draining || NIL_P(websocket->fiber) || !gyre_list_empty(&websocket->waiters) ||
-      websocket->fiber == rb_fiber_current())
-    return;
-  VALUE stop = rb_protect(make_stop, Qnil, &state);
-  if (state) {
-    rb_set_errinfo(Qnil);
-  } else {
-    gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->fiber, stop);
-  }
-}
-
-static void detached(struct gyre_http_connection *connection) {
-  struct gyre_websocket *websocket = connection->own;
-  if (!websocket) return;
-  connection->own = NULL;
-  websocket->connection = NULL;
-  websocket->unread = websocket->drained = false;
-  gyre_deferred_cancel(&websocket->sending);
-  websocket->abandoned = connection->abandoned;
-  if (websocket->abandoned) websocket->room.fd = -1;
-  gyre_loop_unwatch(loop_of(websocket), &websocket->room);
-  note_end(websocket, GYRE_WEBSOCKET_ABNORMAL, "", 0);
-  for (long i = NIL_P(websocket->topics) ? 0 : RARRAY_LEN(websocket->topics); i-- > 0;)
-    rb_hash_delete(RARRAY_AREF(websocket->topics, i), websocket->self);
-  if (websocket->abandoned) { /* the fibers and their stacks are the parent's */
-    gyre_list_init(&websocket->waiters);
-    gyre_list_init(&websocket->starting.node);
-    websocket->busy = false;
-    websocket->told = true;
-  } else {
-    stop_session(websocket);
-    wake(websocket, ~0u);
-    if (gyre_websocket_is_due(websocket)) gyre_websocket_start_soon(websocket);
-  }
-  gyre_websocket_settle(websocket);
-}
-
-static bool free_own(struct gyre_http_connection *connection, bool gone) {
-  struct gyre_websocket *websocket = connection->own;
-  (void)gone;
-  if (websocket) websocket->connection = NULL;
-  connection->own = NULL;
-  return true;
 }
 
 /* --- time --- */
@@ -112,59 +52,26 @@ static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
   if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
 }
 
-static int64_t half(int64_t limit_ns) { return limit_ns < 0 ? limit_ns : limit_ns / 2; }
-
-static void schedule(struct gyre_websocket *websocket) {
-  int64_t now_ns = gyre_loop_coarse_now(loop_of(websocket)), due_ns = INT64_MAX;
+void gyre_websocket_schedule(struct gyre_websocket *websocket) {
+  int64_t now_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket)), due_ns = INT64_MAX;
   if (websocket->blocked_ns) sooner(&due_ns, websocket->blocked_ns, websocket->acceptor->limits.write_ns);
   if (websocket->closing_ns) {
     sooner(&due_ns, websocket->closing_ns, websocket->limits.close_ns);
   } else {
     if (websocket->drain_ns) sooner(&due_ns, websocket->drain_ns, 0);
     bool pinged = websocket->pinged != websocket->ponged;
-    sooner(&due_ns, websocket->heard_ns, pinged ? websocket->limits.idle_ns : half(websocket->limits.idle_ns));
+    sooner(&due_ns, websocket->heard_ns,
+           pinged ? websocket->limits.idle_ns : gyre_websocket_half(websocket->limits.idle_ns));
   }
-  gyre_http_connection_deadline(websocket->connection,
-                                due_ns == INT64_MAX ? -1 : due_ns > now_ns ? due_ns - now_ns : 0);
-}
-
-static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
-  return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
-}
-
-/* A peer that is silent for half of its time is pinged, and cut off after all of it. Silence
- * does not count while the app leaves a message unread. */
-static void late(struct gyre_http_connection *connection) {
-  struct gyre_websocket *websocket = connection->own;
-  if (!websocket) return;
-  VALUE self = websocket->self;
-  int64_t now_ns = gyre_loop_now(loop_of(websocket));
-  if (websocket->unread) {
-    websocket->heard_ns = now_ns;
-  } else {
-    gyre_websocket_receive(websocket);
-  }
-  bool open = websocket->connection && !websocket->closing_ns;
-  if (open && websocket->drain_ns && now_ns >= websocket->drain_ns) {
-    gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
-  } else if (is_over(websocket->closing_ns, websocket->limits.close_ns, now_ns) ||
-             is_over(websocket->blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
-             is_over(websocket->heard_ns, websocket->limits.idle_ns, now_ns)) {
-    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
-  } else if (open && websocket->pinged == websocket->ponged &&
-             is_over(websocket->heard_ns, half(websocket->limits.idle_ns), now_ns)) {
-    gyre_websocket_ping(websocket);
-  }
-  if (websocket->connection) schedule(websocket);
-  if (websocket->unread) wake(websocket, GYRE_WEBSOCKET_INPUT);
-  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
-  RB_GC_GUARD(self);
+  gyre_http_connection_deadline(websocket->connection, due_ns == INT64_MAX ? -1
+                                                       : due_ns > now_ns   ? due_ns - now_ns
+                                                                           : 0);
 }
 
 /* --- sending --- */
 
 static void wait_for_room(struct gyre_websocket *websocket) {
-  struct gyre_loop *loop = loop_of(websocket);
+  struct gyre_loop *loop = gyre_websocket_loop(websocket);
   const struct gyre_transport *transport = &websocket->connection->transport;
   unsigned wants = transport->write.wants;
   gyre_loop_drained(loop, transport->fd, wants);
@@ -176,7 +83,7 @@ static void wait_for_room(struct gyre_websocket *websocket) {
     return;
   }
   if (!websocket->blocked_ns) websocket->blocked_ns = gyre_loop_now(loop);
-  schedule(websocket);
+  gyre_websocket_schedule(websocket);
 }
 
 static void flush(struct gyre_websocket *websocket) {
@@ -188,14 +95,16 @@ static void flush(struct gyre_websocket *websocket) {
   }
   if (!websocket->connection) return;
   size_t unsent = gyre_websocket_unsent(websocket);
-  if (unsent <= websocket->limits.output_bytes / 2) wake(websocket, GYRE_WEBSOCKET_ROOM);
+  if (unsent <= websocket->limits.output_bytes / 2) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_ROOM);
   if (unsent > 0) return;
-  if (websocket->backed_up && websocket->wants & GYRE_WEBSOCKET_WANTS_DRAINED) websocket->drained = true;
+  if (websocket->backed_up && websocket->wants & GYRE_WEBSOCKET_WANTS_DRAINED) {
+    websocket->drained = true;
+    gyre_post(websocket->acceptor->scheduler, &websocket->starting);
+  }
   websocket->backed_up = false;
   if (websocket->choked)
-    gyre_loop_report_again(loop_of(websocket), &websocket->connection->watch, GYRE_READABLE);
+    gyre_loop_report_again(gyre_websocket_loop(websocket), &websocket->connection->watch, GYRE_READABLE);
   websocket->choked = false;
-  if (gyre_websocket_is_due(websocket)) gyre_websocket_start_soon(websocket);
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
@@ -236,7 +145,7 @@ static int queue(struct gyre_transport *transport, const struct iovec *piece, si
 /* The first frame of a turn leaves at once, without a copy in memory; others of the turn leave
  * together at its end. */
 static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
-  struct gyre_loop *loop = loop_of(websocket);
+  struct gyre_loop *loop = gyre_websocket_loop(websocket);
   struct gyre_transport *transport = &websocket->connection->transport;
   ssize_t sent = 0;
   if (gyre_transport_unsent(transport) == 0 && websocket->sent_turn != loop->statistics.turns) {
@@ -270,16 +179,15 @@ void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const
   if (!websocket->connection || websocket->closing_ns) return;
   if (length > GYRE_WEBSOCKET_REASON_BYTES) length = GYRE_WEBSOCKET_REASON_BYTES;
   if (length) memcpy(payload + 2, reason, length);
-  websocket->closing_ns = gyre_loop_now(loop_of(websocket));
-  gyre_websocket_send(websocket, GYRE_WEBSOCKET_CLOSE, false, payload,
-                      code == GYRE_WEBSOCKET_NO_CODE ? 0 : 2 + length);
-  if (websocket->connection) schedule(websocket);
+  websocket->closing_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+  gyre_websocket_send(websocket, GYRE_WEBSOCKET_CLOSE, false, payload, code == GYRE_WEBSOCKET_NO_CODE ? 0 : 2 + length);
+  if (websocket->connection) gyre_websocket_schedule(websocket);
 }
 
 void gyre_websocket_ping(struct gyre_websocket *websocket) {
   uint32_t number = ++websocket->pinged;
   gyre_websocket_send(websocket, GYRE_WEBSOCKET_PING, false, (const char *)&number, sizeof(number));
-  if (websocket->connection) schedule(websocket);
+  if (websocket->connection) gyre_websocket_schedule(websocket);
 }
 
 /* --- receiving --- */
@@ -296,14 +204,14 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
   memcpy(&number, event->payload, sizeof(number));
   if (number - websocket->ponged > websocket->pinged - websocket->ponged) return;
   websocket->ponged = number;
-  wake(websocket, GYRE_WEBSOCKET_PONGS);
+  gyre_websocket_wake(websocket, GYRE_WEBSOCKET_PONGS);
 }
 
 /* Closes for the peer's close, or its fault. A peer that has answered our close sends nothing more,
  * so no reset can overtake it. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   bool broken = event->kind == GYRE_WEBSOCKET_BROKEN, answered = websocket->closing_ns && !broken;
-  note_end(websocket, event->code, event->payload, event->length);
+  gyre_websocket_note_end(websocket, event->code, event->payload, event->length);
   gyre_websocket_close(websocket, event->code, event->payload, broken ? event->length : 0);
   if (websocket->connection) finish(websocket, !answered);
 }
@@ -335,7 +243,7 @@ static bool look(struct gyre_websocket *websocket) {
       websocket->choked = gyre_websocket_unsent(websocket) > websocket->limits.output_bytes;
       if (websocket->choked) return false;
       if (++controls < CONTROLS_AT_ONCE) break;
-      gyre_loop_report_again(loop_of(websocket), &websocket->connection->watch, GYRE_READABLE);
+      gyre_loop_report_again(gyre_websocket_loop(websocket), &websocket->connection->watch, GYRE_READABLE);
       return false;
     case GYRE_WEBSOCKET_MESSAGE:
       websocket->unread = !websocket->discards;
@@ -343,7 +251,8 @@ static bool look(struct gyre_websocket *websocket) {
       gyre_websocket_taken(websocket);
       break;
     case GYRE_WEBSOCKET_INCOMPLETE:
-      transport->input->length = transport->input->offset + gyre_websocket_input_close_gap(&websocket->input, bytes, length);
+      transport->input->length =
+          transport->input->offset + gyre_websocket_input_close_gap(&websocket->input, bytes, length);
       release(websocket);
       return true;
     default: end(websocket, &event); return false;
@@ -362,52 +271,15 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
     if (count <= 0) {
       gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
     } else {
-      websocket->heard_ns = gyre_loop_coarse_now(loop_of(websocket));
+      websocket->heard_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket));
     }
   }
 }
 
-static void readable(struct gyre_http_connection *connection) {
-  struct gyre_websocket *websocket = connection->own;
-  if (!websocket || connection->exchange) return; /* the handshake's request is not over */
-  VALUE self = websocket->self;
-  websocket->begun = true;
-  if (websocket->opened) gyre_websocket_receive(websocket);
-  if (websocket->unread) wake(websocket, GYRE_WEBSOCKET_INPUT);
-  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
-  RB_GC_GUARD(self);
-}
-
-/* --- life --- */
-
-/* Spreads the ends, so that the peers do not come back all at once. */
-static void drain(struct gyre_http_connection *connection) {
-  struct gyre_websocket *websocket = connection->own;
-  if (!websocket || websocket->closing_ns || websocket->drain_ns) return;
-  uint32_t step = connection->acceptor->counts.upgraded_drained++ % DRAIN_STEPS;
-  websocket->drain_ns = gyre_loop_now(loop_of(websocket)) + step * DRAIN_STEP_NS;
-  schedule(websocket);
-}
-
-static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
-  struct gyre_websocket *websocket = connection->own;
-  (void)bytes;
-  (void)length; /* what came behind the handshake is the transport's input */
+void gyre_websocket_connection_init(struct gyre_websocket *websocket) {
   gyre_list_init(&websocket->waiters);
   gyre_deferred_init(&websocket->sending, at_the_end);
   websocket->room.fd = -1;
   websocket->room.ready = on_room;
-  websocket->heard_ns = gyre_loop_now(loop_of(websocket));
-  gyre_websocket_session_init(websocket);
-  connection->state = GYRE_HTTP_BETWEEN;
-  gyre_http_connection_set_idle(connection, true);
-  schedule(websocket);
-  if (connection->acceptor->draining) drain(connection);
+  websocket->heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
 }
-
-const struct gyre_http_protocol gyre_websocket_protocol = {.begin = begin,
-                                                           .readable = readable,
-                                                           .late = late,
-                                                           .drain = drain,
-                                                           .detached = detached,
-                                                           .free = free_own};

@@ -54,7 +54,8 @@ static const char *fault_of(const struct gyre_websocket_input *input, const stru
   if (!control && head->opcode > GYRE_WEBSOCKET_BINARY) return "a frame has an unknown opcode";
   if (!control && !head->opcode && !input->opcode) return "a continuation has no message to continue";
   if (!control && head->opcode && input->opcode) return "a message begins inside of another one";
-  if (head->compressed && (!input->may_compress || control || !head->opcode)) return "a frame is compressed out of place";
+  if (head->compressed && (!input->may_compress || control || !head->opcode))
+    return "a frame is compressed out of place";
   return NULL;
 }
 

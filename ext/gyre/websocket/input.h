@@ -22,9 +22,9 @@ struct gyre_websocket_input {
     bool begun, final;
   } frame; /* the present one of the message */
   struct gyre_utf8 utf8;
-  uint8_t opcode;       /* of the present message: TEXT or BINARY; 0: none has begun */
-  bool compressed;      /* the present message is */
-  bool may_compress;    /* permessage-deflate was agreed on */
+  uint8_t opcode;    /* of the present message: TEXT or BINARY; 0: none has begun */
+  bool compressed;   /* the present message is */
+  bool may_compress; /* permessage-deflate was agreed on */
 };
 
 enum gyre_websocket_event_kind {

@@ -1,9 +1,11 @@
 /*
  * Runs the app's code for a WebSocket: one fiber at a time, so that a socket's messages stay in
  * order. A session that reads by itself has its fiber until it returns; any other has one only
- * while its code runs. Reads and writes nothing.
+ * while its code runs.
  */
 #include "websocket/websocket.h"
+
+#include <ruby/encoding.h>
 
 static ID id_on_open, id_on_message, id_on_drained, id_on_close;
 
@@ -12,6 +14,16 @@ bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   if (!websocket->opened) return websocket->connection;
   if (!websocket->connection) return websocket->wants & GYRE_WEBSOCKET_WANTS_CLOSE;
   return websocket->wants && (websocket->unread || websocket->drained);
+}
+
+VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
+  const struct gyre_bytes *input = websocket->connection->transport.input;
+  const char *bytes = input ? input->bytes + input->offset + websocket->input.start : "";
+  bool text = websocket->input.opcode == GYRE_WEBSOCKET_TEXT;
+  VALUE message = rb_enc_str_new(bytes, websocket->input.held, text ? rb_utf8_encoding() : rb_ascii8bit_encoding());
+  gyre_websocket_taken(websocket);
+  websocket->acceptor->statistics.messages_received++;
+  return message;
 }
 
 /* Calls what is due, in order: the open, messages and drained output as they come, the close. */
@@ -62,8 +74,8 @@ static VALUE ran(VALUE argument) {
   websocket->fiber = Qnil;
   if (!running->returned) {
     websocket->told = true;
-    gyre_websocket_close(websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "",
-                         0);
+    gyre_websocket_close(
+        websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "", 0);
   }
   gyre_websocket_settle(websocket);
   return Qnil;

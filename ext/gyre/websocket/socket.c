@@ -78,16 +78,6 @@ static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t time
 
 /* --- reading --- */
 
-VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
-  const struct gyre_bytes *input = websocket->connection->transport.input;
-  const char *bytes = input ? input->bytes + input->offset + websocket->input.start : "";
-  bool text = websocket->input.opcode == GYRE_WEBSOCKET_TEXT;
-  VALUE message = rb_enc_str_new(bytes, websocket->input.held, text ? rb_utf8_encoding() : rb_ascii8bit_encoding());
-  gyre_websocket_taken(websocket);
-  websocket->acceptor->statistics.messages_received++;
-  return message;
-}
-
 static VALUE websocket_read(VALUE self) {
   if (is_outside(self)) return hand_over(self, "read", 0, NULL);
   struct gyre_websocket *websocket = websocket_get(self);
@@ -128,8 +118,7 @@ static unsigned opcode_of(VALUE message) {
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
   if (gyre_websocket_unsent(websocket) <= websocket->limits.output_bytes) return;
-  while (gyre_websocket_unsent(websocket) > websocket->limits.output_bytes / 2)
-    wait_for(self, GYRE_WEBSOCKET_ROOM, -1);
+  while (gyre_websocket_unsent(websocket) > websocket->limits.output_bytes / 2) wait_for(self, GYRE_WEBSOCKET_ROOM, -1);
   if (!websocket->connection) raise_closed(websocket);
 }
 
@@ -296,7 +285,8 @@ static uint32_t bytes_of(VALUE limits, const char *name) {
 
 /* Takes over the connection of a request whose 101 has been sent. The session begins once the
  * request is over. */
-static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol) {
+static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits,
+                                 VALUE protocol) {
   struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);
   if (!handshake) rb_raise(closed_error, "the client has left");
   struct gyre_websocket *websocket;

@@ -11,8 +11,8 @@
 
 /* All zero: at a character's beginning. */
 struct gyre_utf8 {
-  uint8_t missing;      /* bytes of the present character that have not come */
-  uint8_t least, most;  /* bounds of its next byte */
+  uint8_t missing;     /* bytes of the present character that have not come */
+  uint8_t least, most; /* bounds of its next byte */
 };
 
 /* False once the text cannot be UTF-8 any more, whatever follows. */

@@ -1,8 +1,8 @@
 /*
  * A WebSocket (RFC 6455) on an HTTP/1.1 connection that its request has handed over: the third
- * implementer of http/connection.h's table. connection.c receives, sends and closes on the loop's
- * fiber, session.c runs the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It
- * holds neither a fiber nor a buffer while it waits, unless the app's fiber reads.
+ * implementer of http/connection.h's table (protocol.c). connection.c moves frames, session.c runs
+ * the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It holds neither a fiber nor
+ * a buffer while it waits, unless the app's fiber reads.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘
@@ -16,7 +16,11 @@
 #define GYRE_WEBSOCKET_REASON_BYTES 123
 
 /* What the session wants to hear of; none of them: its code reads by itself. */
-enum gyre_websocket_wants { GYRE_WEBSOCKET_WANTS_MESSAGES = 1, GYRE_WEBSOCKET_WANTS_DRAINED = 2, GYRE_WEBSOCKET_WANTS_CLOSE = 4 };
+enum gyre_websocket_wants {
+  GYRE_WEBSOCKET_WANTS_MESSAGES = 1,
+  GYRE_WEBSOCKET_WANTS_DRAINED = 2,
+  GYRE_WEBSOCKET_WANTS_CLOSE = 4
+};
 
 /* What a fiber waits for. */
 enum gyre_websocket_change { GYRE_WEBSOCKET_INPUT = 1, GYRE_WEBSOCKET_ROOM = 2, GYRE_WEBSOCKET_PONGS = 4 };
@@ -64,8 +68,22 @@ struct gyre_websocket {
   char reason[GYRE_WEBSOCKET_REASON_BYTES];
 };
 
+static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {
+  return &websocket->acceptor->scheduler->loop;
+}
+/* After half of its time a silent peer is pinged. */
+static inline int64_t gyre_websocket_half(int64_t limit_ns) { return limit_ns < 0 ? limit_ns : limit_ns / 2; }
+
+extern const struct gyre_http_protocol gyre_websocket_protocol; /* protocol.c */
+
 /* connection.c */
-extern const struct gyre_http_protocol gyre_websocket_protocol;
+void gyre_websocket_connection_init(struct gyre_websocket *websocket);
+/* Wakes the fibers that wait for one of these changes. */
+void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes);
+/* Sets the connection's deadline to the first of the socket's. */
+void gyre_websocket_schedule(struct gyre_websocket *websocket);
+/* Sets code and reason, if they are not set. */
+void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 /* Receives until a message is whole (websocket->unread), no bytes are left, or it is over. */
 void gyre_websocket_receive(struct gyre_websocket *websocket);
 /* Sends or queues a frame. Nothing once it is over. */
@@ -93,12 +111,11 @@ void gyre_websocket_start(struct gyre_websocket *websocket);
 void gyre_websocket_start_soon(struct gyre_websocket *websocket);
 /* Releases the Ruby object once nothing is left to do. */
 void gyre_websocket_settle(struct gyre_websocket *websocket);
+/* Takes the whole message in the buffer as a String. */
+VALUE gyre_websocket_take(struct gyre_websocket *websocket);
 void gyre_websocket_session_init(struct gyre_websocket *websocket);
 void gyre_init_websocket_session(void);
 
-/* socket.c */
-/* A String of the whole message in the buffer, which it takes. */
-VALUE gyre_websocket_take(struct gyre_websocket *websocket);
-void gyre_init_websocket(void);
+void gyre_init_websocket(void); /* socket.c */
 
 #endif

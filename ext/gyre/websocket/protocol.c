@@ -1,0 +1,141 @@
+/*
+ * WebSocket as a protocol of http/connection.h: begins, hears of bytes and deadlines, drains as the
+ * server stops, and ends. Runs on the loop's fiber and never waits.
+ */
+#include "websocket/websocket.h"
+
+#define DRAIN_STEP_NS INT64_C(1000000) /* between two sockets' ends, as the server stops */
+#define DRAIN_STEPS 5000
+
+/* --- bytes and time --- */
+
+static void readable(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket || connection->exchange) return; /* the handshake's request is not over */
+  VALUE self = websocket->self;
+  websocket->begun = true;
+  if (websocket->opened) gyre_websocket_receive(websocket);
+  if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
+  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+  RB_GC_GUARD(self);
+}
+
+static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
+  return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
+}
+
+/* A peer that is silent for half of its time is pinged, and cut off after all of it. Silence
+ * does not count while the app leaves a message unread. */
+static void late(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket) return;
+  VALUE self = websocket->self;
+  int64_t now_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+  if (websocket->unread) {
+    websocket->heard_ns = now_ns;
+  } else {
+    gyre_websocket_receive(websocket);
+  }
+  bool open = websocket->connection && !websocket->closing_ns;
+  if (open && websocket->drain_ns && now_ns >= websocket->drain_ns) {
+    gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
+  } else if (is_over(websocket->closing_ns, websocket->limits.close_ns, now_ns) ||
+             is_over(websocket->blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
+             is_over(websocket->heard_ns, websocket->limits.idle_ns, now_ns)) {
+    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+  } else if (open && websocket->pinged == websocket->ponged &&
+             is_over(websocket->heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
+    gyre_websocket_ping(websocket);
+  }
+  if (websocket->connection) gyre_websocket_schedule(websocket);
+  if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
+  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+  RB_GC_GUARD(self);
+}
+
+/* --- life --- */
+
+/* As the server stops, ends the session's fiber at its present wait, unless that wait is for this
+ * socket. */
+static VALUE make_stop(VALUE argument) {
+  (void)argument;
+  return gyre_http_cancellation("Gyre::Stop", "the server stops");
+}
+
+static bool session_waits_here(const struct gyre_websocket *websocket) {
+  for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
+    if (GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked.fiber == websocket->fiber) return true;
+  }
+  return false;
+}
+
+static void stop_session(struct gyre_websocket *websocket) {
+  int state = 0;
+  if (!websocket->acceptor->draining || NIL_P(websocket->fiber) || websocket->fiber == rb_fiber_current() ||
+      session_waits_here(websocket))
+    return;
+  VALUE stop = rb_protect(make_stop, Qnil, &state);
+  if (state) {
+    rb_set_errinfo(Qnil);
+  } else {
+    gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->fiber, stop);
+  }
+}
+
+static void detached(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket) return;
+  connection->own = NULL;
+  websocket->connection = NULL;
+  websocket->unread = websocket->drained = false;
+  gyre_deferred_cancel(&websocket->sending);
+  websocket->abandoned = connection->abandoned;
+  if (websocket->abandoned) websocket->room.fd = -1;
+  gyre_loop_unwatch(gyre_websocket_loop(websocket), &websocket->room);
+  gyre_websocket_note_end(websocket, GYRE_WEBSOCKET_ABNORMAL, "", 0);
+  for (long i = NIL_P(websocket->topics) ? 0 : RARRAY_LEN(websocket->topics); i-- > 0;)
+    rb_hash_delete(RARRAY_AREF(websocket->topics, i), websocket->self);
+  if (websocket->abandoned) { /* the fibers and their stacks are the parent's */
+    gyre_list_init(&websocket->waiters);
+    gyre_list_init(&websocket->starting.node);
+    websocket->busy = false;
+    websocket->told = true;
+  } else {
+    stop_session(websocket);
+    gyre_websocket_wake(websocket, ~0u);
+    if (gyre_websocket_is_due(websocket)) gyre_websocket_start_soon(websocket);
+  }
+  gyre_websocket_settle(websocket);
+}
+
+static bool free_own(struct gyre_http_connection *connection, bool gone) {
+  struct gyre_websocket *websocket = connection->own;
+  (void)gone;
+  if (websocket) websocket->connection = NULL;
+  connection->own = NULL;
+  return true;
+}
+
+/* Spreads the ends, so that the peers do not come back all at once. */
+static void drain(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (!websocket || websocket->closing_ns || websocket->drain_ns) return;
+  uint32_t step = connection->acceptor->counts.upgraded_drained++ % DRAIN_STEPS;
+  websocket->drain_ns = gyre_loop_now(gyre_websocket_loop(websocket)) + step * DRAIN_STEP_NS;
+  gyre_websocket_schedule(websocket);
+}
+
+static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
+  struct gyre_websocket *websocket = connection->own;
+  (void)bytes;
+  (void)length; /* what came behind the handshake is the transport's input */
+  gyre_websocket_connection_init(websocket);
+  gyre_websocket_session_init(websocket);
+  connection->state = GYRE_HTTP_BETWEEN;
+  gyre_http_connection_set_idle(connection, true);
+  gyre_websocket_schedule(websocket);
+  if (connection->acceptor->draining) drain(connection);
+}
+
+const struct gyre_http_protocol gyre_websocket_protocol = {
+    .begin = begin, .readable = readable, .late = late, .drain = drain, .detached = detached, .free = free_own};
