@@ -9,6 +9,7 @@ require "gyre/sync/queue"
 module Gyre
   # Events for a page's EventSource, which connects again by itself.
   module SSE
+    # Of each response: a stream, not to be stored, and not to be collected by nginx.
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
     private_constant :LINE_END
