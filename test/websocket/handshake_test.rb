@@ -23,7 +23,8 @@ module WebSocketHandshakes
 
   def test_other_requests_are_refused
     refused = { { upgrade: "h2c" } => 426, { connection: "close" } => 426, { sec_websocket_version: "8" } => 426,
-                { sec_websocket_key: "short" } => 400, { sec_websocket_key: "dGhlIHNhbXBsZSBub25jZR==" } => 400, { origin: "https://evil.test" } => 403, { origin: "null" } => 403 }
+                { sec_websocket_key: "short" } => 400, { sec_websocket_key: "dGhlIHNhbXBsZSBub25jZR==" } => 400,
+                { origin: "https://evil.test" } => 403, { origin: "null" } => 403 }
     serve(echo_app) do |served|
       refused.each do |fields, status|
         response = get(served, **FIELDS, **fields)

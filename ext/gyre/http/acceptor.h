@@ -67,8 +67,8 @@ struct gyre_http_acceptor {
     struct gyre_list active, spare; /* spare ones serve the next requests */
     int spare_count;
   } exchanges;
-  VALUE
-      upgraded; /* a Hash: objects of connections that have left HTTP for another protocol; they respond to interrupt */
+  /* A Hash of objects of connections that have left HTTP; they respond to interrupt. */
+  VALUE upgraded;
   struct {
     uint32_t idle, lingering_refused;
     uint32_t upgraded_drained;
