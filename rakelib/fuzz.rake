@@ -131,7 +131,9 @@ namespace :fuzz do
     GyreTest::AutobahnCases::ALL.each_with_index do |example, index|
       next if example.bytes.bytesize > 2000
 
-      (0..1).each { |compressed| File.binwrite(File.join(inputs, format("case-%03d-%d", index, compressed)), [14 | compressed].pack("C") + example.bytes) }
+      (0..1).each do |compressed|
+        File.binwrite(File.join(inputs, format("case-%03d-%d", index, compressed)), [14 | compressed].pack("C") + example.bytes)
+      end
     end
     GyreFuzz.run("websocket_input_fuzz", GyreTest::PlainC::PROGRAMS.fetch("websocket_input_test"), inputs, GyreFuzz.seconds)
   end

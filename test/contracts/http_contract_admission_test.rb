@@ -185,7 +185,7 @@ module HTTPAdmissionContract
   end
 
   def test_a_server_that_closes_drops_what_waits
-    with_first do |served, app, first|
+    with_first do |served, _app, first|
       clients = [first, *in_queue(served, "/a", "/b")]
       served.on_loop { served.server.shutdown(0) }
       assert(clients.all? { |client| client.rest.empty? })

@@ -11,7 +11,6 @@ require "gyre/memcached/options"
 class MemcachedKeysTest < Minitest::Test
   include GyreTest::DalliGem
 
-
   LONG = ["a" * 250, "a" * 251, "b" * 300, "#{"c" * 240}:#{"d" * 20}", "e" * 1000].freeze
   ENCODED = ["with space", "ключ", "ü" * 90, "ü" * 200, "x " * 140, "\xff\xfe"].freeze
 

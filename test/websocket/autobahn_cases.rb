@@ -13,7 +13,7 @@ module GyreTest
     Case = Struct.new(:name, :bytes, :answers, :code, :pieces)
 
     OPCODES = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 }.freeze
-    ALL = [] # rubocop:disable Style/MutableConstant -- filled below, then frozen
+    ALL = []
     KOSME = "κόσμε"
     HELLO = "Hello-µ@ßöäüàá-UTF-8!!"
 

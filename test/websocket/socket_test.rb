@@ -195,7 +195,7 @@ module WebSocketSockets
     serve(echo_app) do |served|
       flood = open_websocket(served)
       stop = false
-      reader = Thread.new { loop { flood.client.socket.readpartial(65_536) } rescue nil } # rubocop:disable Style/RescueModifier
+      reader = Thread.new { loop { flood.client.socket.readpartial(65_536) } rescue nil }
       sender = Thread.new { flood.write(GyreTest::WebSocketServing.frame(9) * 1000) until stop }
       peer = open_websocket(served)
       4.times { |index| assert_equal index.to_s, peer.text(index.to_s).message }

@@ -60,7 +60,7 @@ module Gyre
         return true if origin.nil? || origins == :any
         return own?(origin) if origins.nil?
 
-        Array(origins).any? { |allowed| allowed === origin } # rubocop:disable Style/CaseEquality -- Strings and Regexps
+        Array(origins).any? { |allowed| allowed === origin }
       end
 
       # Compares hosts and ports: a proxy in front may speak TLS where this server does not.
