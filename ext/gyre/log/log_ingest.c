@@ -484,7 +484,7 @@ static VALUE ingest_services(VALUE self) {
   return services;
 }
 
-/* For a journal's batch; see lib/gyre/log/output/checksum.rb. */
+/* For the entry of a journal (lib/gyre/log/output/journal/entry.rb). */
 static VALUE ingest_crc32(VALUE self, VALUE bytes) {
   const struct gyre_log_text text = text_of(&bytes);
   const uint32_t crc = gyre_log_crc32(0, text.bytes, text.length);

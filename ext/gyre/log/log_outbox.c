@@ -5,12 +5,12 @@
  * without a lock. It uses no socket and wakes no thread: append returns when the caller has to.
  *
  *   Outbox.new(service, limit, record_limit, framed)
- *       limit         bytes of records, those included that the sender holds; one record may always be in
+ *       limit         bytes buffered, including those held by the sender; one record always fits
  *       record_limit  bytes of one record
  *       framed        refuse what a frame of the old wire cannot carry
  *   append(severity, message) → true: it is in;  nil: it is in, and the sender has to be woken;  false: it is not in, because
- *       of a limit, of attention, of a fork, or since it is no String in UTF-8, US-ASCII or BINARY with a severity that is a
- *       String, a Symbol or a number of Logger's (with UNKNOWN as "fatal": servers drop unknown severities)
+ *       of a limit, of attention, of a fork, or because the message is not a String in UTF-8, US-ASCII or BINARY, or
+ *       the severity not a String, a Symbol or a number of Logger's (with UNKNOWN as "fatal": servers drop unknown severities)
  *   store(severity, message, beyond_limit) → as append, whatever attention is, and perhaps beyond the limit
  *   attention, attention=   while true, append refuses everything: the caller has to look
  *   framed, framed=         whether what a frame cannot carry is refused

@@ -5,7 +5,7 @@
 #include "log/log_crc32.h"
 #include "log/log_frame.h"
 
-/* What the prefix counts, before the service's bytes. */
+/* Bytes that the prefix counts, before the service's. */
 #define BODY_HEAD (GYRE_LOG_RECORD_HEAD - GYRE_LOG_RECORD_PREFIX)
 
 /* --- a record --- */

@@ -42,7 +42,7 @@ size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence)
 /* Writes the frames of these whole records, which are shorter than the records. Returns their
  * length; `dropped`: records that no frame can carry. */
 size_t gyre_log_batch_frames(char *to, const char *bytes, size_t length, size_t *dropped);
-/* Where the first record begins whose frame ends beyond that many bytes of the frames. */
+/* The offset of the first record whose frame ends beyond that many bytes of the frames. */
 size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames);
 
 #endif

@@ -17,8 +17,8 @@ module Gyre
       module_function
 
       # Makes what was written durable. For a thread, it blocks. An error is reported once: the
-      # kernel takes the pages that it could not write for clean, and the next call succeeds. So
-      # after an error nothing counts that was not written again. IO#fdatasync must not be used:
+      # kernel takes the pages that it could not write for clean, and the next call succeeds. After
+      # an error only rewritten bytes count. IO#fdatasync must not be used:
       # after an error Ruby tries fsync(2), and returns that one's result.
       def sync(io)
         io.fsync

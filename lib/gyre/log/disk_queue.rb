@@ -2,9 +2,9 @@
 
 # Records on disk, in order: a folder of segments, held by a lock. A client keeps there what its
 # server has not taken (client/spools.rb), a server what an output has not taken (output/spill.rb).
-# It sends nothing, and syncs only when told to.
+# It sends nothing, and syncs only in {#sync}.
 #
-#   <folder>/lock               flock(2) by its owner, gone with the process; the owner's note is in it
+#   <folder>/lock               flock(2), gone with its process; also holds a note, such as a client's secret
 #           /00000001.records   see disk_queue/segment.rb; the oldest one first
 #
 #   oldest segment: [ done | given out | unread ] … newest segment: [ unread ] ← append
@@ -41,9 +41,9 @@ module Gyre
         @segments = []
         restore_names
         names = Dir.children(path).sort_by(&:to_i)
-        @number = names.last.to_i # also counts one that was put aside
+        @number = names.last.to_i # files that were put aside count
         names.grep(NAME).each { |name| Segment.open(File.join(path, name), format, report)&.then { |segment| @segments << segment } }
-        @found_last = @segments.last # the only one that a kill can have torn
+        @found_last = @segments.last # a kill can have torn no other segment
         discard_finished
         rewind
       rescue StandardError
@@ -137,7 +137,7 @@ module Gyre
       # Makes appended records durable. Blocks, so it runs in a thread.
       def sync = @segments.last&.sync
 
-      # Leaves the queue to the next owner.
+      # Leaves the queue to the next process.
       def close = [*@segments, @lock].each(&:close)
 
       # Removes finished records, the newest segment too.
@@ -230,8 +230,8 @@ module Gyre
         tidy { segment.position = offset }
       end
 
-      # Deletes finished segments. If the disk fails, memory still knows what is done, and only a
-      # later owner would send it again.
+      # Reports a failing disk. The positions in memory still count; only a later process would send
+      # the finished records again.
       def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error

@@ -61,7 +61,7 @@ module Gyre
           output.close unless spilling
         end
 
-        # A descriptor of our own number, so that closing it closes nothing of the program's.
+        # An IO of its own, so that closing it closes nothing of the program's.
         def standard(stream, name, common)
           Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
         end

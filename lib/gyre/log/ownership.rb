@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Whether what is on disk is this user's own: asked before anything of a disk queue is opened,
-# written or sent. Another user could otherwise plant records, which this program would send as its
-# own (as root, with root's name), or a symlink to a file that it would write to. Called by
-# Gyre::Log::Spools, DiskQueue::Segment and Output::Spill. It changes nothing.
+# Checks that files are this user's own, before a disk queue opens, writes or sends them. Another
+# user could otherwise plant records, which this program would send as its own (as root, with root's
+# name), or a symlink to a file that it would write to. Called by Gyre::Log::Spools,
+# DiskQueue::Segment and Output::Spill. It changes nothing.
 
 module Gyre
   module Log

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log [serve]`: configuration and flags in, a running server out. Nothing is opened before
-# everything that is configured has been understood; the serving itself is Gyre::Log::Server's.
+# `gyre log [serve]`: configuration and flags in, a running server out. Opens nothing before
+# the whole configuration has been checked; Gyre::Log::Server serves.
 
 require "gyre/cli/process/daemon"
 require "gyre/cli/listen_errors"
@@ -111,8 +111,8 @@ module Gyre
           end
         end
 
-        # A program that reads the line about listening, or finds the pidfile, may send signals: so
-        # both come when these are handled.
+        # Readers of the line about listening, or of the pidfile, may send signals; so both come
+        # when signals are handled.
         def run(configuration, pidfile)
           server = listen(configuration)
           complete = server.run do
@@ -130,7 +130,7 @@ module Gyre
           listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
         end
 
-        # Without serving: the process that is to be replaced still does.
+        # Binds and closes; the process to be replaced still serves.
         def try_listening(configuration, inherited)
           require "gyre/log/server/inlet"
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)

@@ -47,7 +47,7 @@ module Gyre
 
       def join = @thread&.join
 
-      # After {#close}: as if it had not been called.
+      # Undoes {#close}.
       def reopen
         join
         @closing_at = nil
@@ -155,8 +155,8 @@ module Gyre
         @delivery = Delivery.new(@options, @outbox, @waiters, identity, **options) { @closing_at }
       end
 
-      # The thread was killed, or had ended: what it left is in its spool, and first to be sent.
-      # Where another process has adopted that, a fresh id begins.
+      # After the thread's end: sends first what it left in its spool. If another process has
+      # adopted that, a fresh id begins.
       def set_up_again
         @former = counts
         done, path = @delivery.standing.done, @delivery.standing.spool

@@ -62,7 +62,7 @@ module Gyre
           Ownership.check_parent(File.dirname(path))
           Ownership.check_folder(path)
           lock = Ownership.open(File.join(path, "lock"))
-          # The owner may just have deleted it.
+          # Its process may just have deleted it.
           mine = lock.flock(File::LOCK_EX | File::LOCK_NB) && File.exist?(lock.path) && File.identical?(lock.path, lock)
           return lock.close unless mine
           raise DiskQueue::Segment::Foreign, "#{path} has no secret of a client in its lock" unless lock.read(32).to_s.match?(/\A\h{32}\z/)

@@ -37,7 +37,7 @@ module Gyre
         end
       end
 
-      # Makes all waiters check their conditions; one that is just beginning checks afterwards.
+      # Makes all waiters check their conditions; a beginning wait checks afterwards.
       def notify
         @mutex.synchronize { @changed.broadcast } if @count.positive?
       end

@@ -22,7 +22,7 @@ module Gyre
         "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
         "critical" => "fatal", "crit" => "fatal", "alert" => "fatal", "emerg" => "fatal", "emergency" => "fatal", "panic" => "fatal"
       }.freeze
-      # Digits of a number; a line with a longer one is a message as it is.
+      # Digits of a number; a line with a longer one becomes a message unparsed.
       DIGITS_LIMIT = 1000
       # The last one of equal keys counts. Newer versions of the library warn
       # of it otherwise.

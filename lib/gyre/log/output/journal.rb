@@ -96,7 +96,7 @@ module Gyre
 
       private
 
-      # Locks the file that has the name, as a former owner may have replaced it. Returns nil if no
+      # Locks the file that has the name, as a former server may have replaced it. Returns nil if no
       # journal may be made; then no other server has one either.
       def open_locked
         loop do

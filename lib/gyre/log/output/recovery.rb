@@ -2,7 +2,7 @@
 
 # Recovers a log file when the server starts: compares its journal's last entry with it; a
 # batch that was cut off is taken away, a torn line gets its newline. Called by Output::File before
-# the first write. It never touches a file that the entry does not speak of, and never more bytes
+# the first write. It never touches a file that the entry does not name, and never more bytes
 # than one batch has.
 #
 #   the file from the entry's offset on          is                 then

@@ -38,7 +38,7 @@ module Gyre
         end
 
         # Runs the block again and again until it raises none of these errors. Blocks may be nested:
-        # the failure is over when the outermost one has ended. `meanwhile` tells in the message
+        # the failure is over when the outermost one has ended. `meanwhile` names in the message
         # where the bytes are. Returns the block's value.
         def until_success(doing, *errors, meanwhile: KEPT)
           errors = [SystemCallError] if errors.empty?

@@ -74,7 +74,7 @@ module Gyre
 
       private
 
-      # logrotate's dates (log.20261121) are no numbers.
+      # Excludes logrotate's dates (log.20261121).
       NUMBERED = /\.(\d{1,5})(?:\.gz)?\z/.freeze
       # 1970 began on a Thursday.
       SINCE_MONDAY_S = 3 * 86_400
@@ -138,7 +138,7 @@ module Gyre
 
       def report(message) = @report&.call("#{@path}: #{message}")
 
-      # These two are all that it does to the folder.
+      # Only these two change the folder.
       def rename(from, to) = ::File.rename(from, to)
 
       def remove(path)

@@ -99,7 +99,7 @@ module Gyre
 
         private
 
-        # Also one that is not there yet.
+        # True for a missing file, too.
         def file_at?(settings)
           target = target(settings)
           type(settings) == "file" && (!::File.exist?(target) || ::File.file?(target))

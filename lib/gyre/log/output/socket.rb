@@ -39,7 +39,7 @@ module Gyre
           end
         end
 
-        # Connects anew for the next batch.
+        # Uses a new connection for the next batch.
         def reopen = @socket.close
 
         def close = @socket.close

@@ -22,7 +22,7 @@ module Gyre
       class Spill
         SEGMENT_BYTES = 4 * 1024 * 1024
         LOCK_PATIENCE_S = 10
-        # The most that the length of a record can hold.
+        # The largest length of a record.
         RECORD_BYTES_LIMIT = 0xffff_ffff
         CLIENT_BYTES = 24
         # The queue's own limit: a batch that is larger than expected is not refused.

@@ -5,7 +5,7 @@
 # formats, files and sockets.
 #
 #   pass ──► each writer, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
-#     every interval;               one task an output (OutputWriter): one that stands still holds up
+#     every interval;               a task for each output (OutputWriter): a stuck output holds up
 #     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
 # A session is settled when a writer has stored records of its client, and after a pass, for what no

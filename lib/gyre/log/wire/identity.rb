@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# As which client a program's records are numbered: an id, and the secret from which it was made.
+# A client's id, under which its records are numbered, and the secret from which the id was made.
 # The id stands in journals and in the names of spools; only the client that shows the secret is
 # taken for it, so another one cannot use up its numbers. Made by Gyre::Log::Sender and kept in its
 # spool; the server checks it by Gyre::Log::Handshake and stores nothing for that.
@@ -26,7 +26,7 @@ module Gyre
         self::PREFIX + Digest::SHA256.hexdigest("gyre log client #{secret}")[0, 24]
       end
 
-      # True if the owner of this secret may use that id.
+      # True if this secret belongs to that id.
       def self.proven?(client_id, secret)
         return !client_id.start_with?(self::PREFIX) if secret.nil?
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The origin of messages: a host, and a process there. A client names its own in its first frame
-# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); for others the server knows the
+# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); other messages have the
 # peer's address. Bounded, and without spaces. Proves nothing: a client may name any host.
 
 require "socket"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Writes the open log file of an Output::File, whatever its name is by now, and knows which bytes
+# Writes the open log file of an Output::File, whatever its name is by now, and counts which bytes
 # are durable. Knows no journal and no rotation.
 
 require "gyre/log/disk"
