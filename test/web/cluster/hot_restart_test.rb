@@ -19,8 +19,8 @@ class WebClusterHotRestartTest < Minitest::Test
       before = cluster.children.sort
       { "bind 'tcp://#{in_use}'" => /listen on tcp:\S+ address already in use/,
         "metrics '#{in_use}'" => /listen on tcp:\S+ address already in use/,
-        "state 'gone/s'" => /listen on unix:\S+ no such file or directory/,
-        "pidfile 'gone/p'" => %r{gone/p: the process id cannot be written},
+        "state 'gone/s'" => /state: there is no folder/,
+        "pidfile 'gone/p'" => /pidfile: there is no folder/,
         "access_log 'file/a'" => /access_log: there is no folder/,
         "user 'nobody-at-all'" => /there is no user nobody-at-all/,
         "tls cert: 'none', key: 'none'" => /none/,
