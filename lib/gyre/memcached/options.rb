@@ -30,12 +30,12 @@ module Gyre
           row[:control_characters, :flag, "accept keys with control characters, as base64", default: false]
         ],
         "Values" => [
-          row[:serializer, :any, "dumps and loads objects: Marshal, JSON, …", default: Serializer],
-          row[:compressor, :any, "compresses and decompresses", default: ZLIB],
+          row[:serializer, :any, "dumps and loads objects: Marshal, JSON, …", default: Serializer, usual: "a safe one"],
+          row[:compressor, :any, "compresses and decompresses", default: ZLIB, usual: "zlib"],
           row[:compress, :flag, "compress values of compression_min_size and more", default: true],
-          row[:compression_min_size, bytes, "shortest value that is compressed", default: 4_096],
-          row[:decompressed_max_bytes, bytes, "longest value after decompression", default: 134_217_728],
-          row[:value_max_bytes, bytes, "the servers' limit of an item (their option -I)", default: 1_048_576],
+          row[:compression_min_size, bytes, "shortest value that is compressed", default: 4_096, usual: "4K"],
+          row[:decompressed_max_bytes, bytes, "longest value after decompression", default: 134_217_728, usual: "128M"],
+          row[:value_max_bytes, bytes, "the servers' limit of an item (their option -I)", default: 1_048_576, usual: "1M"],
           row[:raw, :flag, "store Strings only, as they are", default: false],
           row[:string_fastpath, :flag, "store Strings in UTF-8 or binary as they are", default: true],
           row[:too_large_error, :any, "raised for a value over the limit", default: ValueTooLarge]
