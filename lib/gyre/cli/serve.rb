@@ -212,7 +212,7 @@ module Gyre
         noting { RackupFile.check(rackup(settings)) }
         each_folder(settings) { |name, folder| noting { check_folder(name, folder) } }
         noting { check_writable(:access_log, settings[:access_log]) } if settings[:access_log]
-        noting { check_process(settings, workers) } if workers && !@handover # whose rehearsal opens them
+        noting { check_process(settings, workers) } if workers
         @faults.concat(Web::ThreadState.faults) unless @handover
         raise StartError, @faults.join("\n") if @faults.any?
 
