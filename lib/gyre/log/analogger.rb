@@ -1,22 +1,22 @@
 # frozen_string_literal: true
 
 # `require "gyre/log/analogger"`: Swiftcore::Analogger::Client with the original's names, for
-# programs that used the analogger gem's client. It logs to any Analogger server, acknowledged where
-# the server can do that, and is a Gyre::Log::Client otherwise. Do not load the gem beside it.
+# programs that used the analogger gem's client. Logs to any Analogger server, with acknowledgements
+# if the server offers them; otherwise like Gyre::Log::Client. Do not load the gem beside it.
 
 require "gyre/log/client"
 
-# As the original's.
+# The original gem's module.
 module Swiftcore
-  # As the original's.
+  # The original gem's module.
   class Analogger
-    # A client that loses nothing: see docs/log.md for what is different.
+    # A log client that keeps unsent records on disk; docs/log.md lists the differences to the
+    # original.
     class Client < Gyre::Log::Client
       # The server refuses a wrong key; `new`, `log` and `reconnect` raise it.
       FailedToAuthenticate = Gyre::Log::Denied
 
-      # Settings until they are set: seconds, attempts, bytes on disk, seconds, bytes in
-      # memory.
+      # Defaults in seconds, attempts, bytes on disk, seconds, and bytes in memory.
       DEFAULTS = { connection_failure_timeout: 86_400 * 2, max_failure_count: (1 << 62) - 1,
                    persistent_queue_limit: 10_737_412_742, reconnect_throttle_interval: 0.1,
                    ram_queue_limit: Gyre::Log::ClientOptions::DEFAULTS[:memory_limit], tmplog: nil }.freeze
@@ -28,14 +28,14 @@ module Swiftcore
         end
       end
 
-      # Those of the class when the client was made. A client that has begun keeps what it began
-      # with; setting them here is for `connection_failure_timeout` and `max_failure_count`.
+      # New clients copy the settings of the class. A started client ignores later changes, except
+      # of `connection_failure_timeout` and `max_failure_count`.
       DEFAULTS.each_key do |name|
         define_method(name) { @originals.fetch(name) } unless name == :tmplog
         define_method(:"#{name}=") { |value| @originals[name] = value }
       end
 
-      # Connects. Where no server answers, messages go to the spool until one does.
+      # Connects. Without a server, messages go to the spool.
       #
       # @param service [#to_s]
       # @param host [String]
@@ -52,11 +52,11 @@ module Swiftcore
         connect
       end
 
-      # Waits for the connection, or for the first failure.
+      # Waits until the connection succeeds or fails for the first time.
       # @return [Boolean]
       # @raise [FailedToAuthenticate] a wrong key
-      # @raise [SystemCallError, SocketError, IOError] for longer than connection_failure_timeout,
-      #   or more often than max_failure_count
+      # @raise [SystemCallError, SocketError, IOError] after connection_failure_timeout or
+      #   max_failure_count
       def connect(timeout_s = @options.address.connect_timeout)
         ready
         @sender.wait(timeout_s) { raise_refusal || @sender.tried? }
@@ -65,7 +65,7 @@ module Swiftcore
         authenticated?
       end
 
-      # @return [Boolean] whether there is a connection that the server accepted
+      # @return [Boolean] whether the server has accepted the connection
       def authenticated? = @sender.state == :connected
 
       # @return [Integer] messages that were logged
@@ -76,7 +76,7 @@ module Swiftcore
 
       private
 
-      # The original goes on after `close`, too: the next call of `log` connects again.
+      # `log` after `close` connects again, as in the original.
       def ready
         @sender.reopen if closed?
         super

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
 # Gyre::Log::Client: logs to a log server from any Ruby program, as a Logger. `require
-# "gyre/log/client"`. Needs neither loop nor scheduler; threads, fibers, signal handlers and forked
-# children use it alike. It puts records into an outbox; its thread (Gyre::Log::Sender) does the
-# rest.
+# "gyre/log/client"`. Needs neither loop nor scheduler; works in threads, fibers, signal handlers
+# and forked children. Puts records into an outbox; the thread of its Gyre::Log::Sender sends them.
 
 require "gyre/log/client/address"
 require "gyre/log/errors"
@@ -22,7 +21,7 @@ module Gyre
       attr_reader :service
 
       # @param sender [Sender]
-      # @return [Proc] for an unreferenced client: sends its records, then ends its thread
+      # @return [Proc] sends an unreferenced client's records, then ends its thread
       def self.finalizer(sender) = proc { sender.close(Float::INFINITY) }
 
       # Starts to connect and returns at once.
@@ -32,9 +31,9 @@ module Gyre
       # @param port [Integer, nil] default 6766
       # @param address [String, nil] instead of host and port: tcp://host:port or unix:///path
       # @param key [String, nil] the server's key
-      # @param acknowledged [Boolean, :if_possible] false: Analogger's protocol, for its servers;
-      #   :if_possible: only if the server has no other; until that is known, messages beyond the
-      #   old protocol are refused
+      # @param acknowledged [Boolean, :if_possible] false: Analogger's protocol; :if_possible:
+      #   Analogger's protocol only if the server has no other (refuses messages beyond it until
+      #   then)
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
@@ -48,10 +47,12 @@ module Gyre
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
       # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise
       #   (SpoolFull)
-      # @option options [Numeric] :stall_timeout seconds without an answer that end a connection; 10
-      # @option options [Numeric] :flush_timeout default wait of {#flush}, seconds; 5. Set 0 in
-      #   Rails, which calls it after each request
-      # @option options [Numeric] :exit_timeout seconds that it may delay the process's end; 5
+      # @option options [Numeric] :stall_timeout seconds without a response before the connection
+      #   closes; 10
+      # @option options [Numeric] :flush_timeout default wait of {#flush}, seconds; 5. Rails calls
+      #   it after each request: set 0 there
+      # @option options [Numeric] :exit_timeout seconds that sending may delay the exit of the
+      #   process; 5
       # @option options [Range] :retry_interval seconds between attempts to connect: the first and
       #   the longest pause; 0.1..5.0
       # @option options [Numeric] :adoption_interval seconds between searches for spools of dead
@@ -70,7 +71,7 @@ module Gyre
         @outbox = Outbox.new(@service, @options.memory_limit, @options.record_limit, acknowledged != true)
         @sender = Sender.new(@options, @outbox)
         @sender.start
-        # Clones (of ActiveSupport::TaggedLogging) share it; the last of them ends the thread.
+        # Clones (ActiveSupport::TaggedLogging) share this object; the last clone ends the thread.
         @shared = Object.new
         ObjectSpace.define_finalizer(@shared, Client.finalizer(@sender))
       end
@@ -86,11 +87,11 @@ module Gyre
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
 
-      # Waits until the server has acknowledged everything logged before; over the old protocol,
-      # until the network has taken it.
+      # Waits until the server has acknowledged everything logged before; in the old protocol, until
+      # the kernel has sent it.
       #
       # @param timeout_s [Numeric]
-      # @return [Boolean] false if the time was too short
+      # @return [Boolean] false after the timeout
       # @raise [Denied, Incompatible] messages are kept
       # @raise [Closed]
       def flush(timeout_s = @options.flush_timeout)
@@ -99,8 +100,8 @@ module Gyre
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
       end
 
-      # Sends what it can, including records left in the spool by ended processes; the rest stays
-      # there for the next client of this service.
+      # Sends all records, including the spools of ended processes; unsent records stay in the spool
+      # for the next client of this service.
       #
       # @param timeout_s [Numeric]
       # @return [void]
@@ -120,7 +121,7 @@ module Gyre
         connect
       end
 
-      # Logger's name for it; ignores a log device.
+      # Does nothing; Logger's method with an ignored log device.
       # @return [self]
       def reopen(*)
         @sender.reconnect
@@ -132,8 +133,8 @@ module Gyre
         @sender.error unless @sender.state == :connected
       end
 
-      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (the last
-      #   number), spooled:, dropped:, reconnects:, queue_bytes: (not acknowledged), spool_bytes:
+      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (last
+      #   number), spooled:, dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
       def stats = @sender.stats
 
       # @return [String] without the key
@@ -143,7 +144,7 @@ module Gyre
 
       private
 
-      # Takes every message.
+      # Appends any message to the outbox.
       def append(severity, message)
         stored = @outbox.append(severity, message)
         return true if stored
@@ -152,8 +153,7 @@ module Gyre
         true
       end
 
-      # For messages refused by `Outbox#append`: another kind of object, no room, or a pending
-      # refusal.
+      # Handles messages that `Outbox#append` refuses: other objects, no room, or a pending refusal.
       def append_slowly(severity, message)
         check(severity, message)
         ready
@@ -176,14 +176,14 @@ module Gyre
         @outbox.store(severity, message, true)
       end
 
-      # For when neither the server nor the disk takes anything.
+      # Makes room while neither the server nor the disk takes records.
       def evict
         raise SpoolFull, full_message if @options.when_full == :raise
 
         @sender.drop if @options.when_full == :drop_oldest
       end
 
-      # Starts again in a child without hooks, and after its thread was killed.
+      # Restarts the sender in a child forked without hooks, and after its thread was killed.
       def ready
         raise Closed, "the log client of #{@service.inspect} is closed" if @sender.closing?
 

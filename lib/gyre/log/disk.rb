@@ -1,35 +1,34 @@
 # frozen_string_literal: true
 
-# Makes files durable. Used by the outputs, journals and disk queues
-# of the log. Functions block: they are for a thread.
+# Makes files durable. Used by the outputs, journals and disk queues of the log. All functions block
+# and must run in a thread.
 
 module Gyre
   module Log
-    # Functions without state.
     module Disk
-      # No file system has larger blocks.
+      # Largest block of any file system.
       BLOCK_BYTES = 65_536
-      # The errors of devices, pipes and file systems that have no fsync.
+      # Errors of devices, pipes and file systems without fsync.
       UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
-      # Ends a name for the moment between two renames.
+      # Suffix of a file's name between the two renames of {refresh_name}.
       AWAY = ".renamed"
 
       module_function
 
-      # Makes what was written durable. For a thread, it blocks. An error is reported once: the
-      # kernel takes the pages that it could not write for clean, and the next call succeeds. After
-      # an error only rewritten bytes count. IO#fdatasync must not be used:
-      # after an error Ruby tries fsync(2), and returns that one's result.
+      # Makes written bytes durable. Blocks, so it runs in a thread. The kernel reports a write
+      # error once: it marks the failed pages as clean, and the next call succeeds. After an error,
+      # only bytes written again are safe. IO#fdatasync is unsafe: after an error Ruby tries
+      # fsync(2) and returns its result.
       def sync(io)
         io.fsync
       rescue *UNSYNCABLE
         nil
       end
 
-      # Makes a file's name durable: a new one's, a renamed one's. For a thread, it blocks.
+      # Makes a new or renamed file's name durable. Blocks, so it runs in a thread.
       def sync_folder(path) = File.open(File.dirname(path)) { |folder| sync(folder) }
 
-      # Reads from a file that is open for writing only, whatever its name is by now.
+      # Reads from a file that is open only for writing, even if the file was renamed.
       def read_through(io, path, from, upto)
         return "" if from >= upto
 
@@ -41,8 +40,8 @@ module Gyre
         nil
       end
 
-      # Has the pages of a file read from the disk again, as far as they have been written to it.
-      # For a thread, it blocks.
+      # Drops a file's written pages from the page cache, so that the next read uses the disk.
+      # Blocks, so it runs in a thread.
       def forget_pages(path)
         File.open(path, "r+b") do |io|
           sync(io)
@@ -50,14 +49,13 @@ module Gyre
         end
       end
 
-      # Changes a folder's entry and changes it back, so that the next sync of the folder writes
-      # it.
+      # Renames a file twice, so that the next sync of its folder writes the entry.
       def refresh_name(path)
         File.rename(path, path + AWAY) if File.exist?(path)
         restore_name(path)
       end
 
-      # Completes a {refresh_name} that a kill has interrupted.
+      # Completes a {refresh_name} interrupted by a kill.
       def restore_name(path)
         File.rename(path + AWAY, path) if File.exist?(path + AWAY) && !File.exist?(path)
       end

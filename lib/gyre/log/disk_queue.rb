@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Records on disk, in order: a folder of segments, held by a lock. A client keeps there what its
-# server has not taken (client/spools.rb), a server what an output has not taken (output/spill.rb).
-# It sends nothing, and syncs only in {#sync}.
+# An ordered queue of records on disk: a folder of segments, protected by a lock. A client keeps
+# unsent records there (client/spools.rb), a server keeps records for an output (output/spill.rb).
+# Sends nothing, and syncs only in {#sync}.
 #
 #   <folder>/lock               flock(2), gone with its process; also holds a note, such as a client's secret
 #           /00000001.records   see disk_queue/segment.rb; the oldest one first
 #
 #   oldest segment: [ done | given out | unread ] … newest segment: [ unread ] ← append
 #
-# Only {#acknowledge} and {#evict} move a segment's position; a segment that is done is deleted. So
-# a crash leaves at least all that was not done. A damaged record is left out and reported, and its
-# segment is kept as *.damaged.
+# Only {#acknowledge} and {#evict} advance a segment's position; a finished segment is deleted. So a
+# crash loses no unfinished record. Skips and reports damaged records, and keeps their segment as
+# *.damaged.
 
 require "gyre/log/disk_queue/segment"
 require "gyre/settings/units"
@@ -27,7 +27,7 @@ module Gyre
       attr_reader :path
       attr_reader :limit
 
-      # Returns the whole records at the beginning that fit the limit, at least one.
+      # Returns the first whole records that fit the limit, at least one record.
       def self.cut(bytes, limit)
         return bytes.bytesize if bytes.bytesize <= limit
 
@@ -57,7 +57,7 @@ module Gyre
         tidy("its former note") { @lock.pwrite(text, 0) }
       end
 
-      # Writes at the end; all or nothing.
+      # Appends all bytes or none.
       def append(bytes, &write)
         return false unless room?(bytes.bytesize)
 
@@ -92,7 +92,7 @@ module Gyre
         dropped
       end
 
-      # Drops the oldest segment, which frees its room on the disk.
+      # Drops the oldest segment, which frees its disk space.
       def evict_segment = evict(@limit - bytesize + @segments.first.bytesize)
 
       def unread? = @segments.any? { |segment| more?(segment) }
@@ -178,7 +178,7 @@ module Gyre
         segment
       end
 
-      # A full disk may leave a segment without a record.
+      # A full disk may leave a segment without records.
       def more?(segment)
         segment.number == @at.first ? segment.size > @at.last : segment.number > @at.first && segment.bytesize.positive?
       end
@@ -198,8 +198,8 @@ module Gyre
         length && (length + Records::HEADER_BYTES)
       end
 
-      # Skips a record that a crash has torn or damaged. Reads on behind a damaged one if its length
-      # is right.
+      # Skips a record torn or damaged by a crash. Continues after a damaged record if its length is
+      # valid.
       def skip(segment, offset)
         behind = offset + (length_at(segment, offset) || @record_limit)
         return cut(segment, offset) if behind > segment.size && segment.equal?(@found_last)
@@ -230,8 +230,8 @@ module Gyre
         tidy { segment.position = offset }
       end
 
-      # Reports a failing disk. The positions in memory still count; only a later process would send
-      # the finished records again.
+      # Reports a failing disk. The positions in memory stay valid; only a later process would send
+      # finished records again.
       def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error

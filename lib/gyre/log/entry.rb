@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Parses a finished line of text: time, service, severity and the original message. For readers of
-# the log: `gyre log tail`, and pages that follow it. Reads and writes no files.
+# Parses a finished line of text: time, service, severity and the original message. Used by readers
+# of the log: `gyre log tail`, and web pages that follow the log. Reads and writes no files.
 
 require "json"
 require "time"
@@ -21,7 +21,7 @@ module Gyre
         new(time, *[service, severity, message].map { |field| unescape(field) }) if message
       end
 
-      # @return [String] the original of an escaped field
+      # @return [String] the field without escapes
       def self.unescape(text)
         return text unless text.include?("\\")
 

@@ -1,29 +1,29 @@
 # frozen_string_literal: true
 
-# Exceptions of a log client, beside ArgumentError for what cannot be logged, and those that its
-# threads survive. Defines classes only.
+# Exceptions of a log client besides ArgumentError (for invalid messages), and the exceptions that
+# its threads survive. Defines classes only.
 
 require "gyre/errors"
 
 module Gyre
   module Log
-    # The server refuses the key. What was logged is kept.
+    # The server refuses the key. Logged records are kept.
     class Denied < Error; end
 
     # The server does not speak the acknowledged protocol.
     class Incompatible < Error; end
 
-    # The server takes the client's id for another client's. The client goes on with a fresh one.
+    # The server assigns the client's id to another client. The client continues with a new id.
     class IdentityTaken < ProtocolError; end
 
-    # A message has no room, and when_full is :raise.
+    # The queue is full, and when_full is :raise.
     class SpoolFull < Error; end
 
     # The client was closed.
     class Closed < Error; end
 
-    # Threads of a client survive these: a thread that dies would raise it where it is joined,
-    # in the middle of the spooling.
+    # Threads of a client rescue these; a dead thread would raise them in `join`, in the middle of
+    # spooling.
     FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end
 end

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Cuts connections' bytes into messages; checks, routes, filters, culls and escapes these, and
-# formats them straight into sinks: buffers of finished lines, one for each output. Called by the
-# log server for each read. Without sockets, files and clock: the time of arrival, in nanoseconds
-# since 1970, is a parameter. C does the work (ext/gyre/log/log_ingest.c); here are its keyword
-# arguments, and lines of JSON. test/oracle/log has the same in Ruby, for comparison only.
+# Cuts connections' bytes into messages; checks, routes, filters, culls, escapes and formats them
+# straight into sinks: buffers of finished lines, one for each output. Called by the log server for
+# each read. Uses no sockets, files or clock: the time of arrival, in nanoseconds since 1970, is a
+# parameter. C does the work (ext/gyre/log/log_ingest.c); this file has the keyword arguments and
+# JSON lines. test/oracle/log has a Ruby copy for comparison.
 #
 #   Ingest.new(services_limit: 1000)
 #   sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
@@ -46,12 +46,12 @@
 #            durable: everything up to this number is stored wherever a route leads it
 #            refused?: a record came for a sink whose number is unknown
 #
-# A full sink still takes a decoder's messages, up to twice the bound and 16 MB, but its reader sees
-# `crowded?` and stops reading. Beyond that a record is refused (feed returns that, and no sink has
-# it: the client sends it again), and messages without a number are dropped and counted. Messages of
-# senders that cannot be paused (datagrams, log) are dropped as soon as the sink is full.
+# A full sink still accepts a decoder's messages, up to twice the limit and 16 MB; its reader checks
+# `crowded?` and stops reading. Beyond that, the ingest refuses records (`feed` returns the refusal,
+# and the client sends them again) and drops and counts messages without a number. Messages from
+# senders without backpressure (datagrams, log) are dropped as soon as the sink is full.
 #
-# A sink skips records whose sequence is not above its last one.
+# A sink skips records with a sequence number up to its last one.
 
 require "gyre/log/ingest/json_lines"
 require "gyre/log/ingest/json_decoder"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Every size, count and time that bounds the log server and its connections. The server reads a
-# Limits object when it starts. It enforces nothing.
+# Limits object when it starts. Stores limits and enforces none.
 
 require "gyre/settings/limits"
 

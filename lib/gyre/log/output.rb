@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Where log lines go: makes an output from its settings. Called by the server for each entry of
-# `logs` and for `default_log`. Every output has the same methods (see Output below), so that the
-# committer does not care which it has.
+# Makes an output for log lines from its settings. Called by the server for each entry of `logs` and
+# for `default_log`. Every output has the same methods (see Output below).
 
 require "gyre/log/limits"
 require "gyre/log/output/access"
@@ -17,7 +16,7 @@ require "gyre/log/output/settings"
 
 module Gyre
   module Log
-    # What each output does:
+    # Methods of each output:
     #
     #   prepare               gets ready to write, however long that takes
     #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}.
@@ -33,8 +32,8 @@ module Gyre
     #   to_s                  its name
     module Output
       class << self
-        # `settings` are of SETTINGS; `key` is the configuration's word for it. Raises ArgumentError
-        # naming the key.
+        # `settings` come from SETTINGS; `key` is the configuration's name for them. Raises
+        # ArgumentError naming the key.
         def open(settings, key: "logfile", report: nil, spill_bytes_limit: Limits.new.spill_bytes_limit)
           settings = SETTINGS.complete(settings.reject { |_, value| value == "" })
           output = plain(settings, target(settings), { format: settings[:format].to_sym, report: report })
@@ -61,7 +60,7 @@ module Gyre
           output.close unless spilling
         end
 
-        # An IO of its own, so that closing it closes nothing of the program's.
+        # Duplicates the stream, so that closing the output leaves the program's stream open.
         def standard(stream, name, common)
           Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
         end
@@ -74,7 +73,7 @@ module Gyre
           Access.place(path)
           return Descriptor.open(path, **common) if ::File.exist?(path) && !::File.file?(path)
 
-          # A symlink stays one: what rotates is the file that it leads to.
+          # Keeps a symlink: rotation renames its target.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           access = Access.new(mode: settings[:mode], owner: settings[:owner])
           File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, report: common[:report]), **common)

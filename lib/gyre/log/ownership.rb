@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
-# Checks that files are this user's own, before a disk queue opens, writes or sends them. Another
-# user could otherwise plant records, which this program would send as its own (as root, with root's
-# name), or a symlink to a file that it would write to. Called by Gyre::Log::Spools,
-# DiskQueue::Segment and Output::Spill. It changes nothing.
+# Checks that this user owns files before a disk queue opens, writes or sends them. Another user
+# could otherwise plant records, which this program would send as its own, or a symlink to any file.
+# Called by Gyre::Log::Spools, DiskQueue::Segment and Output::Spill.
 
 module Gyre
   module Log
-    # Functions without state.
     module Ownership
-      # It belongs to another user, or another user may change it.
+      # Another user owns the file or may change it.
       class Refused < Errno::EPERM
         def message
           super[/ - (.*)\z/m, 1] || super

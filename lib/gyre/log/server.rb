@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The log server: settings in, a process that collects messages out. `gyre log` and tests make one.
-# It puts the parts together (ingest, outputs, committer, hub). Gyre::Log::Lifecycle serves, ends
-# and restarts it; Gyre::Log::Connection speaks with clients.
+# The log server: collects messages as its settings say. Made by `gyre log` and by tests. Connects
+# the parts (ingest, outputs, committer, hub). Gyre::Log::Lifecycle runs, ends and restarts the
+# server; Gyre::Log::Connection serves clients.
 
 require "gyre"
 require "gyre/net/endpoint"
@@ -20,14 +20,13 @@ require "gyre/log/server/server_status"
 
 module Gyre
   module Log
-    # Used once.
     #
     #   server = Gyre::Log::Server.new(bind: 6766, default_log: "log/all.log")
     #   server.run
     class Server
       # Messages in memory for an output without a `queue` of its own.
       QUEUE_BYTES = 32 << 20
-      # Acknowledged clients remembered in memory while they are away.
+      # Absent clients remembered in memory.
       SESSIONS_LIMIT = 10_000
       private_constant :QUEUE_BYTES, :SESSIONS_LIMIT
 
@@ -54,17 +53,15 @@ module Gyre
       # @param inputs [Array<Hash>] as in the configuration (docs/log.md)
       # @param tls [Hash, nil] cert:, key:, ca:, crl:, verify: of the main port
       # @param limits [Hash, Limits] by the names in docs/log.md
-      # @param raw [Boolean] messages as they came, with line ends: lines can be forged
-      # @param origin [Boolean, nil] whether lines have host and process of the client; nil: not in
+      # @param raw [Boolean] writes messages unescaped, with line ends: lines can be forged
+      # @param origin [Boolean, nil] whether lines name host and process of the client; nil: not in
       #   text
-      # @param signals [Boolean] whether INT, TERM, HUP and USR2 are for it
+      # @param signals [Boolean] whether the server handles INT, TERM, HUP and USR2
       # @param report [#puts] gets lines about the server itself
-      # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a
-      #   fresh program would inherit: checks it, and returns what Process.exec takes to start it
-      #   (an Array), or a String: why it must not be started
-      # @param handover [#listeners, #connections, #close_others, #signalled?, #exec, nil] takes
-      #   over what a server before this one has left in this process, and leaves this one's to the
-      #   fresh program (Gyre::CLI::Log::Handover); nil: neither, and no restart
+      # @param restart [#call, nil] called for USR2 in a task, with the names of inherited inputs;
+      #   returns arguments for Process.exec (Array) or the reason against a restart (String)
+      # @param handover [#listeners, #connections, #close_others, #signalled?, #exec, nil] transfers
+      #   sockets from and to another process (Gyre::CLI::Log::Handover); nil: no restart
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
@@ -85,11 +82,11 @@ module Gyre
         @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, restart)
       end
 
-      # Opens the sockets. From here on clients can connect; they are served when the server runs.
-      # {#run} calls it, too.
+      # Opens the sockets. Clients can connect at once and are served when the server runs. {#run}
+      # also calls this method.
       #
       # @return [self]
-      # @raise [SystemCallError, SocketError] the message names the address; none is open then
+      # @raise [SystemCallError, SocketError] the message names the address; no socket stays open
       def listen
         return self unless @acceptors.empty?
 
@@ -105,16 +102,16 @@ module Gyre
         raise
       end
 
-      # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose;
-      #   the main port first
+      # @return [Array<Gyre::Endpoint>] listening addresses with the ports chosen by the kernel; the
+      #   main port first
       def endpoints = @acceptors.map { |acceptor| acceptor.listener.endpoint }
 
-      # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
+      # Serves until it is stopped. Inside Gyre.run other tasks continue meanwhile.
       #
       # @yield [self] once it serves
-      # @return [Boolean] whether everything that came was written
+      # @return [Boolean] whether every received message was written
       # @raise [SystemCallError, SocketError] (see #listen)
-      # @raise what an output raised that cannot go on
+      # @raise permanent errors of an output
       def run(&block)
         listen
         serve = ->(task) { @lifecycle.serve(task, @signals, @inputs) { block&.call(self) } }
@@ -123,24 +120,24 @@ module Gyre
         close
       end
 
-      # Asks it to end, from any thread or signal handler; returns at once. Asked twice, it ends
-      # without waiting for the outputs.
+      # Requests the end, from any thread or signal handler; returns at once. A second call ends the
+      # server without waiting for the outputs.
       #
       # @return [void]
       def stop = @hub.loop.emit(:stop_serving)
 
-      # Asks it to write all and reopen its files.
+      # Requests that all outputs write and reopen their files.
       #
       # @return [void]
       def reopen = @hub.loop.emit(:reopen)
 
-      # Reopens the files, as {#reopen} does, and tells a connection whether all are.
+      # Reopens the files like {#reopen}, and tells a connection whether all outputs succeeded.
       #
       # @param connection [#reopened]
       # @return [void]
       def reopen_for(connection) = @lifecycle.reopen("as a client has asked") { |done| connection.reopened(done) }
 
-      # Asks it to restart.
+      # Requests a restart.
       #
       # @return [void]
       def restart = @hub.loop.emit(:restart)
@@ -151,7 +148,7 @@ module Gyre
       # @return [String] JSON
       def status_line = ServerStatus.new(self, @hub, @lifecycle.started_s).to_json
 
-      # A line about the server itself.
+      # Writes a line about the server itself.
       #
       # @param message [String]
       # @return [void]
@@ -161,7 +158,7 @@ module Gyre
         nil # standard error is closed
       end
 
-      # Releases all it holds. {#run} does it at its end.
+      # Releases all resources. {#run} calls it at its end.
       #
       # @return [void]
       def close

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Reads a log server's status, and its lines as they come. Used by `gyre log status` and `gyre log
-# tail`, and by pages that show the log. Each call has its own connection; under a scheduler only
-# the calling fiber waits. Logs nothing.
+# Reads a log server's status, and its lines as they arrive. Used by `gyre log status` and `gyre log
+# tail`, and by web pages. Each call has its own connection; under a scheduler only the calling
+# fiber waits.
 
 require "json"
 require "gyre/net"
@@ -19,7 +19,7 @@ module Gyre
     class Viewer
       # The port of a log server.
       DEFAULT_PORT = 6766
-      # More than any line; a status names a thousand clients.
+      # Longer than any line; a status lists a thousand clients.
       LINE_BYTES_LIMIT = 16 * 1024 * 1024
       private_constant :LINE_BYTES_LIMIT
 
@@ -29,7 +29,7 @@ module Gyre
       # @param address [String, Integer, Gyre::Endpoint] host:port, a port, unix:///path
       # @param key [String, nil]
       # @param tls [TLS::Context, nil]
-      # @param timeout_s [Numeric] to connect, and for each answer
+      # @param timeout_s [Numeric] for the connection, and for each response
       # @raise [ArgumentError]
       def initialize(address, key: nil, tls: nil, timeout_s: 5)
         @endpoint = Endpoint.parse(address, host: "127.0.0.1", port: DEFAULT_PORT)
@@ -49,8 +49,8 @@ module Gyre
         raise ProtocolError, "#{self} answered what is not a status"
       end
 
-      # Makes the server write and sync everything and reopen its files. Returns when that is done:
-      # the former, renamed files may be compressed then.
+      # Makes the server write, sync and reopen its files. Returns when that is done: the renamed
+      # files may be compressed afterwards.
       #
       # @param within_s [Numeric]
       # @return [void]
@@ -100,7 +100,7 @@ module Gyre
         transport&.close
       end
 
-      # @return [String, nil] nil at the end
+      # @return [String, nil] nil at the end of the stream
       def read_line(transport) = reading { transport.read_until("\n", limit: LINE_BYTES_LIMIT) }
 
       def reading

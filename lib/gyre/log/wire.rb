@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Analogger's frames, as bytes and values: the protocol before and without versions. Called by the
-# server for a connection's first frame, and by clients; the ingest reads later frames. Without
-# socket and clock.
+# Analogger's frames, as bytes and values: the first frame of all protocols. Called by the server
+# for a connection's first frame, and by clients; the ingest reads later frames. Pure: no socket, no
+# clock.
 #
 #   LLLL LLLL ":" service ":" severity ":" message       LLLL: the bytes of the whole frame, four decimal digits, twice
 
@@ -10,14 +10,14 @@ module Gyre
   module Log
     # Frames of the old wire. All resulting Strings are BINARY.
     module Wire
-      # Before the service.
+      # Bytes before the service.
       HEADER_BYTES = 8
       # The shortest frame: its header and three colons.
       FRAME_BYTES_LEAST = HEADER_BYTES + 3
-      # A frame has fewer bytes than this.
+      # Frames must be shorter.
       FRAME_BYTES_LIMIT = 8192
 
-      # A frame's mistake; after "error: " it is the protocol's reply.
+      # The fault of a frame; after "error: " it is the protocol's reply.
       CHECKSUM_FAILED = "checksum failed"
       TOO_LONG = "max length exceeded"
       MALFORMED = "malformed frame"
@@ -27,7 +27,7 @@ module Gyre
       private_constant :HEADER
 
       class << self
-        # Raises ArgumentError if the wire cannot carry them.
+        # Raises ArgumentError if a frame cannot hold the arguments.
         def frame(service, severity, message)
           service, severity, message = [service, severity, message].map { |part| part.to_s.b }
           { "service" => service, "severity" => severity }.each do |name, part|
@@ -39,8 +39,8 @@ module Gyre
           raise ArgumentError, "a frame has less than #{FRAME_BYTES_LIMIT} bytes, and this one would have #{bytes}"
         end
 
-        # Returns the frame's length, or the fault of its header. Checked in this order: a server
-        # must not wait for bytes of a wrong length.
+        # Returns the frame's length, or the fault of its header. Checks in this order: a server
+        # must not wait for the bytes of a wrong length.
         def length(header, limit: FRAME_BYTES_LIMIT)
           bytes = HEADER.match?(header) ? header.byteslice(0, 4).to_i : 0
           return CHECKSUM_FAILED if bytes < FRAME_BYTES_LEAST
@@ -48,8 +48,7 @@ module Gyre
           bytes < limit ? bytes : TOO_LONG
         end
 
-        # Parses a whole frame. Returns service, severity and message, or nil without the three
-        # colons.
+        # Parses a whole frame. Returns service, severity and message; nil without three colons.
         def parts(frame)
           return unless frame.getbyte(HEADER_BYTES) == 58
 
@@ -57,8 +56,8 @@ module Gyre
           parts if parts.size == 3
         end
 
-        # Reads a connection's first frame. Returns nil (more is needed), a String (what is wrong),
-        # or service:, severity:, key: and rest:, the bytes after the frame.
+        # Reads a connection's first frame. Returns nil (incomplete), a String (the fault), or
+        # service:, severity:, key: and rest:, the bytes after the frame.
         def authentication(bytes, limit: FRAME_BYTES_LIMIT)
           return if bytes.bytesize < HEADER_BYTES
 

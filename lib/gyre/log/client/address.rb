@@ -42,8 +42,7 @@ module Gyre
       # Unique to the server, for the names of spools.
       def parts = @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
 
-      # The frame that opens a connection. `adopted`: the records are another process's, which has
-      # ended.
+      # The frame that opens a connection. `adopted`: the records belong to an ended process.
       def authentication(identity, adopted: false)
         words = "authentication"
         words += "/2 client=#{identity.client_id}#{" secret=#{identity.secret}" if identity.secret}" if identity
@@ -54,14 +53,14 @@ module Gyre
 
       def to_s = "the log server #{@endpoint.to_s.delete_prefix("tcp://")}"
 
-      # Without the key.
+      # Hides the key.
       def inspect
         "#<#{self.class} #{service.inspect} at #{@endpoint.to_s.delete_prefix("tcp://")}>"
       end
 
       private
 
-      # Absolute, as a daemon changes its folder.
+      # Makes the path absolute, as a daemon changes its folder.
       def given(address)
         endpoint = Endpoint.parse(address, host: HOST, port: PORT)
         raise ArgumentError, "#{endpoint} names no host to connect to" if endpoint.host == "*"

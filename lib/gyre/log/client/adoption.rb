@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sends what ended processes of the same service left in their spools, under their own client ids,
-# so that the server drops known records. Started by a Gyre::Log::Delivery that has a connection.
-# Uses one connection and one spool at a time. Unsent records stay for the next time.
+# Sends the spools of ended processes of the same service under their own client ids, so that the
+# server drops known records. Started by a Gyre::Log::Delivery that has a connection. Uses one
+# connection and one spool at a time. Unsent records stay in the spool.
 
 require "gyre/clock"
 require "gyre/log/client/waiters"
@@ -11,7 +11,7 @@ require "gyre/log/errors"
 module Gyre
   module Log
     class Adoption
-      # The adopted records have no client, and nothing is logged here.
+      # Capacity of the unused outbox: adoption logs nothing.
       EMPTY_BYTES = 1
       private_constant :EMPTY_BYTES
 
@@ -21,7 +21,7 @@ module Gyre
         @thread = nil
       end
 
-      # Starts a thread, unless one runs.
+      # Starts a thread unless one is running.
       def start
         @next_at = Clock.now + @options.adoption_interval
         return if running?
@@ -45,7 +45,7 @@ module Gyre
         @thread&.join
       end
 
-      # Leaves thread and spools to the parent, in a forked child.
+      # Leaves thread and spools to the parent; called in a forked child.
       def abandon
         @delivery&.abandon
         @spool&.close
@@ -72,7 +72,7 @@ module Gyre
         @ended.call
       end
 
-      # Ends as soon as all is sent.
+      # Closes the connection as soon as all records are sent.
       def closing_at = @stopped ? 0 : Float::INFINITY
 
       def deliver

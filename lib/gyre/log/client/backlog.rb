@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Keeps everything that the server has not acknowledged, in order: first the spool, then batches in
-# memory, then the outbox. Belongs to one Gyre::Log::Delivery and its thread. Uses no socket and no
-# clock, and never waits.
+# Keeps all unacknowledged records in order: first the spool, then batches in memory, then the
+# outbox. Belongs to one Gyre::Log::Delivery and its thread. Uses no socket and no clock, and never
+# waits.
 #
 #   spool (read, unread) ≺ memory ≺ outbox        flying: batches of the spool or of memory, given to this connection
 #
-# Without a server everything moves to the spool. While the spool is being sent, new records go to
-# its end when memory is short. After its last batch memory follows, and the spool takes nothing
-# until the connection is lost.
+# Without a server everything moves to the spool. While the spool is being sent, new records join
+# its end if memory is short. After the spool's last batch, records in memory follow; the spool
+# stays empty until the connection is lost.
 
 require "gyre/log/errors"
 require "gyre/log/disk_queue"
@@ -16,11 +16,11 @@ require "gyre/log/disk_queue"
 module Gyre
   module Log
     class Backlog
-      # Whole records: their bytes, the last one's number, their count, and the spool's position
-      # behind them (nil in memory).
+      # Whole records: their bytes, the last number, their count, and the spool position after them
+      # (nil in memory).
       Batch = Struct.new(:bytes, :last, :count, :mark)
 
-      # Batches given to a connection, and their bytes.
+      # The batches given to a connection, and their bytes.
       Flight = Struct.new(:batches, :bytes) do
         def add(batch)
           batches << batch
@@ -41,8 +41,8 @@ module Gyre
       attr_reader :acknowledged # the last number that the server acknowledged
       attr_reader :trouble # why the spool takes nothing now, or nil
 
-      # `memory` is bytes, of which half may be in flight; `drop` drops old records for new ones;
-      # the block makes the spool on demand.
+      # `memory` is in bytes, half of which may be in flight; `drop` replaces old records by new
+      # ones; the block makes the spool on demand.
       def initialize(outbox, memory:, drop: false, spool: nil, acknowledged: 0, &make_spool)
         @outbox, @memory_limit, @drop, @make_spool, @spool = outbox, memory, drop, make_spool, spool
         @adopted = !spool.nil? # its process may have sent more than the spool holds
@@ -57,7 +57,7 @@ module Gyre
 
       def spooled = @counts.spooled
 
-      # Returns the next records for the connection; nil without any, or with too much in flight.
+      # Returns the next records for the connection; nil if none are left or too many are in flight.
       def give
         return if @flying.bytes >= @memory_limit / 2 && flying?
 
@@ -84,8 +84,8 @@ module Gyre
         done
       end
 
-      # Gives unacknowledged records again, on the next connection. `unfinished` was being written
-      # on the old wire; `offset` is its first record not wholly written.
+      # Queues unacknowledged records for the next connection. `unfinished` is the batch in progress
+      # on the old wire; `offset` is its first incomplete record.
       def rewind(unfinished = nil, offset = 0)
         first = @flying.batches.first
         offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
@@ -95,13 +95,13 @@ module Gyre
         @spool&.rewind
       end
 
-      # Gives unacknowledged records a new client id. Only without a connection.
+      # Gives unacknowledged records a new client id. Requires that no connection is open.
       def identify(identity)
         @spool.note = identity.secret if @spool
         @adopted = false
       end
 
-      # Moves everything into the spool. Returns false if some found no room.
+      # Moves everything into the spool. Returns false if the spool is too small.
       def store(drop: @drop)
         @trouble = nil
         while (batch = @memory.first || taken&.tap { |new| @memory << new })
@@ -120,8 +120,8 @@ module Gyre
         store(drop: false)
       end
 
-      # Drops the oldest records, a handful at once, if the policy says so and there is no spool or
-      # its disk is full.
+      # Drops several of the oldest records if the policy allows it and there is no spool or its
+      # disk is full.
       def drop_oldest
         return unless @drop
 
@@ -132,7 +132,7 @@ module Gyre
         @counts.dropped += forget(@memory.shift || taken)
       end
 
-      # Drops everything in memory. Returns the number of records.
+      # Drops all records in memory. Returns the number of records.
       def abandon
         count = 0
         while (batch = @memory.shift || taken)
@@ -148,10 +148,10 @@ module Gyre
 
       def empty? = !flying? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
 
-      # True if {#give} would return records but for the window.
+      # True if {#give} would return records without its limit for records in flight.
       def any? = @memory.any? || @outbox.bytesize.positive? || @spool&.unread?
 
-      # In memory and in the spool.
+      # Bytes in memory and in the spool.
       def bytesize = @outbox.bytesize + @outbox.held + spool_bytesize
 
       def spool_bytesize
@@ -212,7 +212,7 @@ module Gyre
         batch.count = Outbox.measure(batch.bytes, batch.bytes.bytesize).fetch(1)
       end
 
-      # Moves a batch into the spool in pieces, as far as it fits.
+      # Moves a batch into the spool in pieces; returns false if the spool is full.
       def spool_takes?(batch, drop)
         return false unless (@spool ||= @make_spool&.call)
 

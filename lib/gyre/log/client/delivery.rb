@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# The work of a log client's thread: sends what the outbox and the spool hold (Transmission) over
-# the connections that a Dialer makes, and keeps all of it on disk while the server is away. Run by
-# Gyre::Log::Sender, and by Gyre::Log::Adoption for a spool that was left behind.
+# Runs in a log client's thread: sends the outbox and the spool (Transmission) over the connections
+# of a Dialer, and keeps all records on disk while the server is unreachable. Run by
+# Gyre::Log::Sender, and by Gyre::Log::Adoption for the spools of ended processes.
 #
 #   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server refuses (a key, a protocol)
 #                                                                :closed:  what is left is in the spool
 #
-# A connection that is lost is retried at once, and then after 0.1 s … 5 s; a refused one always
-# after 5 s. Records go to disk when the first new attempt has failed or takes too long.
+# Retries a lost connection at once, then after 0.1 s … 5 s; a refused connection always after 5 s.
+# Records go to disk when the first retry fails or takes too long.
 
 require "gyre/log/client/adoption"
 require "gyre/log/client/backlog"
@@ -21,10 +21,10 @@ require "gyre/settings/units"
 module Gyre
   module Log
     class Delivery
-      # Seconds until a full disk is tried again.
+      # Seconds between attempts to write to a full disk.
       DISK_RETRY_S = 1.0
       # Read by other threads. `full`: neither server nor disk takes records; `drop`: drops the
-      # oldest then; `done`: nothing was left at the end; `spool`: the path of the rest otherwise.
+      # oldest ones then; `done`: no records were left at the end; `spool`: otherwise their path.
       Standing = Struct.new(:state, :error, :refusal, :full, :drop, :done, :spool)
       private_constant :DISK_RETRY_S, :Standing
 
@@ -48,8 +48,8 @@ module Gyre
 
       def acknowledged = @backlog.acknowledged
 
-      # Runs until it is closed and either done or out of time. A killed thread ends between two
-      # turns or while it waits, so that each record is in memory or in the spool.
+      # Runs until closed; ends when all records are sent or the time is over. A killed thread ends
+      # between two turns or while waiting, so that each record is in memory or in the spool.
       def run
         until finished?
           turn
@@ -62,7 +62,7 @@ module Gyre
       # Ends the thread's wait. Signal handlers may call it.
       def wake = @wakeup.call
 
-      # Moves what is left into the spool, after {#run}.
+      # Moves unsent records into the spool, after {#run}.
       def leave
         @outbox.attention = true # nothing more comes in from here on
         give_up unless stored?
@@ -73,7 +73,8 @@ module Gyre
         @waiters.notify
       end
 
-      # Drops connection and threads, which the daemon does not have. Between {#run} and {#resume}.
+      # Closes the connection and ends threads, as a daemon has none. Called between {#run} and
+      # {#resume}.
       def pause
         @standing.state = :connecting
         @dialer.restart
@@ -84,7 +85,7 @@ module Gyre
         @standing.full = @standing.drop = false
       end
 
-      # Releases the parent's connection and spool without a byte to the server, in a forked child.
+      # Releases the parent's connection and spool and sends nothing; called in a forked child.
       def abandon
         @transmission.connection&.abandon
         @adoption&.abandon
@@ -92,7 +93,7 @@ module Gyre
         @wakeup.close
       end
 
-      # True if the server cannot be reached and the spool takes the records.
+      # True if the server is unreachable and the spool takes the records.
       def hopeless? = @dialer.failures.positive? && @backlog.spools?
 
       def bytes = { acknowledged: @backlog.acknowledged, queue_bytes: @backlog.bytesize, spool_bytes: @backlog.spool_bytesize }
@@ -134,7 +135,7 @@ module Gyre
         @wakeup.clear
       end
 
-      # Reports a text unless the last one with the key was the same.
+      # Reports a text unless it repeats the last text of this key.
       def report_once(key, text)
         @options.report.call(text) if text && @reported[key] != text
         @reported[key] = text
@@ -171,8 +172,8 @@ module Gyre
         @waiters.notify
       end
 
-      # Sends all unacknowledged records again under a fresh id: perhaps stored twice, but never
-      # lost.
+      # Sends all unacknowledged records again under a new id: the server may store some twice but
+      # loses none.
       def change_identity(error)
         @identity = Identity.fresh
         @backlog.identify(@identity)
@@ -199,8 +200,7 @@ module Gyre
         wait_away(stored)
       end
 
-      # Raises TLS errors that time does not cure, such as a wrong certificate: the server has not
-      # gone.
+      # Raises permanent TLS errors, such as a wrong certificate.
       def new_connection
         @dialer.connection(@options.acknowledged ? @identity : nil)
       rescue TLS::Error => error
@@ -222,7 +222,7 @@ module Gyre
         @backlog.drop_oldest
       end
 
-      # True if records may still stay in memory.
+      # True while records may still stay in memory.
       def graceful? = @dialer.grace_left.positive? && @outbox.bytesize < @options.memory_limit / 2
 
       def wait_away(stored)
@@ -262,7 +262,7 @@ module Gyre
         @options.report.call("#{lost} lost: #{@standing.error ? @standing.error.message : "the log server was not reached"}")
       end
 
-      # Reports each time that the disk becomes full.
+      # Reports once each time the disk fills up.
       def report_disk
         trouble = @backlog.trouble
         report_once(:disk, trouble && "the spool in #{@options.spool} takes nothing: #{trouble.message}")

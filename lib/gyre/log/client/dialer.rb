@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Connects a log client to its server, again and again: each attempt has a thread, as names and
-# handshakes may take long, and the pauses between failed attempts grow. Belongs to one
-# Gyre::Log::Delivery.
+# Connects a log client to its server and reconnects: each attempt has a thread, as names and
+# handshakes may take long; pauses between failed attempts grow. Belongs to one Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/net/backoff"
@@ -11,9 +10,9 @@ require "gyre/log/client/server_connection"
 module Gyre
   module Log
     class Dialer
-      # Time for the server to answer before records go to the disk.
+      # Seconds to wait for the server before records go to disk.
       GRACE_S = 0.25
-      # Time that an attempt may delay the end.
+      # Seconds that an attempt may delay the exit.
       ATTEMPT_END_S = 1.0
       private_constant :GRACE_S, :ATTEMPT_END_S
 
@@ -36,7 +35,7 @@ module Gyre
       # Failed attempts in a row.
       def failures = @backoff.failures
 
-      # True if the records are another process's.
+      # True if the records belong to another process.
       def adopted? = @adopted
 
       # Forgets failures.
@@ -52,8 +51,8 @@ module Gyre
         @hurry = true
       end
 
-      # Begins an attempt when it is due. Returns a new connection or nil; raises the last attempt's
-      # error.
+      # Starts an attempt when one is due. Returns a new connection or nil; raises the last
+      # attempt's error.
       def connection(identity)
         if @results.empty?
           attempt(identity) if @attempt.nil? && (@hurry || Clock.now >= @retry_at)
@@ -68,11 +67,11 @@ module Gyre
         result
       end
 
-      # Notes that the connection works.
+      # Resets the pauses after a working connection.
       def succeeded = @backoff.succeeded
 
-      # Notes a lost connection or a failed attempt. `at_once` replaces a good connection without a
-      # pause.
+      # Records a lost connection or a failed attempt. `at_once` replaces a good connection without
+      # a pause.
       def failed(refused:, at_once:)
         now = Clock.now
         lasted = failures.zero? && @connected_at && now - @connected_at > GRACE_S
@@ -82,7 +81,7 @@ module Gyre
         @backoff.failed
       end
 
-      # Doubles each time, with a random share, so that a server's clients spread.
+      # Doubles after each failure; a random share spreads a server's clients.
       def pause_s
         @refused ? @options.retry_interval.max * (0.75 + (rand / 4)) : @backoff.pause_s
       end
@@ -92,10 +91,11 @@ module Gyre
         @retry_at - Clock.now unless @attempt
       end
 
-      # Seconds that records may stay in memory; 0 or less afterwards.
+      # Seconds that records may still stay in memory; 0 or less: go to disk.
       def grace_left = failures.zero? ? @graceful_until - Clock.now : 0
 
-      # Ends the present attempt. A name look-up cannot be interrupted and ends later by itself.
+      # Ends the current attempt. A running name look-up cannot be interrupted; its thread ends
+      # later.
       def stop
         @attempt&.kill&.join(ATTEMPT_END_S)
         @attempt = nil

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Logger's methods for Gyre::Log::Client: levels, severities, formatter, tags. A module, so that
-# modules included into the client (ActiveSupport's LoggerSilence) override it. Passes texts to the
-# client's `append`.
+# modules included into the client (ActiveSupport's LoggerSilence) can override its methods. Passes
+# text to the client's `append`.
 
 require "gyre/log/client/text"
 require "logger"
@@ -11,7 +11,7 @@ module Gyre
   module Log
     # Logger's methods over `append`.
     module LoggerMethods
-      # @return [Integer] severities below it are not logged; within {#silence} that one's
+      # @return [Integer] lower severities are dropped; within {#silence} the level given there
       def level
         return @level if @overrides.zero?
 
@@ -22,8 +22,8 @@ module Gyre
       #
       # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name; numbers
       #   and the usual names are compared with the level
-      # @param message [Object, nil] a String as it is; an exception with its trace; another
-      #   object's inspect. nil: the block's value, or else progname
+      # @param message [Object, nil] a String unchanged; an exception with its trace; inspect of
+      #   other objects; nil: the block's value, or else progname
       # @param progname [Object, nil] for the formatter
       # @return [true]
       # @raise [ArgumentError] the wire cannot carry it
@@ -48,8 +48,8 @@ module Gyre
       end
       alias log add
 
-      # @!method debug(message = nil, &block)
-      #   As Logger's: a message, or a block that makes it when the level allows it.
+      # @!method debug(message = nil, &block) Like Logger's: a message, or a block called only if
+      #   the level allows it.
       # @!method info(message = nil, &block)
       #   As {#debug}.
       # @!method warn(message = nil, &block)
@@ -58,8 +58,8 @@ module Gyre
       #   As {#debug}.
       # @!method fatal(message = nil, &block)
       #   As {#debug}.
-      # @!method unknown(message = nil, &block)
-      #   As {#debug}. The severity is sent as "fatal", for servers drop unknown severities.
+      # @!method unknown(message = nil, &block) As {#debug}. Sends the severity as "fatal", as
+      #   servers drop unknown severities.
       %i[debug info warn error fatal unknown].each_with_index do |name, rank|
         class_eval <<~METHOD, __FILE__, __LINE__ + 1
           def #{name}(message = nil, &block)
@@ -68,7 +68,7 @@ module Gyre
         METHOD
       end
 
-      # Logs a text unchanged as "info", whatever the level.
+      # Logs a text unchanged as "info", at any level.
       # @param message [#to_s]
       # @return [self]
       def <<(message)
@@ -92,7 +92,7 @@ module Gyre
         end
       end
 
-      # As in Logger 1.6.
+      # Like Logger 1.6.
       # @param severity [Integer, String, Symbol]
       # @return what the block returns
       def with_level(severity, &block)
@@ -107,7 +107,7 @@ module Gyre
         @override_key = :"gyre_log_level_#{object_id}"
       end
 
-      # A formatter's line ends with a newline, which the message drops.
+      # Removes the newline that a formatter adds.
       def formatted(formatter, severity, message, progname)
         label = severity.is_a?(Integer) || severity.nil? ? format_severity(severity || ::Logger::UNKNOWN) : severity.to_s
         formatter.call(label, Time.now, progname || @progname, message).to_s.delete_suffix("\n")

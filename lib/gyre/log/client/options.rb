@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The options of a log client: limits, times, policies, and the folder of its spools. Made by
-# Gyre::Log::Client, checked here, read by its sender. Immutable.
+# The options of a log client: limits, times, policies, and the folder of its spools. Made and
+# checked by Gyre::Log::Client, read by its sender. Immutable.
 
 require "gyre/log/client/spools"
 require "set"
@@ -11,7 +11,7 @@ module Gyre
   module Log
     ClientOptions = Struct.new(:address, :acknowledged, :spool, :spool_limit, :memory_limit, :record_limit, :when_full, :stall_timeout,
                                :flush_timeout, :exit_timeout, :retry_interval, :adoption_interval, :report, keyword_init: true) do
-      # The default folder of spools, which outlives a restart of the machine.
+      # The default folder of spools, kept across restarts of the machine.
       def self.default_spool
         state = ENV["XDG_STATE_HOME"]
         return File.join(state, "gyre-log") if state&.start_with?("/")
@@ -35,8 +35,8 @@ module Gyre
 
       def new_spool(identity) = Spools.create(spool, spool_name, identity, **spool_options)
 
-      # Takes back the spool left to the next process. Returns nil if another process has it or it
-      # is gone.
+      # Takes back a spool that was left to the next process. Returns nil if another process holds
+      # the spool or it is gone.
       def retake_spool(path) = Spools.adopt(path, **spool_options)
 
       # Takes over the spools of ended processes.
@@ -50,7 +50,7 @@ module Gyre
         raise ArgumentError, "#{name} is #{known[..-2].map(&:inspect).join(", ")} or #{known.last.inspect}, not #{self[name].inspect}"
       end
 
-      # Keeps errors of the reporter from records: standard error may be a pipe without a reader.
+      # Ignores errors of the reporter: standard error may be a pipe without a reader.
       def quiet(report)
         lambda do |text|
           report.call(text)
@@ -66,7 +66,7 @@ module Gyre
         { limit: spool_limit, record_limit: ClientOptions::RECORD_LIMIT, report: method(:report_once) }
       end
 
-      # Logs without a spool after an error.
+      # Continues without a spool after an error.
       def check_spool
         Ownership.check_parent(spool) if spool && (File.exist?(spool) || File.symlink?(spool))
       rescue SystemCallError => error
@@ -74,7 +74,7 @@ module Gyre
         self.spool = nil
       end
 
-      # A refused spool is found at each search, so it is reported once.
+      # Reports each refused spool once, although each search finds it.
       def report_once(text)
         report.call(text) if @reported.size < ClientOptions::REPORTS_LIMIT && @reported.add?(text)
       end
@@ -82,11 +82,11 @@ module Gyre
 
     # Default reporter; receives errors only.
     ClientOptions::REPORT = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
-    # Bytes of a record, as servers take them.
+    # Largest record that servers accept, in bytes.
     ClientOptions::RECORD_LIMIT = (1 << 20) + 8
-    # The least memory, for a handful of messages.
+    # Least memory: room for a few messages.
     ClientOptions::MEMORY_LEAST = 8192
-    # Distinct texts about refused or damaged spools.
+    # Most texts about refused or damaged spools that are remembered.
     ClientOptions::REPORTS_LIMIT = 100
     ClientOptions::DEFAULTS = { spool: true, spool_limit: 1 << 30, memory_limit: 16 << 20, when_full: :block, stall_timeout: 10,
                                 flush_timeout: 5, exit_timeout: 5, retry_interval: (0.1..5.0), adoption_interval: 60,

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Guides log clients through forks and the process's end: at exit each sends what it can and leaves
-# the rest in its spool; a forked child starts afresh; a daemon continues. Holds every running
+# Guides log clients through forks and exits: at exit each client sends its records and leaves the
+# rest in its spool; a forked child starts empty; a daemon continues. Holds every running
 # Gyre::Log::Sender.
 
 module Gyre
@@ -9,7 +9,7 @@ module Gyre
     module ProcessHooks
       @senders = {}.compare_by_identity
 
-      # Prepended to Process's singleton class; fork and IO.popen("-") call _fork, daemon does not.
+      # Prepended to Process's singleton class: fork and IO.popen("-") call _fork, daemon does not.
       module Fork
         def _fork
           super.tap { |pid| ProcessHooks.forked if pid.zero? }
@@ -35,14 +35,14 @@ module Gyre
           @senders.clear
         end
 
-        # Gives all senders together the longest of their times.
+        # Flushes all senders within the longest of their timeouts.
         def flush
           now = Clock.now
           @senders.keys.each { |sender| sender.flush_at_exit(now) }
         end
 
-        # Stops the threads during the block. They go on afterwards with all records: in the daemon,
-        # or after an exception.
+        # Stops the threads during the block. They continue with all records: in the daemon, or
+        # after an exception.
         def suspended
           senders = @senders.keys.each(&:suspend)
           yield
@@ -57,8 +57,8 @@ module Gyre
 
           @installed = true
           Process.singleton_class.prepend(Fork)
-          # Keeps the threads running, as other handlers may log. At the process's end they leave
-          # the rest in their spools.
+          # Keeps the threads running, as other at_exit handlers may log. At exit the threads leave
+          # unsent records in their spools.
           at_exit { flush }
         end
       end

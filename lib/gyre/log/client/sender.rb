@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A log client's thread and those that wait for it: starts it, ends it, and takes it through forks
-# and daemons. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery; other threads only
-# wake it and wait for it. It needs no loop and no scheduler.
+# Starts and ends a log client's thread, and moves it through forks and daemons; other threads wait
+# here. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery; other threads only wake it
+# and wait. Needs neither loop nor scheduler.
 
 require "gyre/clock"
 require "gyre/log/client/delivery"
@@ -12,7 +12,7 @@ require "gyre/sync/spin_lock"
 
 module Gyre
   module Log
-    # See the head of this file.
+    # Runs a log client's thread.
     class Sender
       def initialize(options, outbox)
         @options, @outbox = options, outbox
@@ -23,7 +23,7 @@ module Gyre
         set_up(Identity.fresh)
       end
 
-      # Starts the thread, unless it runs. After {#close} it does nothing. Raises ThreadError in a
+      # Starts the thread unless it is running. Does nothing after {#close}. Raises ThreadError in a
       # signal handler.
       def start
         @starting.synchronize do
@@ -38,8 +38,8 @@ module Gyre
         end
       end
 
-      # Sends what there is, also from spools that were left behind, then ends; what is left after
-      # the time, or when the server is away, stays in the spool.
+      # Sends all records, also those of adopted spools, then ends; after the timeout, or without a
+      # server, the rest stays in the spool.
       def close(timeout_s)
         @closing_at = [@closing_at, Clock.now + timeout_s].compact.min
         wake
@@ -59,15 +59,15 @@ module Gyre
       # :connecting, :connected, :away, :refused or :closed.
       def state = @delivery.standing.state
 
-      # Why the last connection ended or was not made.
+      # The error that ended or prevented the last connection.
       def error = @delivery.standing.error
 
-      # Why the server refuses this client.
+      # The reason why the server refuses this client.
       def refusal = @delivery.standing.refusal
 
       def dialer = @delivery.dialer
 
-      # Whether it has a connection, or has failed to get one.
+      # True after the first attempt to connect, successful or not.
       def tried? = state != :connecting
 
       # Tries to connect now.
@@ -76,28 +76,27 @@ module Gyre
         wake
       end
 
-      # Drops the oldest records, where nothing else makes room.
+      # Drops the oldest records if there is no other way to make room.
       def drop
         @delivery.standing.drop = true
         wake
       end
 
-      # Whether neither the server nor the disk takes records.
+      # True if neither the server nor the disk takes records.
       def full? = @delivery.standing.full
 
-      # Ends a wait of the thread's; also in a signal handler.
+      # Ends the thread's wait; signal handlers may call it.
       def wake = @delivery.wake
 
-      # Waits until the block returns a true value, which it returns; false after the time. Raises
-      # ThreadError in a signal handler, and in the sender's own thread, where reports may be
-      # logged.
+      # Waits until the block returns a true value and returns that value; false after the timeout.
+      # Raises ThreadError in a signal handler and in the sender's own thread, as a report may log.
       def wait(timeout_s = nil, &block)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 
         @waiters.wait(timeout_s, method(:wake), &block)
       end
 
-      # Whether everything up to this number is acknowledged; with the old wire, written.
+      # True if all records up to this number are acknowledged; in the old protocol, written.
       def acknowledged?(number) = @delivery.acknowledged >= number
 
       def closing? = !@closing_at.nil?
@@ -108,16 +107,16 @@ module Gyre
 
       # --- the process's end, daemons and forks: called by Gyre::Log::ProcessHooks ---
 
-      # Before the process ends: waits until all is acknowledged, while that is likely. `since` is
-      # when the end began.
+      # Waits at exit for all acknowledgements while the server is reachable. `since` is the time at
+      # which the exit began.
       def flush_at_exit(since)
         number = @outbox.sequence
         left = since + @options.exit_timeout - Clock.now
         wait([left, 0].max) { acknowledged?(number) || !running? || @delivery.hopeless? }
       end
 
-      # Ends the thread; all that it has stays as it is. {#resume} goes on, also in the daemon that
-      # this process becomes.
+      # Ends the thread and keeps all records. {#resume} continues, also in the daemon that this
+      # process becomes.
       def suspend
         @suspended = true unless @closing_at # what is closed leaves the rest in its spool
         @thread&.kill&.join
@@ -133,7 +132,7 @@ module Gyre
         start
       end
 
-      # In a forked child: as new, without anything of the parent's.
+      # Resets everything in a forked child.
       def process_fork
         @delivery.abandon
         @thread = nil
@@ -155,8 +154,8 @@ module Gyre
         @delivery = Delivery.new(@options, @outbox, @waiters, identity, **options) { @closing_at }
       end
 
-      # After the thread's end: sends first what it left in its spool. If another process has
-      # adopted that, a fresh id begins.
+      # Prepares a new thread after an ended one; sends the spool first. Takes a new id if another
+      # process has adopted the spool.
       def set_up_again
         @former = counts
         done, path = @delivery.standing.done, @delivery.standing.spool
@@ -164,7 +163,7 @@ module Gyre
         set_up(spool ? Identity.of(spool.note) : Identity.fresh, spool: spool, acknowledged: done || spool ? @delivery.acknowledged : 0)
       end
 
-      # Together with those of the threads before.
+      # Counts of this thread and of all former threads.
       def counts = @delivery.counts.merge(@former) { |_, now, before| now + before }
 
       def run

@@ -14,7 +14,7 @@ module Gyre
       # Errors of a broken connection.
       ERRORS = [SystemCallError, SocketError, IOError, TLS::Error].freeze
       LINE_BYTES_LIMIT = 4096
-      # The reply to an id with a wrong secret, or none.
+      # The server's reply to an id with a missing or wrong secret.
       TAKEN = "error: the client id is another client's"
       private_constant :LINE_BYTES_LIMIT, :TAKEN
 
@@ -34,7 +34,7 @@ module Gyre
         transport&.abandon unless opened
       end
 
-      # A `reply` of nil: the server closed the connection.
+      # A `reply` of nil means that the server closed the connection.
       def initialize(transport, address, reply, identity, old)
         @transport = transport
         @address = address
@@ -47,13 +47,13 @@ module Gyre
 
       def to_io = @transport.to_io
 
-      # read: and write: what to wait for.
+      # Events to wait for, under read: and write:.
       def wants = @transport.wants || {}
 
       # Queues bytes for {#flush}.
       def queue(bytes) = @transport.queue(bytes)
 
-      # Sends what the socket takes. Returns the bytes not taken.
+      # Sends as many bytes as the socket takes. Returns the number of unsent bytes.
       def flush
         @transport.flush_available
         @transport.unsent_bytes
@@ -61,7 +61,7 @@ module Gyre
 
       def unsent_bytes = @transport.unsent_bytes
 
-      # Reads. Returns the last acknowledged number, or nil without news.
+      # Reads replies. Returns the last acknowledged number; nil if nothing arrived.
       def acknowledged
         number = nil
         while (bytes = @transport.read_available).is_a?(String)
@@ -85,7 +85,7 @@ module Gyre
         @transport.abandon
       end
 
-      # In a forked child: closes its copy of the parent's socket without sending.
+      # Closes the socket without sending; called in a forked child.
       def abandon = @transport.abandon
 
       private

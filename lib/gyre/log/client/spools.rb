@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 # Makes and locks the spools of log clients, and finds those of ended processes. A spool is a disk
-# queue (disk_queue.rb) whose note is the secret of its client's id. Called by the client's options.
-# A process is alive as long as it holds the lock; nothing else is asked.
+# queue (disk_queue.rb); its note holds the secret of the client id. Called by the client's options.
+# A process counts as alive while it holds the lock.
 #
-# Messages from a spool count as this program's own. So a folder must belong to this user and be
-# writable by no other one, and so must everything in it (Gyre::Log::Ownership).
+# Messages from a spool count as this program's own messages. So this user must own the folder and
+# all files, and no other user may write to them (Gyre::Log::Ownership).
 
 require "fileutils"
 require "gyre/log/disk_queue"
@@ -14,11 +14,11 @@ require "gyre/log/wire/identity"
 module Gyre
   module Log
     module Spools
-      # A file's name has at most 255 bytes, and a client's id follows.
+      # A file name has at most 255 bytes, including the client id at its end.
       NAME_BYTES_LIMIT = 200
       # Bytes of a segment: a sixteenth of the limit, within these bounds.
       SEGMENT_BYTES = ((1 << 16)..(1 << 26)).freeze
-      # Made by {create} before it has its name, and the longest time that this takes.
+      # Names of spools in creation, and the longest time that creation takes.
       UNFINISHED = /\A\.\h{32}\.\d+\z/.freeze
       MAKING_S = 60
       private_constant :NAME_BYTES_LIMIT, :SEGMENT_BYTES, :UNFINISHED, :MAKING_S
@@ -29,7 +29,7 @@ module Gyre
           FileUtils.mkdir_p(folder, mode: 0o700)
           Ownership.check_parent(folder)
           path = File.join(folder, "#{name}.#{identity.client_id}")
-          # Locks under another name first, so that no process adopts it in between.
+          # Locks under a temporary name first, so that no other process adopts the spool.
           making = File.join(folder, ".#{identity.client_id}.#{Process.pid}")
           Dir.mkdir(making, 0o700)
           lock = File.open(File.join(making, "lock"), File::RDWR | File::CREAT | File::EXCL, 0o600)
@@ -43,7 +43,8 @@ module Gyre
           raise
         end
 
-        # Takes over the spools of ended processes, the oldest first. The block closes each.
+        # Takes over the spools of ended processes, the oldest first. The block must close each
+        # spool.
         def each_orphan(folder, name, **options)
           return to_enum(:each_orphan, folder, name, **options) unless block_given?
 
@@ -57,12 +58,12 @@ module Gyre
           end
         end
 
-        # Takes over a spool that its process has closed or left behind.
+        # Takes over a spool that another process has closed or left.
         def adopt(path, report: nil, **options)
           Ownership.check_parent(File.dirname(path))
           Ownership.check_folder(path)
           lock = Ownership.open(File.join(path, "lock"))
-          # Its process may just have deleted it.
+          # Its former process may just have deleted the file.
           mine = lock.flock(File::LOCK_EX | File::LOCK_NB) && File.exist?(lock.path) && File.identical?(lock.path, lock)
           return lock.close unless mine
           raise DiskQueue::Segment::Foreign, "#{path} has no secret of a client in its lock" unless lock.read(32).to_s.match?(/\A\h{32}\z/)
@@ -90,7 +91,7 @@ module Gyre
           DiskQueue.new(path, lock, limit: limit, segment_bytes: (limit / 16).clamp(SEGMENT_BYTES), **options)
         end
 
-        # The lock is written once, so its time is the spool's age.
+        # The lock file is written once, so its time shows the spool's age.
         def by_age(folder)
           Dir.glob("*", File::FNM_DOTMATCH, base: folder).map { |entry| File.join(folder, entry) }.sort_by do |path|
             File.lstat(File.join(path, "lock")).mtime
@@ -99,14 +100,14 @@ module Gyre
           end
         end
 
-        # Removes a folder without a lock, left when its process was killed while deleting it.
+        # Removes a folder without a lock: its process was killed while deleting it.
         def remove_rest(path)
           Dir.rmdir(path) && nil
         rescue SystemCallError
           nil
         end
 
-        # Removes an empty folder whose maker was killed before it had its name.
+        # Removes an empty folder whose process was killed before the rename.
         def remove_unfinished(path)
           stat = File.lstat(path)
           FileUtils.rm_rf(path) if stat.owned? && stat.mtime < Time.now - MAKING_S

@@ -14,7 +14,7 @@ module Gyre
       private_constant :NAMES, :AS_THEY_ARE
 
       class << self
-        # Logger's number; unknown names rank above all.
+        # Returns Logger's number; unknown names rank highest.
         def rank(severity)
           RANKS.fetch(severity) { severity.is_a?(Integer) && severity.negative? ? severity : UNKNOWN }
         end
@@ -25,7 +25,7 @@ module Gyre
           severity.nil? ? UNKNOWN : encoded(severity.to_s)
         end
 
-        # As Logger writes it: an exception with its trace, another object by its inspect.
+        # Formats like Logger: an exception with its trace, other objects by inspect.
         def message(object)
           case object
           when String then encoded(object)

@@ -9,11 +9,11 @@ require "gyre/settings/units"
 module Gyre
   module Log
     class Transmission
-      # Batches sent between two reads of acknowledgements.
+      # Batches to send before acknowledgements are read again.
       BATCHES_A_TURN = 8
       # Bytes copied to the connection at once.
       PIECE_BYTES = 1 << 18
-      # A batch being written: its bytes for the wire, and how many of them the connection has.
+      # A batch in progress: its bytes for the wire, and how many are queued.
       Writing = Struct.new(:batch, :bytes, :queued)
       private_constant :BATCHES_A_TURN, :PIECE_BYTES, :Writing
 
@@ -21,7 +21,7 @@ module Gyre
       attr_reader :dropped # records that the old protocol cannot carry
       attr_reader :connection
 
-      # Calls the block when the server has taken something.
+      # Calls the block after each acknowledgement.
       def initialize(options, outbox, backlog, &progress)
         @options = options
         @outbox = outbox
@@ -38,8 +38,8 @@ module Gyre
         note_progress unless connection.acknowledges? && @backlog.any?
       end
 
-      # Reads acknowledgements. Each connection begins with the last one's number, which is no
-      # progress.
+      # Reads acknowledgements. Each connection begins by repeating the last number, which is not
+      # counted as progress.
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged
@@ -47,7 +47,8 @@ module Gyre
         note_progress if @backlog.acknowledged > before
       end
 
-      # Writes what the socket takes. Returns true if it stopped only to read acknowledgements.
+      # Writes as many bytes as the socket takes. Returns true if more could be sent after
+      # acknowledgements are read.
       def send_batches
         BATCHES_A_TURN.times do
           @writing ||= next_writing or return false
@@ -58,7 +59,7 @@ module Gyre
 
       def idle? = !@writing && !@backlog.any?
 
-      # Seconds until the server counts as stalled; nil while nothing is due.
+      # Seconds until the server counts as stalled; nil if no acknowledgement is due.
       def left
         @stalled_from + @options.stall_timeout - Clock.now if @backlog.flying?
       end
@@ -92,7 +93,7 @@ module Gyre
         Writing.new(batch, @connection.acknowledges? ? batch.bytes : frames(batch.bytes), 0)
       end
 
-      # Some records do not fit after an Analogger has replaced a Gyre server.
+      # Some records are too large if an Analogger has replaced a Gyre server.
       def frames(bytes)
         frames, dropped = Outbox.frames(bytes)
         @dropped += dropped
@@ -101,7 +102,7 @@ module Gyre
         frames
       end
 
-      # Returns whether all bytes are written.
+      # Returns true when all bytes are written.
       def write_on
         until (unsent = @connection.unsent_bytes).zero? && @writing.queued == @writing.bytes.bytesize
           unsent += queue_piece if unsent.zero?

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Threads and fibers that wait for a log client's sender: for room, for acknowledgements, for a
-# connection. Belongs to one Gyre::Log::Sender. Starts no thread.
+# Waits of threads and fibers for a log client's sender: for room, acknowledgements or a connection.
+# Belongs to one Gyre::Log::Sender. Starts no thread.
 
 require "gyre/clock"
 
 module Gyre
   module Log
     class Waiters
-      # How often a waiter checks its condition without a notification.
+      # Seconds between checks of a waiter without a notification.
       RECHECK_S = 1.0
       private_constant :RECHECK_S
 
@@ -18,8 +18,8 @@ module Gyre
         @count = 0
       end
 
-      # Waits until the block returns a true value, and returns it; false after the timeout. Raises
-      # ThreadError in a signal handler.
+      # Waits until the block returns a true value and returns that value; false after the timeout.
+      # Raises ThreadError in a signal handler.
       def wait(timeout_s, wake)
         deadline = timeout_s && Clock.now + timeout_s
         @mutex.synchronize do
@@ -37,7 +37,7 @@ module Gyre
         end
       end
 
-      # Makes all waiters check their conditions; a beginning wait checks afterwards.
+      # Makes all waiters check their conditions, including waits that are just starting.
       def notify
         @mutex.synchronize { @changed.broadcast } if @count.positive?
       end

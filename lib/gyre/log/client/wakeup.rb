@@ -8,7 +8,7 @@ require "gyre/loop/wakeup_pipe"
 module Gyre
   module Log
     class Wakeup
-      # Lets the thread be killed in the block only.
+      # Allows the thread to be killed inside the block only.
       def self.interruptible(&block) = Thread.handle_interrupt(Object => :immediate, &block)
 
       def initialize
@@ -30,7 +30,7 @@ module Gyre
         end
       end
 
-      # Forgets earlier calls, so that they do not end the next wait.
+      # Forgets earlier calls, so that the next wait is not cut short.
       def clear
         nil while @reader.read_nonblock(4096, exception: false).is_a?(String)
       end

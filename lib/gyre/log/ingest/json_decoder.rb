@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Passes a connection's lines of JSON through the ingest. C cuts, bounds and counts lines like other
-# input (ext/gyre/log/log_decoder.c); this reads each whole line with the json library. Made by
-# Gyre::Log::Ingest#decoder. Keeps nothing.
+# Passes a connection's lines of JSON through the ingest. C cuts, limits and counts lines like other
+# input (ext/gyre/log/log_decoder.c); this class parses each whole line with the json library. Made
+# by Gyre::Log::Ingest#decoder.
 
 require "gyre/log/ingest/json_lines"
 
@@ -19,13 +19,13 @@ module Gyre
 
       def bytesize = @lines.bytesize
 
-      # The incomplete line; another decoder fed with it continues.
+      # The incomplete line, which another decoder may continue.
       def rest = @lines.rest
 
-      # Returns nil, or what is wrong.
+      # Returns nil or the fault.
       def feed(bytes, time_ns) = @lines.feed(bytes, time_ns).tap { deliver(time_ns) }
 
-      # The end of the input. Returns nil, or what is wrong.
+      # Ends the input. Returns nil or the fault.
       def finish(time_ns) = @lines.finish(time_ns).tap { deliver(time_ns) }
 
       private

@@ -1,35 +1,31 @@
 # frozen_string_literal: true
 
-# JSON lines as input: an object becomes a message. Called by the ingest for each line. What is no
-# JSON object is a message as it is: a crashing program's last words among its JSON must not be
-# lost.
+# JSON lines as input: an object becomes a message. Called by the ingest for each line. Other lines
+# become messages unchanged: the last words of a crashing program must not be lost.
 
 require "json"
 
 module Gyre
   module Log
-    # Service, severity and message are taken from the first field below that has a text or a
-    # number; all other fields stand behind the message, as JSON. A severity that is a number stays
-    # that number.
+    # Service, severity and message come from the first listed field with a text or a number; all
+    # other fields follow the message as JSON. A numeric severity stays unchanged.
     module JSONLines
-      # The usual limit of a line.
+      # Default limit of a line.
       BYTES_LIMIT = 1 << 20
       SERVICE = %w[service app program].freeze
       SEVERITY = %w[severity level].freeze
       MESSAGE = %w[message msg].freeze
-      # Other programs' names for our severities.
+      # Severity names of other programs.
       SEVERITIES = {
         "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
         "critical" => "fatal", "crit" => "fatal", "alert" => "fatal", "emerg" => "fatal", "emergency" => "fatal", "panic" => "fatal"
       }.freeze
-      # Digits of a number; a line with a longer one becomes a message unparsed.
+      # A line with more digits in one number becomes a message unparsed.
       DIGITS_LIMIT = 1000
-      # The last one of equal keys counts. Newer versions of the library warn
-      # of it otherwise.
+      # The last of several equal keys counts. Prevents a warning in newer versions of the library.
       OPTIONS = { allow_duplicate_key: true }.freeze
       SOME_DIGITS = /\d{20}/.freeze
-      # Matches at each quotation mark, also at one without its end, so that the search goes over
-      # each byte once.
+      # Also matches a quotation mark without its end, so that the search visits each byte once.
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
       private_constant :OPTIONS, :SOME_DIGITS, :STRING
 
@@ -48,8 +44,7 @@ module Gyre
 
         private
 
-        # Whether a number, not a text, has more digits than any use has: reading and writing it
-        # takes the square of them.
+        # True if a number has too many digits: reading and writing it takes quadratic time.
         def long_number?(text)
           return false unless SOME_DIGITS.match?(text)
 

@@ -1,25 +1,25 @@
 # frozen_string_literal: true
 
-# Owner and mode of a log file: the configuration's (mode, owner), or else those of its predecessor
-# before rotation. Made by Output.open; used by Output::File, Journal and Rotation::Packing, which
-# make files. Reads and writes no bytes.
+# Owner and mode of a log file: from the configuration (mode, owner), or else from its predecessor
+# before rotation. Made by Output.open; used by Output::File, Journal and Rotation::Packing to make
+# files. Reads and writes no bytes.
 
 require "etc"
 
 module Gyre
   module Log
     module Output
-      # A new file is for its owner alone until it belongs to the right owner and group.
+      # A new file is private until it has the right owner and group.
       class Access
-        # For files beside a log, which only the server uses.
+        # Mode of files beside a log, used by the server only.
         PRIVATE = 0o600
         NEW = ::File::CREAT | ::File::EXCL
         GROUP = 0o070
         private_constant :NEW, :GROUP
 
         class << self
-          # Takes "user", "user:group" or ":group", names or numbers; returns ids, nil for one not
-          # named.
+          # Takes "user", "user:group" or ":group", as names or numbers; returns ids, nil for a
+          # missing part.
           def owner(owner)
             user, group = owner.to_s.split(":", 2)
             ids = [user.to_s.empty? ? nil : id(user, "user") { |name| Etc.getpwnam(name).uid },
@@ -27,7 +27,7 @@ module Gyre
             ids.any? ? ids : raise(ArgumentError, "owner is user, user:group or :group, not #{owner.inspect}")
           end
 
-          # Raises ArgumentError if no log file can be there.
+          # Raises ArgumentError if the path cannot hold a log file.
           def place(path)
             raise ArgumentError, "#{path} is a folder: name a file in it" if ::File.directory?(path)
             raise ArgumentError, "#{path} is a socket: write unix://#{::File.expand_path(path)}" if ::File.socket?(path)
@@ -40,8 +40,8 @@ module Gyre
             raise ArgumentError, "the folder #{folder} is not there: make it first" unless ::File.directory?(folder)
           end
 
-          # A file that only its owner reads, such as a journal or an unfinished part. Follows no
-          # symlinks: in a folder that another user may write to, one could lead to any file.
+          # Opens a file that only its owner may read, such as a journal or an unfinished part.
+          # Follows no symlinks: in a folder writable by another user they could lead to any file.
           def private_file(path, flags)
             ::File.open(path, flags | ::File::CREAT | ::File::BINARY | ::File::NOFOLLOW, PRIVATE).tap do |io|
               stat = io.stat
@@ -49,17 +49,16 @@ module Gyre
             end
           end
 
-          # A new one; replaces a file of that name, left by a killed server, or a symlink.
+          # Makes a new file and replaces an existing one, left by a killed server, or a symlink.
           def new_private_file(path, flags)
             ::File.unlink(path) if ::File.symlink?(path) || ::File.exist?(path)
             private_file(path, flags | ::File::EXCL)
           end
 
-          # Gives a file the owner, group and mode of another; without the owner and group it keeps
-          # the mode private.
+          # Copies owner, group and mode of another file; if that fails, the mode stays private.
           def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)
 
-          # Returns whether owner and group are these now.
+          # Returns true if owner and group are set.
           def give(io, uid, gid, mode)
             given = chown(io, uid, gid) || chown(io, nil, gid)
             given ||= io.stat.gid == gid
@@ -89,9 +88,9 @@ module Gyre
           @uid, @gid = Access.owner(owner) if owner
         end
 
-        # Opens a log file for appending, or makes it. A new file takes unset mode and owner from
-        # `predecessor`. Returns the file and whether it is new. Raises SystemCallError, also if the
-        # owner cannot be set.
+        # Opens or makes a log file for appending. A new file copies mode and owner from
+        # `predecessor` unless they are configured. Returns the file and whether it is new. Raises
+        # SystemCallError, also if the owner cannot be set.
         def open(path, predecessor)
           io, fresh = open_or_make(path)
           fresh ? set_up(io, predecessor) : adjust(io)
@@ -123,7 +122,7 @@ module Gyre
           io.chmod(@mode) if @mode && stat.mode & 0o7777 != @mode
         end
 
-        # The configured owner is required.
+        # Sets the configured owner or raises.
         def require_owner(io)
           io.chown(@uid, @gid) unless right?(io.stat)
         end

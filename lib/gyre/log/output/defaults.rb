@@ -1,25 +1,25 @@
 # frozen_string_literal: true
 
-# Default answers of an output without books: written lines are gone and count as stored. Included
-# by each class of Output, which has @name, @format and @retries. Writes nothing.
+# Default methods of an output without a journal: written lines count as stored. Included by each
+# class of Output; needs @name, @format and @retries. Writes nothing.
 
 require "gyre/errors"
 
 module Gyre
   module Log
     module Output
-      # What an output has of a client is not known yet.
+      # The output does not yet have the sequence numbers of its clients.
       class Unavailable < Gyre::Error; end
 
-      # See Output for their meaning.
+      # Output describes these methods.
       module Defaults
         # Called first, in the writing task.
         def prepare; end
 
-        # Written is durable.
+        # Does nothing, as written bytes count as durable.
         def sync; end
 
-        # 0: no client is known.
+        # Returns 0, as clients are not recorded.
         def stored_by(_client_id) = 0
 
         def format = @format
@@ -30,7 +30,7 @@ module Gyre
 
         def status = { trouble: trouble, spilled: 0 }
 
-        # Prepares the server's end: stored batches need not be written any more.
+        # Prepares the server's end: stored batches may stay unwritten.
         def rest(_timeout_s); end
 
         # Undoes {#rest}.

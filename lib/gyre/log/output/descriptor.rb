@@ -3,7 +3,7 @@
 # An output without a length: STDOUT, STDERR, a pipe, a terminal, a named pipe, a device. Made by
 # Output.open, written to by the committer. Other processes may share the descriptor, so it never
 # becomes non-blocking: a thread of Gyre::Offload writes, and a stuck reader blocks only that
-# thread. Cannot sync: written is durable.
+# thread. Cannot sync: written bytes count as durable.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/retry"
@@ -16,7 +16,7 @@ module Gyre
       class Descriptor
         include Defaults
 
-        # Written by one call, so that a slow reader shows its progress.
+        # Bytes of one write call, so that a slow reader shows its progress.
         PIECE_BYTES = 256 * 1024
 
         # Closes `io` with the output only if `owned`.
@@ -29,14 +29,14 @@ module Gyre
           @retries = Retry.new(name, report: report, longest_pause_s: longest_pause_s)
         end
 
-        # Opens a named pipe or a device. A pipe is opened for reading too: it waits for its first
-        # reader and survives its last one.
+        # Opens a named pipe or a device. Opens a pipe for reading too, so that it waits for its
+        # first reader and survives its last reader.
         def self.open(path, **options)
           flags = ::File.ftype(path) == "fifo" ? ::File::RDWR : ::File::WRONLY | ::File::APPEND | ::File::NOCTTY
           new(::File.open(path, flags | ::File::BINARY), name: path, owned: true, **options)
         end
 
-        # Writes everything, however long it takes.
+        # Writes all bytes without a time limit.
         def write(data, _clients = nil)
           at = 0
           while at < data.bytesize
@@ -53,8 +53,8 @@ module Gyre
 
         private
 
-        # Runs in a thread. Another process may have made the descriptor non-blocking. Returns the
-        # bytes written, perhaps fewer than given.
+        # Runs in a thread. Handles a descriptor that another process has made non-blocking. Returns
+        # the number of bytes written.
         def write_some(piece)
           @io.syswrite(piece)
         rescue Errno::EAGAIN

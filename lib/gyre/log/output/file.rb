@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# An output to a log file, with a journal beside it as soon as acknowledged records come (journal.rb
-# describes a commit), and rotation by itself or by others (logrotate with HUP, or with
-# copytruncate). Made by Output.open, used by one task of the committer at a time. It appends only,
-# and never holds up the loop for a sync.
+# Writes to a log file, with a journal beside it for acknowledged records (journal.rb describes a
+# commit), and with rotation by itself or by others (logrotate with HUP or copytruncate). Made by
+# Output.open, used by one task of the committer at a time. Appends only, and never blocks the loop
+# for a sync.
 #
 #             ┌── write ──► written ──┐
 #   durable ──┤                       ├── sync ──► durable          a failed sync writes it once more
@@ -13,8 +13,7 @@
 #
 #   a file that was renamed or removed in the midst: the batch is taken back, and goes into the new file as a whole
 #
-# A full disk, an error of the device: write and sync keep the bytes, report it once and try again
-# (Retry).
+# On a full disk or device error, write and sync keep the bytes, report once and retry (Retry).
 
 require "gyre/log/ingest"
 require "gyre/log/output/journal"
@@ -31,25 +30,25 @@ module Gyre
       class File
         include Defaults
 
-        # Time for another process to release the file, such as the one before a restart.
+        # Seconds to wait for another process to release the file, for example during a restart.
         LOCK_PATIENCE_S = 10
-        # Tries to open the file while others rename it.
+        # Attempts to open the file while other programs rename it.
         OPENINGS_LIMIT = 10
-        # Bytes written and not synced. A failed sync reads and writes them again.
+        # Limit of bytes written and not synced. A failed sync reads and writes these bytes again.
         UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
 
-        # An unsynced batch with acknowledged records: the journal's entry, its bytes, whether they
-        # went elsewhere, and whether a part is missing.
+        # An unsynced batch with acknowledged records: its journal entry and bytes; `astray`:
+        # written to another file; `torn`: a part is missing.
         Commit = Struct.new(:entry, :data, :astray, :torn)
 
-        # Errors that may pass: the file is opened later, and until then what clients have stored is
-        # unknown.
+        # Temporary errors: the file is opened later, and until then the clients' sequence numbers
+        # are unknown.
         PASSING = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG, Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::ETIMEDOUT].freeze
 
         attr_reader :path
 
         # Opens the file, recovers after a crash, and locks it. Raises ArgumentError if another
-        # process writes to it, SystemCallError if it cannot be opened and never will.
+        # process writes to the file, SystemCallError for a permanent error.
         def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now), access: Access.new,
                        lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @path, @format, @rotation, @clock, @access = path, format, rotation, clock, access
@@ -60,13 +59,12 @@ module Gyre
           @retries.failed("open it", error)
         end
 
-        # Opens a file that could not be opened before.
+        # Opens a file after an earlier failure.
         def prepare
           @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open
         end
 
-        # Writes everything. With clients this is a commit: {#sync} makes it durable, and then it
-        # counts as stored.
+        # Writes all bytes. With clients this is a commit: it counts as stored after {#sync}.
         def write(data, clients = nil)
           prepare
           sync if @commit && !@commit.torn
@@ -87,8 +85,7 @@ module Gyre
           finish_commit if @commit
         end
 
-        # Syncs the file and opens its name again. Returns false if that fails, and keeps the open
-        # file.
+        # Syncs the file and opens its name again. Returns false on failure and keeps the open file.
         def reopen
           return unless @open
 
@@ -99,9 +96,9 @@ module Gyre
           @file.same?
         end
 
-        # Reopens in the middle of a write that finds no room, and moves the whole batch to the new
-        # file. A log removed to make room frees it only after its close, and a renamed one may be
-        # compressed and removed soon. Called by another task than the writer's.
+        # Reopens during a write without disk space, and moves the whole batch to the new file. A
+        # removed log frees its space only when closed; a renamed log may soon be compressed and
+        # removed. Called by another task than the writer.
         def reopen_soon
           @reopen_soon = true if @open && (@retries.trouble || !@file.same?)
         end
@@ -127,7 +124,7 @@ module Gyre
 
         private
 
-        # Waits, and other tasks ask meanwhile: the file counts as open at the end.
+        # Marks the file as open only at the end, as other tasks check meanwhile.
         def open_and_recover
           @retries.without_retrying { open_both }
           @rotation&.clean
@@ -141,7 +138,7 @@ module Gyre
         def close_both = [@journal, @file].each { |each| each&.close }
 
         # Locks the journal first: without that lock no process may touch the file of its last
-        # entry, whatever the name now.
+        # entry, under any name.
         def open_both
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
@@ -174,7 +171,7 @@ module Gyre
           @file.recount
         end
 
-        # Follows changes that others have made since the last write.
+        # Handles changes by other programs since the last write.
         def follow_changes
           @file.kept = false
           if @file.replaced?
@@ -184,12 +181,12 @@ module Gyre
             @retries.report("was deleted, and is created again")
             reopen
           end
-          # The journal's last entry would describe removed bytes, and a crash would compare it with
-          # others.
+          # The journal's last entry would describe removed bytes, and recovery would compare it
+          # with other bytes.
           @journal.compact(seconds) if @file.cut_by_others && @journal.used?
         end
 
-        # Returns whether the named file has all bytes.
+        # Returns true if the named file has all bytes.
         def deliver(data, clients)
           @file.begin
           clients.nil? || clients.empty? ? append(data) : commit(data, clients)
@@ -212,7 +209,7 @@ module Gyre
           true
         end
 
-        # A renamed file may already be compressed by logrotate, without the batch's end.
+        # A renamed file may already be compressed by logrotate without the end of the batch.
         def put(data)
           @file.append(data) { return false if @reopen_soon }
           return true if @file.kept || @file.same?
@@ -221,8 +218,8 @@ module Gyre
           !@reopen_soon && !@file.replaced? && !@file.deleted?
         end
 
-        # Takes back a part of a batch with the journal's entry. Compacts in any case, as the next
-        # entry would make this one count.
+        # Removes a partly written batch and its journal entry. Always compacts, as the next entry
+        # would confirm this one.
         def start_over(bytes)
           @reopen_soon = false
           @file.take_back(bytes)
@@ -232,14 +229,14 @@ module Gyre
           @journal.compact(seconds) if @journal.used?
         end
 
-        # Opens the file that has the name now.
+        # Opens the file that has the path now.
         def follow_name
           replace(open_locked) unless @file.same?
         rescue SystemCallError, ArgumentError => error
           @retries.report("cannot be opened again, the old file is kept: #{error.message}")
         end
 
-        # Writes a snapshot if others changed the file meanwhile, as the bytes are not at the
+        # Writes a snapshot if another program changed the file meanwhile: the bytes are not at the
         # entry's offset.
         def finish_commit
           commit, @commit = @commit, nil

@@ -1,20 +1,19 @@
 # frozen_string_literal: true
 
-# Remembers a log file's acknowledged clients: `<logfile>.journal`, beside it. Written
-# by Output::File, read again by Recovery when the server starts. An entry goes in before each batch
-# that holds acknowledged records (journal/entry.rb draws it):
+# Records the acknowledged clients of a log file in `<logfile>.journal`. Written by Output::File,
+# read by Recovery when the server starts. An entry precedes each batch with acknowledged records
+# (journal/entry.rb draws it):
 #
 #   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fsync of the journal
 #   2 the batch is written to the log file
 #   3 fsync of the log file                                     4 "ack" goes to the clients
 #
-# So whenever the process or the machine dies, the last entry shows whether its batch is whole in
-# the file (its sequence numbers count) or not (it is cut off, none of it was acknowledged, and the
-# clients send it again). All entries before the last one are of batches that are durable. The
-# journal is compacted to one snapshot when it has grown, when the file is rotated or opened again,
-# and at each start: a new file is written and renamed over the old one, so that there is always a
-# whole one. It is there, empty, before anything is entered, for the holder of its lock is the log
-# file's only writer (output/lock.rb). It decides nothing about the log file.
+# After a crash the last entry shows whether its batch is complete in the file. Sequence numbers of
+# a complete batch count; an incomplete batch is cut off and sent again by its clients. Batches of
+# all earlier entries are durable. The journal is compacted to one snapshot when it is large, when
+# the file is rotated or reopened, and at each start: a new file is renamed over the old one, so
+# that one of them is always complete. An empty journal exists from the start: the holder of its
+# lock is the log file's only writer (output/lock.rb). Leaves the log file alone.
 
 require "gyre/log/output/journal/entry"
 require "gyre/log/output/access"
@@ -26,11 +25,11 @@ module Gyre
   module Log
     # Belongs to one task.
     class Journal
-      # Clients unseen for longer are forgotten.
+      # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
-      # Beyond it, clients unseen for longest are forgotten.
+      # Beyond this count, the longest absent clients are forgotten.
       CLIENTS_LIMIT = 1_000_000
-      # Size from which a journal is compacted if its snapshot is less than a quarter.
+      # Least size of a journal that is compacted; its snapshot must be under a quarter of it.
       COMPACT_BYTES = 1024 * 1024
 
       attr_reader :path
@@ -38,7 +37,7 @@ module Gyre
       attr_reader :bytesize
       attr_reader :torn_bytes # incomplete bytes at the end
 
-      # Locks and reads it. Raises ArgumentError if another process has it.
+      # Locks and reads the journal. Raises ArgumentError if another process holds the lock.
       def initialize(path, retries, lock)
         @path = path
         @retries = retries
@@ -51,22 +50,22 @@ module Gyre
         @used = @io ? @io.size.positive? : false
       end
 
-      # True once acknowledged records have come.
+      # True after the first acknowledged record.
       def used? = @used
 
       def stored = @clients.transform_values(&:first)
 
-      # 0 if unknown.
+      # Returns 0 for an unknown client.
       def stored_by(client_id) = @clients[client_id]&.first || 0
 
-      # Decides whether the last entry's batch counts.
+      # Records whether the last entry's batch is durable.
       def settle(durable)
         batch, @open_batch = @open_batch, nil
         count(batch) if durable && batch
       end
 
-      # Writes and syncs an entry, after which the batch may be written. Yields before each try; the
-      # block may throw, and {#compact} repairs that.
+      # Writes and syncs an entry; its batch may be written afterwards. Yields before each attempt;
+      # the block may throw, and {#compact} repairs the journal.
       def append(batch, &trying)
         compact(batch.time) if !@ready || @io.stat.nlink.zero? # the file was deleted
         bytes = Entry.encode_batch(batch)
@@ -76,10 +75,10 @@ module Gyre
         sync(bytes)
       end
 
-      # True if {#compact} is worth it.
+      # True if {#compact} would save much space.
       def large? = @bytesize > COMPACT_BYTES && @bytesize > 4 * @snapshot_bytes
 
-      # Replaces the entries by a snapshot. Only without an open batch.
+      # Replaces the entries by a snapshot. Requires that no batch is open.
       def compact(time)
         raise Error, "#{@path}: a batch is still open" if @open_batch
 
@@ -96,8 +95,8 @@ module Gyre
 
       private
 
-      # Locks the file that has the name, as a former server may have replaced it. Returns nil if no
-      # journal may be made; then no other server has one either.
+      # Locks the file at the path, as a former server may have replaced it. Returns nil if no
+      # journal can be made; other servers cannot make one either.
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
@@ -124,7 +123,7 @@ module Gyre
         keep(rest) unless rest.empty? || Entry.torn?(rest)
       end
 
-      # Counts the former batch, which was durable before another entry followed.
+      # Counts the previous batch, which was durable before the next entry.
       def keep(damaged)
         path = "#{@path}.damaged"
         Output::Access.new_private_file(path, ::File::WRONLY).tap { |file| file.write(damaged) }.close
@@ -132,8 +131,8 @@ module Gyre
         @torn_bytes = 0
       end
 
-      # Writes the entry and all earlier ones into a new file after a failed sync, which leaves the
-      # disk's content unknown.
+      # Writes all entries into a new file after a failed sync, as the disk's content is unknown
+      # then.
       def take(entry)
         settle(true)
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)
@@ -162,7 +161,7 @@ module Gyre
         end
       end
 
-      # A snapshot takes the place of all that was entered. `entry` is the open batch's.
+      # Replaces all entries by a snapshot. `entry` belongs to the open batch.
       def renew(entry = "")
         snapshot = Entry.encode_snapshot(@clients)
         @retries.until_success("write #{@path}") { replace(snapshot + entry) }

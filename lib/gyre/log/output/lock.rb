@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Locks a log file for one writer: an flock(2) on the file and one on its journal, for Output::File
-# and Journal. If another program renames the file, a second server would lock the new one, but the
+# and Journal. If another program renames the file, a second server would lock the new file; the
 # journal keeps its name. Reads and writes nothing.
 
 require "gyre/clock"
@@ -9,11 +9,11 @@ require "gyre/clock"
 module Gyre
   module Log
     module Output
-      # Ends with its descriptors, even in a crash.
+      # The kernel releases it with its descriptors, even in a crash.
       class Lock
         RETRY_S = 0.05
 
-        # `patience_s` is the time for another process to release it.
+        # `patience_s` is the time for another process to release the lock.
         def initialize(name, retries, patience_s)
           @name = name
           @retries = retries

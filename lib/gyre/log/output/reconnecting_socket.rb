@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Connects to another server, and reconnects by itself with growing pauses. Output::Socket and
-# Output::Redis decide what to send and when it has arrived. Never gives up.
+# Connects to another server, and reconnects with growing pauses. Output::Socket and Output::Redis
+# choose the bytes and detect their arrival. Never gives up.
 
 require "gyre/log/output/retry"
 require "gyre/net"
@@ -9,7 +9,7 @@ require "gyre/net"
 module Gyre
   module Log
     module Output
-      # Over TCP or a Unix socket.
+      # A connection over TCP or a Unix socket.
       class ReconnectingSocket
         # Errors of a broken connection.
         ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
@@ -18,15 +18,15 @@ module Gyre
         PIECE_BYTES = 256 * 1024
         private_constant :PIECE_BYTES
 
-        # The block greets each new transport; ERRORS raised there cause a new try.
+        # The block greets each new transport; ERRORS raised there cause a retry.
         def initialize(retries, endpoint, &greet)
           @retries = retries
           @endpoint = endpoint
           @greet = greet
         end
 
-        # Runs the block with a connection, again after a break, until it returns. Returns the
-        # block's value. `errors` add to ERRORS.
+        # Runs the block with a connection, and again after a lost connection. Returns the block's
+        # value. `errors` extend ERRORS.
         def use(doing, *errors)
           @retries.until_success(doing, *ERRORS, *errors) do
             whole = false
@@ -38,7 +38,7 @@ module Gyre
           end
         end
 
-        # Sends everything, within {#use}.
+        # Sends all bytes, within {#use}.
         def write(data)
           (0...data.bytesize).step(PIECE_BYTES) { |at| transport.write(data.byteslice(at, PIECE_BYTES)) }
         end

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Recovers a log file when the server starts: compares its journal's last entry with it; a
-# batch that was cut off is taken away, a torn line gets its newline. Called by Output::File before
-# the first write. It never touches a file that the entry does not name, and never more bytes
-# than one batch has.
+# Recovers a log file when the server starts: compares it with the last entry of its journal, cuts
+# off an incomplete batch, and ends a torn line with a newline. Called by Output::File before the
+# first write. Never touches a file other than the entry's, and never removes more than one batch.
 #
 #   the file from the entry's offset on          is                 then
 #   as long as the batch or longer, CRC right    whole              its sequence numbers count
@@ -11,18 +10,16 @@
 #   longer than the batch, CRC wrong             changed by others  left alone; they do not count
 #   not to be found                              gone               they do not count
 #
-# The file is the log file if its dev and ino are the entry's, or one beside it (renamed by
-# logrotate), or else the log file if the bytes are there all the same (restored from a copy).
-# Before it is read, it is synced, and its pages are dropped from the page cache: a server that was
-# killed after a failed sync leaves pages there that the kernel takes for written, and the disk has
-# other bytes.
+# The file is the log file if its dev and ino match the entry, or a renamed file beside it
+# (logrotate), or else the log file with the same bytes (restored from a copy). Syncs the file and
+# drops its pages from the page cache first: after a failed sync and a kill, pages there count as
+# written while the disk has other bytes.
 require "gyre/log/output/journal"
 require "gyre/settings/units"
 require "zlib"
 
 module Gyre
   module Log
-    # Functions without state.
     module Recovery
       module_function
 
@@ -74,7 +71,7 @@ module Gyre
         end
       end
 
-      # nil if the file is too short.
+      # Returns nil if the file is too short.
       def checksum(io, batch)
         return if io.size < batch.offset + batch.length
 
@@ -100,7 +97,7 @@ module Gyre
         retries.report("a commit was cut off: its #{rest} taken away, its clients send them again")
       end
 
-      # Lines without a journal may be torn too.
+      # Ends a torn line, which also occurs without a journal.
       def end_line(path)
         ::File.open(path, "r+b") do |io|
           next if io.size.zero?

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# An output to a Redis Stream, the way past one machine: several servers add to one stream,
-# consumers read it in groups. Made by Output.open; its sink gives finished XADD commands (Ingest,
-# format :redis, with `key` as the stream's name).
+# Writes to a Redis Stream, for more than one machine: several servers add to one stream, consumers
+# read it in groups. Made by Output.open; its sink gives finished XADD commands (Ingest, format
+# :redis, with `key` as the stream's name).
 #
 #   MULTI
 #     XADD stream * …                        each line of the batch
@@ -11,10 +11,10 @@
 #     SET {stream}:writer:<ours> n EX …      which of our batches this was
 #   EXEC
 #
-# So a batch, its clients' sequence numbers and its own number are in Redis together or not at all.
-# When the connection broke before the answer, the number shows on the next one whether the batch is
-# there. Redis keeps what its own configuration promises: `appendonly yes` and `appendfsync always`
-# for acknowledgements that outlive its machine.
+# So Redis stores a batch, its clients' sequence numbers and its own number together or not at all.
+# After a connection lost before the response, the number shows whether Redis has stored the batch.
+# Redis guarantees durability by its own configuration: `appendonly yes` and `appendfsync always`
+# make acknowledgements survive a crash of its machine.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_clients"
@@ -33,7 +33,7 @@ module Gyre
 
         attr_reader :key
 
-        # Keeps about `max_length` entries.
+        # The stream keeps about `max_length` entries.
         def initialize(url, stream: STREAM, max_length: nil, report: nil, clock: Time.method(:now), **waits)
           @key = stream
           @writer_key = "{#{stream}}:writer:#{SecureRandom.hex(16)}"
@@ -46,7 +46,7 @@ module Gyre
           @batch = 0
         end
 
-        # Reads what clients have stored.
+        # Reads the stored sequence numbers of clients.
         def prepare = @clients.prepare
 
         # Stores a batch once. `data` is XADD commands.
@@ -65,12 +65,12 @@ module Gyre
           @clients.stored(clients || {})
         end
 
-        # Uses new connections from now on.
+        # Makes the next batch use a new connection.
         def reopen = close
 
         def close = @connection.close
 
-        # 0 if the client is unknown. Raises Unavailable.
+        # Returns 0 for an unknown client. Raises Unavailable.
         def stored_by(client_id) = @clients.stored_by(client_id)
 
         def sink_options = { format: @format, key: @key }
@@ -83,7 +83,7 @@ module Gyre
             Resp.command("ECHO", "end of #{number}")
         end
 
-        # Checks types before, as a command that fails inside of EXEC does not stop the others.
+        # Checks types first, as a failed command inside EXEC does not stop the others.
         def check_types(redis)
           types = redis.call(["TYPE", @key], ["TYPE", @clients.key])
           return if %w[stream none].include?(types[0]) && %w[hash none].include?(types[1])
@@ -91,8 +91,8 @@ module Gyre
           raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients.key} a #{types[1]}, not a stream and a hash"
         end
 
-        # Reads up to the ECHO; a successful EXEC returns an Array. After a failure the batch is
-        # stored again under another number. Returns nil on success.
+        # Reads replies up to that of ECHO; a successful EXEC returns an Array. After a failure the
+        # batch is stored again under another number. Returns nil on success.
         def failure_in(redis, number)
           failure = done = nil
           until (reply = redis.read) == "end of #{number}"

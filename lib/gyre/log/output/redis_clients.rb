@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Keeps the last sequence numbers of acknowledged clients in a hash beside a Redis Stream. Used by
-# Output::Redis, which writes it with each batch. Read once, before the first batch.
+# Output::Redis, which writes it with each batch. Reads them once, before the first batch.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_connection"
@@ -9,9 +9,9 @@ require "gyre/log/output/redis_connection"
 module Gyre
   module Log
     module Output
-      # id => "sequence number, time".
+      # Values of the hash: id => "sequence number, time".
       class RedisClients
-        # Clients unseen for longer are forgotten, as in a journal.
+        # Seconds after which an absent client is forgotten, as in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
         FORGOTTEN_EVERY_S = 24 * 3600
 
@@ -33,7 +33,7 @@ module Gyre
           clients.empty? ? "" : Resp.command("HSET", @key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
         end
 
-        # Notes what Redis has stored. Forgets old clients now and then.
+        # Records the batch that Redis has stored. Sometimes forgets old clients.
         def stored(clients)
           @stored.update(clients)
           now = @clock.call.to_i
@@ -45,7 +45,7 @@ module Gyre
           old.each_slice(1000) { |ids| @connection.ask("forget old clients", ["HDEL", @key, *ids]) }
         end
 
-        # Returns 0 for an unknown client. Raises Unavailable before the hash is read.
+        # Returns 0 for an unknown client. Raises Unavailable until the hash is read.
         def stored_by(client_id)
           raise Unavailable, "#{@name}: its clients have not been read yet" unless @stored
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Connects to the Redis server of a URL through a ReconnectingSocket: logs in, sends commands, reads
-# replies. Used by Output::Redis. Knows no streams.
+# replies. Used by Output::Redis.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
@@ -13,7 +13,7 @@ module Gyre
   module Log
     module Output
       class RedisConnection
-        # An unexpected reply of Redis, treated like a broken connection.
+        # An unexpected reply of Redis, handled like a lost connection.
         class Refused < StandardError; end
 
         REPLY_TIMEOUT_S = 30
@@ -26,12 +26,11 @@ module Gyre
           @socket = ReconnectingSocket.new(retries, @database.endpoint, &method(:greet))
         end
 
-        # Sends commands and reads a reply to each, again if the connection breaks or a reply is a
-        # Failure.
+        # Sends commands and reads a reply to each; retries after a lost connection or a Failure.
         def ask(doing, *requests) = use(doing) { |session| session.call(*requests) }
 
-        # Yields an object with `call`, `write` and `read`; again if the connection breaks or
-        # Refused is raised.
+        # Yields an object with `call`, `write` and `read`; retries after a lost connection or
+        # Refused.
         def use(doing) = @socket.use(doing, Refused, Resp::Malformed) { yield self }
 
         # Within {#use}.
@@ -53,7 +52,7 @@ module Gyre
 
         private
 
-        # The first commands on each connection.
+        # Sends the first commands of each connection.
         def greet(transport)
           transport.read_timeout_s = REPLY_TIMEOUT_S
           @replies = Resp::Reader.new { more(transport) }

@@ -1,32 +1,29 @@
 # frozen_string_literal: true
 
-# Outputs that are reached by an address: what may be written for them, checked and taken apart.
-# Output makes them from it, and the configuration finds out by it what is wrong before anything
-# starts. It connects to nothing, and shows no password.
+# Parses and checks the addresses of remote outputs. Used by Output to make them, and by the
+# configuration to find faults before the start. Connects to nothing, and shows no password.
 
 require "gyre/net/endpoint"
 
 module Gyre
   module Log
     module Output
-      # Functions without state.
       module Remote
-        # An address, or the name of a standard stream, and not a path.
+        # An address or the name of a standard stream; other texts are paths.
         ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|[a-z][a-z0-9+]*://.*)?\z}i.freeze
-        # The types of outputs, by the schemes of their addresses.
+        # Types of outputs by the schemes of their addresses.
         TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "redis+unix" => "redis" }.freeze
         REDIS_PORT = 6379
         REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
                    (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
                    (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
-        # A Redis: its endpoint, the number of its database as text, user and password as far as
-        # they are given.
+        # A Redis server: its endpoint, database number as text, and optional user and password.
         Database = Struct.new(:endpoint, :number, :login)
         private_constant :TYPES, :REDIS_PORT, :REDIS
 
         module_function
 
-        # nil if it is not an address. Raises ArgumentError for an unknown scheme.
+        # Returns nil for a path. Raises ArgumentError for an unknown scheme.
         def type(target)
           scheme = target[%r{\A([a-z][a-z0-9+.-]*)://}i, 1] or return
           TYPES.fetch(scheme) do
@@ -34,7 +31,7 @@ module Gyre
           end
         end
 
-        # Returns the same for all names of one file.
+        # Returns equal values for all names of one file.
         def same_file(target)
           return target if target.match?(ELSEWHERE)
 
@@ -43,7 +40,7 @@ module Gyre
           ::File.expand_path(target)
         end
 
-        # Passes paths; raises ArgumentError for a wrong address.
+        # Accepts paths; raises ArgumentError for an invalid address.
         def check(target)
           case type(target)
           when "socket" then endpoint(target)
@@ -51,7 +48,7 @@ module Gyre
           end
         end
 
-        # Takes an address, a path, or a host with the port in `options` (as Analogger has it).
+        # Takes an address, a path, or a host with the port in `options` (as in Analogger).
         def socket_address(target, options = nil)
           port = Array(options).first.to_s
           return target if target.include?("://")
@@ -91,7 +88,7 @@ module Gyre
           Endpoint.new(:unix, path: path)
         end
 
-        # Without a host or a port it is Redis's own, as its programs have it.
+        # Redis's own host and port are the defaults.
         def at_port(match)
           host = match[:v6] || match[:host]
           port = (match[:port] || REDIS_PORT).to_i

@@ -1,21 +1,20 @@
 # frozen_string_literal: true
 
-# Redis' wire, RESP 2: what Output::Redis needs of it. Pure: Strings in, values out.
+# Redis' wire protocol, RESP 2, for Output::Redis. Pure: Strings in, values out.
 # https://redis.io/docs/latest/develop/reference/protocol-spec/
 
 module Gyre
   module Log
     module Output
-      # Functions without state.
       module Resp
-        # An error that Redis answered, as a value: "ERR …".
+        # An error reply of Redis, as a value: "ERR …".
         Failure = Struct.new(:message)
         # The head of an Array with `count` replies.
         Opening = Struct.new(:count)
-        # A reply that is none.
+        # Bytes that are not a RESP reply.
         class Malformed < StandardError; end
 
-        # No reply to us is larger: the largest are an EXEC's for one batch and HGETALL.
+        # Largest reply: that of EXEC for one batch, or of HGETALL.
         LENGTH_LIMIT = 1 << 30
 
         module_function
@@ -27,7 +26,7 @@ module Gyre
           end
         end
 
-        # Returns a reply and where the next one begins; nil if it is incomplete.
+        # Returns a reply and the offset after it; nil if the reply is incomplete.
         def parse(bytes, at = 0)
           line_end = bytes.index("\r\n", at) or return
           line = bytes.byteslice(at + 1, line_end - at - 1)
@@ -63,7 +62,7 @@ module Gyre
 
         private_class_method :integer, :bulk, :opening
 
-        # Puts replies together from bytes that come in pieces.
+        # Assembles replies from bytes that arrive in pieces.
         class Reader
           # The block returns more bytes.
           def initialize(&more)

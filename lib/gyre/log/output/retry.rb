@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Tries again when an output fails: a full disk, a peer that is away. Used by every
-# output around each system call that may fail: repeats it until it works, with pauses that grow to
-# a bound, and reports the failure once when it begins and once when it is over. It never gives up
-# and drops nothing: the server reads less while bytes wait.
+# Repeats a failed system call of an output: a full disk, an unreachable peer. Used by every output:
+# repeats the call until it works, with growing pauses, and reports the first failure and the
+# recovery. Never gives up and drops nothing: the server reads less while bytes wait.
 
 require "gyre/clock"
 require "gyre/net/backoff"
@@ -11,7 +10,7 @@ require "gyre/net/backoff"
 module Gyre
   module Log
     module Output
-      # The failures of one output.
+      # Failures of one output.
       class Retry
         FIRST_PAUSE_S = 0.05
         LONGEST_PAUSE_S = 2.0
@@ -29,7 +28,7 @@ module Gyre
           @once = false
         end
 
-        # During the block errors are raised at once.
+        # Raises errors at once during the block.
         def without_retrying
           @once = true
           yield
@@ -37,9 +36,9 @@ module Gyre
           @once = false
         end
 
-        # Runs the block again and again until it raises none of these errors. Blocks may be nested:
-        # the failure is over when the outermost one has ended. `meanwhile` names in the message
-        # where the bytes are. Returns the block's value.
+        # Repeats the block until it raises none of these errors. In nested blocks, the outermost
+        # block ends the failure. `meanwhile` names the place of the bytes in the message. Returns
+        # the block's value.
         def until_success(doing, *errors, meanwhile: KEPT)
           errors = [SystemCallError] if errors.empty?
           backoff = Backoff.new(FIRST_PAUSE_S, @longest_pause_s)
@@ -63,7 +62,7 @@ module Gyre
 
         def report(message) = @report&.call("#{@name}: #{message}")
 
-        # It is going to be tried again; the same failure is reported once.
+        # Reports a failure once before the retry.
         def failed(doing, error, meanwhile = KEPT)
           text = "#{NO_ROOM.include?(error.class) ? "disk full, " : ""}cannot #{doing}: #{plain(error)}"
           return if text == @trouble
@@ -82,7 +81,7 @@ module Gyre
           @since = nil
         end
 
-        # Without what Ruby adds behind the system's own words ("@ io_writev - <STDOUT>").
+        # Removes Ruby's addition to the system's message ("@ io_writev - <STDOUT>").
         def plain(error)
           error.is_a?(SystemCallError) ? SystemCallError.new(nil, error.errno).message : error.message
         end

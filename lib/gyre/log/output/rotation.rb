@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Rotation of one log file: when it is due, what its older parts are called, compressing them, and
-# how many are kept. Called by Output::File between two batches, which syncs before and opens the
-# new file after {#move}. It never touches a line.
+# Rotates one log file: decides when, names older parts, compresses them, and limits their number.
+# Called by Output::File between two batches; Output::File syncs before {#move} and opens the new
+# file afterwards. Never changes a line.
 #
 #   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #
-# Each step is one rename or one unlink, and leaves every byte under some name: killed between two
-# of them, the next rotation goes on from what it finds. A packed file is written as *.part, synced,
-# renamed, and then only the plain one is removed.
+# Each step is one rename or one unlink and keeps every byte under some name: after a kill, the next
+# rotation continues with the files it finds. A packed file is written as *.part, synced and
+# renamed; then the plain file is removed.
 require "gyre/log/output/rotation/packing"
 require "gyre/log/output/rotation/policy"
 require "gyre/task"
@@ -20,7 +20,7 @@ module Gyre
       # Seconds until a failed rotation is tried again.
       POSTPONED_S = 60
 
-      # nil without settings. Raises ArgumentError.
+      # Returns nil without settings. Raises ArgumentError.
       def self.from(settings, path, report: nil)
         settings && new(path, Policy.parse(settings), report: report)
       end
@@ -34,31 +34,31 @@ module Gyre
         @rest = true
       end
 
-      # True if it rotates before `bytes` more are written.
+      # True if `bytes` more require a rotation first.
       def due?(stat, bytes, time)
         return false if stat.size.zero? || @packing || postponed?
 
         too_large?(stat, bytes) || too_old?(stat, time)
       end
 
-      # Gives the log file its new name. May be called again after an error.
+      # Gives the log file its new name. May be repeated after an error.
       def move
         rename(@path, free_number) if ::File.exist?(@path)
       end
 
-      # After a rotation: removes what is too old, packs in a task beside.
+      # Removes old parts after a rotation, and packs in another task.
       def finish
         @trouble = nil
         prune
         pack_later
       end
 
-      # Once after the start: packs what a process that was killed has left plain.
+      # Packs plain parts left by a killed process, once after the start.
       def pack_rest
         pack_later if @rest
       end
 
-      # It failed, and is tried again later.
+      # Delays a failed rotation.
       def postpone(error)
         text = "cannot rotate: #{error.message}"
         report("#{text}; lines go on into the old file") unless text == @trouble
@@ -66,10 +66,10 @@ module Gyre
         @postponed_until = Clock.now + POSTPONED_S
       end
 
-      # At start: removes what a packing that was killed has left.
+      # Removes unfinished parts left by a killed process, at the start.
       def clean = parts.grep(/\.part\z/) { |path| remove(path) }
 
-      # The newest first.
+      # Older parts, the newest first.
       def older = numbered.sort.flat_map(&:last)
 
       private
@@ -80,7 +80,7 @@ module Gyre
       SINCE_MONDAY_S = 3 * 86_400
       private_constant :NUMBERED, :SINCE_MONDAY_S
 
-      # Every file whose name is the log file's with a suffix of rotation behind it.
+      # All files named like the log file plus a suffix of rotation.
       def parts
         folder, name = ::File.split(@path)
         Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d+(?:\.gz)?(?:\.part)?\z/)
@@ -89,7 +89,7 @@ module Gyre
 
       def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
 
-      # Moves up as many as it takes to get number 1 free; a gap that a crash has left ends that.
+      # Renames parts upwards until number 1 is free; a gap left by a crash is the end.
       def free_number
         present = numbered
         last = (1..).find { |number| !present.key?(number) } - 1
@@ -105,7 +105,7 @@ module Gyre
         numbered.each { |number, paths| paths.each { |path| remove(path) } if number > @settings.keep }
       end
 
-      # One after the other, beside the task that writes; without one right here.
+      # Packs one part after the other in another task; without a task, at once.
       def pack_later
         @rest = false
         return if @packing || !@settings.compress
@@ -128,8 +128,8 @@ module Gyre
 
       def too_large?(stat, bytes) = @settings.size ? stat.size + bytes > @settings.size : false
 
-      # The file's last line is of another period. Periods begin with the clock here, weeks on
-      # Monday.
+      # True if the file's last line belongs to another period. Periods follow local time; weeks
+      # begin on Monday.
       def too_old?(stat, time) = @settings.every ? period(stat.mtime) != period(time) : false
 
       def period(time) = ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor
@@ -138,7 +138,7 @@ module Gyre
 
       def report(message) = @report&.call("#{@path}: #{message}")
 
-      # Only these two change the folder.
+      # Only these two methods change the folder.
       def rename(from, to) = ::File.rename(from, to)
 
       def remove(path)

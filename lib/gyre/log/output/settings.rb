@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The settings of one output: what Output.open takes and an entry of `logs` has. It opens nothing.
+# Settings of one output, for Output.open and entries of `logs`.
 
 require "gyre/log/output/access"
 require "gyre/log/output/remote"
@@ -15,7 +15,7 @@ module Gyre
       STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
       private_constant :STANDARD
 
-      # Of a Redis Stream.
+      # Settings of a Redis Stream.
       REDIS_SETTINGS = Gyre::Settings.new({ nil => [
         row[:stream, :text, "name of the stream", default: "gyre"],
         row[:max_length, :count, "entries that the stream keeps, about"]
@@ -30,8 +30,8 @@ module Gyre
         value
       end
 
-      # In octal, with or without quotes. YAML reads 0640 as octal by itself, and 640 not: no mode
-      # that lets the server write has decimal digits that are another one.
+      # A file mode in octal, with or without quotes. YAML reads 0640 as octal and 640 as decimal;
+      # no usable mode is ambiguous between both.
       mode = type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
         next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
 
@@ -42,7 +42,7 @@ module Gyre
         value.is_a?(Hash) ? REDIS_SETTINGS.read(value) : Array(value)
       end
 
-      # What may be set for all files at once, too.
+      # Settings that may also apply to all files.
       FILE_ROWS = [
         row[:rotate, Rotation::Policy::SETTINGS, "new files by size or time"],
         row[:format, %w[text json], "how a line is written", default: "text"],
@@ -85,8 +85,7 @@ module Gyre
           ["", "-"].include?(target) ? "STDOUT" : target
         end
 
-        # What has a file has a disk: nothing would be gained by a spill, and its promise lost that
-        # no line comes twice.
+        # A file is already on disk: a spill gains nothing and would allow duplicate lines.
         def check_spill(settings, faults)
           if settings[:when_full] != "spill"
             faults.add("spill", "counts with when_full: spill only") if settings[:spill]
@@ -99,7 +98,7 @@ module Gyre
 
         private
 
-        # True for a missing file, too.
+        # True also for a missing file.
         def file_at?(settings)
           target = target(settings)
           type(settings) == "file" && (!::File.exist?(target) || ::File.file?(target))

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Writes plain lines to another program over TCP or a Unix socket. Made by Output.open. A batch is
-# done when the peer's kernel has taken all of it (Linux reports how much is still queued). If the
-# connection breaks before, the whole batch goes out again, so that lines of one batch may come
-# twice but none is lost. Cannot sync.
+# done when the peer's kernel has acknowledged all bytes (Linux reports the queued bytes). If the
+# connection breaks before, the whole batch is sent again: lines may arrive twice, but none is lost.
+# Cannot sync.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/reconnecting_socket"
@@ -18,9 +18,9 @@ module Gyre
 
         # SIOCOUTQ of linux/sockios.h: bytes in the send queue that the peer has not acknowledged.
         SIOCOUTQ = 0x5411
-        # Pauses between two looks at the queue, from the first to the longest.
+        # Pauses between two checks of the queue, from the first to the longest.
         LOOKS_S = (0.0005..0.05).freeze
-        # Pieces of 4 KB from the peer that each look discards.
+        # Pieces of 4 KB from the peer that each check discards.
         READS = 16
 
         def initialize(address, format: :text, report: nil, longest_pause_s: Retry::LONGEST_PAUSE_S)
@@ -46,8 +46,8 @@ module Gyre
 
         private
 
-        # True if the peer has closed since the last batch. Discards a little of the peer's bytes,
-        # which may never end.
+        # True if the peer has closed since the last batch. Discards only a few of the peer's bytes,
+        # which may be endless.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)

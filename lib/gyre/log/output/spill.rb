@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Batches on disk that an output has not taken yet: a synced disk queue (disk_queue.rb). A batch is
-# one of its records, with a table of clients before its lines. Output::Spilling appends and drains;
-# what a crash or a stop has left is there at the next start. It uses no output.
+# A synced disk queue (disk_queue.rb) of batches that an output has not yet taken. Each batch is one
+# record of the queue: a table of clients, then its lines. Output::Spilling appends and drains
+# batches; after a crash or stop, the next start drains the rest.
 #
 #   record: sequence number: how many clients │ time, names: none │ clients (id 16 bytes, u64 sequence number) │ lines
 #
-# Drained lines go out as this server's own, so the folder and its files must be this user's,
-# and symlinks are not followed (Ownership).
+# Drained lines count as this server's own, so this user must own the folder and its files; symlinks
+# are not followed (Ownership).
 
 require "gyre/log/disk_queue"
 require "gyre/log/ingest"
@@ -18,18 +18,18 @@ require "gyre/log/output/writing"
 module Gyre
   module Log
     module Output
-      # See the head of this file.
+      # A disk queue of batches.
       class Spill
         SEGMENT_BYTES = 4 * 1024 * 1024
         LOCK_PATIENCE_S = 10
         # The largest length of a record.
         RECORD_BYTES_LIMIT = 0xffff_ffff
         CLIENT_BYTES = 24
-        # The queue's own limit: a batch that is larger than expected is not refused.
+        # No limit for the queue: a batch larger than expected is not refused.
         UNLIMITED = 1 << 62
         private_constant :RECORD_BYTES_LIMIT, :CLIENT_BYTES, :UNLIMITED
 
-        # Opens the folder, makes it if it is missing, and locks it.
+        # Opens or makes the folder, and locks it.
         def initialize(folder, format:, limit:, report: nil, lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @retries, @reading = Array.new(2) { Retry.new(folder, report: report, longest_pause_s: longest_pause_s) }
           @limit = limit
@@ -74,8 +74,7 @@ module Gyre
           end
         end
 
-        # Returns when all that was appended is durable, after a failed sync by writing it once
-        # more.
+        # Returns when all appended batches are durable; a failed sync writes them once more.
         def sync
           segment = @queue.last
           return if segment.nil? || segment.synced?
@@ -103,8 +102,8 @@ module Gyre
           [lines, clients, mark]
         end
 
-        # The batches up to a mark are drained. That is written, not synced: a power failure may
-        # bring them back.
+        # Marks the batches up to `mark` as drained. The mark is written, not synced: after a power
+        # failure batches may be drained twice.
         def drained(mark)
           @queue.acknowledge(mark)
           tidy
@@ -131,8 +130,7 @@ module Gyre
           nil
         end
 
-        # A server that was killed after a failed sync leaves pages that the kernel takes for
-        # written.
+        # After a failed sync and a kill, the page cache may hold bytes that the disk has not.
         def forget_pages(folder)
           Dir.glob("*.records", base: folder) { |name| Disk.forget_pages(::File.join(folder, name)) }
         end
@@ -167,7 +165,7 @@ module Gyre
           lines
         end
 
-        # The newest segment stays meanwhile, also when all in it is drained.
+        # Keeps the newest segment meanwhile, even if drained.
         def busy
           former, @busy = @busy, true
           yield

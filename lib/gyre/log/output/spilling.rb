@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Puts a spill before an output that may stand still: batches that it does not take in time go to
-# disk, count as stored, and are drained in order when the output works again. Made by Output.open
-# for `when_full: spill`.
+# Puts a spill before an output that may stall: late batches go to disk, count as stored, and are
+# drained in order when the output works again. Made by Output.open for `when_full: spill`.
 #
 #   write ──► spill empty: the writer's task gives the batch to the output ──► taken in time: stored
 #                │ not empty                          │ not taken within STILL_S
 #                └────────► appended to the spill ◄───┘            the writer drains: first, write, drained, …
 #
-# A batch that was given to the output and spilled as well is the spill's first until the output has
-# taken it. So a kill brings at most one batch twice, and long batches of lines are cut into
+# A batch in progress at the output may be spilled as well; it is the first of the spill until the
+# output has taken it. So a kill repeats at most one batch, and long batches of lines are cut into
 # several. When the spill is full, write waits.
 
 require "gyre/clock"
@@ -24,15 +23,15 @@ module Gyre
       class Spilling
         include Defaults
 
-        # Time without progress after which an output stands still.
+        # Seconds without progress after which an output counts as stalled.
         STILL_S = 0.5
-        # Lines given to the output at once. Redis's commands stay together.
+        # Lines given to the output at once. Commands for Redis stay together.
         PIECE_BYTES = 2 * 1024 * 1024
         # Time that {#rest} waits for a working output.
         REST_S = 1.0
 
-        # The writer's batch in hand: the spill's mark behind it, if it is spilled, and whether the
-        # output has taken it.
+        # The writer's current batch: `mark` is the spill's position after it if spilled; `taken`:
+        # the output has taken it.
         Batch = Struct.new(:data, :clients, :mark, :taken)
         private_constant :Batch
 
@@ -49,7 +48,7 @@ module Gyre
           @writer ||= Task.current.async("log spill of #{self}", transient: true) { work }
         end
 
-        # Returns when the output or the spill has all of it.
+        # Returns when the output or the spill has all bytes.
         def write(data, clients = nil)
           prepare
           at = 0
@@ -72,7 +71,7 @@ module Gyre
           @work.signal
         end
 
-        # Stops draining before the server ends, and lets a working output finish the batch in hand.
+        # Stops draining before the server ends; a working output may finish the current batch.
         def rest(timeout_s)
           @resting = true
           deadline = Clock.now + [timeout_s, REST_S].min
@@ -90,7 +89,7 @@ module Gyre
           @output.close
         end
 
-        # Does not wait for a failing output, so the client may repeat records that it has.
+        # Does not wait for a failing output, so clients may repeat stored records.
         def stored_by(client_id)
           [@spill.stored_by(client_id), @output.stored_by(client_id)].max
         rescue Unavailable
@@ -113,7 +112,7 @@ module Gyre
 
         private
 
-        # Clients are complete only with the last piece.
+        # Records of clients are complete only with the last piece.
         def piece_end(data, at)
           return data.bytesize if data.bytesize - at <= PIECE_BYTES || format == :redis
 

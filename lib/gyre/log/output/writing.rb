@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes bytes into a file, for Output::File, Journal and Spill: in pieces, through short writes and
-# a full disk, with short holds of the loop. Also waits for the disk in a thread. Decides nothing.
+# Writes bytes into a file, for Output::File, Journal and Spill: in pieces, with retries for short
+# writes and a full disk, and short blocking of the loop. Also runs syncs in a thread.
 
 require "gyre/log/disk"
 require "gyre/log/output/retry"
@@ -12,17 +12,17 @@ module Gyre
   module Log
     module Output
       module Writing
-        # Written at once in the loop's thread: a piece reaches the page cache in well below a
+        # Bytes written at once in the loop's thread: a piece reaches the page cache in well under a
         # millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
-        # How often a busy loop lets the waiting thread run, and for how many times. Afterwards Ruby
-        # does that, as a long wait must not keep an idle loop awake.
+        # Seconds between pauses in which a busy loop lets the waiting thread run, and their number.
+        # Afterwards Ruby schedules the threads, as a long wait must not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
 
         module_function
 
-        # Writes everything, with retries. Yields before each try; the block may throw.
+        # Writes everything, with retries. Yields before each attempt; the block may throw.
         def put(io, data, retries)
           at = 0
           while at < data.bytesize
@@ -36,7 +36,7 @@ module Gyre
           end
         end
 
-        # Copies: a slice would share data's memory and keep it from reuse.
+        # Copies, as a slice would share the memory of `data` and prevent its reuse.
         def piece(data, at)
           return data if at.zero? && data.bytesize <= PIECE_BYTES
 
@@ -44,10 +44,10 @@ module Gyre
         end
         private_class_method :piece
 
-        # Runs the block in a thread while the loop goes on. A loop with much to do never sleeps,
-        # and Ruby would give the thread its turn after 100 ms only, at its beginning and again at
-        # its end: a sync of 1 ms took 200 (12 this way). Returns the block's value; `abandon` as
-        # for Offload.call.
+        # Runs the block in a thread while the loop continues. A busy loop never sleeps, and Ruby
+        # would switch threads only after 100 ms, at the beginning and again at the end: a sync of 1
+        # ms took 200 ms (12 ms this way). Returns the block's value; `abandon` works as in
+        # Offload.call.
         def in_thread(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Accepts connections of one listening socket on the hub's loop and admits them to the hub. Made
-# from a Gyre::Log::Inlet by the server. Knows no protocol.
+# from a Gyre::Log::Inlet by the server.
 
 require "gyre/log/server/connection"
 require "gyre/log/wire/origin"
@@ -10,7 +10,7 @@ require "gyre/net/listener"
 module Gyre
   module Log
     class Acceptor
-      # Accepts per turn, so that other sockets get theirs.
+      # Accepts per turn, so that other sockets are served too.
       ACCEPTS = 64
 
       attr_reader :listener
@@ -28,7 +28,7 @@ module Gyre
         @open = true
       end
 
-      # Accepts nothing until {#resume}.
+      # Stops accepting until {#resume}.
       def pause
         @open = false
         @hub.loop.unwatch(self)

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Stops reading connections with messages when memory reaches a limit, until half of it is free.
-# Queues of stuck outputs do not count, as they have limits of their own (queues.rb). The hub calls
-# `check` after each read and `release` when the timer fires. Knows no sockets and no outputs.
+# Stops reading messages when memory reaches a limit, until half of it is free. Queues of stuck
+# outputs do not count, as queues have limits (queues.rb). The hub calls `check` after each read and
+# `release` when the timer fires.
 
 module Gyre
   module Log
     class Backpressure
-      # Between two checks while it is on.
+      # Seconds between checks during backpressure.
       CHECK_S = 0.01
 
-      # Resumes each, even if one fails; then raises the first failure.
+      # Resumes all, even if one fails; then raises the first failure.
       def self.resume(waiting)
         failure = nil
         waiting.each do |peer|
@@ -23,7 +23,7 @@ module Gyre
 
       attr_reader :count # times backpressure began
 
-      # The block returns bytes in memory; `stuck` returns those that do not count. The loop gets
+      # The block returns bytes in memory; `stuck` returns the bytes to subtract. The loop receives
       # the key :backpressure.
       def initialize(loop, limit, stuck, &bytes)
         @loop, @limit, @stuck, @bytes = loop, limit, stuck, bytes
@@ -32,13 +32,13 @@ module Gyre
         @parked = {}.compare_by_identity
       end
 
-      # True while no connection may bring messages.
+      # True while no connection may send messages.
       def on? = @on || @held
 
-      # True while nothing may be read or accepted.
+      # True while no socket may be read or accepted.
       def held? = @held
 
-      # Called after a read. Returns true if backpressure begins: then memory should be written out.
+      # Called after a read. Returns true if backpressure begins: then the caller writes memory out.
       def check
         return false if @on || !crowded?(@limit)
 
@@ -48,7 +48,7 @@ module Gyre
         true
       end
 
-      # Called when the timer fires. Returns whether it has ended.
+      # Called when the timer fires. Returns true if backpressure has ended.
       def release
         return false if crowded?(@limit / 2)
 

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Takes what the ingest has put into the sinks to the outputs, and acknowledges it. Made by the
-# server, which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Without
-# formats, files and sockets.
+# Moves lines from the ingest's sinks to the outputs, and acknowledges them. Made by the server,
+# which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Handles no
+# formats, files or sockets.
 #
 #   pass ──► each writer, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
 #     every interval;               a task for each output (OutputWriter): a stuck output holds up
 #     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
-# A session is settled when a writer has stored records of its client, and after a pass, for what no
-# route wanted.
+# A session is settled when a writer has stored records of its client, and after a pass for records
+# without a route.
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/sync/barrier"
@@ -19,11 +19,11 @@ module Gyre
   module Log
     # Belongs to one loop. All times are seconds.
     class Committer
-      # Pause between two passes, also for an interval of 0.
+      # Seconds between two passes, also for an interval of 0.
       SHORTEST_S = 0.001
 
-      # `sync_interval` is between two syncs that no acknowledged client waits for (nil or 0:
-      # never); `commit_interval` is the delay of {#commit_soon}.
+      # `sync_interval` separates syncs that no acknowledged client waits for (nil or 0: never);
+      # `commit_interval` is the delay of {#commit_soon}.
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
         @writers = pairs.map { |sink, output| OutputWriter.new(sink, output, method(:stored)) { @written&.call } }
         @interval = [interval, SHORTEST_S].max
@@ -37,7 +37,7 @@ module Gyre
         @written = nil
       end
 
-      # Runs until an output raises. A full disk and the like raise nothing.
+      # Runs until an output raises. Temporary errors such as a full disk are not raised.
       def run
         barrier = Barrier.new
         @writers.each { |writer| barrier.async("log output #{writer}") { writer.run } }
@@ -47,8 +47,8 @@ module Gyre
         barrier.stop
       end
 
-      # Orders a pass within the commit interval. `session` is the one whose records came. Cheap
-      # enough for each read.
+      # Orders a pass within the commit interval. `session` is the session of the received records.
+      # Cheap enough for each read.
       def commit_soon(session = nil)
         @pending[session.client_id] = @fresh[session] = session if session
         return if @commit_at
@@ -57,23 +57,23 @@ module Gyre
         @wake.signal
       end
 
-      # Orders a pass as soon as the committer's task runs, and another within the commit interval,
-      # so that a burst's end does not wait for the timer.
+      # Orders a pass at once and another within the commit interval, so that the end of a burst
+      # does not wait for the timer.
       def commit_now
         @urgent = true
         @wake.signal
       end
 
-      # Writes and syncs everything present at the call, and waits for it. Returns false after the
-      # timeout; {#bytes} tells what is left.
+      # Writes and syncs everything present at the call, and waits until that is done. Returns false
+      # after the timeout; {#bytes} tells the rest.
       def flush(timeout = nil)
         pass
         deadline = timeout && (Clock.now + timeout)
         @writers.map(&:order_sync).zip(@writers).all? { |round, writer| writer.await(round, deadline) }
       end
 
-      # Syncs, closes and reopens each output after what it has to write. Returns whether all have
-      # done so; with a `timeout` of nil it does not wait.
+      # Syncs, closes and reopens each output after its pending writes. Returns true if all outputs
+      # succeeded; with a `timeout` of nil it does not wait.
       def reopen(timeout = nil)
         pass
         rounds = @writers.map(&:order_reopen)
@@ -81,8 +81,8 @@ module Gyre
         deadline ? rounds.zip(@writers).all? { |round, writer| writer.await_reopened(round, deadline) } : false
       end
 
-      # Keeps spilled lines on disk from now on, as the server ends. `timeout` limits writes under
-      # way.
+      # Keeps spilled lines on disk from now on, before the server ends. `timeout` limits current
+      # writes.
       def rest(timeout)
         deadline = Clock.now + timeout
         @writers.each { |writer| writer.rest([deadline - Clock.now, 0].max) }
@@ -91,25 +91,25 @@ module Gyre
       # Undoes {#rest}.
       def resume = @writers.each(&:resume)
 
-      # The block runs in a task of its own.
+      # The block runs in its own task.
       def on_written(&block)
         @written = block
       end
 
-      # Bytes that wait for outputs that stand still.
+      # Bytes waiting for stalled outputs.
       def stuck_bytes = @writers.sum(&:stuck_bytes)
 
       def troubles = @writers.filter_map(&:trouble)
 
-      # Bytes taken from sinks and not written.
+      # Bytes taken from sinks but not written.
       def bytes = @writers.sum(&:bytes)
 
-      # Age of the oldest bytes not written; 0.0 if there are none.
+      # Age of the oldest unwritten bytes; 0.0 without such bytes.
       def unwritten_s(now = Clock.now)
         @writers.map { |writer| writer.unwritten_s(now) }.max || 0.0
       end
 
-      # Age of the oldest bytes not durable.
+      # Age of the oldest bytes that are not durable.
       def unsynced_s(now = Clock.now)
         @writers.map { |writer| writer.unsynced_s(now) }.max || 0.0
       end
@@ -148,7 +148,7 @@ module Gyre
         fresh.each_key { |session| settle(session) }
       end
 
-      # A writer has stored a batch.
+      # Called after a writer has stored a batch.
       def stored(sink, clients)
         clients.each do |client_id, sequence|
           session = @pending[client_id] or next

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Limits lines about clients' faults in the server's own log to a number a second, so that no faulty
-# client fills the disk; counts the others and reports their number. Connections call `add`, the
-# hub's clock `tick`.
+# Limits reports of clients' faults to a number a second, so that a faulty client cannot fill the
+# disk; counts the rest and reports their number. Connections call `add`, the hub's clock `tick`.
 
 require "gyre/settings/units"
 
@@ -28,7 +27,7 @@ module Gyre
         end
       end
 
-      # Restarts the limit each second of a monotonic clock.
+      # Restarts the limit every second of a monotonic clock.
       def tick(now_s)
         return if @second && now_s - @second < 1
 

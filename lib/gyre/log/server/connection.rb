@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
 # One client of the log server, from accept to close: protocol state over a Gyre::Transport. The hub
-# (Gyre::Log::Hub) watches its socket and calls `ready`; bytes are processed at once, and only what
-# is incomplete is kept. It holds no fiber and never waits. An exception that the client caused ends
+# (Gyre::Log::Hub) watches its socket and calls `ready`, which processes bytes at once and keeps
+# only incomplete messages. Holds no fiber and never waits. An exception caused by the client ends
 # this connection only.
 #
 #   :tls ─► :handshake ─► :serving ──(end)──► :closing ─► :closed
 #     │         │            │                               ▲
 #     └─────────┴────────────┴── fault, denied ─► :lingering ┘
 #
-# :closing waits until what was received is durable and acknowledged; :lingering lets the client
-# read the error, :denied delays the response to a wrong key (denials.rb), :reopening the one to a
-# request to reopen the files. Syslog and JSON go from :tls to :serving. There @work is a
-# Gyre::Log::Feed or a Gyre::Log::Follower.
+# :closing waits until received messages are durable and acknowledged; :lingering lets the client
+# read the error; :denied delays the response to a wrong key (denials.rb), :reopening that to a
+# request to reopen the files. Syslog and JSON connections go from :tls to :serving. In :serving,
+# @work is a Gyre::Log::Feed or a Gyre::Log::Follower.
 
 require "gyre/log/server/feed"
 require "gyre/log/wire"
@@ -21,13 +21,13 @@ require "gyre/log/wire/origin"
 module Gyre
   module Log
     class Connection
-      # Bytes of one event. A read from TLS returns about 64 KB.
+      # Bytes read per event. A read from TLS returns about 64 KB.
       READ_BYTES = 262_144
       TLS_READS = 4
-      # Rescued while a peer's bytes are read.
+      # Rescued while bytes of a peer are read.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
-      # The other end: its address, its input, the origin of its messages unless it names one
-      # itself, its protocol and service, and bytes read.
+      # The peer: its address, its input, the default origin of its messages, its protocol and
+      # service, and bytes read.
       Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) do
         def to_s = name
       end
@@ -44,14 +44,14 @@ module Gyre
         @pause = @watched = @response = nil
       end
 
-      # Begins, or continues the {#handover} `left` by a former process.
+      # Begins, or continues the state `left` by the {#handover} of a former process.
       def start(left = nil)
         act { left ? continue(left) : secure }
       end
 
       def to_io = @transport.to_io
 
-      # Processes what the socket has.
+      # Processes the socket's bytes.
       def ready
         act do
           next secure if @state == :tls
@@ -61,7 +61,7 @@ module Gyre
         end
       end
 
-      # Stops reading while an output that it fills is full.
+      # Stops reading while a full output receives its messages.
       def pause
         @pause = :queue
       end
@@ -71,7 +71,8 @@ module Gyre
         act { nil }
       end
 
-      # Ends it when its time is over, but first reads what came while the process was suspended.
+      # Ends the connection after its time limit, but first reads bytes that came while the process
+      # was suspended.
       def tick
         return unless overdue? || idle?
 
@@ -80,13 +81,14 @@ module Gyre
         act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if idle?
       end
 
-      # Notes that more is durable. Called in the committer's task: the hub calls {#send_due}.
+      # Records that more messages are durable. Called in the committer's task: the hub calls
+      # {#send_due}.
       def acknowledged
         @hub.send_soon(self) unless @notified
         @notified = true
       end
 
-      # Notes the response to a request to reopen. Called in a task of its own: the hub calls
+      # Records the response to a request to reopen. Called in its own task: the hub calls
       # {#send_due}.
       def reopened(done)
         @response = done ? "accepted 2\nreopened\n" : "accepted 2\nerror: not every file could be reopened\n"
@@ -99,7 +101,7 @@ module Gyre
         act { @response ? linger(@response) : write_due }
       end
 
-      # Ends it, as the same client has connected again.
+      # Ends the connection, as the same client has connected again.
       def replaced
         @work&.detach_session
         act { refuse("replaced by a newer connection of the same client") }
@@ -108,10 +110,10 @@ module Gyre
       # Bytes of an incomplete message.
       def incomplete = @state == :serving ? @work.incomplete : 0
 
-      # Ends it because the memory of its incomplete message is needed.
+      # Ends the connection to free the memory of its incomplete message.
       def drop_incomplete = act { refuse("messages that have not ended take too much memory") }
 
-      # Reads what has come before the server ends. Returns whether more may follow.
+      # Reads the received bytes before the server ends. Returns true if more bytes may follow.
       def drain
         return false if @pause == :queue || !open?
 
@@ -120,7 +122,7 @@ module Gyre
         more && open?
       end
 
-      # Ends the stream in order, as far as that is possible without waiting, and closes.
+      # Ends the stream in order, as far as possible without waiting, and closes.
       def leave
         act do
           write_due
@@ -129,8 +131,8 @@ module Gyre
         close
       end
 
-      # The state for a fresh process; nil with TLS, whose keys stay here, or if only its last bytes
-      # are left.
+      # Returns the state for a new process; nil with TLS, whose keys stay here, or if only the last
+      # bytes are left.
       def handover
         return if @transport.tls? || !open?
 
@@ -163,8 +165,7 @@ module Gyre
 
       private
 
-      # Ends this connection alone after a fault. Afterwards the loop watches for what is needed
-      # now.
+      # Ends only this connection after a fault. Updates the loop's watch afterwards.
       def act
         return if closed?
 
@@ -196,7 +197,7 @@ module Gyre
 
       def overdue? = @deadline_s && @hub.now_s >= @deadline_s
 
-      # False while it is paused, and for a follower.
+      # False while the connection is paused, and for a follower.
       def idle?
         idle_s = @hub.limits.idle_timeout_s
         return false if idle_s.nil? || @state != :serving || @peer.kind == :tail || @pause
@@ -230,7 +231,7 @@ module Gyre
         @hub.flow.backpressure.park(self)
       end
 
-      # Reads the same share of each connection. Returns whether more may follow.
+      # Reads an equal share of each connection. Returns true if more bytes may follow.
       def read_on
         @hub.flow.queues.about_to_read(self, @peer.service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1
@@ -248,8 +249,8 @@ module Gyre
         !closed?
       end
 
-      # Many clients end without TLS's close_notify. Messages carry their length, so a truncated one
-      # is noticed.
+      # Many clients end without TLS's close_notify. Messages carry their length, so truncation is
+      # detected.
       def receive
         @transport.read_available(READ_BYTES, @hub.buffer)
       rescue TLS::Truncated
@@ -270,7 +271,7 @@ module Gyre
       # --- the first frame ---
 
       def read_handshake(bytes)
-        # Copies; dup would keep the whole lent buffer.
+        # Copies, as dup would keep the whole lent buffer.
         @first_frame = (@first_frame || String.new(encoding: Encoding::BINARY)) << bytes
         case request = @hub.handshake.read(@first_frame)
         when nil then nil
@@ -280,7 +281,7 @@ module Gyre
         end
       end
 
-      # Responds at once or delayed, and reads nothing meanwhile.
+      # Responds at once or delayed, and reads nothing until then.
       def deny
         delay_s, message = @hub.handshake.denials.add(@peer.origin&.host, @hub.update_clock)
         complain(message) if message
@@ -311,7 +312,7 @@ module Gyre
         end
       end
 
-      # Responds once the former files get no more, as they may be compressed then.
+      # Responds once the former files are closed, as they may be compressed then.
       def reopen
         @state = :reopening
         @deadline_s = nil
@@ -355,7 +356,7 @@ module Gyre
         flush
       end
 
-      # Returns whether the kernel has taken all bytes.
+      # Returns true when the kernel has taken all bytes.
       def flush = @transport.flush_available == true
 
       def write_due
@@ -365,12 +366,12 @@ module Gyre
         close_in_order if (bytes.nil? || write(bytes)) && @state == :closing && @work.done?
       end
 
-      # Returns whether the kernel has taken all bytes.
+      # Returns true when the kernel has taken all bytes.
       def sent = @state == :lingering ? @transport.finish_available : write_due
 
       # --- the end ---
 
-      # Handles the client's end of stream. Its acknowledgements may still be under way.
+      # Handles the client's end of stream. Its acknowledgements may still be pending.
       def ended
         return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @first_frame
         return close_in_order unless @state == :serving
@@ -388,7 +389,7 @@ module Gyre
         close
       end
 
-      # Ends a connection whose peer broke the protocol or a limit.
+      # Ends a connection whose peer broke the protocol or exceeded a limit.
       def refuse(message, response = "error: #{message}\n")
         complain(message)
         @peer.kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Receives datagrams of one socket on the hub's loop, each a message. Made from a Gyre::Log::Inlet
-# by the server.
+# Receives messages as datagrams of one socket on the hub's loop. Made from a Gyre::Log::Inlet by
+# the server.
 
 require "gyre/log/server/acceptor"
 
 module Gyre
   module Log
     class DatagramReceiver < Acceptor
-      # Reads in a turn after the first one.
+      # Reads per turn after the first one.
       READS = 250
-      # Bytes that may wait in the kernel, up to net.core.rmem_max, as senders of datagrams cannot
-      # be held back.
+      # Bytes waiting in the kernel, up to net.core.rmem_max, as datagrams have no backpressure.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)
@@ -24,8 +23,8 @@ module Gyre
         return unless @open
         return @hub.flow.backpressure.park(tap { pause }) if @hub.flow.paused?
 
-        # Drops and counts messages for a full output, so that those for others do not wait in the
-        # kernel.
+        # Drops and counts messages for a full output, so that messages for other outputs do not
+        # wait in the kernel.
         @hub.flow.received(nil, take)
       end
 
@@ -46,7 +45,7 @@ module Gyre
         taken
       end
 
-      # Ignores an unreadable datagram except for a report.
+      # Reports and skips an unreadable datagram.
       def deliver(bytes)
         @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
       rescue *Connection::FAULTS => error

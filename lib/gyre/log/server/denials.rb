@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Delays responses to wrong keys, counted by address, so that guessing costs the server little and
-# fills no log. Called by Gyre::Log::Connection. Knows no sockets and no clock. Right keys never
+# fills no log. Called by Gyre::Log::Connection. Uses no sockets and no clock. Right keys never
 # count, as they may come from the same address.
 
 require "ipaddr"
@@ -9,10 +9,10 @@ require "ipaddr"
 module Gyre
   module Log
     class Denials
-      # Wrong keys within WITHIN_S that get their response at once.
+      # Wrong keys within WITHIN_S that are answered at once.
       FREE = 10
       WITHIN_S = 60
-      # Shorter than clients wait for a response.
+      # Less than clients' timeout for a response.
       DELAY_S = 2.0
       ADDRESSES_LIMIT = 1000
       Count = Struct.new(:since_s, :number)
@@ -23,8 +23,8 @@ module Gyre
         @counts = {} # oldest first
       end
 
-      # Counts a wrong key. Returns seconds until the response and the report (nil if reported
-      # before).
+      # Counts a wrong key. Returns the seconds until the response, and the report (nil if already
+      # reported).
       def add(host, now_s)
         number = count(network(host.to_s), now_s).number += 1
         return [0, "the key is wrong"] if number <= FREE
@@ -43,7 +43,7 @@ module Gyre
         @counts[network] = former || Count.new(now_s, 0)
       end
 
-      # One machine may have all addresses of an IPv6 network (RFC 4291, section 2.5.4).
+      # A machine may use all addresses of its IPv6 network (RFC 4291, section 2.5.4).
       def network(host)
         host.include?(":") ? IPAddr.new(host[/\A[^%]*/]).mask(64).to_s : host
       rescue IPAddr::Error

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Serves a connection that brings messages: passes its bytes to a decoder of the ingest, and
-# acknowledges what is durable. Gyre::Log::Connection has a Feed or a Gyre::Log::Follower; both know
+# Serves a connection that sends messages: passes its bytes to a decoder of the ingest, and
+# acknowledges durable records. Gyre::Log::Connection has a Feed or a Gyre::Log::Follower; both use
 # no socket and no loop.
 
 module Gyre
@@ -34,7 +34,7 @@ module Gyre
         "ack #{@sent}\n"
       end
 
-      # True if nothing of it is on its way.
+      # True if all its records are acknowledged.
       def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
 
       # Leaves the session to another connection of the same client.

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Limits the messages in memory and yields to the outputs, by backpressure for all connections
-# (backpressure.rb) and a queue for each output (queues.rb). Called by the hub and its connections.
-# Knows no sockets and no outputs.
+# Limits the messages in memory, by backpressure for all connections (backpressure.rb) and a queue
+# for each output (queues.rb). Called by the hub and its connections. Uses no sockets and no
+# outputs.
 
 require "gyre/log/server/backpressure"
 require "gyre/log/server/queues"
@@ -10,7 +10,7 @@ require "gyre/log/server/queues"
 module Gyre
   module Log
     class Flow
-      # Bytes read before the outputs get a turn: a batch of that size fits the processor's caches.
+      # Bytes read before the outputs get a turn: this batch fits the processor's caches.
       BATCH_BYTES = 1_048_576
 
       attr_reader :backpressure, :queues
@@ -26,13 +26,13 @@ module Gyre
 
       def bytes = @ingest.bytesize + @committer.bytes
 
-      # True while no connection may bring messages.
+      # True while no connection may send messages.
       def paused? = @backpressure.on?
 
-      # True while nothing may be read or accepted.
+      # True while no socket may be read or accepted.
       def held? = @backpressure.held?
 
-      # True if lines about clients' faults still have room.
+      # True if memory has room for reports of clients' faults.
       def room? = bytes < @limit * 2
 
       def received(session, bytes = 0, peer = nil)
@@ -48,7 +48,7 @@ module Gyre
         @queues.forget(connection)
       end
 
-      # Lets the outputs run. Acknowledged messages still wait for their commit.
+      # Lets the outputs run. Acknowledged messages still wait for a commit.
       def yield_to_outputs
         return unless @read_bytes > BATCH_BYTES
 
@@ -58,8 +58,8 @@ module Gyre
         sleep 0
       end
 
-      # Closes the connections with the largest incomplete messages, which are never written and
-      # could keep backpressure on without end.
+      # Closes the connections with the largest incomplete messages, which could otherwise keep
+      # backpressure on without end.
       def evict_incomplete(connections)
         excess = @ingest.incomplete - (@limit / 2)
         return unless excess.positive?

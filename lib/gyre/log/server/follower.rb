@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sends finished lines to a connection that follows the log. A bounded sink keeps them. Lines that a
-# slow reader does not take are dropped, counted, and reported in the stream. Gyre::Log::Connection
-# has a Follower or a Gyre::Log::Feed.
+# Sends finished lines to a connection that follows the log. Lines wait in a bounded sink. Lines for
+# a slow reader are dropped, counted, and reported in the stream. Gyre::Log::Connection has a
+# Follower or a Gyre::Log::Feed.
 
 module Gyre
   module Log

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The first frame of a connection on the main port: parses the request and checks the key. Called by
-# Gyre::Log::Connection until there is a result. Bytes in, a value out; no socket.
+# Gyre::Log::Connection until there is a result. Pure: bytes in, a value out; no socket.
 #
 #   service ":" "authentication" ":" key                              Analogger's wire
 #   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
@@ -11,8 +11,8 @@
 #   ":" "authentication/2 status" ":" key                             one line of JSON
 #   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
 #
-# Analogger ignores the severity, so it reads all of these as the first and responds "accepted";
-# here the others get "accepted 2".
+# Analogger ignores the severity, treats all requests as the first kind and responds "accepted";
+# this server responds "accepted 2" to the other kinds.
 
 require "openssl"
 require "gyre/log/server/denials"
@@ -23,13 +23,13 @@ require "gyre/log/wire"
 module Gyre
   module Log
     class Handshake
-      # `kind` is :analogger, :records, :tail, :status or :reopen, `rest` the bytes after the frame,
-      # `words` the further words of an acknowledged client.
+      # `kind` is :analogger, :records, :tail, :status or :reopen; `rest` the bytes after the frame;
+      # `words` the other words of an acknowledged client.
       Request = Struct.new(:kind, :service, :client_id, :rest, :words) do
         def response = kind == :analogger ? "accepted\n" : "accepted 2\n"
       end
 
-      # The id belongs to another client's secret.
+      # The id belongs to another secret.
       TAKEN = "the client id is another client's"
       VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
       CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?((?: +[a-z]+=[^ ]*)*)\z/n.freeze
@@ -37,14 +37,14 @@ module Gyre
 
       attr_reader :denials
 
-      # Without a key clients send an empty one.
+      # Clients without a key send an empty key.
       def initialize(key, limit: Wire::FRAME_BYTES_LIMIT)
         @digest = digest(key.to_s)
         @limit = limit
         @denials = Denials.new
       end
 
-      # Returns nil (needs more), :denied (wrong key), a String (the fault), or the frame.
+      # Returns nil (incomplete), :denied (wrong key), a String (the fault), or a Request.
       def read(bytes)
         frame = Wire.authentication(bytes, limit: @limit)
         return frame unless frame.is_a?(Hash)
@@ -54,8 +54,8 @@ module Gyre
 
       private
 
-      # Compares digests in constant time, so that attempts reveal neither the key's bytes nor its
-      # length.
+      # Compares digests in constant time, so that attempts reveal neither the bytes of the key nor
+      # its length.
       def allowed?(key) = OpenSSL.fixed_length_secure_compare(@digest, digest(key))
 
       def digest(key) = OpenSSL::Digest::SHA256.digest(key)

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Reads and responds in one fiber: runs a keyed Gyre::Loop whose keys are acceptors and connections,
-# and has the table of connections, the clock and the backpressure. Made and driven by
-# Gyre::Log::Server. Writes no file and waits only in the loop.
+# Reads and responds in one fiber: runs a keyed Gyre::Loop of acceptors and connections; has the
+# table of connections, the clock and the backpressure. Made and driven by Gyre::Log::Server. Writes
+# no file and waits only in the loop.
 #
-# Under backpressure a connection that brings messages is paused as soon as its socket is ready.
-# While an output's queue is full (queues.rb), only connections that fill it are paused. Clients may
-# still connect, authenticate, follow the log and ask for the status.
+# Under backpressure, a connection with messages is paused as soon as its socket is ready. While an
+# output's queue is full (queues.rb), only connections with messages for that output are paused.
+# Clients may still connect, authenticate, follow the log and request the status.
 
 require "gyre/log/server/complaints"
 require "gyre/log/server/connection"
@@ -20,9 +20,9 @@ require "gyre/loop"
 module Gyre
   module Log
     class Hub
-      # Seconds between two sends to followers.
+      # Seconds between two writes to followers.
       TAIL_S = 0.05
-      # Limits of reading each connection at the end: seconds, and reads.
+      # Limits of reading each connection at the end: seconds, and number of reads.
       DRAIN_S = 1.0
       DRAIN_READS = 8 * 1_048_576 / Connection::READ_BYTES
 
@@ -44,7 +44,7 @@ module Gyre
         @rates = Rates.new(@now_s, 0)
       end
 
-      # Serves until {#stop}. Yields events of others.
+      # Serves until {#stop}. Yields events of other keys.
       def run(&block)
         @loop.watch_timer(:tick, tick_s, tick_s)
         begin
@@ -69,7 +69,7 @@ module Gyre
         @now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
-      # Writes a line in the server's own log.
+      # Writes a line to the server's own log.
       def log(severity, message) = ingest.log("gyre", severity, message, time_ns)
 
       # Reports a fault of the server itself.
@@ -85,7 +85,7 @@ module Gyre
 
       def full? = @connections.size >= limits.connections_limit
 
-      # `left` as in {Connection#start}.
+      # `left` is described in {Connection#start}.
       def admit(connection, left = nil)
         @connections[connection] = true
         connection.start(left)
@@ -113,11 +113,11 @@ module Gyre
         Follower.new(ingest, service, limits.tail_bytes_limit)
       end
 
-      # {seconds => messages a second over that time}.
+      # Returns {seconds => messages a second over that time}.
       def rates = @rates.to_h
 
-      # Reads what the sockets' buffers hold, however fast clients send on. Yields if memory is
-      # full; a false result ends it.
+      # Reads the sockets' buffers once, even if clients keep sending. Yields if memory is full; the
+      # block returns false to stop.
       def drain_sockets
         over_s = update_clock + DRAIN_S
         waiting = @connections.keys
@@ -138,7 +138,7 @@ module Gyre
         @senders.push(connection)
       end
 
-      # Resumes it at the first tick after the pause.
+      # Resumes the acceptor at the first tick after the pause.
       def resume_later(seconds, acceptor) = @resting.push([@now_s + seconds, acceptor])
 
       # Calls {Connection#send_due} of each connection with something to send.
@@ -149,7 +149,7 @@ module Gyre
 
       private
 
-      # Treats a failure here as a fault of the server, which goes on.
+      # Treats a failure here as a fault of the server and continues.
       def dispatch(key, block)
         case key
         when Connection, Acceptor then key.ready

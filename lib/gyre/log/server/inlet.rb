@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Names an address of the log server and its protocol: the main port, for Analogger's clients and
-# Gyre's, and further inputs for syslog and lines of JSON. Made from settings by the server. Binds,
-# and accepts nothing.
+# An address of the log server and its protocol: the main port, for Analogger's clients and Gyre's,
+# and further inputs for syslog and JSON lines. Made from settings by the server. Binds but does not
+# accept.
 
 require "gyre/net"
 require "gyre/net/tls_settings"
@@ -12,7 +12,6 @@ module Gyre
   module Log
     TLS_SETTINGS = Gyre::Settings.new({ nil => TLS::ROWS }, what: "key", foreign: TLS::FOREIGN_WORDS, needs: %i[cert key])
 
-    # An address with its protocol.
     class Inlet
       PORTS = { nil => 6766, syslog: 514, json: 6767 }.freeze
       CONNECTED = %i[tcp unix].freeze
@@ -61,7 +60,7 @@ module Gyre
         @context = TLS.server(**tls) if tls
       end
 
-      # SystemCallError and SocketError name the address.
+      # Errors name the address.
       def bind = @endpoint.bind
 
       # Makes a transport before its handshake.
@@ -73,7 +72,7 @@ module Gyre
 
       def tls? = !@context.nil?
 
-      # Its name in messages and across a restart.
+      # Identifies the inlet in messages and across a restart.
       def to_s
         [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
       end

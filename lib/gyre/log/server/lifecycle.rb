@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs a log server: its tasks, its signals, and its orderly end. Made by Gyre::Log::Server, whose
-# stop, reopen and restart arrive here through the hub's loop.
+# Runs a log server: its tasks, its signals, and its orderly end. Made by Gyre::Log::Server, which
+# sends stop, reopen and restart through the hub's loop.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
 #                                          │    ▲                            └── once more, or too late ─►┘
@@ -13,10 +13,9 @@ require "gyre/task"
 
 module Gyre
   module Log
-    # Serves once.
     class Lifecycle
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
-      # Stands for "no limit", longer than any machine runs.
+      # Longer than any uptime: no limit.
       UNLIMITED_S = 1e9
       private_constant :SIGNALS, :UNLIMITED_S
 
@@ -28,10 +27,10 @@ module Gyre
         @tasks = {} # :restart, :stop, and each reopening task
       end
 
-      # True if it ended before everything was written.
+      # True if the server ended before everything was written.
       def abandoned? = @complete == false
 
-      # Yields once it serves. Returns whether everything that came was written.
+      # Yields when the server is ready. Returns true if every received message was written.
       def serve(task, signals, inputs)
         @started_s = Clock.now
         @task = task
@@ -50,7 +49,7 @@ module Gyre
         @hub.connections.keys.each(&:close)
       end
 
-      # Returns at once; yields whether each output has done it.
+      # Returns at once; yields later whether each output has reopened.
       def reopen(why)
         key = Object.new
         spawn(key, "reopen") do
@@ -64,7 +63,7 @@ module Gyre
 
       private
 
-      # Ends the server if the committer ends, as nothing would be written any more.
+      # Ends the server if the committer ends, as no line would be written.
       def commit
         @committer.run
       rescue StandardError => error

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Pauses connections that bring messages for an output with a full queue, until half of the queue is
-# free; all others go on. Called by the hub after each read. The last messages of a connection
-# decide, and it waits as a whole, so that its messages stay in order. Knows no sockets.
+# Pauses connections with messages for an output with a full queue, until half of the queue is free.
+# Called by the hub after each read. The last messages of a connection decide; the whole connection
+# waits, so that its messages stay in order. Uses no sockets.
 
 require "gyre/log/server/backpressure"
 require "gyre/settings/units"
@@ -10,10 +10,10 @@ require "gyre/settings/units"
 module Gyre
   module Log
     class Queues
-      # Between two reports of dropped messages.
+      # Seconds between two reports of dropped messages.
       REPORT_S = 10
 
-      # The loop gets the key :room when {#release} is due.
+      # The loop receives the key :room when {#release} is due.
       def initialize(loop, server)
         @loop, @server, @routing = loop, server, server.routing
         @parked = {}.compare_by_identity
@@ -26,8 +26,8 @@ module Gyre
       # Pauses the peer if its last messages were for full sinks.
       def park(peer) = wait(peer, @routing.sinks.select(&:hit?))
 
-      # Checks the sinks again before a read. Of many ready connections each would bring a whole
-      # read for a queue that the first one filled. A `service` of nil is not known yet.
+      # Checks the sinks again before a read. Otherwise each of many ready connections would read
+      # once for a queue that is already full. A `service` of nil is still unknown.
       def about_to_read(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@parked.empty?
       end
@@ -44,7 +44,7 @@ module Gyre
         Backpressure.resume(free)
       end
 
-      # Reports what was dropped since the last report.
+      # Reports messages dropped since the last report.
       def tick(now_s)
         return if now_s < @report_at_s
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Computes messages a second from samples of a counter, one each second, for `gyre log status`.
-# Knows no clock.
+# Computes messages a second from samples of a counter, taken every second, for `gyre log status`.
+# Uses no clock.
 
 module Gyre
   module Log

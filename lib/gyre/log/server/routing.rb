@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Opens the outputs that the settings name, gives each a sink of the ingest, and sets the ingest's
-# routes. Called once by the server. Writes nothing.
+# routes. Called once by the server.
 
 require "gyre/log/output"
 
@@ -9,13 +9,13 @@ module Gyre
   module Log
     class Routing
       ABANDON_S = 1.0
-      # Tell outputs apart, together with the file.
+      # Settings that distinguish outputs, in addition to the file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
       attr_reader :pairs
 
-      # `logs` have services (nil: all that no other log names), levels (nil: all) and an output's
-      # settings; the other keywords are defaults. Raises ArgumentError naming what is wrong.
+      # `logs` have services (nil: services of no other log), levels (nil: all) and an output's
+      # settings; the other keywords are defaults. Raises ArgumentError with the fault.
       def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
                      report: nil)
         @levels, @raw, @origin, @report = levels, raw, origin, report
@@ -42,9 +42,8 @@ module Gyre
       # A `service` of nil means any.
       def sinks_of(service) = service ? @sinks_of[service.b] : sinks
 
-      # Returns {sink => last sequence number of the client that its output has stored}, with nil
-      # for an unavailable output. Raises Output::Unavailable for an output of this service; nil:
-      # for any.
+      # Returns {sink => last stored sequence number of the client}, nil for an unavailable output.
+      # Raises Output::Unavailable for an output of this service; nil: of any service.
       def stored(client_id, service)
         needed = sinks_of(service)
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
@@ -82,8 +81,8 @@ module Gyre
         raise ArgumentError, "when_full: #{error.message}"
       end
 
-      # Makes one sink for each output: lines of several logs in one file stay in order, and a
-      # client's records are counted together. It is culled or raw only if all of its logs are.
+      # Makes one sink for each output, so that several logs share one file in order and a client's
+      # records are counted together. A sink is culled or raw only if all its logs are.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"

@@ -9,7 +9,7 @@ require "gyre/version"
 module Gyre
   module Log
     class ServerStatus
-      # Connections in the list; the sum counts all.
+      # Connections listed; the total counts all.
       CONNECTIONS_LISTED = 1_000
 
       def initialize(server, hub, started_s)

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Follows an acknowledged client across its connections: how far its records have come and how far
-# they are durable. Sessions is the table of all. Connections look theirs up, and the committer
-# acknowledges. Knows no sockets.
+# Follows an acknowledged client across its connections: the last received and the last durable
+# record. Sessions is the table of all sessions. Connections look up their session, and the
+# committer acknowledges. Uses no sockets.
 
 module Gyre
   module Log
-    # One client id. It outlives its connections, so that records of a broken one are acknowledged
-    # on the next.
+    # A session belongs to one client id. It outlives its connections, so that records of a lost
+    # connection are acknowledged on the next.
     class Session
       attr_reader :client_id
       attr_reader :intake
@@ -24,11 +24,11 @@ module Gyre
       # The highest sequence number received.
       def received = @intake.received
 
-      # Notes that a sink's output has stored the client's records up to `sequence`. Called by the
-      # committer, in a task of its own.
+      # Records that a sink's output has stored the client's records up to `sequence`. Called by the
+      # committer in its own task.
       def stored(sink, sequence) = @intake.stored(sink, sequence)
 
-      # Acknowledges what is durable. Called by the committer.
+      # Acknowledges durable records. Called by the committer.
       def settle = acknowledge(@intake.durable)
 
       def acknowledge(sequence)
@@ -38,10 +38,10 @@ module Gyre
         @connection&.acknowledged
       end
 
-      # True if a record came for an output whose stored records were unknown.
+      # True if a record came for an output with unknown stored records.
       def refused? = @intake.refused?
 
-      # True if something received is not durable yet.
+      # True if a received record is not yet durable.
       def pending? = received > @acknowledged
     end
 
@@ -49,8 +49,8 @@ module Gyre
     class Sessions
       include Enumerable
 
-      # Remembers `limit` sessions without a connection. The block makes the intake of a client of a
-      # service, with what the outputs have of it.
+      # Remembers `limit` sessions without a connection. The block makes the intake for a client and
+      # service, with the sequence numbers that the outputs have stored.
       def initialize(limit, &open)
         @limit = limit
         @open = open
@@ -58,8 +58,8 @@ module Gyre
       end
 
       # Returns the client's session and replaces its former connection. Raises Output::Unavailable
-      # if an output of the service does not know what it has; any output, if a record of another
-      # service was refused.
+      # if an output of the service has unknown sequence numbers; of any service, if a record was
+      # refused.
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session
@@ -81,8 +81,8 @@ module Gyre
         @sessions[session.client_id] = session # moves it to the end of the order of use
       end
 
-      # Forgets the session that has lacked a connection for longest. Connected ones, and those with
-      # records not durable yet, stay.
+      # Forgets the session with the longest absence of a connection. Connected sessions and
+      # sessions with pending records stay.
       def forget_one
         id, = @sessions.find { |_, session| session.connection.nil? && !session.pending? }
         @sessions.delete(id) if id

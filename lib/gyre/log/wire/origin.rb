@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The origin of messages: a host, and a process there. A client names its own in its first frame
-# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); other messages have the
-# peer's address. Bounded, and without spaces. Proves nothing: a client may name any host.
+# The origin of messages: a host and a process. A client sends its origin in its first frame
+# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); other messages have the peer's
+# address. Bounded, and without spaces. Proves nothing: a client may send any host name.
 
 require "socket"
 
@@ -11,15 +11,15 @@ module Gyre
     # A host, and a process id or nil.
     Origin = Struct.new(:host, :pid) do
       class << self
-        # A client's addition to the words of its first frame. A `pid` of nil: the messages are
-        # another process's.
+        # The client's words for its first frame. A `pid` of nil: the messages belong to another
+        # process.
         def words(pid)
           host = Socket.gethostname.b.gsub(/[^\w.:-]/n, "_")[0, self::HOST_BYTES]
           host = "localhost" if host.empty?
           "host=#{host}#{" pid=#{pid}" if pid}"
         end
 
-        # Returns the client's origin if it names a host.
+        # Returns the client's origin if it sends a host.
         def claimed(words, seen)
           host = words[self::HOST, 1] or return seen
           new(host, words[self::PID, 1]&.to_i)

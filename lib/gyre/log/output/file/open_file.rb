@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes the open log file of an Output::File, whatever its name is by now, and counts which bytes
-# are durable. Knows no journal and no rotation.
+# Writes the open log file of an Output::File, even after a rename, and counts durable bytes. Uses
+# no journal and no rotation.
 
 require "gyre/log/disk"
 require "gyre/log/output/writing"
@@ -14,9 +14,9 @@ module Gyre
           IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
           private_constant :IF_THE_MACHINE_FAILS
 
-          # Offset behind the last byte written here.
+          # Offset after the last byte written here.
           attr_reader :end
-          # True if it is written although another file has its name.
+          # True if writes continue although another file has the path.
           attr_accessor :kept
 
           def initialize(io, path, retries, fresh)
@@ -33,7 +33,7 @@ module Gyre
 
           def stat = @io.stat
 
-          # True if it still has its name.
+          # True if the path still leads to this file.
           def same?
             there = ::File.stat(@path)
             here = @io.stat
@@ -42,14 +42,13 @@ module Gyre
             false
           end
 
-          # True if another file has the name (logrotate's create): the old one is about to be
-          # compressed and removed, before or after HUP. Without a file of the name it waits for
-          # HUP.
+          # True if another file has the path (logrotate's create): the old file is about to be
+          # compressed and removed, before or after HUP. If the path is missing, waits for HUP.
           def replaced? = !same? && ::File.exist?(@path)
 
           def deleted? = @io.stat.nlink.zero?
 
-          # Returns whether others have cut the file (copytruncate).
+          # Returns true if another program has truncated the file (copytruncate).
           def cut_by_others
             size = @io.size
             shorter = size < @end
@@ -66,22 +65,22 @@ module Gyre
             @start = @io.size
           end
 
-          # Writes everything. Yields before each try, and the block may leave by return.
+          # Writes all bytes. Yields before each attempt; the block may leave by return.
           def append(data, &trying) = Writing.put(@io, data, @retries, &trying)
 
-          # Keeps everything from {#append}.
+          # Keeps all bytes since {#begin}.
           def settle
             @unsynced = true
             @end = @io.size
           end
 
-          # Removes what {#append} has written of a batch.
+          # Removes the bytes that {#append} has written of a batch.
           def take_back(bytes)
             @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
           end
 
-          # Returns when all is durable. After an error it writes again: the commit from memory,
-          # earlier bytes from the page cache.
+          # Returns when all bytes are durable. After an error, writes again: the commit from
+          # memory, earlier bytes from the page cache.
           def sync(commit)
             doubtful = false
             @retries.until_success("sync", meanwhile: IF_THE_MACHINE_FAILS) do
@@ -105,8 +104,8 @@ module Gyre
             @nameless = false
           end
 
-          # Cuts the bytes off first: rewritten in place they may go to blocks that the file system
-          # never adds to the file (ext4's unwritten extents).
+          # Truncates first: bytes rewritten in place may go to blocks that the file system never
+          # adds to the file (ext4's unwritten extents).
           def write_again(commit)
             commit&.torn = true
             start = commit ? commit.entry.offset : @end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The bytes of a journal (see journal.rb for what it is for). Pure: bytes in, values out. All
-# numbers are big-endian.
+# Encodes and decodes the entries of a journal (journal.rb). Pure: bytes in, values out. All numbers
+# are big-endian.
 #
 #   entry                               batch (kind 1)                    snapshot (kind 2)
 #   +--------+--------+--------- - -    +------+------+------+------+     +------+------------------ - -
@@ -13,19 +13,18 @@
 #                                       +--------+--------+-- - -
 #                                       | n times: id 16 bytes, seq u64
 #
-# A batch means: "`length` bytes with this CRC are about to be written at `offset` of the file
-# dev/ino; with them, these clients have everything up to seq stored." A snapshot means that without
-# a condition. A file is entries one after the other, nothing else; the first torn or damaged one
-# ends it.
+# A batch means: "`length` bytes with this CRC will be written at `offset` of the file dev/ino;
+# afterwards these clients have everything up to seq stored." A snapshot says the same without a
+# condition. A file holds entries only; the first torn or damaged entry ends it.
 require "zlib"
 
 module Gyre
   module Log
     class Journal
-      # A batch about to be written. `time` is seconds since 1970, `clients` {32 hex digits => last
+      # A batch before its write. `time` is seconds since 1970, `clients` {32 hex digits => last
       # sequence number}.
       Batch = Struct.new(:time, :dev, :ino, :offset, :length, :crc, :clients)
-      # What clients have stored: {id => [seq, time last seen]}.
+      # Stored records of clients: {id => [seq, time last seen]}.
       Snapshot = Struct.new(:clients)
 
       module Entry
@@ -34,12 +33,12 @@ module Gyre
         LIMIT_BYTES = 64 * 1024 * 1024
         BATCH = "CQ>Q>Q>Q>Q>L>"
         BATCH_BYTES = 45
-        # Clients in one entry of a snapshot; a snapshot of more has several entries.
+        # Clients in one entry of a snapshot; larger snapshots have several entries.
         SNAPSHOT_CLIENTS = 65_536
 
         module_function
 
-        # Raises ArgumentError for more clients than an entry holds.
+        # Raises ArgumentError if an entry cannot hold the clients.
         def encode_batch(batch)
           payload = [1, batch.time, batch.dev, batch.ino, batch.offset, batch.length, batch.crc].pack(BATCH)
           batch.clients.each { |id, seq| [id, seq].pack("H32Q>", buffer: payload) }
@@ -48,7 +47,7 @@ module Gyre
           frame(payload)
         end
 
-        # Empty without clients.
+        # Returns an empty String without clients.
         def encode_snapshot(clients)
           clients.each_slice(SNAPSHOT_CLIENTS).map do |slice|
             payload = "\x02".b
@@ -67,7 +66,7 @@ module Gyre
           at
         end
 
-        # Whether these bytes can be the beginning of an entry that a crash has cut off.
+        # True if these bytes can be the beginning of an entry cut off by a crash.
         def torn?(bytes)
           length = bytes.unpack1("L>")
           length.nil? || bytes.bytesize < HEAD_BYTES || (length.between?(1, LIMIT_BYTES) && HEAD_BYTES + length > bytes.bytesize)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compresses a finished file with gzip. Called by Rotation in a thread of Gyre::Offload; it blocks.
-# Removes the plain file only when the packed one is durable under its name.
+# Compresses a finished file with gzip. Called by Rotation in a thread of Gyre::Offload, as it
+# blocks. Removes the plain file only after the packed file is durable under its name.
 
 require "gyre/log/output/access"
 require "gyre/log/output/writing"
@@ -12,12 +12,12 @@ module Gyre
     class Rotation
       module Packing
         SUFFIX = ".gz"
-        # Bytes compressed without the GVL at once. A busy loop returns the GVL rarely.
+        # Bytes compressed at once without the GVL. A busy loop returns the GVL late.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function
 
-        # Leaves the file as it was on SystemCallError or Zlib::Error.
+        # Keeps the file unchanged on SystemCallError or Zlib::Error.
         def pack(path)
           part = "#{path}#{SUFFIX}.part"
           writer = Output::Access.new_private_file(part, ::File::RDWR)

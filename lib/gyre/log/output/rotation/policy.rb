@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# When a log file is replaced and what becomes of the old ones: the settings of `rotate`. It opens
-# nothing.
+# Settings of `rotate`: when a log file is replaced, and how many old files are kept.
 
 require "gyre/settings"
 
@@ -13,7 +12,7 @@ module Gyre
       compressions = { "gzip" => :gzip, "true" => :gzip, "none" => false, "false" => false }.freeze
       compress = type.new("NAME", "gzip or none", choice: true) { |value| compressions[value.to_s.downcase] }
 
-      # `size` in bytes and `every` in seconds: one of them at least.
+      # `size` in bytes and `every` in seconds; at least one is required.
       Policy = Struct.new(:size, :every, :keep, :compress, keyword_init: true) do
         def self.parse(settings) = new(**self::SETTINGS.complete(settings))
       end

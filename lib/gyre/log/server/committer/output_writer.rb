@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes one sink to its output in a task: takes all lines when a pass has asked for it and the
-# output is free, writes and syncs them. Made by the Committer. Only `run` waits for the output.
+# Writes one sink to its output in a task: when a pass is ordered and the output is free, takes all
+# lines, writes and syncs them. Made by the Committer. Only `run` waits for the output.
 #
 #   orders ──► @round ──(the task is free)──► write ──► sync ──► reopen, as far as ordered ──► served
 #                 └─ orders of the meantime go into the next round
@@ -13,7 +13,7 @@ module Gyre
   module Log
     class Committer
       class OutputWriter
-        # Orders that are served together. `kept`: the output could not be reopened.
+        # Orders served together. `kept`: reopening failed.
         Round = Struct.new(:write, :sync, :reopen, :served, :kept) do
           def empty? = !(write || sync || reopen)
         end
@@ -32,7 +32,7 @@ module Gyre
           @served = Condition.new
         end
 
-        # Orders a write of everything in the sink.
+        # Orders a write of all lines in the sink.
         def order_write
           @empty_at = Clock.now if @sink.bytesize.zero?
           order { |round| round.write = true }
@@ -47,11 +47,11 @@ module Gyre
           order { |round| round.reopen = true }
         end
 
-        # Returns whether the round is done, or nothing waits for an output that stands still.
+        # Returns true if the round is done, or if no bytes wait for a stalled output.
         def await(round, deadline) = wait_until(deadline) { round.served || idle? }
 
-        # Returns whether the round is done: earlier writes are durable, and the former file gets no
-        # more.
+        # Returns true if the round is done: earlier writes are durable, and the former file is
+        # closed.
         def await_reopened(round, deadline) = wait_until(deadline) { round.served } && !round.kept
 
         def rest(timeout_s) = @output.rest(timeout_s)
@@ -79,10 +79,10 @@ module Gyre
 
         def unsynced_s(now) = [unwritten_s(now), @unsynced_since ? now - @unsynced_since : 0.0].max
 
-        # Bytes that wait for an output that stands still.
+        # Bytes waiting for a stalled output.
         def stuck_bytes = @output.trouble || @sink.full? ? bytes + @sink.bytesize : 0
 
-        # The reason why it cannot write, or nil.
+        # The reason why the output cannot write, or nil.
         def trouble
           "#{self}: #{@output.trouble}" if @output.trouble && !idle?
         end
@@ -135,7 +135,7 @@ module Gyre
           @unsynced_since = nil
         end
 
-        # True if nothing waits for an output that is not ready.
+        # True if the output has failed but no bytes wait.
         def idle? = @output.trouble && bytes.zero? && @sink.bytesize.zero? && @unsynced_since.nil?
 
         def wait_until(deadline)
