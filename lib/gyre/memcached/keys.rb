@@ -4,6 +4,8 @@
 # by a digest if memcached's limit requires it. Called by the client before anything is sent.
 # memcached_wire.c encodes spaces and non-ASCII bytes as base64.
 
+require "digest/md5"
+
 module Gyre
   module Memcached
     # The keys of one client.
@@ -20,8 +22,8 @@ module Gyre
       MARK = ":md5:"
       private_constant :MARK
 
-      # Options::SETTINGS has meanings, checks and defaults.
-      def initialize(namespace:, namespace_separator:, digest_class:, control_characters:)
+      # Options::SETTINGS has meanings and checks.
+      def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
         @digest_class = digest_class
         @separator = namespace_separator
         @namespace = namespace.is_a?(Proc) || !namespace ? namespace : namespace.to_s
