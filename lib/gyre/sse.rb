@@ -139,6 +139,8 @@ module Gyre
 
         @topics << topic unless topic.key?(self)
         topic[self] = true
+        leave(topic) if @closed # by another thread meanwhile
+        !@closed
       end
 
       # @api private

@@ -33,6 +33,8 @@ module WebSocketHandshakes
       assert_equal "13", get(served, **FIELDS, sec_websocket_version: "8")["sec-websocket-version"]
       assert_equal [426, "websocket"], get(served).then { |response| [response.status, response["upgrade"]] }
       assert_equal 426, get(served, "POST / HTTP/1.1", **FIELDS, content_length: "0").status
+      assert_equal 400, get(served, "GET / HTTP/1.1", "hello", **FIELDS, content_length: "5").status
+      assert_equal 400, get(served, "GET / HTTP/1.1", "0\r\n\r\n", **FIELDS, transfer_encoding: "chunked").status
     end
   end
 

@@ -251,6 +251,23 @@ module WebSocketSockets
     end
   end
 
+  def test_closes_that_cross_lose_nothing
+    closed = Thread::Queue.new
+    app = socket_app(output_bytes_limit: "8M") do |socket|
+      socket.write("x" * 500_000)
+      closed << socket
+      socket.close(3000)
+    end
+    serve(app, buffers: 20_000, limits: { linger_timeout_s: 0.05 }) do |served|
+      peer = open_websocket(served)
+      socket = closed.pop
+      peer.close(1001)
+      eventually { socket.code }
+      assert_equal 500_000, peer.message.bytesize
+      assert_equal [3000, ""], peer.closed
+    end
+  end
+
   def test_a_close_wakes_the_reader_and_ends_writes
     results, go = Thread::Queue.new, Thread::Queue.new
     app = socket_app do |socket|
@@ -346,6 +363,22 @@ module WebSocketSockets
       peer.send(10, peer.frame.payload)
       assert_equal [4001, "by a thread"], peer.closed
       assert_equal "to a thread", results.pop
+    end
+  end
+
+  def test_other_threads_see_its_end_while_the_loop_is_busy
+    sockets = Thread::Queue.new
+    serve(socket_app { |socket| sockets << socket && socket.read }) do |served|
+      peer = open_websocket(served)
+      socket = sockets.pop
+      peer.client.reset
+      eventually { socket.code }
+      thread = nil
+      hold(served) do
+        thread = Thread.new { [socket.read, assert_raises(Gyre::WebSocket::ClosedError) { socket.write("x") }.class] }
+        sleep(0.05)
+      end
+      assert_equal [nil, Gyre::WebSocket::ClosedError], thread.value
     end
   end
 

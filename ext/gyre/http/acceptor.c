@@ -434,14 +434,19 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
 }
 
 /* Leaves the loop, which goes on and must not keep acceptor, handler and app. A later call from
- * another thread raises that the server has ended. */
-static void leave_scheduler(struct gyre_http_acceptor *acceptor) {
-  if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return;
-  if (gyre_thread_is_foreign(acceptor->scheduler)) return;
+ * another thread raises that the server has ended. Returns a state for rb_jump_tag. */
+static int leave_scheduler(struct gyre_http_acceptor *acceptor) {
+  if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return 0;
+  if (RHASH_SIZE(acceptor->upgraded) || gyre_thread_is_foreign(acceptor->scheduler)) return 0;
   int state = end_waits(acceptor);
   gyre_list_remove(&acceptor->thread_calls.post.node);
   gyre_list_remove(&acceptor->client.node);
-  if (state) rb_jump_tag(state);
+  return state;
+}
+
+void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor) {
+  if (!acceptor->draining || acceptor->started || acceptor->scheduler->closed) return;
+  if (leave_scheduler(acceptor)) rb_set_errinfo(Qnil);
 }
 
 static VALUE acceptor_close(VALUE self) {
@@ -450,7 +455,8 @@ static VALUE acceptor_close(VALUE self) {
   acceptor->draining = true;
   if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
   close_connections(acceptor);
-  leave_scheduler(acceptor);
+  int state = leave_scheduler(acceptor);
+  if (state) rb_jump_tag(state);
   return self;
 }
 

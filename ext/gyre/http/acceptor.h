@@ -98,6 +98,10 @@ static inline struct gyre_loop *gyre_http_loop(const struct gyre_http_connection
   return &connection->acceptor->scheduler->loop;
 }
 
+/* acceptor.c */
+/* A closed acceptor leaves the loop with the last session of its upgraded connections. */
+void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
+
 /* limits.c, capacity.c */
 void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits);
 void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits);

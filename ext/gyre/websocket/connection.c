@@ -208,9 +208,10 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
 }
 
 /* Closes for the peer's close, or its fault. A peer that has answered our close sends nothing more,
- * so no reset can overtake it. */
+ * so no reset can overtake it. If the closes have crossed, ours may still be queued. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
-  bool broken = event->kind == GYRE_WEBSOCKET_BROKEN, answered = websocket->closing_ns && !broken;
+  bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
+  bool answered = websocket->closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;
   gyre_websocket_note_end(websocket, event->code, event->payload, event->length);
   gyre_websocket_close(websocket, event->code, event->payload, broken ? event->length : 0);
   if (websocket->connection) finish(websocket, !answered);

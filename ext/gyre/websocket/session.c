@@ -73,7 +73,7 @@ static VALUE ran(VALUE argument) {
   websocket->busy = false;
   websocket->fiber = Qnil;
   if (!running->returned) {
-    websocket->told = true;
+    websocket->told = websocket->discards = true;
     gyre_websocket_close(
         websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "", 0);
   }
@@ -123,7 +123,9 @@ void gyre_websocket_start_soon(struct gyre_websocket *websocket) {
 
 void gyre_websocket_settle(struct gyre_websocket *websocket) {
   if (websocket->connection || websocket->busy || gyre_websocket_is_due(websocket)) return;
+  gyre_list_remove(&websocket->starting.node); /* posted for output that drained just before the end */
   rb_hash_delete(websocket->acceptor->upgraded, websocket->self);
+  if (!websocket->abandoned) gyre_http_acceptor_settle(websocket->acceptor);
 }
 
 void gyre_websocket_session_init(struct gyre_websocket *websocket) {

@@ -81,6 +81,7 @@ static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t time
 static VALUE websocket_read(VALUE self) {
   if (is_outside(self)) return hand_over(self, "read", 0, NULL);
   struct gyre_websocket *websocket = websocket_get(self);
+  if (!websocket->connection) return Qnil;
   gyre_yield_if_due(websocket->acceptor->scheduler); /* a peer may send as fast as the app reads */
   for (;;) {
     if (!websocket->unread) gyre_websocket_receive(websocket);
@@ -127,6 +128,7 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
+  check_open(websocket);
   gyre_yield_if_due(websocket->acceptor->scheduler);
   check_open(websocket);
   long length = RSTRING_LEN(message);
@@ -156,6 +158,7 @@ static VALUE websocket_frame(VALUE class, VALUE message) {
  * is not sent; nil in another thread than the loop's. */
 static VALUE websocket_offer(VALUE self, VALUE frame) {
   struct gyre_websocket *websocket = websocket_get(self);
+  Check_Type(frame, T_STRING);
   if (!websocket->connection || websocket->closing_ns) return Qfalse;
   if (gyre_thread_is_foreign(websocket->acceptor->scheduler)) return Qnil;
   if (gyre_websocket_unsent(websocket) > websocket->limits.backlog_bytes) {
@@ -183,6 +186,7 @@ static VALUE websocket_join(VALUE self, VALUE topic) {
 
 static VALUE websocket_leave(VALUE self, VALUE topic) {
   VALUE topics = websocket_get(self)->topics;
+  Check_Type(topic, T_HASH);
   rb_hash_delete(topic, self);
   for (long i = NIL_P(topics) ? 0 : RARRAY_LEN(topics); i-- > 0;) {
     if (RARRAY_AREF(topics, i) == topic) rb_ary_delete_at(topics, i);
@@ -217,6 +221,7 @@ static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
   VALUE arguments[] = {code, reason};
   if (is_outside(self)) return hand_over(self, "close_with", 2, arguments);
   struct gyre_websocket *websocket = websocket_get(self);
+  Check_Type(reason, T_STRING);
   gyre_websocket_close(websocket, NUM2UINT(code), RSTRING_PTR(reason), (size_t)RSTRING_LEN(reason));
   RB_GC_GUARD(reason);
   if (!websocket->connection) return Qnil;

@@ -44,9 +44,15 @@ module Gyre
         unless @env["HTTP_SEC_WEBSOCKET_VERSION"] == VERSION
           return refuse(426, "only version #{VERSION} of WebSockets is spoken here", "sec-websocket-version" => VERSION)
         end
+        return refuse(400, "a request for a WebSocket has no body") if body?
         return refuse(400, "the Sec-WebSocket-Key is malformed") unless KEY.match?(@env["HTTP_SEC_WEBSOCKET_KEY"].to_s)
 
         refuse(403, "pages of this origin may not open this WebSocket") unless allowed?(origins)
+      end
+
+      # The connection's next bytes would be both the body and frames.
+      def body?
+        @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
       end
 
       def refuse(status, reason, headers = {})
