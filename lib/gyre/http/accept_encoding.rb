@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# The content coding that a client prefers (RFC 9110, section 12.5.3). Asked by Files::Root for
-# files in several codings, and by Compression. Compresses nothing.
+# The content coding that a client prefers (RFC 9110, section 12.5.3). Used by Files::Root for files
+# in several codings, and by Compression.
 
 module Gyre
   module HTTP
     module AcceptEncoding
-      # Of all fields together; a longer list names no coding.
+      # Limit of all fields together; beyond it the body stays uncompressed.
       BYTES_LIMIT = 1024
       ALIASES = { "x-gzip" => "gzip" }.freeze
       private_constant :BYTES_LIMIT, :ALIASES
 
       module_function
 
-      # `available` has the favourite first; nil means uncompressed.
+      # `available` lists codings in order of preference; returns nil for an uncompressed body.
       def choose(header, available)
         return if header.nil? || available.empty? || header.bytesize > BYTES_LIMIT
 
@@ -33,7 +33,7 @@ module Gyre
         end
       end
 
-      # An unreadable weight excludes the coding.
+      # A malformed weight excludes the coding.
       def quality(parameters)
         text = parameters.find { |parameter| parameter.match?(/\Aq=/i) } or return 1.0
         text.match?(/\Aq=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\z/i) ? text[2..].to_f : 0.0

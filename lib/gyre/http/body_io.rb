@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The argument of a streaming body (Rack SPEC, "Streaming Body"): reads the request's body and
-# writes the response's, both with the socket's back-pressure. Response makes one for each such
-# response. Buffers nothing: reads go to rack.input, writes to the Response.
+# writes the response's, both with the socket's backpressure. Made by Response, one for each
+# streaming response. Buffers nothing: reads go to rack.input, writes to the Response.
 
 require "forwardable"
 
@@ -13,14 +13,15 @@ module Gyre
       extend Forwardable
 
       # @param input [Input, Input::Empty]
-      # @param output [Response] where write and finish go
+      # @param output [Response] receives write and finish
       def initialize(input, output)
         @input = input
         @output = output
         @reading = @writing = true
       end
 
-      # As IO's: `read(length = nil, buffer = nil)`, `readpartial(length, buffer = nil)`, `gets`.
+      # The methods of IO: `read(length = nil, buffer = nil)`, `readpartial(length, buffer = nil)`,
+      # `gets`.
       def_delegators :reader, :read, :readpartial, :gets
       alias read_partial readpartial
 
@@ -33,7 +34,7 @@ module Gyre
         self
       end
 
-      # Writes; waits while the client is slow.
+      # Writes Strings; waits while the client is slow.
       #
       # @param strings [Array<#to_s>]
       # @return [Integer] bytes written
@@ -78,7 +79,7 @@ module Gyre
         nil
       end
 
-      # Ends both. May be called again.
+      # Ends both directions. May be called again.
       #
       # @return [nil]
       def close

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Compresses an app's responses for clients that accept it: a Rack middleware that Gyre::Web::Server
-# adds with the setting `compress`. gzip comes with Ruby; br and zstd need the gem brotli or
-# zstd-ruby, loaded by the app. Files are left to Static, which sends precompressed ones.
+# A Rack middleware, added by Gyre::Web::Server with the setting `compress`: compresses responses
+# for clients that accept a coding. gzip comes with Ruby; br and zstd need the gem brotli or
+# zstd-ruby, loaded by the app. Leaves files to Static, which sends precompressed ones.
 
 require "gyre/http/accept_encoding"
 require "gyre/http/compressors"
@@ -11,23 +11,22 @@ require "gyre/http/files/media_types"
 
 module Gyre
   module HTTP
-    # Compresses a response with a text-like type, unless its size is known to be small or a header
-    # forbids it.
+    # Compresses responses of a text-like type, except small ones and those with special headers.
     class Compression
-      # A body below this size gains nothing.
+      # Smaller bodies gain nothing.
       MINIMUM_BYTES = 1024
       # Statuses without a body or with a partial one.
       LEFT = [204, 205, 206, 304].freeze
-      # Headers of responses that are encoded or partial, or sent by the app itself.
+      # Headers of responses that are encoded, partial, or sent by the app itself.
       SPECIAL = %w[content-range x-sendfile x-accel-redirect rack.hijack rack.protocol transfer-encoding].freeze
       EVENTS = "text/event-stream"
       private_constant :LEFT, :SPECIAL, :EVENTS
 
       # @param app [#call] a Rack app
       # @param minimum_bytes [Integer] shorter bodies stay uncompressed
-      # @param types [Regexp, nil] of content-type; nil: text, JSON, XML, JavaScript, SVG and the
-      #   like, but not event streams
-      # @param codings [Hash{String => #new}] by name, the favourite first
+      # @param types [Regexp, nil] content-types to compress; nil: text, JSON, XML, JavaScript, SVG
+      #   and similar ones, except event streams
+      # @param codings [Hash{String => #new}] by name, in order of preference
       def initialize(app, minimum_bytes: MINIMUM_BYTES, types: nil, codings: Compressors.available)
         @app = app
         @minimum_bytes = minimum_bytes
@@ -74,17 +73,17 @@ module Gyre
         !file?(body)
       end
 
-      # Sendfile sends it instead.
+      # True for a file, which Sendfile sends.
       def file?(body)
         body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
       end
 
-      # The server reports parts that are not Strings.
+      # Leaves parts that are not Strings to the server, which reports them.
       def small?(parts)
         parts.any? { |part| !part.is_a?(String) } || parts.sum(&:bytesize) < @minimum_bytes
       end
 
-      # Caches must keep both (RFC 9110, section 12.5.5).
+      # Caches must keep both variants (RFC 9110, section 12.5.5).
       def vary(fields)
         former = Array(fields["vary"]).join(", ")
         return if former.match?(/(?:\A|[\s,])(?:accept-encoding|\*)(?:\z|[\s,])/i)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Content codings, and bodies that pass through one, for Compression. More than a few kilobytes are
-# compressed in a thread of Gyre::Offload, so that the loop goes on.
+# Compressors for Compression, and response bodies that pass through them. Larger data is compressed
+# in a thread of Gyre::Offload, so that the loop continues.
 
 require "zlib"
 require "gyre/http/body_io"
@@ -12,13 +12,13 @@ module Gyre
     # A compressor has write(string), which returns bytes for the client, and finish, which returns
     # the rest. Both may be empty. close may be called at any time.
     module Compressors
-      # Compressed on the loop up to this size: a fraction of a millisecond.
+      # Size limit for compressing on the loop: takes a fraction of a millisecond.
       INLINE_BYTES = 8 * 1024
-      # Compressed at a time in a thread.
+      # Bytes compressed at once in a thread.
       PIECE_BYTES = 256 * 1024
       private_constant :INLINE_BYTES, :PIECE_BYTES
 
-      # RFC 1952, by Ruby's zlib, which lets other threads run.
+      # RFC 1952, by Ruby's zlib, which releases the GVL.
       class Gzip
         LEVEL = 5
         private_constant :LEVEL
@@ -84,7 +84,7 @@ module Gyre
 
       module_function
 
-      # Codings whose library is loaded, the favourite first.
+      # Codings whose library is loaded, in order of preference.
       def available
         codings = {}
         codings["br"] = Brotli if defined?(::Brotli::Compressor)
@@ -120,7 +120,7 @@ module Gyre
         Offload.call(abandon: false) { compressor.finish }
       end
 
-      # A body with each: each part leaves as soon as the app yields it.
+      # A body with each: sends each part as soon as the app yields it.
       class Parts
         def initialize(body, kind)
           @body = body
@@ -144,7 +144,7 @@ module Gyre
         end
       end
 
-      # A body with call: each write to its stream leaves at once.
+      # A body with call: sends each write to its stream at once.
       class Call
         def initialize(body, kind)
           @body = body
@@ -166,7 +166,7 @@ module Gyre
         end
       end
 
-      # The output of such a body's BodyIO.
+      # The output of a call body's BodyIO.
       class Output
         def initialize(stream, compressor)
           @stream = stream
@@ -186,7 +186,7 @@ module Gyre
           @stream.close_write
         end
 
-        # Returns its memory in any case.
+        # Frees the compressor's memory in any case.
         def close
           @compressor&.close
           @compressor = nil

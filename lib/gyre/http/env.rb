@@ -10,8 +10,8 @@ module Gyre
     # Hashes after the Rack 3.1 SPEC, plus gyre.trailers for chunked bodies.
     module Env
       class << self
-        # The constant entries of a server's requests, and places for the others: a Hash that has
-        # its keys already is cheaper to fill. `extra` has more entries; `early_hints` adds
+        # Returns the constant entries of a server's requests, and placeholders for the others:
+        # filling existing keys is cheaper. `extra` adds entries; `early_hints` adds
         # rack.early_hints.
         def template(scheme: "http", errors: $stderr, early_hints: false, extra: {})
           template = {
@@ -28,9 +28,9 @@ module Gyre
           template.merge!(extra).freeze
         end
 
-        # Enters a verified client certificate, if one was requested: by the names of Apache's
-        # mod_ssl, and puma.peercert (an OpenSSL::X509::Certificate). A `der` of nil means that the
-        # client showed none.
+        # Adds a verified client certificate, if one was requested: under the names of Apache's
+        # mod_ssl, and as puma.peercert (an OpenSSL::X509::Certificate). A `der` of nil means that
+        # the client sent no certificate.
         def client_certificate(env, der)
           env["SSL_CLIENT_VERIFY"] = der ? "SUCCESS" : "NONE"
           return unless der

@@ -5,7 +5,7 @@
 # socket. Methods use no instance variables, as an exchange is a C structure.
 #
 # An HTTP/1 connection makes one exchange at a time, HTTP/2 one for each stream. Only SERVING has a
-# fiber; IDLE and FIRST BYTE hold no buffer either:
+# fiber; IDLE and FIRST BYTE hold no buffer:
 #
 #   accepted ─► (PROXY header) ─► (HANDSHAKE, with TLS) ─► FIRST BYTE ─► HEAD ─► (BODY up to
 #               limits.body_ahead_bytes_limit, then a place) ─► SERVING ─► IDLE ─► HEAD …
@@ -14,11 +14,11 @@
 #               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)
 #                  └► closed
 #
-# The connection runs handler.call(exchange) in a pooled fiber once a head is complete, refused or
-# too late; that calls next_request until it returns nil. "Parks": waits through the scheduler. Any
-# exception can interrupt a parked primitive; the connection can be closed then. An exchange ends
-# with the next request and when the handler returns: from then on its methods raise IOError or
-# Errno::EPIPE. Any thread may call it (see ThreadCalls).
+# The connection runs handler.call(exchange) in a pooled fiber for each complete, refused or late
+# head; the handler calls next_request until it returns nil. "Parks": waits through the scheduler.
+# Any exception can interrupt a parked primitive; the connection can be closed afterwards. An
+# exchange ends with the next request or the handler's return; afterwards its methods raise IOError
+# or Errno::EPIPE. Any thread may call its methods (see ThreadCalls).
 #
 # Requests:
 #   next_request        ends the request before and begins the next one that is there, or returns nil: the connection is idle,
@@ -34,11 +34,11 @@
 #                       after write_head(…, :raw or :close). Raises IOError if it is closed or hijacked
 #   client_gone         Promise of true: the client left first, or of false: the request ended first; nil after its end
 #
-# Responses: errors of the network, and WriteTimeout after limits.write_timeout_s without progress,
-# have closed the connection before they are raised. Header values are Strings or Arrays of Strings;
-# an invalid one raises ArgumentError before a byte is sent. Keys that begin with "rack." are not
-# sent; content-length, transfer-encoding and connection of the app's own only with the framing
-# :raw. A missing date is added. The head that ends a connection has "connection: close".
+# Responses: network errors, and WriteTimeout after limits.write_timeout_s without progress, are
+# raised after the connection is closed. Header values are Strings or Arrays of Strings; an invalid
+# value raises ArgumentError before any byte is sent. Keys beginning with "rack." are not sent; the
+# app's content-length, transfer-encoding and connection are sent only with the framing :raw. A
+# missing date is added. The last head of a connection has "connection: close".
 #   write_response(status, headers, body)   head and whole Array of Strings at once. True: the kernel has all of it, or the
 #                       connection was hijacked. False: nothing was sent, Response does it (anything unusual)
 #   write_head(status, headers, framing)    sends a head; returns the framing used: Integer (content-length), :chunked, :close
@@ -54,7 +54,7 @@
 #   leave_place         the rest has no end that could be waited for: it needs no place and has no limit of time
 #   hold_file           counts a file until the request's end; false beyond limits.files_limit
 #
-# Questions: head_sent? keep_alive? closed? (or hijacked) hijacked? expects_continue? head_only?
+# Queries: head_sent? keep_alive? closed? (or hijacked) hijacked? expects_continue? head_only?
 # body_bytes_sent remote_address
 
 module Gyre
@@ -64,22 +64,22 @@ module Gyre
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
-      # Named in print_hierarchy.
+      # Name in print_hierarchy.
       def label = "an HTTP client"
 
-      # rack.hijack without an argument, rack.early_hints with headers: one object for both, because
-      # two more for each request would cost more than the rest of its env.
+      # Serves as rack.hijack without an argument, and as rack.early_hints with headers: two more
+      # objects a request would cost more than the rest of its env.
       def call(headers = NOTHING)
         NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
       end
 
-      # For env["gyre.client_gone"]: whether the client has reset the connection (HTTP/2: the
-      # stream), or the connection is over. A client that has only ended its side may still wait for
-      # the response. False after the request's end.
+      # For env["gyre.client_gone"]: true if the client has reset the connection (HTTP/2: the
+      # stream), or the connection has ended. A half-closed client may still wait for the response.
+      # False after the request's end.
       def gone? = client_gone&.value == true
 
-      # Waits, in any task or thread, until the client has left or the request has ended. Returns
-      # whether the client has left; raises TimeoutError.
+      # Waits, in any task or thread, until the client has gone or the request has ended. Returns
+      # whether the client has gone; raises TimeoutError.
       def wait(timeout: nil) = client_gone&.wait(timeout: timeout) || false
     end
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# HTTP/2 (RFC 9113) on the server: tells whether this build has it. libnghttp2 handles the frames;
-# the code is in C (ext/gyre/http/h2).
+# Tells whether this build has HTTP/2 (RFC 9113). libnghttp2 handles the frames; the code is in C
+# (ext/gyre/http/h2).
 
 require "gyre/loop"
 

@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
-# rack.input: a request's body as apps read it (Rack SPEC, "The Input Stream"). The connection makes
-# one for each request with a body; others share EMPTY. Exchange#read_body brings bytes on demand:
-# only gets reads ahead, and nothing is kept, so it cannot be rewound.
+# rack.input: a request's body for apps (Rack SPEC, "The Input Stream"). Made by the connection for
+# each request with a body; other requests share EMPTY. Exchange#read_body reads bytes on demand:
+# only gets reads ahead. Keeps no bytes and cannot rewind.
 
 module Gyre
   module HTTP
     # The body of one request. All Strings are BINARY.
     class Input
-      # Requested from the connection if the caller gives no length.
+      # Bytes requested from the connection if the caller gives no length.
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
 
-      # rack.input of every request without a body. It has no state, so closing it does nothing.
+      # rack.input of every request without a body. Has no state, so closing does nothing.
       class Empty
-        # @return [String, nil] as IO#read does at the end
+        # @return [String, nil] like IO#read at the end
         def read(length = nil, buffer = nil)
           buffer&.clear
           return unless length.nil? || length.zero?
@@ -48,7 +48,7 @@ module Gyre
         end
       end
 
-      # The body of every request without one.
+      # The body of requests without a body.
       EMPTY = Empty.new.freeze
 
       # @param exchange [Exchange]
@@ -64,7 +64,7 @@ module Gyre
       # @param buffer [String, nil] its content is replaced
       # @return [String, nil] nil at the end, if a length other than 0 was given
       # @raise [RequestError] too slow, too long or malformed
-      # @raise [RequestCut] the client left before the end
+      # @raise [RequestCut] the client closed before the end
       def read(length = nil, buffer = nil)
         raise ArgumentError, "negative length #{length} given" if length&.negative?
 
@@ -79,7 +79,7 @@ module Gyre
         content if length.nil? || !content.empty?
       end
 
-      # Reads available bytes like IO#readpartial, waiting only for the first.
+      # Reads available bytes like IO#readpartial; waits only for the first byte.
       #
       # @param length [Integer] bytes at most
       # @param buffer [String, nil] its content is replaced

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
 # The open-ended responses of one server: event streams, upgraded connections, hijacked sockets, and
-# streaming bodies that wait for something to send. Response and the acceptor enter them; Server
-# ends them when it stops, instead of waiting. Closes no socket and writes nothing.
+# idle streaming bodies. Added by Response and the acceptor; ended by Server when it stops. Closes
+# no socket and writes nothing.
 
 require "gyre/errors"
 
 module Gyre
   module HTTP
-    # For the thread of the server's loop, except {#hijacked}.
+    # Used in the thread of the server's loop, except {#hijacked}.
     class OpenResponses
-      # A response under way, and the bytes sent at the last check.
+      # A running response, and the bytes sent at the last check.
       Entry = Struct.new(:response, :bytes)
       private_constant :Entry
 
@@ -21,30 +21,30 @@ module Gyre
         @ending = false
       end
 
-      # Wraps a response that goes on until either side ends it. Raises Gyre::Stop when the server
+      # Wraps a response that continues until either side ends it. Raises Gyre::Stop when the server
       # stops.
       def endless(&block)
         enter(@endless, true, &block)
       end
 
       # Wraps a streaming body, which may end by itself. Raises Gyre::Stop when the server stops and
-      # nothing was sent for a while.
+      # the body has sent nothing for a while.
       def streaming(response, &block)
         enter(@streaming, Entry.new(response, nil), &block)
       end
 
-      # Tracks a socket that left the server while the app has it.
+      # Tracks a hijacked socket, which now belongs to the app.
       def hijacked(socket)
         @sockets[socket] = true
         @ending ? end_input(socket) : nil
       end
 
-      # Responses that {#finish} would end.
+      # Number of responses that {#finish} would end.
       def count
         @endless.size
       end
 
-      # Ends endless responses with Gyre::Stop at their present wait, and hijacked sockets with an
+      # Ends endless responses with Gyre::Stop at their current wait, and hijacked sockets with an
       # end of file.
       def finish
         @ending = true
@@ -52,8 +52,8 @@ module Gyre
         @sockets.each_key { |socket| end_input(socket) }
       end
 
-      # Called repeatedly while the server stops: ends streaming bodies that have sent nothing since
-      # the last call, unless the client takes nothing.
+      # Called repeatedly while the server stops: ends streaming bodies without progress since the
+      # last call, unless the client is slow.
       def finish_quiet
         quiet = @streaming.select do |_fiber, entry|
           before = entry.bytes
@@ -63,7 +63,7 @@ module Gyre
         interrupt(quiet.keys)
       end
 
-      # The last call: hijacked sockets cannot send any more either.
+      # Shuts down hijacked sockets for writing too; called last.
       def close
         @sockets.each_key { |socket| shut(socket, :RDWR) }
       end

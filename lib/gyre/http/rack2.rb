@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Adapts the server to apps on Rack 2, whose SPEC requires more than Rack 3's. Server adds it if
-# Rack 2 is loaded, so apps on Rack 3 pay nothing. Sends nothing itself.
+# Adapts the server to apps on Rack 2, whose SPEC requires more than that of Rack 3. Added by Server
+# only if Rack 2 is loaded. Sends nothing itself.
 
 require "gyre/http/input"
 require "gyre/http/rewindable_input"
 
 module Gyre
   module HTTP
-    # Adds a rewinding rack.input, rack.hijack_io, and header values of several lines.
+    # Adds a rewinding rack.input, rack.hijack_io, and multi-line header values.
     class Rack2
       VERSION = [1, 3].freeze
       private_constant :VERSION
@@ -44,7 +44,7 @@ module Gyre
         env["rack.response_finished"] << ->(*) { input.discard }
       end
 
-      # A header for each line of a value: "set-cookie" => "a=1\nb=2".
+      # Makes a header for each line of a value: "set-cookie" => "a=1\nb=2".
       def split(headers)
         return headers unless headers.respond_to?(:any?) && headers.any? { |_, value| several?(value) }
 

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# The slower kinds of a Rack response: bodies by each, call and to_path, arrays that need a closer
-# look, partial hijack, upgrades. Service makes one when Exchange#write_response declines it. It
-# works on Exchange's primitives and never closes the app's body (Service does), never rescues what
-# the app or the client did.
+# Sends the slower kinds of Rack responses: bodies with each, call or to_path, unusual arrays,
+# partial hijack, upgrades. Made by Service when Exchange#write_response declines a response. Uses
+# Exchange's primitives; never closes the app's body (Service does), and rescues no error of the app
+# or the client.
 
 require "gyre/http/errors"
 require "gyre/http/files/body"
@@ -15,7 +15,7 @@ require "gyre/settings/units"
 
 module Gyre
   module HTTP
-    # One response on its way out.
+    # One response being sent.
     class Response
       def initialize(exchange, env, status, headers, body, open_responses = OpenResponses.new)
         @exchange = exchange
@@ -28,8 +28,8 @@ module Gyre
         @finished = @writing = false
       end
 
-      # Writes all of it, waiting while the client is slow. Raises ArgumentError or TypeError before
-      # anything was sent, LengthError if the body does not fit its content-length.
+      # Writes the whole response; waits while the client is slow. Raises ArgumentError or TypeError
+      # before any byte is sent, LengthError if the body does not match its content-length.
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
@@ -41,7 +41,7 @@ module Gyre
         end
       end
 
-      # For BodyIO: framed, and never more than was announced.
+      # Writes for BodyIO: adds framing, and refuses more bytes than announced.
       def write(string)
         raise TypeError, "a body must give Strings, not #{string.class}" unless string.is_a?(String)
         return string.bytesize unless @framing
@@ -58,12 +58,12 @@ module Gyre
         written
       end
 
-      # For OpenResponses: how far it is. nil while a write waits for the client.
+      # Bytes sent, for OpenResponses; nil while a write waits for the client.
       def progress
         @writing ? nil : @exchange.body_bytes_sent
       end
 
-      # For BodyIO: ends the body. May be called again.
+      # Ends the body for BodyIO. May be called again.
       def finish
         return if @finished
 
@@ -75,8 +75,8 @@ module Gyre
 
       private
 
-      # Lower-case names, values as Strings or Arrays of Strings; what is meant for the server is
-      # put aside.
+      # Collects lower-case names, with Strings or Arrays of Strings as values; separates entries
+      # for the server.
       def collect(headers)
         unless headers.respond_to?(:each)
           raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}"
@@ -92,8 +92,8 @@ module Gyre
         end
       end
 
-      # Rack SPEC: to_ary gives what each would and closes the body; each wins over call; to_path is
-      # the same as each.
+      # Rack SPEC: to_ary returns the parts of each and closes the body; each precedes call; to_path
+      # gives the same bytes as each.
       def send_body
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
         @headers.delete("transfer-encoding") # else the framing is the server's
@@ -120,7 +120,7 @@ module Gyre
         finish
       end
 
-      # Known before anything is sent, so the client gets a whole 500 instead of a cut response.
+      # Checked before any byte is sent, so that the client gets a 500 and not a truncated response.
       def check_length(length)
         return if announced.nil? || announced == length || @exchange.head_only? || [204, 304].include?(@status)
 
@@ -143,7 +143,7 @@ module Gyre
         @headers["content-type"].to_s.start_with?("text/event-stream")
       end
 
-      # Ends a stream of events in order, unless the server stops within a write.
+      # Ends an event stream in order, unless the server stops during a write.
       def endless(&block)
         @exchange.leave_place
         @open_responses.endless(&block)
@@ -152,13 +152,13 @@ module Gyre
         raise
       end
 
-      # An IO has to_path, too, and nil for a pipe or a socket.
+      # An IO also has to_path, which is nil for a pipe or a socket.
       def file_path
         path = @body.to_path if @body.respond_to?(:to_path)
         path if path.is_a?(String)
       end
 
-      # False if nothing was sent: the body's each has to send it.
+      # Returns false if nothing was sent: the body's each must send the file.
       def write_file(path)
         file = path && open_file(path) or return false
         begin
@@ -171,8 +171,8 @@ module Gyre
         end
       end
 
-      # A file that is gone, or is no plain file: the body's each decides what that means. Not
-      # blocking: a FIFO would wait for a writer.
+      # For a missing or special file, the body's each decides. Opens non-blocking: a FIFO would
+      # wait for a writer.
       def open_file(path)
         file = File.open(path, File::RDONLY | File::NONBLOCK | File::BINARY)
         return OpenFile.of(file) if file.stat.file?
@@ -183,13 +183,13 @@ module Gyre
         nil
       end
 
-      # Nothing of the app runs any more, and a slow client may take as long as it likes.
+      # Runs no app code any more, so a slow client may take any time.
       def write_download(body)
         @exchange.leave_place
         write_parts(body)
       end
 
-      # A file that becomes shorter meanwhile gives too few bytes.
+      # A file truncated meanwhile yields too few bytes.
       def write_parts(body)
         raise RequestError.new("too many files are being sent", 503) unless @exchange.hold_file
 
@@ -208,7 +208,7 @@ module Gyre
         end
       end
 
-      # The bytes as they are; only the end of the connection is sure to be the end of them.
+      # Sends the bytes unchanged; only the end of the connection surely marks their end.
       def write_chunks(chunks, coding)
         return finish_headless if @exchange.head_only?
 
@@ -220,8 +220,8 @@ module Gyre
         finish
       end
 
-      # The app cannot refuse any more, and 100 cannot come after the head: a client that waits for
-      # it gets it now.
+      # The app can no longer refuse the body, and 100 must precede the head: sends 100 now to a
+      # client that expects it.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
         start(announced || :chunked)
@@ -233,8 +233,8 @@ module Gyre
         stream.close
       end
 
-      # The app's Input may hold bytes that its gets has read too much; a wrapper around it does
-      # not.
+      # Reads first from the app's Input, which may hold bytes read ahead by gets; a wrapper has
+      # none.
       def input
         input = @env["rack.input"]
         input.respond_to?(:readpartial) ? input : Input.new(@exchange)
@@ -245,7 +245,7 @@ module Gyre
         @left = @framing if @framing.is_a?(Integer)
       end
 
-      # The app's content-length.
+      # The content-length set by the app.
       def announced
         return @announced if defined?(@announced)
 
@@ -257,7 +257,7 @@ module Gyre
         @announced = value&.to_i
       end
 
-      # The app speaks on the socket itself from here on, and closes it whenever it likes.
+      # Gives the socket to the app, which closes it at any time.
       def partial_hijack(callable)
         return finish_headless if @exchange.head_only?
 
@@ -279,8 +279,8 @@ module Gyre
         @exchange.finish_body
       end
 
-      # RFC 9110, section 7.8. An app that refuses (403, for example) may leave rack.protocol where
-      # it is.
+      # Checks for an upgrade (RFC 9110, section 7.8). A refusing app (403, for example) may leave
+      # rack.protocol in its headers.
       def upgrade?
         protocol = @special["rack.protocol"]
         offered = @env["rack.protocol"]
@@ -293,18 +293,18 @@ module Gyre
         true
       end
 
-      # RFC 9110, section 9.3.6: a 2xx to CONNECT has no framing, what follows is the tunnel.
+      # RFC 9110, section 9.3.6: a 2xx to CONNECT has no framing; the tunnel follows.
       def tunnel?
         @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
       end
 
-      # For Gyre::WebSocket: another protocol takes over the connection once this request is over.
+      # For Gyre::WebSocket: another protocol takes over the connection after this request.
       def leave_http(upgrade)
         @exchange.write_head(101, @headers.merge("connection" => "upgrade"), :raw)
         upgrade.call(@exchange)
       end
 
-      # The connection is the app's until its body returns; nothing is framed any more.
+      # Gives the connection to the app until its body returns, without framing.
       def switch(status)
         return switch_stream if stream_of_http2?
         raise ArgumentError, "a 101 needs an upgrade header or rack.protocol" if status == 101 && !@headers.key?("upgrade")
@@ -325,8 +325,8 @@ module Gyre
         @env["SERVER_PROTOCOL"] == "HTTP/2.0"
       end
 
-      # HTTP/2 has no 101: a 2xx to CONNECT opens the stream both ways (RFC 9113, section 8.5; RFC
-      # 8441, section 5).
+      # HTTP/2 has no 101: a 2xx to CONNECT opens the stream in both directions (RFC 9113, section
+      # 8.5; RFC 8441, section 5).
       def switch_stream
         raise ArgumentError, "there is no 101 in HTTP/2" unless @env["REQUEST_METHOD"] == "CONNECT"
 
@@ -335,7 +335,7 @@ module Gyre
         both_ways(@body.respond_to?(:each) ? ->(io) { @body.each { |part| io.write(part) } } : @body)
       end
 
-      # The stream has no socket of its own: the app is given what a streaming body is called with.
+      # The stream has no socket of its own: the app gets the argument of a streaming body.
       def both_ways(callable)
         @framing = @exchange.write_head(@status, @headers, :close)
         @exchange.leave_place

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A rewinding rack.input, as Rack 2's SPEC requires: Rack2 puts it around an Input. Reads the whole
-# body at the first use, into memory or, beyond a bound, a temporary file.
+# body at the first use, into memory or, beyond a limit, into a temporary file.
 
 require "forwardable"
 require "stringio"
@@ -12,7 +12,7 @@ module Gyre
     class RewindableInput
       extend Forwardable
 
-      # More goes to a file.
+      # Larger bodies go to a file.
       MEMORY_BYTES_LIMIT = 112 * 1024
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
@@ -30,7 +30,7 @@ module Gyre
         nil
       end
 
-      # The temporary file ends with its request.
+      # Deletes the temporary file at the end of its request.
       def discard
         @kept.close! if @kept.respond_to?(:close!)
       end

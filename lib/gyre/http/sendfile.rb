@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
-# Sends a file that the app names in X-Sendfile (Rack::Sendfile, Rails' send_file) or
-# X-Accel-Redirect: a Rack middleware that Gyre::Web::Server adds with the setting `sendfile`. Never
-# sends a file outside of that setting's folders.
+# A Rack middleware, added by Gyre::Web::Server with the setting `sendfile`: sends a file that the
+# app names in X-Sendfile (Rack::Sendfile, Rails' send_file) or X-Accel-Redirect. Never sends a file
+# outside the folders of that setting.
 
 require "gyre/http/files/respond"
 require "gyre/http/files/root"
 
 module Gyre
   module HTTP
-    # The app has authorized the client; conditions and ranges are handled here.
+    # The app has authorized the client; this class handles conditions and ranges.
     class Sendfile
       NAMES = %w[x-sendfile x-accel-redirect].freeze
-      # A proxy's instructions for Rack::Sendfile. From a client they would choose the file
-      # (CVE-2025-61780).
+      # Headers with a proxy's instructions for Rack::Sendfile. A client's copy of them would choose
+      # the file (CVE-2025-61780).
       FORGED = %w[HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING].freeze
       private_constant :NAMES, :FORGED
 
-      # `log.error` is told of files that are not sent. Raises ExtensionRequired without the C
+      # `log.error` reports files that are not sent. Raises ExtensionRequired without the C
       # extension.
       def initialize(app, roots, log:)
         Loop.require_native("Gyre::HTTP::Sendfile")
@@ -67,7 +67,7 @@ module Gyre
         [status, headers, env["REQUEST_METHOD"] == "HEAD" ? [] : Files::Body.new(yield)]
       end
 
-      # A path of the file system below a root's folder, as written.
+      # Opens a path of the file system below a root's folder.
       def open_path(path)
         open do |root|
           folder = [root.path, root.real_path].find { |name| path.start_with?("#{name}/") }
@@ -75,7 +75,7 @@ module Gyre
         end
       end
 
-      # A percent-encoded URL path below a root's prefix.
+      # Opens a percent-encoded URL path below a root's prefix.
       def open_url(path)
         open { |root| root.name(path.b) unless root.prefix.empty? }
       end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Serves a Rack app over HTTP/1 and HTTP/2, on the loop of this thread, from listening sockets.
-# Started by Gyre::Web's server and by tests, under a scheduler of the native engine. Binds nothing
-# and handles no signals. Gyre::HTTP::NativeAcceptor (C) has the connections:
+# Serves a Rack app over HTTP/1 and HTTP/2 from listening sockets, on this thread's loop. Started by
+# Gyre::Web::Server and by tests, under a scheduler of the native engine. Binds nothing and handles
+# no signals. Gyre::HTTP::NativeAcceptor (C) holds the connections:
 #
 #   NativeAcceptor.new(sockets, handler, limits, template, contexts, capacity)
 #       sockets    Array of listening IOs (non-blocking), which it never closes
@@ -47,24 +47,24 @@ require "gyre/net/tls"
 
 module Gyre
   module HTTP
-    # One server. `stats`, `oldest`, `full?`, `interrupt`, `stop`, `drain` and `close` are the
-    # acceptor's.
+    # A server of one app. Delegates `stats`, `oldest`, `full?`, `interrupt`, `stop`, `drain` and
+    # `close` to the acceptor.
     class Server
       extend Forwardable
 
       # Time for a cancelled request to unwind before its connection is closed.
       UNWIND_S = 1.0
-      # While the server stops, a streaming body that sends nothing for so long has ended.
+      # Seconds without a write after which a streaming body counts as ended during shutdown.
       QUIET_S = 1.0
-      # Time between two checks for the last request during shutdown.
+      # Seconds between two checks for the last request during shutdown.
       LOOK_S = 0.01
-      # The {#stats} before {#start}.
+      # Result of {#stats} before {#start}.
       NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
                        upgraded waiting waited shed].to_h { |name| [name, 0] }.freeze
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
       private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
-      # The log of a server without one.
+      # The default log of a server.
       class ErrorLog
         def error(message)
           $stderr.write("gyre: #{message.chomp}\n")
@@ -76,9 +76,9 @@ module Gyre
       def_delegators :@acceptor, :stats, :oldest, :full?, :interrupt, :stop, :drain, :close
 
       # Never closes `listeners`, an Array (#to_io). `access_log` gets (env, status, body bytes,
-      # seconds) after each request; after a refused head env has only the parsed part. `tls` and
+      # seconds) after each request; after a refused head, env is incomplete. `tls` and
       # `proxy_protocol` ("v1", "v2", "any") may name listeners; `proxies` are the peers allowed to
-      # connect to those.
+      # connect there.
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
                      tls: nil, proxy_protocol: {}, proxies: [], early_hints: false, **options)
         Loop.require_native("the HTTP server")
@@ -95,8 +95,8 @@ module Gyre
         configure(**options)
       end
 
-      # Accepts from now on, on this thread's loop. Raises RuntimeError without a native scheduler,
-      # or if started before.
+      # Accepts connections from now on, on this thread's loop. Raises RuntimeError without a native
+      # scheduler, or on a second call.
       def start
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
@@ -104,7 +104,8 @@ module Gyre
         self
       end
 
-      # Sets certificates, authorities and settings for new connections. Open ones keep theirs.
+      # Sets certificates, authorities and settings for new connections. Open connections keep
+      # theirs.
       def tls=(tls)
         contexts = contexts(tls)
         raise ArgumentError, "the same listeners as before need a context" unless contexts.map(&:nil?) == @contexts.map(&:nil?)
@@ -112,13 +113,13 @@ module Gyre
         @acceptor.contexts = @contexts = contexts
       end
 
-      # Running requests that {#shutdown} ends at once: event streams, upgraded and hijacked
+      # Number of requests that {#shutdown} ends at once: event streams, upgraded and hijacked
       # connections.
       def endless = @open_responses.count
 
       # Drains, ends open-ended responses, waits for running requests, cancels the rest, and closes.
       # Runs in a fiber of the loop. A streaming body gets Gyre::Stop once it has sent nothing for a
-      # second. Returns true if no other request had to be cancelled.
+      # second. Returns true if it cancelled no other request.
       def shutdown(timeout_s)
         drain
         @open_responses.finish
@@ -129,7 +130,7 @@ module Gyre
         finished
       end
 
-      # The acceptor's counts and the budgets' use, for metrics.
+      # The acceptor's counts and the use of budgets, for metrics.
       def measurements
         used = @capacity.used
         bytes = %i[heads input output]
@@ -142,7 +143,7 @@ module Gyre
 
       private
 
-      # `exempt` paths, and those for which `files` returns true, need no place.
+      # `exempt` paths, and paths for which `files` returns true, need no place.
       def configure(cancel_when_client_gone: false, exempt: [], files: nil, extended_connect: false)
         @acceptor.shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
         @acceptor.cancel_when_client_gone = cancel_when_client_gone

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Runs a Rack app on HTTP exchanges: the loop over a connection's requests, the responses to
-# exceptions, and a request's end (body.close, rack.response_finished, access log). The acceptor
-# calls it in a pooled fiber for a connection with a request. #respond handles the usual response,
-# Response everything slower. Never touches a socket.
+# Runs a Rack app on HTTP exchanges: the loop over a connection's requests, responses to exceptions,
+# and the end of a request (body.close, rack.response_finished, access log). Called by the acceptor
+# in a pooled fiber for a connection with a request. #respond handles the usual response, Response
+# all others. Never touches a socket.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -14,15 +14,15 @@ require "gyre/http/open_responses"
 module Gyre
   module HTTP
     class Service
-      # Never becomes a response: the end of the process, the task or the thread. `exit` in an app
-      # ends its request.
+      # Exceptions that never become a response: they end the process, the task or the thread.
+      # `exit` in an app ends only its request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
-      # A client that left. Not a fault on a closed or hijacked connection.
+      # Errors of a client that has gone. Ignored on a closed or hijacked connection.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
-      # In the access log, if the client left before the app's response (as nginx has it).
+      # Status in the access log if the client closed before the app's response (as in nginx).
       NO_STATUS = 499
-      # A watchdog's name for a fiber that runs a request.
+      # Names a fiber that runs a request in a watchdog's report.
       Work = Struct.new(:env) do
         def label
           "the request #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
@@ -42,7 +42,7 @@ module Gyre
         @access_log = access_log
       end
 
-      # Serves every request that is there. Afterwards the connection is idle, closed or hijacked
+      # Serves all requests of the connection. Afterwards the connection is idle, closed or hijacked
       # (see Exchange).
       def call(exchange)
         env = exchange.next_request
@@ -62,7 +62,7 @@ module Gyre
         @open_responses.hijacked(socket)
       end
 
-      # For requests with a refused head, from the acceptor; the app does not see them.
+      # Logs requests with a refused head for the acceptor; the app does not receive them.
       def refused(env, status, bytes, seconds)
         @access_log&.call(env, status, bytes, seconds)
       end
@@ -95,7 +95,7 @@ module Gyre
         @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, Clock.now - started)
       end
 
-      # nil: unknown, as the app writes the response on a hijacked socket itself.
+      # Returns nil if unknown, as the app writes its response on a hijacked socket.
       def logged(exchange, status)
         exchange.hijacked? && !exchange.head_sent? ? nil : status || NO_STATUS
       end
@@ -108,8 +108,8 @@ module Gyre
         report(env, error, "the body's close")
       end
 
-      # Rack SPEC: in reverse order; an exception does not stop the others. After a full hijack
-      # there is no status, and a failed write is not an error.
+      # Calls them in reverse order (Rack SPEC); an exception does not stop the others. After a full
+      # hijack the status is nil, and a failed write is not an error.
       def finished(callables, exchange, env, status, headers, error)
         if exchange.hijacked? && !exchange.head_sent?
           status = nil
@@ -124,8 +124,8 @@ module Gyre
         end
       end
 
-      # The exit of another thread, which Ruby raises in the main one, in whatever fiber: it ends
-      # the server.
+      # True for the exit of another thread, which Ruby raises in the main thread, in any fiber: it
+      # ends the server.
       def foreign?(error)
         error.backtrace&.none? { |line| line.start_with?(__FILE__) }
       end
@@ -147,7 +147,7 @@ module Gyre
         refuse(exchange, env, 500, "Internal Server Error") unless gone
       end
 
-      # A response that has begun is truncated, visibly for the client.
+      # Truncates a response already begun, visibly for the client.
       def refuse(exchange, env, status, reason)
         if exchange.head_sent?
           cut(exchange, env)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sends files that a client requests, before the app is called: a Rack middleware that
-# Gyre::Web::Server adds with the setting `static`. Other requests go to the app unchanged.
+# A Rack middleware, added by Gyre::Web::Server with the setting `static`: sends requested files
+# before the app is called. Other requests go to the app unchanged.
 
 require "gyre/http/files/respond"
 require "gyre/http/files/root"
@@ -13,9 +13,9 @@ module Gyre
     #   use Gyre::HTTP::Static, "public", immutable: true
     class Static
       # @param app [#call] a Rack app
-      # @param roots [String, Files::Root, Array<Files::Root>] the first that has the file sends it
-      # @param options (see Files::Root#initialize) for a folder
-      # @raise [ArgumentError] there is no such folder
+      # @param roots [String, Files::Root, Array<Files::Root>] the first one with the file sends it
+      # @param options (see Files::Root#initialize)
+      # @raise [ArgumentError] a folder does not exist
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, roots, **options)
         Loop.require_native("Gyre::HTTP::Static")
@@ -24,13 +24,13 @@ module Gyre
       end
 
       # @param env [Hash] a Rack env
-      # @return [Array(Integer, Hash, #each)] a file's, or the app's
+      # @return [Array(Integer, Hash, #each)] response of a file or of the app
       def call(env)
         method = env["REQUEST_METHOD"]
         ((method == "GET" || method == "HEAD") && found(env)) || @app.call(env)
       end
 
-      # True if a path is a file's, as far as known without waiting for a disk.
+      # True if a path leads to a file, as far as known without waiting for a disk.
       #
       # @param path [String] percent-encoded (PATH_INFO)
       # @return [Boolean]

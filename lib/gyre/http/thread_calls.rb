@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Lets other threads than the server's use a request: the thread waits while a fiber of the loop's
-# thread, where fibers and descriptors belong, does the work. Called by an exchange's primitives
+# Lets other threads use a request: the calling thread waits while a fiber of the loop's thread, to
+# which fibers and descriptors belong, runs the call. Called by an exchange's primitives
 # (ext/gyre/http/exchange.c).
 
 require "gyre/errors"
@@ -11,7 +11,7 @@ module Gyre
   module HTTP
     # Calls of one acceptor.
     class ThreadCalls
-      # One call: made in the waiting thread, run in the loop's.
+      # One call: made in the waiting thread, run in the loop's thread.
       class Call
         def initialize(thread_calls, exchange, name, arguments)
           @thread_calls = thread_calls
@@ -39,7 +39,7 @@ module Gyre
           abandon unless @answered
         end
 
-        # Waits in the other thread: returns or raises the method's result.
+        # Waits in the other thread; returns or raises the method's result.
         def wait
           value, error = @results.pop
           raise_again(error) if error
@@ -48,7 +48,8 @@ module Gyre
         end
 
         # Ends the call in the other thread, after any exception. Also ends an unanswered wait in
-        # the loop, so that others may read the body. A partly sent message ends its connection.
+        # the loop, so that other threads may read the body. A partly sent message closes its
+        # connection.
         def leave
           @left = true
           return if @answered
@@ -86,7 +87,7 @@ module Gyre
         end
       end
 
-      # acceptor.post calls {#start} in the loop's thread soon.
+      # Uses acceptor.post to call {#start} soon in the loop's thread.
       def initialize(acceptor)
         @acceptor = acceptor
         @calls = {}.compare_by_identity
@@ -94,8 +95,8 @@ module Gyre
         @ended = false
       end
 
-      # Calls a method in the loop's thread, from another one. Raises IOError if the loop has ended
-      # meanwhile.
+      # Calls a method in the loop's thread, from another thread. Raises IOError if the loop has
+      # ended meanwhile.
       def call(exchange, name, arguments)
         call = Call.new(self, exchange, name, arguments)
         @calls[call] = true
@@ -126,7 +127,7 @@ module Gyre
         end
       end
 
-      # Fails all waiting calls, as the loop ends.
+      # Fails all waiting calls when the loop ends.
       def close
         @ended = true
         @calls.each_key.to_a.each(&:abandon)

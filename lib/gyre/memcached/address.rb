@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Addresses of memcached servers, from the texts that Dalli takes. Called once by the client.
+# Parses addresses of memcached servers in Dalli's forms. Called once by the client.
 
 require "uri"
 
 module Gyre
   module Memcached
-    # One server's address and weight; a `path` is a Unix socket's, with a nil port.
+    # One server's address and weight; `path` is that of a Unix socket, with a nil port.
     Address = Struct.new(:host, :port, :path, :weight, :user, :password, keyword_init: true) do
       # Takes "host", "host:port:weight", "[::1]:11211", "/path:weight", "unix:///path",
       # "memcached://user:password@host:port", an Array of these or a String with commas; nil:
@@ -21,7 +21,7 @@ module Gyre
         texts.flat_map { |text| text.split(",") }.map(&:strip).reject(&:empty?).map { |text| parse(text) }
       end
 
-      # At least one; raises ArgumentError.
+      # Returns at least one address; raises ArgumentError.
       def self.some(servers)
         list = list(servers)
         return list unless list.empty?
@@ -41,7 +41,7 @@ module Gyre
         new(host: match[:six] || match[:name], port: port(match[:first], text), weight: weight(match[:second], text)).freeze
       end
 
-      # Decides the placement of keys, as Dalli names servers.
+      # Decides the placement of keys, like Dalli's server names.
       def name = path || "#{host}:#{port}"
 
       def unix? = !path.nil?
@@ -85,7 +85,7 @@ module Gyre
         raise ArgumentError, "#{shown(text)} is not a server address; use host:port, host:port:weight, /path/of/socket or memcached://host:port"
       end
 
-      # Without a password.
+      # Hides the password.
       def self.shown(text) = text.sub(%r{//.*@}m, "//…@").inspect[0, 120]
       private_class_method :from_environment, :parse_uri, :port, :weight, :refuse, :shown
     end

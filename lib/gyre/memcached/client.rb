@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# The memcached client: what a program calls. It chooses the server of each key, and decides what is
-# tried again; commands are made in memcached/commands.rb, servers have the connections. A call
-# looks synchronous: with a scheduler it parks its fiber, and the commands of all fibers of a turn
-# leave together; in a plain thread it blocks that thread only.
+# The memcached client: the methods for programs. Chooses the server of each key, and decides about
+# retries; memcached/commands.rb makes commands, servers have the connections. A call looks
+# synchronous: with a scheduler it parks its fiber, and commands of all fibers in a turn are sent
+# together; in a plain thread it blocks only that thread.
 
 require "gyre/memcached/address"
 require "gyre/memcached/commands"
@@ -17,15 +17,15 @@ require "gyre/memcached/server"
 
 module Gyre
   module Memcached
-    # A client of one memcached or several. Any fibers and threads may share one.
+    # A client of one or several memcached servers. Fibers and threads may share it.
     #
     # Every method raises NetworkError if the connection fails and the command cannot be repeated,
-    # NoServerError if no server is available, ProtocolError if a reply cannot be read, ServerError
-    # or CommandError if the server replies with an error, ArgumentError if it cannot be sent.
-    # `options` of a method are Dalli's: `raw: true`, `compress: false`, and so on.
+    # NoServerError without an available server, ProtocolError for a malformed reply, ServerError or
+    # CommandError for a server's error, ArgumentError for invalid arguments. `options` of a method
+    # are Dalli's: `raw: true`, `compress: false`, and so on.
     class Client
-      # `servers` as in {Address.list}; options as in {Options}, also as a Hash, as Dalli takes
-      # them. Raises ArgumentError naming what is wrong.
+      # `servers` as in {Address.list}; options as in {Options}, also as a Hash like Dalli's. Raises
+      # ArgumentError with the fault.
       def initialize(servers = nil, table = nil, **options)
         @options = Options.of(table, options)
         @keys = @options.keys
@@ -42,7 +42,7 @@ module Gyre
 
       # --- one key ---
 
-      # nil if missing.
+      # Returns nil for a missing key.
       def get(key, options = nil)
         return run(@commands.get(key, options)) if options || !@quiet.empty?
 
@@ -50,8 +50,8 @@ module Gyre
         Server::Failed.retrying { (@single || @ring.server_for(key)).get(key) }
       end
 
-      # Returns the CAS number, or false. A `ttl` of nil is the client's expires_in; see
-      # {Expiry#seconds}.
+      # Stores a value and returns its CAS number; false on failure. A `ttl` of nil means the
+      # client's expires_in; see {Expiry#seconds}.
       def set(key, value, ttl = nil, options = nil)
         return run(@commands.set(key, value, ttl, options)) if options || !@quiet.empty?
 
@@ -60,7 +60,7 @@ module Gyre
         Server::Failed.retrying { (@single || @ring.server_for(key)).set(key, value, ttl) }
       end
 
-      # Returns whether it existed; `invalidate: true` marks it stale.
+      # Returns true if the key existed; `invalidate: true` marks the value stale.
       def delete(key, options = nil)
         return run(@commands.delete(key, options)) if options || !@quiet.empty?
 
@@ -71,51 +71,53 @@ module Gyre
       # Gets a value and sets its time to live.
       def gat(key, ttl = nil, options = nil) = run(@commands.gat(key, ttl, options))
 
-      # Sets the time to live. Returns true, or nil if missing.
+      # Sets the time to live. Returns true, or nil for a missing key.
       def touch(key, ttl = nil) = run(@commands.touch(key, ttl))
 
-      # Stores it if there is none. Returns the CAS number, or false.
+      # Stores a value only if the key is missing. Returns the CAS number, or false if the key
+      # exists.
       def add(key, value, ttl = nil, options = nil) = run(@commands.add(key, value, ttl, options))
 
-      # Stores it if there is one. Returns the CAS number, or false.
+      # Stores a value only if the key exists. Returns the CAS number, or false if the key is
+      # missing.
       def replace(key, value, ttl = nil, options = nil) = run(@commands.replace(key, value, ttl, options))
 
-      # Adds bytes behind a raw value. Returns whether there was one.
+      # Appends bytes to a raw value. Returns true if the key exists.
       def append(key, value, options = nil) = run(@commands.append(key, value, options))
 
-      # Adds bytes before a raw value. Returns whether there was one.
+      # Prepends bytes to a raw value. Returns true if the key exists.
       def prepend(key, value, options = nil) = run(@commands.prepend(key, value, options))
 
-      # Adds to a counter; beyond 64 bits it begins at 0. Returns nil if missing; `default` and
-      # `ttl` (seconds) make a new one.
+      # Adds to a counter; beyond 64 bits the counter wraps to 0. Returns nil for a missing key;
+      # `default` and `ttl` (seconds) make a new counter.
       def incr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.incr(key, amount, ttl, default, options))
 
-      # Takes from a counter, down to 0. Otherwise as {#incr}.
+      # Subtracts from a counter, down to 0. Otherwise works like {#incr}.
       def decr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.decr(key, amount, ttl, default, options))
 
-      # Returns or yields value and CAS number (0: missing).
+      # Returns or yields value and CAS number (0 for a missing key).
       def get_cas(key, options = nil)
         found = run(@commands.get_cas(key, options))
         block_given? ? yield(*found) : found
       end
 
-      # Stores it unless it has changed since the CAS number was read. Returns the new number, or
-      # false.
+      # Stores a value unless it has changed since the CAS number was read. Returns the new number,
+      # or false.
       def set_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.set_cas(key, value, cas, ttl, options))
 
       def replace_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.replace_cas(key, value, cas, ttl, options))
 
-      # Returns whether it existed unchanged.
+      # Deletes a value unless it has changed; returns true if it was deleted.
       def delete_cas(key, cas = 0, options = nil) = run(@commands.delete_cas(key, cas, options))
 
-      # Changes a value to the block's. Returns the CAS number, false if the value was changed
-      # meanwhile, nil if missing.
+      # Replaces a value by the block's result. Returns the CAS number, false after a change by
+      # another client, nil for a missing key.
       def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
 
-      # As {#cas}; also stores a missing value, for which the block is given nil.
+      # Works like {#cas}, but also stores a missing value; the block gets nil then.
       def cas!(key, ttl = nil, options = nil, &block) = change(key, true, ttl, options, &block)
 
-      # Gets a value; if missing, stores and returns the block's.
+      # Gets a value; for a missing key, stores and returns the block's value.
       def fetch(key, ttl = nil, options = nil)
         options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
         value = get(key, options)
@@ -125,9 +127,9 @@ module Gyre
         yield.tap { |made| add(key, made, ttl, options) }
       end
 
-      # As {#fetch}, but only one of several callers runs its block; the others get the old value,
-      # or "". The block has `lock_ttl` seconds. In the last `recache_threshold` seconds of its
-      # life the value is made again.
+      # Works like {#fetch}, but only one of several callers runs its block; the others get the old
+      # value, or "". The block has `lock_ttl` seconds. The value is refreshed in the last
+      # `recache_threshold` seconds of its life.
       def fetch_with_lock(key, ttl: nil, lock_ttl: 30, recache_threshold: nil, req_options: nil)
         raise ArgumentError, "fetch_with_lock needs a block that makes the value" unless block_given?
 
@@ -139,20 +141,21 @@ module Gyre
         yield.tap { |made| set(key, made, ttl, req_options) }
       end
 
-      # Returns value, cas, miss, stale, won_recache, lost_recache, and what the options ask for.
+      # Returns value, cas, miss, stale, won_recache, lost_recache, and values requested by the
+      # options.
       def get_with_metadata(key, options = {}) = run(@commands.get_with_metadata(key, options))
 
       def get_with_metadata_result(key, options = {}) = Result.new(get_with_metadata(key, options))
 
       # --- many keys ---
 
-      # Without missing keys; nil with a block.
+      # Returns or yields values by key, without missing keys; nil with a block.
       def get_multi(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi)
         each_pair(@multi.get(keys.flatten.compact, req_options), &block)
       end
 
-      # Values and CAS numbers by key; nil with a block.
+      # Returns or yields values and CAS numbers by key; nil with a block.
       def get_multi_cas(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi_cas)
         each_pair(@multi.get_cas(keys.flatten.compact, req_options), &block)
@@ -167,14 +170,14 @@ module Gyre
         get_multi_with_metadata(*keys, req_options: req_options).transform_values { |fields| Result.new(fields) }
       end
 
-      # Raises ArgumentError or SerializationError for a value that cannot be stored; the others
-      # are.
+      # Raises ArgumentError or SerializationError for a value that cannot be stored, but stores the
+      # other values.
       def set_multi(pairs, ttl = nil, options = nil)
         refuse_in_quiet(:set_multi)
         @multi.set(pairs, @expiry.seconds(ttl), options)
       end
 
-      # Returns the number deleted.
+      # Returns the number of deleted keys.
       def delete_multi(keys, options = nil)
         refuse_in_quiet(:delete_multi)
         @multi.delete(Array(keys), options)
@@ -182,8 +185,8 @@ module Gyre
 
       # --- several commands ---
 
-      # Sends the block's commands together when the block ends; if it raises, sends none. Returns
-      # the results in order. Raises the first error after all were carried out.
+      # Sends the block's commands together at its end; sends none if the block raises. Returns the
+      # results in order. Raises the first error after all commands are done.
       def pipeline
         pipeline = Pipeline.new(@commands)
         yield pipeline
@@ -192,12 +195,12 @@ module Gyre
         failure ? raise(failure) : results
       end
 
-      # Has this client's methods; each returns a Gyre::Promise at once.
+      # Returns an object with this client's methods; each returns a Gyre::Promise at once.
       def async = Async.new(self)
 
       # In the block, set, add, replace, delete, append, prepend, incr, decr and flush return nil
-      # without waiting, and failures are not reported. All have been carried out when it ends.
-      # Other methods raise NotPermittedInQuiet; all raise NoServerError if no server is available
+      # without waiting, and failures are not reported. All commands are done when the block ends.
+      # Other methods raise NotPermittedInQuiet; all raise NoServerError without an available server
       # for their key.
       def quiet
         fiber = Fiber.current
@@ -230,7 +233,7 @@ module Gyre
       end
       alias flush_all flush
 
-      # By the servers' names; nil for one that is not available.
+      # Returns statistics by server name; nil for an unavailable server.
       def stats(type = nil)
         text = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
         on_servers { |server| line(server, :stats, text) }.to_h
@@ -240,20 +243,20 @@ module Gyre
         on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
       end
 
-      # By the servers' names; nil for one that is not available.
+      # Returns versions by server name; nil for an unavailable server.
       def version
         on_servers { |server| line(server, :version, "version\r\n") }.to_h
       end
 
-      # Raises NoServerError if none is available.
+      # Raises NoServerError if no server is available.
       def alive! = @ring.server_for("")
 
-      # Yields the client itself: any number of callers may use it at once.
+      # Yields the client itself: callers may share it.
       def with
         yield self
       end
 
-      # Closes all connections; the next call makes new ones.
+      # Closes all connections; the next call reconnects.
       def close
         @servers.each(&:close)
         nil
@@ -262,19 +265,18 @@ module Gyre
 
       def inspect = "#<#{self.class} #{@servers.map(&:name).join(", ")}>"
 
-      # Ractor.make_shareable freezes what it is given, and would freeze a logger's file as well.
-      # Raises TypeError.
+      # Raises TypeError: Ractor.make_shareable would also freeze a logger's file.
       def freeze
         raise TypeError, "a memcached client cannot be frozen, nor given to another Ractor: make one there"
       end
 
       def command(name, *arguments) = @commands.public_send(name, *arguments).keep
 
-      # `how` is :send, or :hold to leave with the others.
+      # `how` is :send, or :hold to send it with other commands.
       def start(command, how) = server_of(command).carry_out(command, how)
 
-      # Sends the commands together and returns their results. The block is called with each Error;
-      # its value stands for that result.
+      # Sends the commands together and returns their results. The block receives each Error; its
+      # value replaces that result.
       def together(commands)
         calls = Server.together(@servers) do
           commands.map do |command|
@@ -329,7 +331,7 @@ module Gyre
         nil
       end
 
-      # Replies come in order, so one of each server's is the last.
+      # Waits for one reply of each server: replies come in order, so it is the last.
       def settle(servers)
         calls = servers.map { |server| unreported { server.line(:quiet, "mn\r\n", :send) if server.connection } }
         calls.each { |call| unreported { call&.value } }
@@ -364,7 +366,7 @@ module Gyre
         nil
       end
 
-      # nil for a server that is not available.
+      # Returns nil for an unavailable server.
       def on_servers
         @servers.map do |server|
           [server.name, (yield(server) if server.alive?)]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The command of each method for one key, and how its reply becomes a value. Asked by the client and
-# by pipelines. Knows no server and sends nothing.
+# Makes the command of each method for one key, and converts its reply to a value. Used by the
+# client and by pipelines. Pure: uses no server.
 
 require "gyre/memcached/errors"
 
@@ -14,12 +14,12 @@ module Gyre
     end
     NOT_FOUND.freeze # so that Ractors have it, too
 
-    # One command of the meta protocol: `name` is the client's method, `idempotent` whether it may
-    # be carried out twice, `result` makes the method's value of a Reply.
+    # One command of the meta protocol: `name` is the client's method, `idempotent` allows a
+    # repetition, `result` converts a Reply to the method's value.
     Command = Struct.new(:name, :verb, :key, :flags, :bytes, :value_flags, :ttl, :idempotent, :result) do
       def value(reply) = result.is_a?(Symbol) ? reply.public_send(result) : result.call(reply)
 
-      # For a command that is sent later: the caller may change key and value meanwhile.
+      # Copies key and value for a command that is sent later, as the caller may change them.
       def keep
         self.key = key.dup.freeze unless key.frozen?
         self.bytes = bytes.dup.freeze unless bytes.nil? || bytes.frozen?
@@ -27,8 +27,8 @@ module Gyre
       end
     end
 
-    # The commands of one client. Makes keys full and values bytes; raises ArgumentError for both
-    # before anything is sent.
+    # The commands of one client. Completes keys and serializes values; raises ArgumentError before
+    # any byte is sent.
     class Commands
       ROUTING = { p_token: " P", l_token: " L" }.freeze
       FORBIDDEN = /[\x00-\x20\x7F]/
@@ -99,7 +99,7 @@ module Gyre
         options[:drop_value] ? "#{flags} x" : flags
       end
 
-      # 64 bits.
+      # Checks for 64 bits.
       def number(name, value)
         return if value.nil?
 
@@ -169,7 +169,7 @@ module Gyre
         raise ArgumentError, "#{name} must be an Integer, got #{value.inspect[0, 80]}"
       end
 
-      # For proxies, which memcached itself ignores.
+      # Flags for proxies, which memcached ignores.
       def routing(options)
         return "" unless options.is_a?(Hash) && (options.key?(:p_token) || options.key?(:l_token))
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `require "gyre/memcached/dalli"`: Dalli::Client is Gyre's, so that programs and libraries for the
-# dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli) run unchanged. `require "dalli"` finds
-# this from then on, whether the gem is installed or not.
+# `require "gyre/memcached/dalli"`: replaces Dalli::Client by Gyre's client, so that programs and
+# libraries for the dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli) run unchanged.
+# `require "dalli"` loads this file from then on, with or without the gem.
 
 if defined?(Dalli)
   raise LoadError, "require gyre/memcached/dalli: the dalli gem is loaded already. Require this before it, or leave dalli out of the Gemfile"
@@ -16,9 +16,9 @@ require "gyre/memcached/dalli/client"
 
 $LOAD_PATH.unshift(File.join(__dir__, "dalli", "features"))
 
-# The dalli gem's public classes, without its inner ones (Ring, KeyManager, …).
+# The dalli gem's public classes, without internal ones (Ring, KeyManager, …).
 module Dalli
-  # The release of the gem whose methods these are.
+  # The gem's release with the same methods.
   VERSION = "5.3.2"
   MIN_SUPPORTED_MEMCACHED_VERSION = "1.6"
 
@@ -30,7 +30,8 @@ module Dalli
   UnmarshalError = Gyre::Memcached::DeserializationError
   NotPermittedMultiOpError = Gyre::Memcached::NotPermittedInQuiet
 
-  # For programs that rescue them. The client retries by itself, and replies are in order.
+  # Exceptions for programs that rescue them. This client retries by itself, and replies come in
+  # order.
   class RetryableNetworkError < NetworkError; end
   class UnexpectedReplyKeyError < DalliError; end
 
@@ -47,7 +48,7 @@ module Dalli
   # Raised for a value over the limit: a DalliError, as in Dalli.
   class ValueOverMaxSize < DalliError; end
 
-  # JSON, without objects of other classes.
+  # JSON without objects of other classes.
   module JSONSerializer
     def self.dump(value) = JSON.generate(value)
 
@@ -57,7 +58,7 @@ module Dalli
   class << self
     attr_writer :logger
 
-    # Rails' if there is one.
+    # Rails' logger, if present.
     def logger
       @logger ||= (defined?(Rails) && Rails.respond_to?(:logger) && Rails.logger) || Logger.new($stdout, level: Logger::INFO)
     end

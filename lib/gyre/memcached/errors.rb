@@ -1,37 +1,37 @@
 # frozen_string_literal: true
 
-# The errors of a memcached client, beside ArgumentError for what cannot be sent. memcached/dalli.rb
-# has Dalli's names for them. Defines classes only.
+# The errors of a memcached client, besides ArgumentError for invalid arguments. memcached/dalli.rb
+# defines Dalli's names for them. Defines classes only.
 
 require "gyre/errors"
 
 module Gyre
   module Memcached
-    # Every error of a client, except for a caller's mistake.
+    # The superclass of a client's errors, except for a caller's mistakes.
     class Error < Gyre::Error; end
 
-    # A server could not be reached, closed the connection or did not reply in time.
+    # A server was unreachable, closed the connection or exceeded the timeout.
     class NetworkError < Error; end
 
-    # No server that could hold the key is available.
+    # No server for the key is available.
     class NoServerError < Error; end
 
-    # A server's reply breaks the protocol. Its connection is closed.
+    # A server's reply breaks the protocol. The connection is closed.
     class ProtocolError < NetworkError; end
 
-    # A server replied with SERVER_ERROR: it is out of memory, for example.
+    # A server replied with SERVER_ERROR, because its memory is full, for example.
     class ServerError < Error; end
 
-    # A server replied with CLIENT_ERROR or ERROR: it refuses the command, such as an incr of text.
+    # A server replied with CLIENT_ERROR or ERROR: the command is invalid, such as incr of text.
     class CommandError < Error; end
 
-    # The serializer cannot store such an object so that it comes back as it was.
+    # The serializer cannot restore such an object unchanged.
     class SerializationError < Error; end
 
-    # A stored value is not in the form that the client's serializer or compressor reads.
+    # A stored value does not have the format of the client's serializer or compressor.
     class DeserializationError < Error; end
 
-    # A method that needs its reply was called in a quiet block.
+    # A quiet block called a method that needs its reply.
     class NotPermittedInQuiet < Error; end
 
     # The value is larger than the servers accept.

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Times to live in memcached's form: seconds up to 30 days, a Unix time beyond, to which longer
-# times are converted. Called by the client.
+# Converts times to live to memcached's form: seconds up to 30 days, a Unix time for longer times.
+# Called by the client.
 
 module Gyre
   module Memcached
     class Expiry
-      # memcached takes larger numbers for a Unix time.
+      # memcached treats larger numbers as a Unix time.
       INTERVAL_S_LIMIT = 30 * 24 * 60 * 60
 
-      # memcached keeps them in 32 bits with a sign.
+      # memcached keeps times in signed 32-bit integers.
       ACCEPTED = (-(2**31)..(2**31) - 1).freeze
 
       # A `default_s` of nil means no expiry; `clock` returns Unix time.

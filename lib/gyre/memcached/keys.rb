@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Makes the sent key from a caller's, as Dalli does: checks it, adds the namespace, and shortens it
-# by a digest if memcached's limit requires it. Called by the client before anything is sent.
+# Converts a caller's key to the key that is sent, like Dalli: checks it, adds the namespace, and
+# shortens it by a digest beyond memcached's limit. Called by the client before anything is sent.
 # memcached_wire.c encodes spaces and non-ASCII bytes as base64.
 
 require "digest/md5"
@@ -10,19 +10,19 @@ module Gyre
   module Memcached
     # The keys of one client.
     class Keys
-      # memcached's limit, of the key as it is sent.
+      # memcached's limit for the key on the wire.
       BYTES_LIMIT = 250
 
-      # A key with one of these is sent as base64, as with non-ASCII bytes.
+      # Keys with these or with non-ASCII bytes are sent as base64.
       ENCODED = /[\x00-\x20\x7F]/
       CONTROL = /[\x00-\x1F\x7F]/
       private_constant :ENCODED, :CONTROL
 
-      # Before a digest; Dalli writes "md5" whatever the digest is.
+      # Precedes the digest; Dalli writes "md5" for any digest.
       MARK = ":md5:"
       private_constant :MARK
 
-      # Options::SETTINGS has meanings and checks.
+      # Options::SETTINGS describes the options.
       def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
         @digest_class = digest_class
         @separator = namespace_separator
@@ -31,11 +31,12 @@ module Gyre
         @refused = control_characters ? nil : CONTROL
       end
 
-      # For the extension, which makes usual keys by itself. False if the prefix differs each time.
+      # The prefix for the C extension, which makes usual keys by itself. False if the prefix may
+      # change with each call.
       def fixed_prefix = @namespace.is_a?(Proc) ? false : @prefix
 
-      # Raises ArgumentError if it is empty, has control characters, or its encoding does not fit
-      # the namespace's.
+      # Raises ArgumentError if the key is empty, has control characters, or its encoding does not
+      # match the namespace.
       def full(key)
         key = key.to_s unless key.is_a?(String)
         raise ArgumentError, "key cannot be blank" if key.empty?
@@ -48,8 +49,8 @@ module Gyre
         raise ArgumentError, "the key #{key.inspect[0, 80]} is in #{key.encoding}, in which nothing can stand beside it: encode it as UTF-8"
       end
 
-      # For commands with many keys. A repeated key is sent once. Maps the key to send to
-      # the caller's.
+      # Maps the keys to send to the caller's keys, for commands with many keys. Sends a repeated
+      # key once.
       def callers(keys)
         keys.each_with_object({}) { |key, callers| callers[full(key)] ||= key.to_s }
       end
@@ -66,8 +67,8 @@ module Gyre
         wire_bytes(key) > BYTES_LIMIT ? shortened(key) : key
       end
 
-      # Dalli leaves 250 bytes with a namespace and 249 without one. In base64 the beginning has to
-      # be shorter.
+      # Dalli allows 250 bytes with a namespace and 249 without one. A key in base64 gets a shorter
+      # beginning.
       def shortened(key)
         digest = @digest_class.hexdigest(key)
         kept = [BYTES_LIMIT - (@namespace ? 0 : 1) - MARK.size - digest.size, 0].max

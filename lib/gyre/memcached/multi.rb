@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Commands for many keys over all servers at once: all are sent before any reply is awaited. Called
-# by the client.
+# Commands for many keys over all servers: sends all before it waits for any reply. Called by the
+# client.
 
 require "gyre/memcached/server"
 
@@ -69,7 +69,7 @@ module Gyre
 
       def at_single = available { Server::Failed.retrying { yield @single } }
 
-      # Leaves out keys without an available server, as Dalli does.
+      # Skips keys without an available server, like Dalli.
       def spread(full, &start)
         results = []
         failures = Hash.new(0).compare_by_identity # Server => failed groups of keys
@@ -91,15 +91,15 @@ module Gyre
         results
       end
 
-      # Another server may replace one that is not available any more.
+      # Another server may replace a failed one.
       def retry_elsewhere(error, keys, again, failures)
         return again.concat(keys) if error.retry?(true, failures) || (!@single && error.elsewhere?(true, failures))
 
         error.raise_to_caller
       end
 
-      # One command a key. Only failed ones are tried again. Leaves out what was not found, and keys
-      # without an available server.
+      # Sends one command a key. Repeats only failed commands. Omits missing keys and keys without
+      # an available server.
       def each(keys)
         commands = keys.to_h { |key| [key.to_s, yield(key)] }
         results = @client.together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }

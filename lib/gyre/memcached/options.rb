@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Options of a client by Dalli's names, in a group for each part that uses them. Made by the client
-# once. An unknown name is an error, so that a misspelt one is noticed.
+# A client's options under Dalli's names, grouped by the part that uses them. Made by the client
+# once. Unknown names raise an error, so that misspelt names are found.
 
 require "digest/md5"
 require "gyre/memcached/expiry"
@@ -19,7 +19,7 @@ module Gyre
       logger = type["LOGGER", "a Logger, or return one when it is called"] { |value| value if value.respond_to?(:call) || value.respond_to?(:warn) }
       digest = type["DIGEST", "a class like Digest::SHA256, with hexdigest"] { |value| value if value.respond_to?(:hexdigest) }
       separator = type["CHARACTER", "one character like : or /, no letter, digit or space"] { |value| value.to_s[/\A[^a-zA-Z0-9\x00-\x20\x7F]\z/] }
-      # Rails' 1.5.megabytes is a Float.
+      # Accepts a Float, such as Rails' 1.5.megabytes.
       bytes = type["BYTES", "a number of bytes like 500, 64k or 10M"] { |value| Units.bytes(value.is_a?(Float) ? value.to_i : value) }
 
       SETTINGS = Gyre::Settings.new({
@@ -57,8 +57,8 @@ module Gyre
         ]
       }, what: "option of a memcached client")
 
-      # Dalli's for what this client does in another way or not at all: pipelines need no lock, a
-      # reply is always matched, TCP settings are the transport's.
+      # Dalli's options without effect here: pipelines need no lock, replies are always matched, and
+      # TCP settings belong to the transport.
       WITHOUT_EFFECT = %i[threadsafe keepalive sndbuf rcvbuf defer_drain verify_reply_keys enforce_read_timeout silence_marshal_warning
                           otel_db_statement otel_peer_service protocol pool_size pool_timeout].freeze
 
@@ -69,7 +69,7 @@ module Gyre
       attr_reader :expiry
       attr_reader :tls
 
-      # `keywords` override `table`, which Dalli takes.
+      # `keywords` override `table`, Dalli's Hash.
       def self.of(table, keywords)
         raise ArgumentError, "options must be a Hash, got #{table.inspect[0, 80]}" unless table.nil? || table.is_a?(Hash)
 
@@ -86,46 +86,46 @@ module Gyre
         freeze
       end
 
-      # True if other servers get the keys of one that is down.
+      # True if other servers take over the keys of a failed server.
       def failover? = @all[:failover]
 
-      # True if a stored nil is a value for fetch.
+      # True if fetch treats a stored nil as a value.
       def cache_nils? = @all[:cache_nils]
 
-      # For servers whose address has none.
+      # The user name for servers without one in their address.
       def username = @all[:username]
 
       def password = @all[:password]
 
-      # Limit for the next reply; nil: none. A repeated call has it again.
+      # Seconds to wait for the next reply; nil: no limit. A repeated call waits that long again.
       def timeout_s = @all[:socket_timeout]
 
       def connect_timeout_s = @all[:connect_timeout] || timeout_s
 
-      # In a row, until a server counts as down.
+      # Failures in a row before a server counts as down.
       def failures_limit = [@all[:socket_max_failures], 1].max
 
-      # Between attempts to connect.
+      # Seconds between attempts to connect.
       def failure_delay_s = @all[:socket_failure_delay]
 
-      # How long a server counts as down.
+      # Seconds for which a server counts as down.
       def down_retry_s = @all[:down_retry_delay]
 
-      # Told when a server is down, and back.
+      # Reports when a server goes down and comes back.
       def logger = @all[:logger].respond_to?(:call) ? @all[:logger].call : @all[:logger]
 
-      # Ractor.new copies what it is given, and copies these first.
+      # Ractor.new copies its arguments, and copies these options first.
       def initialize_clone(...)
         raise TypeError, "a memcached client cannot be given to another Ractor: make one there"
       end
 
-      # Without values: a password is among them.
+      # Hides the values, as one is a password.
       def inspect = "#<#{self.class}>"
 
       private
 
-      # Reads the settings of Ruby's context. Ruby does not show the content of a store of
-      # certificates. set_params gives the system's store to a context without authorities.
+      # Copies the settings of a Ruby context. Ruby hides the content of certificate stores.
+      # set_params gives the system's store to a context without authorities.
       def context_of(context)
         return unless context
         return TLS.context(context, server: false) if context.is_a?(TLS::Context)

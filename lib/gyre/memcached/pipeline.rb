@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
 # Commands sent without waiting for earlier replies: batches (Client#pipeline) and promises
-# (Client#async). Made by the client. A promise of one command has no thread. Methods are made from
-# text: Ractors cannot call those of a block.
+# (Client#async). Made by the client. A promise of one command needs no thread. Defines methods from
+# text, as Ractors cannot call methods defined by blocks.
 
 require "gyre/clock"
 require "gyre/sync/promise"
 
 module Gyre
   module Memcached
-    # A batch: has the client's methods for one key. Its commands leave at the block's end.
+    # A batch with the client's methods for one key. Sends all commands at the end of the block.
     class Pipeline
       METHODS = %i[get gat touch get_cas get_with_metadata set set_cas add replace replace_cas append prepend incr decr delete delete_cas].freeze
 
@@ -80,7 +80,7 @@ module Gyre
       end
     end
 
-    # A promise of one command, for a thread without a loop: its waiters read the reply.
+    # A promise of one command for a thread without a loop: the waiting threads read the reply.
     class Deferred < Promise
       def initialize(command, call, &again)
         super()
@@ -100,8 +100,8 @@ module Gyre
 
       private
 
-      # Each waiting thread does this, and the first result counts. A failed call is repeated once,
-      # in its own thread, which no waiter's exception can stop.
+      # Every waiting thread calls it, and the first result counts. A failed call is repeated once
+      # in its own thread, so that exceptions in waiting threads cannot stop it.
       def take
         resolve(@command.value(@call.value))
       rescue Server::Failed

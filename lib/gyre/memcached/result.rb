@@ -24,13 +24,13 @@ module Gyre
 
       def hit? = !@miss
 
-      # True if it was invalidated.
+      # True if the value was invalidated.
       def stale? = @stale
 
-      # True if the caller is to make it again.
+      # True if the caller must refresh the value.
       def won_recache? = @won
 
-      # True if another caller makes it again.
+      # True if another caller refreshes the value.
       def lost_recache? = @lost
     end
   end

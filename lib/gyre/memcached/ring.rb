@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Finds the server of a key by the consistent hash of Dalli and libmemcached, so that all of them
-# find each other's keys. Asked by the client for each command. It opens no connection.
+# Finds the server of a key by the consistent hash of Dalli and libmemcached, so that all three find
+# each other's keys. Called by the client for each command.
 
 require "digest/sha1"
 require "zlib"
@@ -9,13 +9,13 @@ require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Servers on a circle of 32-bit numbers, each at many points. A key belongs to the point that is
-    # next below its CRC-32.
+    # Servers on a circle of 32-bit numbers, each at many points. A key belongs to the next point
+    # below its CRC-32.
     class Ring
       # Points of a server of average weight.
       POINTS = 160
 
-      # Other places that are tried if the server of a key is not available.
+      # Other points to try if the server of a key is unavailable.
       DETOURS = 19
 
       attr_reader :servers
@@ -27,10 +27,10 @@ module Gyre
         place if servers.size > 1
       end
 
-      # `key` has its namespace. Raises NoServerError.
+      # `key` includes its namespace. Raises NoServerError.
       def server_for(key) = find(key, &:alive?) || raise(NoServerError, "No server available")
 
-      # Each server is asked once whether it is available. Keys without a server are left out.
+      # Checks each server only once. Omits keys without a server.
       def groups(keys)
         alive = Hash.new { |known, server| known[server] = server.alive? }.compare_by_identity
         groups = keys.group_by { |key| find(key) { |server| alive[server] } }
@@ -54,7 +54,7 @@ module Gyre
         nil
       end
 
-      # The last point that is not above the hash; below the first one it is the last of all.
+      # The last point not above the hash; for a smaller hash, the last point of all.
       def at(hash)
         above = @points.bsearch_index { |point| point > hash } || @points.size
         @owners[above - 1]

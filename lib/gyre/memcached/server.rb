@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# One memcached: its address, a connection for each home (a thread's loop; all threads without one),
-# and whether it is up. The client's calls are its methods in C (ext/gyre/memcached/); here it
-# connects, and errors get their names. It never decides about a retry: the client does.
+# One memcached server: its address, a connection for each home (a thread's loop; all threads
+# without one), and its state (up or down). The calls are methods in C (ext/gyre/memcached/); this
+# file connects and converts errors. Never decides about a retry: the client does.
 
 require "gyre/clock"
 require "gyre/loop"
@@ -14,16 +14,16 @@ module Gyre
   module Memcached
     Loop.require_native("Gyre::Memcached")
 
-    # A server's reply as {Server#exchange} returns it: `code` is :hd, :en, :nf, :ns, :ex or :va.
+    # A server's reply from {Server#exchange}: `code` is :hd, :en, :nf, :ns, :ex or :va.
     Reply = Struct.new(:code, :bytes, :flags, :cas, :ttl_s, :idle_s, :hit, :won, :stale, :lost) do
-      # The CAS number, or false.
+      # Returns the CAS number, or false.
       def stored = done && cas
 
       def done = code == :hd
 
       def touched = done || nil
 
-      # nil: missing.
+      # Returns nil for a missing key.
       def counted
         case code
         when :va then bytes.to_i
@@ -33,18 +33,17 @@ module Gyre
       end
     end
 
-    # The pipeline of one home to one server, in C.
+    # A home's pipeline to one server, in C.
     class Connection
       # Called by the extension for a fiber of another library's scheduler: the scheduler may drop
-      # it, so a thread reads in its place.
+      # the fiber, so a thread reads instead.
       # @api private
       def wait_beside(call, timeout_s) = Offload.call { wait(call, timeout_s) }
     end
 
-    # A server as the ring and the client use it. Every method may be called from any thread.
+    # A server for the ring and the client. Every method is safe in any thread.
     class Server
-      # GYRE_MEMCACHED_CLOSED: a call that ends so is not tried again, and the server has not
-      # failed.
+      # GYRE_MEMCACHED_CLOSED: the call is not repeated, and the server has not failed.
       CLOSED = "the client was closed"
       private_constant :CLOSED
 
@@ -66,7 +65,7 @@ module Gyre
         @news = nil
       end
 
-      # True if there is a connection, or one could be made.
+      # True if a connection exists or may be tried.
       def alive?
         connection || connect
         true
@@ -74,10 +73,10 @@ module Gyre
         false
       end
 
-      # True if attempts to connect have failed lately.
+      # True after recent failed attempts to connect.
       def down? = @down_until_s ? Clock.now < @down_until_s : false
 
-      # Closes its connections; what waits for a reply fails.
+      # Closes its connections; calls waiting for a reply fail.
       def close
         forget.each { |connection| finish(connection) }
         close_later_ones
@@ -85,12 +84,12 @@ module Gyre
         nil
       end
 
-      # A `how` of :send, :hold or :drop only starts it.
+      # With :send, :hold or :drop for `how`, the call only starts.
       def carry_out(command, how = nil)
         exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl, how)
       end
 
-      # Calls started with :hold leave together at the block's end, also if it raises.
+      # Sends calls started with :hold together at the block's end, also if the block raises.
       def self.together(servers)
         yield
       ensure
@@ -101,10 +100,10 @@ module Gyre
         "#<#{self.class} #{name}#{" down" if down?}>"
       end
 
-      # A connection has failed during a call; the client decides about a retry.
+      # A connection failed during a call; the client decides about a retry.
       class Failed < StandardError
-        # Each call has its own limit of failures. Another server may have the key's place at the
-        # next attempt. Raises the last failure. `idempotent`: may be carried out twice.
+        # Each call has its own limit of failures. At the next attempt the key may belong to another
+        # server. Raises the last failure. `idempotent`: the call may run twice.
         def self.retrying(idempotent = true)
           failures = 0
           begin
@@ -124,19 +123,19 @@ module Gyre
           @limit = limit
         end
 
-        # A broken reply is a reply: its command is not sent again. A server that counts as down
-        # now, and never replied on this connection, could not be reached: then another one has its
-        # place, or none.
+        # A malformed reply is still a reply: its command is not sent again. A server that is down
+        # and never replied on this connection was unreachable: another server takes its place, or
+        # none.
         def retry?(idempotent, failures)
           return elsewhere?(idempotent, failures) if @down && !@answered
 
           !@down && failures < @limit && repeatable?(idempotent)
         end
 
-        # It has no inner object as its cause.
+        # Omits the inner exception's cause.
         def raise_to_caller = raise(@error, cause: cause)
 
-        # True if another server may carry it out while this one is down.
+        # True if another server may run the call while this server is down.
         def elsewhere?(idempotent, failures)
           @down && failures <= @limit && !message.end_with?(CLOSED) && repeatable?(idempotent)
         end
@@ -148,8 +147,9 @@ module Gyre
 
       private
 
-      # Called by the extension if the present home has no connection. A blocking fiber of a loop's
-      # thread takes no lock: another fiber of its thread may hold it, and cannot run meanwhile.
+      # Called by the extension if the current home has no connection. A blocking fiber of a loop's
+      # thread takes no lock: the holder may be another fiber of that thread, which cannot run
+      # meanwhile.
       def connect
         renew_after_fork if @pid != Process.pid
         return connect_alone if Fiber.scheduler && !Fiber.current_scheduler
@@ -179,7 +179,7 @@ module Gyre
         end
       end
 
-      # Returns whether it counts as down now.
+      # Returns true if the server now counts as down.
       def count_failure
         return false if (self.failures += 1) < @options.failures_limit
 
@@ -189,7 +189,7 @@ module Gyre
         true
       end
 
-      # Outside of the lock: a logger may wait.
+      # Called without the lock, as a logger may wait.
       def report_news
         level, text = @news
         @news = nil
@@ -211,8 +211,8 @@ module Gyre
       end
 
       # memcached -Y takes name and password as the value of a first `set` (doc/protocol.txt,
-      # "Authentication"). A server without -Y would store them for everyone to read, so `version`
-      # asks first.
+      # "Authentication"). A server without -Y would store them readably, so `version` is sent
+      # first.
       def log_in(transport)
         transport.read_timeout_s = transport.write_timeout_s = @options.timeout_s
         transport.write("version\r\n")
@@ -224,7 +224,7 @@ module Gyre
         raise NetworkError, "log in to memcached at #{name} as #{@user}: #{reply || "it closed the connection"}" if reply != "STORED"
       end
 
-      # The child's own connections; the parent's are left as they are.
+      # Gives a forked child its own connections and leaves the parent's alone.
       def renew_after_fork
         @pid = Process.pid
         @lock = Thread::Mutex.new
@@ -233,8 +233,8 @@ module Gyre
         @closing = []
       end
 
-      # Called by the extension for a call whose connection has failed. The failure counts once,
-      # however many calls it ended. `answered`: the server has replied on this connection.
+      # Called by the extension for a call on a failed connection. The failure counts once for all
+      # calls that it ended. `answered`: the server has replied on this connection.
       def fail_call(command, reason, sent, answered)
         broken = sweep
         @cause = reason
@@ -250,7 +250,7 @@ module Gyre
         connection.close || @closing << connection
       end
 
-      # Closes connections that another thread still used at the first attempt.
+      # Closes connections that another thread was using at the first attempt.
       def close_later_ones
         @closing.size.times do
           connection = @closing.shift or break
@@ -258,7 +258,7 @@ module Gyre
         end
       end
 
-      # Called by the extension for an error that the server replied.
+      # Called by the extension for an error reply of the server.
       def refuse_call(command, text)
         raise text.start_with?("SERVER_ERROR") ? ServerError : CommandError, "#{command} at memcached #{name}: #{text}"
       end

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Converts a caller's object to stored bytes and flags, and back: serializes, compresses and checks
-# the size. The flags are Dalli's, so that both can share a cache. Called by the client; it opens no
-# connection.
+# the size. Uses Dalli's flags, so that both can share a cache. Called by the client.
 
 require "timeout"
 require "gyre/memcached/compressor"
@@ -13,20 +12,20 @@ module Gyre
   module Memcached
     # The values of one client.
     class Values
-      # Flags that are stored with a value.
+      # Flags stored with a value.
       SERIALIZED = 1
       COMPRESSED = 2
       UTF8 = 4
 
-      # memcached 1.6 adds to key and value in its limit (-I): a header of 48 bytes, 8 of CAS, 4 of
-      # flags, the key's NUL and the value's CRLF.
+      # memcached 1.6 adds this to key and value for its limit (-I): 48 bytes of header, 8 of CAS, 4
+      # of flags, the key's NUL and the value's CRLF.
       ITEM_BYTES = 63
 
       # Exceptions that interrupt a serializer from outside.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
       private_constant :OUTSIDE
 
-      # Options::SETTINGS has meanings, checks and defaults.
+      # Options::SETTINGS describes the options.
       def initialize(serializer:, compressor:, compress:, compression_min_size:, decompressed_max_bytes:, value_max_bytes:, raw:,
                      string_fastpath:, too_large_error:)
         @serializer = serializer
@@ -42,15 +41,15 @@ module Gyre
 
       def raw? = @raw
 
-      # For the extension, which stores such Strings in UTF-8 or binary by itself. Up to that many
-      # bytes they are stored as they are; -1: never.
+      # Limit for the extension, which stores shorter Strings in UTF-8 or binary unchanged. A limit
+      # of -1 means never.
       def direct_bytes
         return -1 if @raw || !@string_fastpath
 
         [@compress ? @compression_min_size - 1 : @value_max_bytes, @value_max_bytes - ITEM_BYTES - Keys::BYTES_LIMIT].min
       end
 
-      # Returns bytes and flags; nil options as the client's.
+      # Returns bytes and flags; options of nil mean the client's.
       def dump(key, value, raw: nil, compress: nil, string_fastpath: nil)
         bytes, flags = @raw || raw ? [raw_bytes(key, value), 0] : encode(key, value, compress, string_fastpath)
         check_size(key, bytes)
@@ -82,7 +81,7 @@ module Gyre
         [@compressor.compress(bytes), flags | COMPRESSED]
       end
 
-      # A subclass of String would come back as a String: it is serialized.
+      # Serializes a subclass of String, which would otherwise come back as a String.
       def unserialized_flags(value, fastpath)
         return unless value.instance_of?(String) && (fastpath.nil? ? @string_fastpath : fastpath)
 
@@ -108,7 +107,7 @@ module Gyre
         raise DeserializationError, "a stored value of #{bytes.bytesize} bytes is not in the form of #{@serializer}: #{error.message}"
       end
 
-      # Compressors of others raise zlib's errors.
+      # Other compressors raise zlib's errors.
       def decompress(bytes)
         @compressor.decompress(bytes, **@decompress_options)
       rescue Zlib::Error => error

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The access log: a line for each request, written by a thread of its own (LineWriter). The HTTP
-# server calls it when a response has left; Gyre::Web::Server closes it at the end. It never raises
-# and never waits: a log that cannot be written must not end or hold up a request.
+# The access log: a line for each request, written by a separate thread (LineWriter). Called by the
+# HTTP server after each response; closed by Gyre::Web::Server. Never raises and never waits: a
+# failing log must not end or delay a request.
 
 require "gyre/settings/units"
 require "gyre/web/logs/line_writer"
@@ -13,17 +13,17 @@ module Gyre
   module Web
     # Collects lines and writes many with one call.
     class AccessLog
-      # A pipe takes this many bytes in one piece, whatever other processes write (pipe(7)).
+      # A pipe takes this many bytes in one piece, even with other writers (pipe(7)).
       PIPE_BYTES = 4096
-      # Time for opening the file again.
+      # Seconds for reopening the file.
       REOPEN_S = 5
       private_constant :PIPE_BYTES, :REOPEN_S
 
-      # @param format [String] as {LogFormat.named} takes it, but not "none"
-      # @param out [IO, StringIO, LogFile] written to in another thread
-      # @param log [#error, nil] has the first failure to write, and the first one after it has
-      #   worked again; and how many lines were dropped, once others are taken again
-      # @param bytes_limit [Integer] of lines that wait
+      # @param format [String] as for {LogFormat.named}, except "none"
+      # @param out [IO, StringIO, LogFile] written in another thread
+      # @param log [#error, nil] reports the first failure of a write, the recovery, and the number
+      #   of dropped lines
+      # @param bytes_limit [Integer] limit of pending lines
       def initialize(format = "common", out: $stdout, log: nil, bytes_limit: LineWriter::BYTES_LIMIT)
         @format = LogFormat.named(format)
         @out = out
@@ -44,17 +44,17 @@ module Gyre
         @writer.add(@format.line(env, status, bytes, seconds))
       end
 
-      # Waits until what was gathered is written.
+      # Waits until all pending lines are written.
       #
       # @return [void]
       def flush
         @writer.call { nil }
       end
 
-      # @return [Integer] lines that were dropped, because too many waited
+      # @return [Integer] lines dropped because too many were pending
       def dropped = @writer.dropped
 
-      # Writes what was gathered, for a second at most; a file of the log's own is closed.
+      # Writes pending lines for at most a second, and closes the log's own file.
       #
       # @return [void]
       def close
@@ -62,12 +62,12 @@ module Gyre
         @out.close if @out.is_a?(LogFile)
       end
 
-      # Whether response headers are to be kept for it (see LogFormat::ResponseHeaders).
+      # True if the format uses response headers (see LogFormat::ResponseHeaders).
       #
       # @return [Boolean]
       def response_headers? = @format.response_headers?
 
-      # Opens the log's file again, after a rotation.
+      # Reopens the log's file after a rotation.
       #
       # @return [Boolean] false: it has none
       # @raise [SystemCallError] the old file stays in use
@@ -97,7 +97,7 @@ module Gyre
         @log&.error("the access log was not taken in time, and #{Units.count(count, "line")} of it are lost")
       end
 
-      # A line is not torn by those of other processes that write into the same pipe.
+      # Cuts lines so that lines of other processes in the same pipe do not tear them.
       def pieces(lines)
         return [lines] unless @piped && lines.bytesize > PIPE_BYTES
 

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Where a web server listens: addresses out of its settings, with those of TLS behind them checked.
-# Gyre::Web::Server and `gyre serve` call it. It binds nothing.
+# Parses a web server's addresses from its settings, and checks their TLS settings.
+# Gyre::Web::Server and `gyre serve` call it.
 
 require "gyre/net/endpoint"
 require "gyre/net/tls_settings"
 
 module Gyre
   module Web
-    # Functions without state.
     module Addresses
       DEFAULT_PORT = 9292
 
@@ -19,11 +18,11 @@ module Gyre
       ROWS = [*TLS::ROWS, row[:key_password_command, :text, "a command that prints the passphrase of an encrypted key"]].freeze
       private_constant :HOST_NAME, :ROWS
 
-      # Behind an address.
+      # TLS settings after an address.
       TLS_SETTINGS = Gyre::Settings.new({ nil => ROWS }, what: "setting of TLS", foreign: TLS::FOREIGN_WORDS) do |values, faults|
         faults.add(nil, "a cert needs its key, and a key its cert") if values.key?(:cert) != values.key?(:key)
       end
-      # One certificate of the word `tls`.
+      # One certificate in the word `tls`.
       CERTIFICATE = Gyre::Settings.new(
         { nil => [*ROWS, row[:names, HOST_NAME, "hosts that the certificate is for (SNI); without names it is for all others", list: true]] },
         what: "setting of TLS", foreign: TLS::FOREIGN_WORDS, needs: %i[cert key]
@@ -31,8 +30,8 @@ module Gyre
 
       module_function
 
-      # Each :bind; and :host with :port, where one of them is given; or else the default, which is
-      # this machine only in development and every address in other environments (as rackup has it).
+      # Each :bind; then :host with :port, if one is given; otherwise the default: this machine only
+      # in development, every address in other environments (as in rackup).
       def listen(settings, environment, default_port: DEFAULT_PORT)
         addresses = Array(settings[:bind])
         host = settings[:host] || (environment == "development" ? "localhost" : "*")
@@ -41,8 +40,7 @@ module Gyre
         secure(addresses.map { |address| endpoint(address, port: port) }, settings[:tls]).uniq
       end
 
-      # Without an address that is written with TLS, but with certificates, every TCP address has
-      # TLS.
+      # With certificates but no TLS address, every TCP address gets TLS.
       def secure(endpoints, tls)
         return endpoints if tls.nil? || endpoints.any?(&:tls)
 

@@ -9,7 +9,7 @@ require "gyre/version"
 module Gyre
   module Web
     module Banner
-      # Without the last newline; `workers` counts processes beside this one.
+      # Returns the text without its last newline; `workers` counts other processes.
       def self.text(server, environment, workers: nil)
         [
           "Gyre #{VERSION} on #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?}",
@@ -21,7 +21,7 @@ module Gyre
         ].join("\n")
       end
 
-      # Other clients get nothing there.
+      # Marks an endpoint that serves only proxies.
       def self.for_proxies(endpoint)
         ", for proxies that send a PROXY header (#{endpoint.proxy_protocol})" if endpoint.proxy_protocol
       end

@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# A Rack middleware for routes that compute or wait in C code: their requests run in the threads of
-# Gyre.blocking, with body and close, so that the loop goes on. Used in an app's config.ru. Touches
-# no socket.
+# A Rack middleware for routes that compute or wait in C code: runs their requests, with body and
+# close, in the threads of Gyre.blocking, so that the loop continues. Used in an app's config.ru.
+# Touches no socket.
 
 require "gyre/offload/blocking"
 
 module Gyre
   module Web
-    # Runs whole requests beside the loop.
+    # Runs whole requests outside the loop.
     #
     #   use Gyre::Web::Blocking, paths: ["/reports", "/exports"]
     #   use Gyre::Web::Blocking do |env| env["REQUEST_METHOD"] == "POST" end
     class Blocking
-      # `paths` and what is below them (nil: all), or a block that decides by env.
+      # `paths` include all paths below them (nil: all paths); a block decides by env.
       def initialize(app, paths: nil, &block)
         raise ArgumentError, "either paths or a block, not both" if paths && block
 
@@ -35,15 +35,14 @@ module Gyre
         @paths.nil? || @paths.any? { |root| path == root || path.start_with?("#{root}/") }
       end
 
-      # The body is closed here, too: closing it releases what belongs to this thread or fiber
-      # (Active Record's connection).
+      # Closes the body here too, as closing releases objects of this thread or fiber (Active
+      # Record's connection).
       def respond(env)
         status, headers, body = @app.call(env)
         [status, headers, whole(body)]
       end
 
-      # A streaming body also runs in a thread, where its stream, like the request's input, may be
-      # used.
+      # A streaming body also runs in a thread, which may use its stream and the request's input.
       def whole(body)
         return body if body.respond_to?(:to_path)
         return body.to_ary if body.respond_to?(:to_ary)

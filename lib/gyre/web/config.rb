@@ -1,32 +1,32 @@
 # frozen_string_literal: true
 
 # The configuration file (config/gyre.rb): Ruby, with a word for each row of Web::SETTINGS. Read
-# once by Gyre::CLI::Serve, before the app. It starts nothing and keeps nothing but the settings.
+# once by Gyre::CLI::Serve, before the app. Starts nothing and keeps only the settings.
 
 require "gyre/errors"
 require "gyre/web/settings"
 
 module Gyre
   module Web
-    # The file cannot be read, or is wrong: a line for each fault, which begins with file and line.
+    # The file is unreadable or invalid: a line for each fault, with file and line number.
     class ConfigError < Error
-      # Settings without fault.
+      # Valid settings.
       attr_reader :settings
 
-      # `settings` are those that could be read.
+      # `settings` are the valid ones.
       def initialize(message, settings = {})
         super(message)
         @settings = settings
       end
     end
 
-    # The words of the file. A path, a block or plain text that is Ruby may stand in it as well.
+    # The words of the file. The file may also contain a path, a block or other plain Ruby.
     #
     #   bind "tcp://0.0.0.0:80", "unix:///run/app.sock"
     #   log_format "json"
     #   keep_alive_timeout 20
     class Config
-      # Where it is, unless -C names another one.
+      # The default path; -C names another one.
       PATH = "config/gyre.rb"
 
       # The file's settings.
@@ -36,14 +36,14 @@ module Gyre
         raise ConfigError, "#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"
       end
 
-      # The settings of `over` win. Its addresses replace those of `base`.
+      # The settings of `over` take precedence. Its addresses replace those of `base`.
       def self.merge(base, over)
         base = base.reject { |name, _| %i[bind host port].include?(name) } if over.key?(:bind)
         base = base.reject { |name, _| name == :bind } if over.key?(:host) || over.key?(:port)
         base.merge(over)
       end
 
-      # The path is for messages.
+      # Messages contain the path.
       def initialize(path)
         @path = path
         @settings = {}
@@ -71,13 +71,13 @@ module Gyre
         end
       end
 
-      # Adds a certificate for addresses with TLS that have none of their own.
+      # Adds a certificate for TLS addresses without their own.
       #
       #   tls cert: "example.pem", key: "example.key"
       #   tls "example.net", "*.example.net", cert: "net.pem", key: "net.key"
       #
-      # The names are the hosts that it is for (SNI); the one without names is for all others.
-      # `true` alone is a certificate for development.
+      # The names are its hosts (SNI); a certificate without names serves all other hosts. `true`
+      # alone makes a certificate for development.
       def tls(*names, **settings)
         return @settings[:tls] = true if settings.empty? && [[], [true]].include?(names)
 
@@ -86,7 +86,7 @@ module Gyre
         add(SETTINGS[:tls], [settings])
       end
 
-      # Adds a folder whose files are sent before the app is asked.
+      # Adds a folder whose files are sent without the app.
       def static(path, **options) = add_folder(:static, path, options)
 
       # Adds a folder whose files the app may name in X-Sendfile, or with `at:` in X-Accel-Redirect.
@@ -124,7 +124,7 @@ module Gyre
         false
       end
 
-      # The rest is read all the same, so that all faults are reported at once.
+      # Continues reading, so that all faults are reported together.
       def refuse(message)
         @faults << "#{place(caller_locations)}#{message}"
         nil

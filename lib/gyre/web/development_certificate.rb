@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The certificate of `gyre serve --tls`: self-signed, for this machine, kept in the user's cache so
-# that a browser's exception lasts. Requested by Gyre::Web::TLSContexts. Not for servers that others
-# reach.
+# that a browser's exception lasts. Used by Gyre::Web::TLSContexts. Unsuitable for servers that
+# other machines reach.
 
 require "digest"
 require "fileutils"
@@ -19,13 +19,13 @@ module Gyre
       LOCAL = %w[localhost 127.0.0.1 ::1].freeze
       DAY_S = 86_400
       LIFETIME_S = 365 * DAY_S
-      # A certificate that ends sooner is replaced.
+      # Replaces a certificate with less time left.
       LEFT_S = 7 * DAY_S
       private_constant :LOCAL, :DAY_S, :LIFETIME_S, :LEFT_S
 
       attr_reader :path
 
-      # `hosts` are names and addresses beside localhost, 127.0.0.1 and ::1; "*" is this machine's
+      # `hosts` are names and addresses besides localhost, 127.0.0.1 and ::1; "*" is this machine's
       # name.
       def initialize(hosts: [], folder: DevelopmentCertificate.folder)
         @hosts = (LOCAL + hosts.map { |host| host == "*" ? Socket.gethostname : host }).map(&:downcase).uniq - ["0.0.0.0", "::"]
@@ -34,21 +34,21 @@ module Gyre
         @path = File.join(folder, "#{["localhost", *(Digest::SHA256.hexdigest(others.join(" "))[0, 12] if others.any?)].join("-")}.pem")
       end
 
-      # Below the user's cache (XDG Base Directory Specification).
+      # The folder in the user's cache (XDG Base Directory Specification).
       def self.folder
         cache = ENV["XDG_CACHE_HOME"].to_s
         cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # a relative one counts as none
         File.join(cache, "gyre", "tls")
       end
 
-      # Raises StartError if it cannot be kept.
+      # Raises StartError if the certificate cannot be kept.
       def pem
         kept || keep(make)
       end
 
       private
 
-      # The user's own file, unreadable for others, and valid for a while.
+      # Requires the user's own file, unreadable for others, and valid for a while.
       def kept
         File.open(@path, File::RDONLY | File::NOFOLLOW) do |file|
           stat = file.stat
@@ -62,7 +62,7 @@ module Gyre
         nil
       end
 
-      # Another process may do the same: each file is whole, and the last one stays.
+      # Another process may write too: each file is complete, and the last one stays.
       def keep(text)
         FileUtils.mkdir_p(@folder, mode: 0o700)
         new = "#{@path}.#{SecureRandom.hex(8)}"

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# A folder of files as it is written on a command line or in the configuration file: `public`, or
-# `public?at=/files&immutable`. Gyre::Web::Server makes a Gyre::HTTP::Files::Root of it. It looks at
-# no disk.
+# A folder of files from a command line or the configuration file: `public`, or
+# `public?at=/files&immutable`. Converted by Gyre::Web::Server to a Gyre::HTTP::Files::Root. Does
+# not access the disk.
 
 require "gyre/settings"
 
 module Gyre
   module Web
-    # A folder and the options of its HTTP::Files::Root.
+    # A folder and its options for HTTP::Files::Root.
     Folder = Struct.new(:path, :options) do
-      # A path, perhaps with options behind a question mark.
+      # Parses a path with optional options after a question mark.
       def self.parse(value, **options)
         return value if value.is_a?(self)
 

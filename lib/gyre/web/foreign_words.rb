@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Words of other servers' configurations, above all Puma's, and what to do instead. Web::SETTINGS
-# refuses them with this advice, as words of the configuration file and as flags.
+# Words of other servers' configurations, mostly Puma's, with advice. Web::SETTINGS refuses them
+# with this advice, in the configuration file and as flags.
 
 module Gyre
   module Web

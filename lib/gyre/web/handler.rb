@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Runs for `rackup -s gyre` and `rails server -u gyre`: their options in, a Gyre::Web::Server out.
-# lib/rackup/handler/gyre.rb and, for Rack 2, lib/rack/handler/gyre.rb name it for them. The
-# middleware and the request log of a rackup are rackup's own.
+# Runs a Gyre::Web::Server for `rackup -s gyre` and `rails server -u gyre`, from their options.
+# lib/rackup/handler/gyre.rb and, for Rack 2, lib/rack/handler/gyre.rb register it. rackup adds the
+# middleware and the request log by itself.
 
 require "gyre/web"
 require "gyre/web/restart_file"
 
 module Gyre
   module Web
-    # Serves what rackup or Rails made.
+    # Serves apps of rackup and Rails.
     module Handler
-      # Options that rackup and Rails pass for their own purposes.
+      # Options that rackup and Rails use themselves.
       FOREIGN = %i[
         AccessLog Host Port app binding builder caching config daemonize debug dev_caching environment heapfile include
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
@@ -21,7 +21,7 @@ module Gyre
       private_constant :FOREIGN, :OPTIONS
 
       # @param app [#call] a Rack app
-      # @param options [Hash] :Host and :Port, and Gyre's own settings by name (`-O
+      # @param options [Hash] :Host, :Port, and Gyre's settings by name (`-O
       #   bind=unix:///run/app.sock`, `-O keep_alive_timeout=20`), as Strings or Symbols
       # @yield [Gyre::Web::Server] once it serves
       # @return [void]
@@ -39,7 +39,7 @@ module Gyre
         exec(options[:restart_cmd]) if restart
       end
 
-      # Rails prints it at its start.
+      # Rails prints the name at its start.
       #
       # @return [String]
       def self.to_s = "Gyre"
@@ -55,7 +55,7 @@ module Gyre
       end
 
       # @return [Hash] keyword arguments for Gyre::Web::Server
-      # @raise [ArgumentError] for a value that cannot be
+      # @raise [ArgumentError] for an invalid value
       def self.settings(options)
         given = options.select { |name, _| OPTIONS[name] }
                        .to_h { |name, value| [name, OPTIONS[name].list && value.is_a?(String) ? value.split(",") : value] }
@@ -70,8 +70,7 @@ module Gyre
         "#{row.meaning}#{", several with commas between" if row.list}#{" (default: #{default})" if default}"
       end
 
-      # A newer rackup or Rails may pass further options of its own, so this warns and does not
-      # refuse.
+      # Warns instead of refusing, as newer versions of rackup or Rails may pass further options.
       #
       # @return [Array<String>]
       def self.unknown(options)
@@ -81,7 +80,7 @@ module Gyre
         end
       end
 
-      # In a task of its own, which ends with the server.
+      # Runs in its own task, which ends with the server.
       def self.watch_restart_file
         file = RestartFile.new
         Task.current.async("restart file", transient: true) do

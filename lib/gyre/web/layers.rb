@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The layers that settings put between the sockets and the app: proxies' headers, identifiers,
-# files, files that the app names, compression. Gyre::Web::Server makes one and closes it. Serves
-# nothing.
+# The layers between the sockets and the app: proxies' headers, identifiers, files, sendfile,
+# compression. Made and closed by Gyre::Web::Server.
 
 require "gyre/http/compression"
 require "gyre/http/sendfile"
@@ -14,7 +13,7 @@ require "gyre/web/layers/trusted_proxies"
 
 module Gyre
   module Web
-    # The app as the server calls it.
+    # The app with its layers, for the server.
     class Layers
       attr_reader :app
       attr_reader :env # what each env has for them
@@ -24,8 +23,8 @@ module Gyre
       attr_reader :exempt # paths that the server answers by itself
       attr_reader :proxies
 
-      # `settings` are of SERVER_SETTINGS, `unready` is HealthCheck's. Raises ArgumentError if a
-      # folder is missing.
+      # `settings` are rows of SERVER_SETTINGS; `unready` is described in HealthCheck. Raises
+      # ArgumentError if a folder is missing.
       def initialize(app, log:, unready: -> {}, **settings)
         settings = SERVER_SETTINGS.complete(settings)
         static, sendfile, trusted_proxy = settings.values_at(:static, :sendfile, :trusted_proxy)
@@ -48,7 +47,7 @@ module Gyre
         @app = health unless @exempt.empty?
       end
 
-      # Tells whether a path is a file's that is sent without the app.
+      # Returns a check for paths of files that are sent without the app.
       def files = @static&.method(:file?)
 
       def close

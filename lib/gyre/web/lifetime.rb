@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# One run of a web server on the loop, from the first signal that is handled to an end in order.
-# Gyre::Web::Server has one; HTTP itself is HTTP::Server's.
+# One run of a web server on the loop, from the first handled signal to an orderly end. Made by
+# Gyre::Web::Server; HTTP::Server handles HTTP.
 #
 #   :waiting ── run ──► :serving ── stop, INT, TERM ──► :draining ── all served ──► ended
 #                          │                              │ time over: cancelled ──►  │
 #                          ├── stop_now ──────────────────┴── second signal ─────────►┤
 #                          └── an exception ends the run ──► :broken ────────────────►┘
 #
-# On a loop of the server's own, fibers that the app has left running beside its requests
-# (Fiber.schedule, Async) are cancelled at the end.
+# On the server's own loop, fibers left running by the app (Fiber.schedule, Async) are cancelled at
+# the end.
 
 require "gyre/clock"
 require "gyre/settings/units"
@@ -19,14 +19,12 @@ require "gyre/web/signals/task_signal"
 
 module Gyre
   module Web
-    # Used once.
     class Lifetime
-      # How long fibers that the app left behind may take to unwind.
+      # Seconds for fibers left by the app to unwind.
       UNWIND_S = 1.0
       private_constant :UNWIND_S
 
-      # Takes each step although the one before is left by an exception, which may come at any
-      # moment.
+      # Runs each step even if an exception interrupts the previous one.
       def self.each_of(step, *others)
         step.call
       ensure
@@ -35,9 +33,9 @@ module Gyre
 
       attr_reader :scheduler # nil before it runs
 
-      # `signals`: the names that stop it, or whether INT and TERM do; nil: on the main thread.
-      # `hang_up` opens and loads again what can be. `abandon` is called last if requests go on
-      # although they were cancelled.
+      # `signals`: names of signals that stop the server, or whether INT and TERM do; nil: on the
+      # main thread. `hang_up` reopens and reloads files. `abandon` is called last if cancelled
+      # requests continue.
       def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, hang_up:, abandon:)
         @log = log
         @shutdown_timeout_s = shutdown_timeout_s
@@ -50,14 +48,14 @@ module Gyre
         @began_s = Clock.now
       end
 
-      # :stop, :stop_now or :hang_up, from any thread or signal handler.
+      # Takes :stop, :stop_now or :hang_up, from any thread or signal handler.
       def post(message) = @commands.post(message)
 
       def stopping? = @phase == :draining
 
       def uptime_s = Clock.now - @began_s
 
-      # Yields on the loop when it is to begin; `finish` is called before the loop ends.
+      # Yields on the loop to begin; calls `finish` before the loop ends.
       def run(http, listening, finish:)
         @http = http
         @listening = listening
@@ -92,7 +90,7 @@ module Gyre
         end
       end
 
-      # A loop in a fiber that the app has scheduled would keep the process.
+      # A loop in a fiber scheduled by the app would keep the process alive.
       def cancel_fibers(task)
         first = true
         deadline = Clock.now + UNWIND_S
@@ -108,9 +106,8 @@ module Gyre
         end
       end
 
-      # The first signal lets requests finish, the second does not. A third, or one while the server
-      # breaks off, is raised. An app that computes keeps the loop from hearing of a signal: each
-      # signal is watched.
+      # The first signal lets requests finish; the second cancels them. A third signal, or one while
+      # requests are cancelled, is raised. Watches each signal, as a computing app blocks the loop.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
@@ -129,19 +126,19 @@ module Gyre
         end
       end
 
-      # A person or logrotate sends HUP for a restart or for log files to be opened again; the
-      # kernel sends it at a terminal's end. A handler of the program's own stays.
+      # logrotate or an operator sends HUP to restart or reopen log files; the kernel sends it at a
+      # terminal's end. Keeps the program's own handler.
       def heed_hang_up(&block)
         former = Signal.trap("HUP", "DEFAULT")
         Signal.trap("HUP", former || "SYSTEM_DEFAULT")
         return yield unless former == "DEFAULT"
 
         terminal = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
-        # tty? is false for a terminal that has gone.
+        # tty? is false for a closed terminal.
         Signals.handle(%w[HUP], ->(_name) { post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }, &block)
       end
 
-      # In a thread of the watch.
+      # Runs in a thread of the watch.
       def not_heard(event)
         return give_up("a request that computes goes on") if event == :still
 
@@ -170,8 +167,8 @@ module Gyre
         give_up_requests
       end
 
-      # An exception ends the run: raised for this thread, or at the end of the task. No request
-      # stays behind.
+      # Ends the run after an exception: raised for this thread, or at the end of the task. Ends all
+      # requests.
       def break_off
         @phase = :broken
         quit_listening
@@ -184,13 +181,13 @@ module Gyre
         give_up("#{running} cancelled requests go on") if running.positive?
       end
 
-      # An app may rescue its cancellation and go on; no fiber can be ended against its will.
+      # An app may rescue its cancellation and continue; Ruby cannot end such a fiber.
       def give_up(what)
         @log.error("#{what}; an app must not rescue Gyre::Stop without raising it again")
         @abandon.call
       end
 
-      # The task's value is true when no request had to be cancelled.
+      # The task's value is true if no request was cancelled.
       def shutdown(timeout_s)
         Task.current.async("shutdown") do
           @http.shutdown(timeout_s)

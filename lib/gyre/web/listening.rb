@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Where a web server listens: its addresses, its sockets and the TLS contexts of those. Gyre::Web's
-# server has one. It accepts nothing.
+# A web server's addresses, sockets and TLS contexts. Made by Gyre::Web::Server. Accepts nothing.
 
 require "gyre/web/addresses"
 require "gyre/web/settings"
@@ -9,11 +8,11 @@ require "gyre/web/tls_contexts"
 
 module Gyre
   module Web
-    # Sockets that it opens itself, or that were open before.
+    # Sockets opened here or given.
     class Listening
       attr_reader :listeners
 
-      # `given` Listeners take the place of what `bind` names.
+      # `given` Listeners replace addresses of `bind`.
       def initialize(bind:, tls:, given:, log:)
         @tls = TLSContexts.new(tls && SETTINGS.check(:tls, tls), log: log)
         @given = given
@@ -23,7 +22,7 @@ module Gyre
         @wanted = @tls.endpoints(given ? given.map(&:endpoint) : addresses(bind)).uniq
       end
 
-      # Opens all or none.
+      # Opens all sockets or none.
       def open
         @contexts = @tls.contexts(@wanted)
         @tls.warn(@contexts.values)
@@ -35,7 +34,7 @@ module Gyre
 
       def open? = @listeners.any?
 
-      # With the ports that the kernel chose.
+      # Includes the ports chosen by the kernel.
       def endpoints = @tls.endpoints(@listeners.map(&:endpoint))
 
       # For HTTP::Server: TLS::Context by Listener.
@@ -46,8 +45,8 @@ module Gyre
 
       def secure? = @contexts.any?
 
-      # Reads certificates and the like again. If something is wrong, all of the old ones stay and
-      # the log has the reason. Yields the new contexts.
+      # Reads certificates and related files again. On an error, keeps all old contexts and logs the
+      # reason. Yields the new contexts.
       def reload
         contexts = @tls.contexts(@wanted)
         @contexts = contexts
@@ -60,12 +59,12 @@ module Gyre
         false
       end
 
-      # When the first of the certificates in use ends; nil without TLS.
+      # Earliest end of a certificate in use; nil without TLS.
       def certificate_expires
         @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
       end
 
-      # Before a close in which the kernel resets no connection that it has taken for this process.
+      # Called before closing, so that the kernel resets no accepted connection.
       def refuse = @listeners.each(&:refuse)
 
       def close = @listeners.each(&:close)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The server's own messages: notices (started, stopping) and errors, these with the time. The HTTP
-# server and Gyre::Web::Server write here; requests go to Gyre::Web::AccessLog. It never raises, and
-# does not wait for a pipe that nothing reads.
+# The server's own messages: notices (started, stopping), and errors with the time. Used by the HTTP
+# server and Gyre::Web::Server; Gyre::Web::AccessLog logs requests. Never raises, and does not wait
+# for a pipe without a reader.
 
 require "gyre/settings/units"
 require "gyre/web/logs/line_writer"
@@ -10,13 +10,13 @@ require "io/wait"
 
 module Gyre
   module Web
-    # A log for people. Every message is one write, so that those of several threads do not mix.
+    # Writes every message at once, so that threads do not mix their messages.
     class Log
-      # Bytes that a writable pipe takes without a wait (pipe(7)).
+      # Bytes that a writable pipe takes without waiting (pipe(7)).
       PIPE_BYTES = 4096
       private_constant :PIPE_BYTES
 
-      # @param notices [IO, nil] where notices go; nil drops them
+      # @param notices [IO, nil] receives notices; nil drops them
       # @param errors [IO]
       def initialize(notices: nil, errors: $stderr)
         @notices = notices
@@ -30,7 +30,7 @@ module Gyre
         write(@notices, "#{message}\n") if @notices
       end
 
-      # @param message [String] what happened to what; a trace may follow on lines of its own
+      # @param message [String] the error; may include a trace on further lines
       # @return [void]
       def error(message)
         write(@errors, "#{Time.now.strftime("%Y-%m-%dT%H:%M:%S.%3N%:z")} gyre: #{message.chomp}\n")
@@ -62,7 +62,7 @@ module Gyre
 
       def pipe?(io) = io.is_a?(IO) && io.stat.then { |stat| stat.pipe? || stat.socket? }
 
-      # A thread goes on with it; what comes meanwhile waits there.
+      # Continues in a thread; later messages wait there.
       def wait(io, text)
         writer = @waiting[io] ||= LineWriter.new do |lines, dropped|
           put(io, lines)

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Asks the kernel about a process by its number, for Reaper, `gyre ctl` and pidfiles. Signals
-# nothing.
+# Checks processes by pid, for Reaper, `gyre ctl` and pidfiles. Signals nothing.
 
 module Gyre
   module Web
     module ProcessNumber
       module_function
 
-      # True if a process has it, also another user's.
+      # True if a process has this pid, even another user's.
       def taken?(pid)
         Process.kill(0, pid)
         true

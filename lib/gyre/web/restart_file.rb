@@ -5,7 +5,7 @@
 
 module Gyre
   module Web
-    # One file and its last time.
+    # One file and its last modification time.
     class RestartFile
       PATH = "tmp/restart.txt"
       EVERY_S = 1
@@ -15,13 +15,13 @@ module Gyre
         @time = time
       end
 
-      # A file that is gone was not touched.
+      # A deleted file does not count as touched.
       def touched?
         now = time
         !now.nil? && (@time.nil? || now > @time)
       end
 
-      # Returns when it was touched.
+      # Returns after the file is touched.
       def wait
         sleep(EVERY_S) until touched?
       end

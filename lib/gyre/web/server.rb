@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A whole web server: its sockets, its logs and its end. `gyre serve`, the Rackup handler and
-# programs that embed Gyre make one. HTTP itself is HTTP::Server's, a run and its end are
-# Lifetime's, flags and files CLI::Serve's.
+# A complete web server: its sockets, its logs and its end. Made by `gyre serve`, the Rackup handler
+# and programs that embed Gyre. HTTP::Server handles HTTP, Lifetime runs and ends the server,
+# CLI::Serve reads flags and files.
 
 require "gyre"
 require "gyre/http"
@@ -23,7 +23,7 @@ require "gyre/web/settings"
 
 module Gyre
   module Web
-    # Serves one Rack app; used once.
+    # Serves one Rack app, once.
     #
     #   server = Gyre::Web::Server.new(app, bind: "tcp://127.0.0.1:0").start
     #   server.urls # => ["http://127.0.0.1:41235"]
@@ -34,22 +34,23 @@ module Gyre
       attr_reader :limits
 
       # @param app [#call] a Rack app
-      # @param bind [String, Integer, Gyre::Endpoint, Array] as {Gyre::Endpoint.parse} reads it, one
-      #   or several; ssl://host:port?cert=PATH&key=PATH for TLS
-      # @param tls [true, Hash, Array<Hash>, nil] certificates for addresses with TLS that have none
-      #   of their own, by the names in docs/serve.md; true: one for development
+      # @param bind [String, Integer, Gyre::Endpoint, Array] one or several addresses for
+      #   {Gyre::Endpoint.parse}; ssl://host:port?cert=PATH&key=PATH for TLS
+      # @param tls [true, Hash, Array<Hash>, nil] certificates for TLS addresses without their own,
+      #   by the names in docs/serve.md; true: one for development
       # @param limits [Hash, Gyre::HTTP::Limits] by the names in docs/serve.md
-      # @param out [IO] where the access log goes
+      # @param out [IO] receives the access log
       # @param log [#info, #error] takes the server's notices and errors; by default errors only, to
       #   $stderr
-      # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it, or which of the
-      #   two; nil: both, but only when it runs on the main thread
-      # @param listeners [Array<Gyre::Listener>, nil] open already; instead of what bind names
-      # @param before_stop [#call, nil] called on the loop when it is to stop, while it still takes
-      #   connections
-      # @param abandon [#call, nil] called last when requests go on although they were cancelled, to
-      #   end the process; without it {#run} waits for them
-      # @param settings [Hash] the others of docs/configuration.md: static, log_format, metrics, …
+      # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it, or which of them;
+      #   nil: both on the main thread, else none
+      # @param listeners [Array<Gyre::Listener>, nil] already open; replace the addresses of bind
+      # @param before_stop [#call, nil] called on the loop before the end, while connections are
+      #   accepted
+      # @param abandon [#call, nil] called last if cancelled requests continue, to end the process;
+      #   without it {#run} waits for them
+      # @param settings [Hash] other settings of docs/configuration.md: static, log_format, metrics,
+      #   …
       # @raise [ArgumentError] names what is wrong
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Addresses::DEFAULT_PORT}", tls: nil, limits: {}, out: $stdout, log: Log.new, signals: nil,
@@ -71,11 +72,11 @@ module Gyre
         @metrics = ControlServer.new(ControlApp.new(self), bind: settings[:metrics], log: log)
       end
 
-      # Opens the sockets. From here on clients can connect; they are served when it runs. {#run}
-      # and {#start} do it if it was not done.
+      # Opens the sockets. Clients can connect at once and are served when the server runs. {#run}
+      # and {#start} call this method if necessary.
       #
       # @return [self]
-      # @raise [SystemCallError, SocketError] the message names the address; none is open then
+      # @raise [SystemCallError, SocketError] the message names the address; no socket stays open
       # @raise [StartError] the app cannot run on a server whose requests share a thread (see
       #   Isolation)
       def listen
@@ -94,16 +95,16 @@ module Gyre
         raise
       end
 
-      # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose
+      # @return [Array<Gyre::Endpoint>] listening addresses with the ports chosen by the kernel
       def endpoints = @listening.endpoints
 
-      # @return [Array<String>] the same as one types it
+      # @return [Array<String>] the same addresses as URLs
       def urls = endpoints.map(&:url)
 
       # @return [Array<String>] where its metrics are
       def metrics_urls = @metrics.urls
 
-      # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
+      # Serves until stopped. Inside Gyre.run other tasks continue meanwhile.
       #
       # @yield [self] once it serves
       # @return [void]
@@ -122,7 +123,7 @@ module Gyre
         close
       end
 
-      # Runs in a thread of its own; returns as soon as it listens.
+      # Runs in its own thread; returns as soon as the server listens.
       #
       # @return [self]
       # @raise [SystemCallError, SocketError] (see #listen)
@@ -134,38 +135,38 @@ module Gyre
         self
       end
 
-      # Asks it to end, from any thread or signal handler; returns at once. No connection is
-      # accepted any more; running requests may finish for the shutdown timeout, then they are
-      # cancelled.
+      # Requests the end, from any thread or signal handler; returns at once. Accepts no more
+      # connections; running requests may finish within the shutdown timeout and are cancelled
+      # afterwards.
       #
-      # @param now [Boolean] cancel them at once
+      # @param now [Boolean] cancels requests at once
       # @return [void]
       def stop(now: false) = @lifetime.post(now ? :stop_now : :stop)
 
-      # Reads certificates, keys, authorities and revocation lists again, for connections that come
-      # from now on; open ones go on as they are. If something is wrong, all of the old ones stay,
-      # and the log has the reason. HUP does it. From any thread.
+      # Reloads certificates, keys, authorities and revocation lists for new connections; open
+      # connections keep theirs. On an error, keeps the old ones and logs the reason. HUP calls it.
+      # Any thread may call it.
       #
-      # @return [Boolean] whether they are in use; true also without TLS
+      # @return [Boolean] whether the files are in use; true also without TLS
       def reload_tls
         return true unless @listening.secure?
 
         @listening.reload { |contexts| @http.tls = contexts }
       end
 
-      # @return [Time, nil] when the first of the certificates in use ends; nil without TLS
+      # @return [Time, nil] earliest end of a certificate in use; nil without TLS
       def certificate_expires = @listening.certificate_expires
 
-      # Asks it to open its log files again and to read again what else may have changed beside the
-      # app, as HUP does; from any thread or signal handler. Returns at once.
+      # Reopens log files and reloads other files of the server, like HUP; from any thread or signal
+      # handler. Returns at once.
       #
       # @return [void]
       def reload = @lifetime.post(:hang_up)
 
-      # Opens the access log's file again, after a rotation. When that cannot be done, the old file
-      # stays in use, and the log has the reason. HUP does it.
+      # Reopens the access log's file after a rotation. On an error, keeps the old file and logs the
+      # reason. HUP calls it.
       #
-      # @return [Boolean] false: it has no file
+      # @return [Boolean] false without a file
       def reopen_logs
         return false unless @access_log&.reopen
 
@@ -176,37 +177,37 @@ module Gyre
         true
       end
 
-      # After {#start}: waits for the end.
+      # Waits for the end of a started server.
       #
       # @param timeout_s [Numeric, nil]
-      # @return [Boolean] false when the time was over first
-      # @raise what ended the server, if it was not asked to
+      # @return [Boolean] false after the timeout
+      # @raise the error that ended the server, unless it was stopped
       def wait(timeout_s = nil)
         !@thread&.join(timeout_s).nil?
       end
 
-      # Gives back everything that {#listen} took, for a server that will not run after all. {#run}
-      # does it at its end.
+      # Releases everything that {#listen} opened, for a server that will not run. {#run} calls it
+      # at its end.
       #
       # @return [void]
       def close
         Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers, @lifetime].compact.map { |part| part.method(:close) })
       end
 
-      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …;
-      #   all 0 before it listens
+      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all
+      #   0 before {#listen}
       def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
 
-      # @return [Integer] lines of the access log that were dropped because too many waited
+      # @return [Integer] lines of the access log dropped because too many were pending
       def dropped_log_lines = @access_log ? @access_log.dropped : 0
 
-      # The server's state, as JSON has it: for metrics, `gyre top` and a supervisor. From any
-      # thread.
+      # Returns the server's state for JSON: for metrics, `gyre top` and a supervisor. Any thread
+      # may call it.
       #
       # @return [Hash{String => Object}] (see Snapshot)
       def snapshot = Snapshot.take(self, @http, @lifetime)
 
-      # @return [Hash{String => Hash}] the same as of a supervisor that has workers
+      # @return [Hash{String => Hash}] in the form of a supervisor with workers
       def snapshots = { "0" => snapshot }
 
       private
@@ -230,7 +231,7 @@ module Gyre
         WatchdogLog.watch(@log)
       end
 
-      # Why no more requests should come here.
+      # The reason against more requests, or nil.
       def unready = @lifetime.stopping? ? "the server stops" : ("too many requests are waiting" if @http&.full?)
 
       def hang_up

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The settings of a web server: one table for the command line, the configuration file, rackup's
-# options and Gyre::Web::Server. The limits of HTTP are in it too. It opens nothing.
+# options and Gyre::Web::Server. Includes the limits of HTTP.
 
 require "shellwords"
 require "gyre/http/limits"
@@ -16,7 +16,7 @@ require "gyre/web/logs/log_format"
 
 module Gyre
   module Web
-    # Types that only a web server has.
+    # Types used only by a web server.
     module Types
       type = Gyre::Settings::Type
       FOLDER = type.new("DIR", "a folder, with options as in 'public?at=/files&immutable'") { |value| Folder.parse(value) }

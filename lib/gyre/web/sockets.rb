@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The listening sockets of a server process: bound by it, or inherited from systemd (socket
-# activation), from the program that this process was before (USR2), or from the supervisor. Made by
+# The listening sockets of a server process: bound here, or inherited from systemd (socket
+# activation), from this process's former program (USR2), or from the supervisor. Made by
 # Gyre::CLI::Serve and its parts. Accepts nothing.
 
 require "gyre/errors"
@@ -9,12 +9,12 @@ require "gyre/net/endpoint"
 
 module Gyre
   module Web
-    # In the order of the settings.
+    # Sockets in the order of the settings.
     class Sockets
-      # An inherited socket: its descriptor, the setting that it was bound for (nil: unknown), its
-      # bound address, whether it ends with this process, and whether a service manager passed it.
+      # An inherited socket: its descriptor, its original setting (nil: unknown), its bound address,
+      # whether it ends with this process, and whether a service manager passed it.
       Inherited = Struct.new(:descriptor, :origin, :host, :port, :path, :owned, :given) do
-        # True if it is bound to the endpoint's address, however written.
+        # True if the socket is bound to the endpoint's address, in any spelling.
         def for?(endpoint)
           return named?(endpoint.path) if path || endpoint.path
           return true if origin == endpoint.to_s # also if the kernel chose the port
@@ -22,15 +22,15 @@ module Gyre
           port == endpoint.port && Inherited.meant(endpoint).include?(host)
         end
 
-        # True if it was bound for that endpoint and none of its addresses is missing.
+        # True if the socket has all addresses of that endpoint.
         def whole?(endpoint) = !path.nil? || origin.nil? || origin == endpoint.to_s
 
-        # Addresses whose connections come to it.
+        # Addresses whose connections this socket accepts.
         def takes
           host == "::" && !Socket.for_fd(descriptor).tap { |socket| socket.autoclose = false }.getsockopt(:IPV6, :V6ONLY).bool ? WILDCARDS : [host]
         end
 
-        # For a socket that no setting names.
+        # Endpoint of a socket without a setting.
         def endpoint
           path ? Endpoint.new(:unix, path: path) : Endpoint.new(:tcp, host: host, port: port)
         end
@@ -42,12 +42,12 @@ module Gyre
           nil # its file has gone, or may not be removed
         end
 
-        # Addresses of sockets that serve it; `::` takes IPv4 as well.
+        # Addresses of sockets that serve an endpoint; `::` includes IPv4.
         def self.meant(endpoint) = endpoint.host == "::" ? WILDCARDS : endpoint.addresses
 
         private
 
-        # A path may have other names, and another socket may have its place by now.
+        # A path may have other names, and another socket may have replaced this one.
         def named?(other)
           return path == other if [path, other].any? { |each| each.nil? || each.start_with?("@") }
 
@@ -56,18 +56,18 @@ module Gyre
       end
       WILDCARDS = %w[0.0.0.0 ::].freeze
 
-      # systemd passes sockets from this descriptor on (sd_listen_fds(3)).
+      # First descriptor passed by systemd (sd_listen_fds(3)).
       FIRST_DESCRIPTOR = 3
       private_constant :FIRST_DESCRIPTOR, :WILDCARDS
 
-      # systemd's; none if they are for another process.
+      # Sockets from systemd; none if they are meant for another process.
       def self.activated(environment = ENV)
         return [] unless environment["LISTEN_PID"] == Process.pid.to_s
 
         Array.new(environment["LISTEN_FDS"].to_i) { |number| describe(FIRST_DESCRIPTOR + number) }
       end
 
-      # Raises ArgumentError if it is not a socket.
+      # Raises ArgumentError if the descriptor is not a socket.
       def self.describe(descriptor)
         socket = Socket.for_fd(descriptor)
         socket.autoclose = false
@@ -79,7 +79,7 @@ module Gyre
         raise ArgumentError, "descriptor #{descriptor} from systemd is not a listening socket: #{error.message}"
       end
 
-      # Keeps inherited sockets from programs that this process starts.
+      # Hides inherited sockets from programs started by this process.
       def self.keep_private(descriptors)
         descriptors.each { |descriptor| IO.for_fd(descriptor, autoclose: false).close_on_exec = true }
       end
@@ -93,8 +93,8 @@ module Gyre
         @origins = {}.compare_by_identity
       end
 
-      # Opens the settings' sockets. Returns inherited sockets that no endpoint names; on an error
-      # none of its own stays open. `bind: false` leaves out what is not inherited.
+      # Opens the settings' sockets. Returns inherited sockets without an endpoint; on an error,
+      # closes its own sockets. `bind: false` opens only inherited sockets.
       def open(endpoints, inherited: [], bind: true)
         endpoints.each do |endpoint|
           mine, inherited = inherited.partition { |socket| socket.for?(endpoint) }
@@ -121,14 +121,15 @@ module Gyre
         end
       end
 
-      # `owned: false`: in a process beside the one that made the list.
+      # `owned: false`: in another process than the list's maker.
       def self.from(list, owned: true)
         list.map { |each| Inherited.new(*each.values_at("descriptor", "origin", "host", "port", "path"), owned && each["owned"], !each["owned"]) }
       end
 
       private
 
-      # Binds addresses without an inherited socket, as for `localhost` after 127.0.0.1.
+      # Binds addresses without an inherited socket, such as the rest of `localhost` after
+      # 127.0.0.1.
       def bind_missing(endpoint, mine, others)
         bound = @making.call(endpoint.path) { endpoint.bind(except: mine.flat_map(&:takes)) }
         bound.each { |listener| add(listener, endpoint) }
@@ -137,7 +138,7 @@ module Gyre
         raise StartError, "listen on #{endpoint}: #{other.endpoint}, which this server listens on, is in its place until it is stopped"
       end
 
-      # A program's folder may change with a deploy.
+      # Makes paths absolute, as a deploy may change the program's folder.
       def absolute(path) = path.nil? || path.start_with?("@") ? path : File.expand_path(path)
 
       def add(listener, endpoint)

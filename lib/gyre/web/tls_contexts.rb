@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Makes the TLS contexts of a web server's addresses out of their settings: reads the files, asks
-# for passphrases, finds the certificate for development. Gyre::Web::Server calls it when it
-# listens, and again when certificates are to be read again. It keeps nothing that it has read.
+# Makes the TLS contexts of a web server's addresses from their settings: reads files, runs
+# passphrase commands, and finds the certificate for development. Called by Gyre::Web::Server when
+# it listens, and to reload certificates. Keeps no file's content.
 
 require "gyre/errors"
 require "gyre/http/h2"
@@ -11,16 +11,16 @@ require "gyre/web/addresses"
 
 module Gyre
   module Web
-    # Settings in, contexts out. A mistake is a StartError that names the address or the file.
+    # Raises StartError with the address or the file of a mistake.
     class TLSContexts
       DAY_S = 86_400
-      # A certificate that ends sooner is warned about.
+      # A certificate with less time left causes a warning.
       SOON_S = 7 * DAY_S
       REPORTED = {}
       private_constant :DAY_S, :SOON_S, :REPORTED
 
-      # true means a certificate for development; of several the one without :names is for all other
-      # hosts.
+      # true means a certificate for development; of several certificates, the one without :names
+      # serves all other hosts.
       def initialize(given, log:, ticket_keys: nil, protocols: TLSContexts.protocols)
         @given = given
         @log = log
@@ -33,8 +33,8 @@ module Gyre
 
       def endpoints(endpoints) = Addresses.secure(endpoints, @given)
 
-      # By the settings that endpoints have ({Endpoint#tls}). Raises StartError naming what is
-      # wrong, and where.
+      # Returns contexts by the endpoints' settings ({Endpoint#tls}). Raises StartError with the
+      # fault and its place.
       def contexts(endpoints)
         secure = endpoints.select(&:tls)
         secure.each_with_object({}) { |endpoint, made| made[endpoint.tls] ||= context(endpoint, secure) }
@@ -42,7 +42,7 @@ module Gyre
         raise StartError, error.message
       end
 
-      # Logs which certificates are out of date, or soon will be; each once.
+      # Logs each expired or soon expiring certificate once.
       def warn(contexts)
         contexts.flat_map { |context| [context, *context.names.values] }.uniq.each { |context| warn_of(context) }
       end
@@ -88,7 +88,7 @@ module Gyre
 
       def policy(settings) = settings.slice(:ca, :crl, :verify, :ciphers, :ciphersuites, :min_version)
 
-      # The command's output without its line end (as Puma has it). Its status is unknown where the
+      # Returns the command's output without its line end (as in Puma). The status is unknown if the
       # app ignores SIGCHLD.
       def passphrase(command)
         return unless command
@@ -114,7 +114,7 @@ module Gyre
         end
       end
 
-      # Once in a process and those that it forks.
+      # Reports once in a process and its forks.
       def report(message)
         @log.error(message) unless REPORTED[message]
         REPORTED[message] = true

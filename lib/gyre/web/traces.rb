@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Cuts off the part of a trace that is the same for every program: the lines below Gyre's file that
-# called the program's code. For messages about a rackup file or a hook. Prints nothing.
+# Cuts a trace below Gyre's file that called the program's code, as that part is the same for every
+# program. Used for messages about a rackup file or a hook. Prints nothing.
 
 module Gyre
   module Web
     module Traces
       module_function
 
-      # The traces of the error and its causes become the program's own; `below` is the caller's
-      # file, `without` drops more lines.
+      # Shortens the traces of the error and its causes; `below` is the calling file, `without`
+      # drops further lines.
       def cut(error, below, without = nil)
         cause = error
         while cause
@@ -20,7 +20,7 @@ module Gyre
         error
       end
 
-      # Empty: the program is not in it.
+      # Returns an empty trace if the program is not in it.
       def own(error, below, without = nil)
         lines = error.backtrace.to_a.take_while { |line| !line.start_with?(below) }
         without ? lines.grep_v(without) : lines

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# A response's body from an open file: all of it, a range, or several with text between. Made by
-# Files::Respond, sent by HTTP::Response with Exchange#write_file. Waits for a disk in a thread,
-# never on the loop.
+# A response body from an open file: the whole file, a range, or several ranges with text between.
+# Made by Files::Respond, sent by HTTP::Response with Exchange#write_file. Waits for a disk in a
+# thread, never on the loop.
 
 require "gyre/offload"
 
 module Gyre
   module HTTP
     module Files
-      # Parts of a file, and Strings. Other servers call #each.
+      # A body of file parts and Strings. Other servers call #each.
       class Body
-        # Sent at once, after it was brought into memory. The kernel may drop some again before
-        # sending; a smaller piece makes that rarer.
+        # Bytes sent at once, after they are read into memory. The kernel may drop pages again
+        # before sending; smaller pieces make that rarer.
         PIECE_BYTES = 512 * 1024
         # A Range of a file's bytes.
         Part = Struct.new(:offset, :length)
@@ -30,7 +30,7 @@ module Gyre
           @bytesize = parts.sum { |part| part.is_a?(String) ? part.bytesize : part.length }
         end
 
-        # Yields offsets of pieces that are in memory now.
+        # Yields offsets of pieces that are now in memory.
         def each_piece(part)
           offset = part.offset
           ending = offset + part.length
@@ -42,7 +42,7 @@ module Gyre
           end
         end
 
-        # Raises EOFError if the file became shorter.
+        # Raises EOFError if the file was truncated.
         def each
           @parts.each do |part|
             next yield(part) if part.is_a?(String)

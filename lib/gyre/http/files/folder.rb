@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# The open folder of a Files::Root. The path may lead to another folder later, as a deployment moves
-# a symbolic link: the folder is then opened again. Reads no file.
+# The open folder of a Files::Root. Reopens the folder when the path leads to another one, as after
+# a deployment that moves a symbolic link. Reads no file.
 
 module Gyre
   module HTTP
     module Files
-      # One path, looked at once in {RECHECKED_S}.
+      # One path, checked once in {RECHECKED_S}.
       class Folder
         RECHECKED_S = 1.0
         private_constant :RECHECKED_S
@@ -20,8 +20,8 @@ module Gyre
           @until_s = 0.0
         end
 
-        # The folder that the path leads to now. The former one is closed when the next is there, so
-        # that no other fiber meets a closed one meanwhile.
+        # The folder at the path. Closes the former folder after the next is open, so that no other
+        # fiber uses a closed folder.
         def current
           now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
           return @io if now_s < @until_s
@@ -45,7 +45,7 @@ module Gyre
 
         private
 
-        # nil: it is still the same.
+        # Returns nil if the folder is the same.
         def exchanged(identity)
           File.open(@path) if identity_of(File.stat(@path)) != identity
         end

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# A file's media type by its extension. Asked by Files::Root. Reads no file; unknown extensions are
+# A file's media type by its extension. Used by Files::Root. Reads no file; unknown extensions mean
 # application/octet-stream.
 
 module Gyre
   module HTTP
     module Files
-      # Types of web pages' files (IANA's registry).
+      # Types of files on web pages (IANA's registry).
       module MediaTypes
-        # For other names; browsers must not guess (x-content-type-options).
+        # For other extensions; x-content-type-options forbids browsers to guess.
         UNKNOWN = "application/octet-stream"
 
         TEXT = {

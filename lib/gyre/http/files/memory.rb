@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# The files that a Files::Root has found lately, with the bytes of small ones; bounded. Opens
-# nothing.
+# A bounded memory of files that a Files::Root has found recently, with the bytes of small ones.
+# Opens nothing.
 
 module Gyre
   module HTTP
     module Files
-      # Entries by name.
+      # Entries by file name.
       class Memory
-        # A remembered name: its variant without coding, and the others by coding.
+        # An entry: the variant without coding, the others by coding, and its end.
         Entry = Struct.new(:plain, :coded, :until_s)
         ENTRIES_LIMIT = 4096
         BYTES_LIMIT = 16 * 1024 * 1024

@@ -11,7 +11,8 @@ module Gyre
   module HTTP
     module Files
       module Respond
-        # More ranges, or overlapping ones, get the whole file (CVE-2011-3192, CVE-2024-26141).
+        # Beyond this number, or if ranges overlap, the whole file is sent (CVE-2011-3192,
+        # CVE-2024-26141).
         RANGES_LIMIT = 16
         # The longest Range field that is parsed.
         RANGE_BYTES_LIMIT = 1024
@@ -20,8 +21,8 @@ module Gyre
 
         module_function
 
-        # `headers` become the response's; etag and last-modified decide conditions. `content` is
-        # the file if in memory; else the block opens it.
+        # `headers` become those of the response; etag and last-modified decide conditions.
+        # `content` is the file's bytes if in memory; otherwise the block opens the file.
         def call(env, headers, size, content = nil)
           return [200, headers, [content]] if content && usual?(env)
 
@@ -45,12 +46,12 @@ module Gyre
           [status, headers, Body.new(yield, parts)]
         end
 
-        # Most requests: the whole file, unconditionally.
+        # True for most requests: the whole file without conditions.
         def usual?(env)
           env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
         end
 
-        # Empty: no range lies in the file; nil: the field is ignored.
+        # Returns an empty Array if no range lies in the file; nil if the field is ignored.
         def parse(header, size)
           return if header.bytesize > RANGE_BYTES_LIMIT || !header.match?(/\Abytes=/i)
 
@@ -75,7 +76,8 @@ module Gyre
           ranges
         end
 
-        # In the order of RFC 9110, section 13.2.2. Without conditions it costs four look-ups.
+        # Checks in the order of RFC 9110, section 13.2.2. Without conditions it costs four
+        # look-ups.
         def precondition(env, headers)
           return if CONDITIONS.none? { |name| env.key?(name) }
 
@@ -97,14 +99,14 @@ module Gyre
           header.scan(%r{(?:W/)?"[^"]*"})
         end
 
-        # An unreadable date is not a condition.
+        # A malformed date is not a condition.
         def date(text)
           text && Time.httpdate(text)
         rescue ArgumentError
           nil
         end
 
-        # RFC 9110, section 15.4.5.
+        # Headers that a 304 keeps (RFC 9110, section 15.4.5).
         def kept_of_304(headers)
           headers.slice("etag", "last-modified", "cache-control", "content-location", "date", "expires", "vary")
         end
@@ -118,7 +120,7 @@ module Gyre
                        .merge!("content-range" => "bytes */#{size}", "content-length" => "0"), []]
         end
 
-        # nil means the whole file.
+        # Returns nil for the whole file.
         def ranges(env, headers, size)
           return unless if_range(env["HTTP_IF_RANGE"], headers)
 
@@ -129,8 +131,8 @@ module Gyre
           sorted.each_cons(2).any? { |one, two| two.begin <= one.end } ? nil : found
         end
 
-        # Only a strong validator is sure to mean the same bytes (section 13.1.5). A date counts if
-        # it is at least a second in the past (section 8.8.2.2).
+        # Only a strong validator guarantees equal bytes (section 13.1.5). A date counts if it is at
+        # least one second in the past (section 8.8.2.2).
         def if_range(condition, headers)
           return true if condition.nil?
           return condition.strip == headers["etag"] && !condition.lstrip.start_with?("W/") if condition.include?('"')
@@ -143,7 +145,7 @@ module Gyre
           [Body::Part.new(range.begin, range.size)]
         end
 
-        # Section 14.6.
+        # A multipart response (section 14.6).
         def multipart(headers, ranges, size)
           boundary = SecureRandom.hex(16)
           type = headers["content-type"]

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A folder whose files clients may request: finds the open file for a request's path. Used by Static
-# and Sendfile. Names are checked here, before any system call; the kernel keeps them below the
-# folder (OpenFile, in C), so that no symbolic link leads out. Sends nothing.
+# and Sendfile. Checks names before any system call; the kernel keeps paths below the folder
+# (OpenFile, in C), so that no symbolic link leads out.
 
 require "gyre/http/accept_encoding"
 require "gyre/http/files/body"
@@ -12,43 +12,43 @@ require "gyre/http/files/memory"
 
 module Gyre
   module HTTP
-    # Files sent without the app, or in its place.
+    # Files sent without the app, or instead of its body.
     module Files
       # One folder under a prefix of URL paths. Found files are remembered for {REMEMBERED_S}; a
-      # changed file may be sent unchanged for that long.
+      # changed file may be sent in its old state meanwhile.
       class Root
         # Smaller files are kept in memory while remembered.
         SMALL_BYTES = 64 * 1024
-        # How long a found file is sent without checking for changes.
+        # Seconds for which a found file is sent without checking for changes.
         REMEMBERED_S = 1.0
         PATH_BYTES_LIMIT = 4096
-        # Extensions of compressed files beside plain ones, the favourite first.
+        # Extensions of compressed files beside plain ones, in order of preference.
         EXTENSIONS = { "br" => ".br", "zstd" => ".zst", "gzip" => ".gz" }.freeze
-        # Digests in names as the asset pipelines of Rails, Vite and webpack write them.
+        # Digests in file names, in the form of the asset pipelines of Rails, Vite and webpack.
         FINGERPRINTED = /[-.][0-9a-zA-Z_]{8,128}(?:\.digested)?(?:\.[a-z0-9]+){1,2}\z/.freeze
         DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
         # The cache-control of a file that never changes under its name (RFC 8246).
         IMMUTABLE = "public, max-age=31536000, immutable"
-        # Most paths: nothing encoded, no hidden part, no empty one.
+        # Most paths: no encoded character, no hidden part, no empty part.
         PLAIN = %r{\A(?:/[^/.%\\\x00-\x1f\x7f-\xff][^/%\\\x00-\x1f\x7f-\xff]*)+\z}n.freeze
         BROKEN_ENCODING = /%(?!\h\h)|%2f|%5c|%00/i.freeze
         FORBIDDEN = /[\\\x00-\x1f\x7f]/.freeze
         WELL_KNOWN = ".well-known" # RFC 8615
         private_constant :SMALL_BYTES, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN, :DIGEST
 
-        # A file in one coding: its constant headers, and its bytes if they are few.
+        # A file in one coding: its constant headers, and the bytes of a small file.
         Variant = Struct.new(:name, :headers, :etag, :modified_s, :size, :content)
 
         # @return [String] the folder, absolute
         attr_reader :path
-        # @return [String] the same without symbolic links, as of the server's start
+        # @return [String] the path without symbolic links, at the server's start
         attr_reader :real_path
         # @return [String] "" or a prefix such as "/files"
         attr_reader :prefix
 
         # @param path [String] a folder
-        # @param at [String] the URL path under which its files are
-        # @param index [Boolean] a path ending with "/" means its index.html
+        # @param at [String] the URL path of the folder
+        # @param index [Boolean] a path ending with "/" stands for its index.html
         # @param dot_files [Boolean] serves names that begin with "."; otherwise only those below
         #   /.well-known
         # @param symlinks [Boolean] symbolic links may lead out of the folder
@@ -57,7 +57,7 @@ module Gyre
         # @param immutable [Boolean] clients may cache files with a digest in their names without
         #   end
         # @param cache_control [String, nil] the cache-control of other files
-        # @raise [ArgumentError] there is no such folder
+        # @raise [ArgumentError] the folder does not exist
         def initialize(path, at: "/", index: false, dot_files: false, symlinks: false, precompressed: true, immutable: false,
                        cache_control: nil)
           @path = File.expand_path(path)
@@ -77,7 +77,7 @@ module Gyre
           @memory = Memory.new
         end
 
-        # The file name of a URL path, without looking for the file.
+        # Returns the file name of a URL path; does not search for the file.
         #
         # @param url_path [String] percent-encoded, BINARY (PATH_INFO)
         # @return [String, nil] relative to the folder; nil: a forbidden name
@@ -95,7 +95,7 @@ module Gyre
         # Opens a file and never waits for a disk on the loop.
         #
         # @param name [String] relative to the folder, from {#name}
-        # @return [OpenFile, nil] nil: no such regular file below the folder
+        # @return [OpenFile, nil] nil: the folder has no regular file of that name
         # @raise [SystemCallError] too many descriptors, a broken disk
         def open(name)
           folder = @folder.current or return
@@ -106,10 +106,10 @@ module Gyre
           retry unless @folder.closed?
         end
 
-        # Whether there is such a file, as far as known without waiting.
+        # Checks for a file, as far as possible without waiting.
         #
         # @param name [String] relative to the folder, from {#name}
-        # @return [Boolean] false if the disk would have to be asked
+        # @return [Boolean] false if only the disk could tell
         def known?(name)
           entry = @memory[name]
           return true if entry && Process.clock_gettime(Process::CLOCK_MONOTONIC) < entry.until_s
@@ -126,7 +126,7 @@ module Gyre
         # @param now_s [Float] Clock's
         # @yieldparam variant [Variant]
         # @yieldparam file [OpenFile, nil] nil: the content is in the variant
-        # @return [Object, nil] what the block returns; nil: there is no such file
+        # @return [Object, nil] the block's value; nil: no such file
         def find(name, accepted, now_s)
           entry = @memory[name]
           entry = remember(name, now_s) if entry.nil? || now_s >= entry.until_s
@@ -142,7 +142,7 @@ module Gyre
           yield variant, file
         end
 
-        # Closes the folder's descriptor: finds no more files.
+        # Closes the folder's descriptor; finds no more files.
         #
         # @return [void]
         def close
@@ -150,7 +150,7 @@ module Gyre
           forget
         end
 
-        # Forgets what was remembered.
+        # Forgets all remembered files.
         #
         # @return [void]
         def forget = @memory.forget
@@ -208,7 +208,7 @@ module Gyre
           described
         end
 
-        # The validators: a file that is written again has another time, or another size.
+        # Makes the validators: a rewritten file has another time or another size.
         def describe(path, name, file, coding, varies)
           etag = %("#{file.modified_ns.to_s(36)}-#{file.size.to_s(36)}#{"-#{coding}" if coding}")
           modified_s = file.modified_ns / 1_000_000_000
@@ -223,7 +223,7 @@ module Gyre
           Variant.new(path, headers.each_value(&:freeze).freeze, etag, modified_s, file.size, nil)
         end
 
-        # A digit tells a digest from a word: app-1a2b3c4d.js, not date-picker.js.
+        # Requires a digit, as in app-1a2b3c4d.js; date-picker.js has only words.
         def fingerprinted?(name)
           match = FINGERPRINTED.match(name)
           !match.nil? && DIGEST.match?(match[0])

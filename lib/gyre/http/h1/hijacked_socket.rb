@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# A hijacked connection whose first bytes were read already: they come first, then the socket's.
-# Exchange#hijack makes one instead of a plain Socket if the client sent more than the head. The
-# bytes are in the IO's own read buffer, which Ruby's reads, IO.select and IO.copy_stream use. This
-# class adds the calls that bypass the buffer, which Ruby refuses while it has bytes.
+# A hijacked connection whose first bytes were already read: reads return them before the socket's
+# bytes. Made by Exchange#hijack instead of a plain Socket if the client sent more than the head.
+# The IO's own read buffer holds these bytes for Ruby's reads, IO.select and IO.copy_stream. This
+# class adds calls that bypass the buffer, which Ruby refuses while it has bytes.
 
 require "socket"
 
 module Gyre
   module HTTP
     module H1
-      # Code that reads the descriptor without Ruby (other gems' C code, TLS) does not see the
-      # bytes.
+      # Code that reads the descriptor without Ruby (C code of other gems, TLS) misses these bytes.
       class HijackedSocket < Socket
         # `bytes` are BINARY and not empty.
         def self.with(descriptor, bytes)
@@ -36,13 +35,13 @@ module Gyre
           take(length, flags, buffer)
         end
 
-        # Ruby's refusal, as opposed to other IOErrors.
+        # Ruby's refusal; other IOErrors have another class.
         class Buffered < IOError; end
         private_constant :Buffered
 
         private
 
-        # "sysread for buffered IO", "recv for buffered IO", …
+        # Handles "sysread for buffered IO", "recv for buffered IO", …
         def buffered
           yield
         rescue IOError => error
@@ -51,7 +50,7 @@ module Gyre
           raise Buffered
         end
 
-        # Bytes are there, so this does not wait.
+        # Does not wait, as bytes are present.
         def take(length, flags, buffer = nil)
           bytes = readpartial(length)
           ungetbyte(bytes) if flags.anybits?(MSG_PEEK)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A hijacked connection over TLS: a Gyre::Transport with the methods of a Rack hijack.
-# Exchange#hijack makes one instead of a Socket, which would read and write ciphertext. Keeps no
-# bytes.
+# A hijacked connection over TLS: a Gyre::Transport with the methods of a Rack hijack. Made by
+# Exchange#hijack instead of a Socket, which would read and write ciphertext. Keeps no bytes.
 
 require "forwardable"
 require "gyre/net/transport"
@@ -15,7 +14,7 @@ module Gyre
       class HijackedTransport
         extend Forwardable
 
-        # The socket of the ciphertext: only to be waited for.
+        # The ciphertext's socket: use it only for waiting.
         def_delegators :@transport, :to_io, :write, :gets, :close_write, :close, :closed?
 
         def initialize(transport)
@@ -40,7 +39,7 @@ module Gyre
           would_block(bytes)
         end
 
-        # Takes all or nothing: bytes that the socket does not take leave with the next write.
+        # Takes all bytes or none; bytes that the socket refuses are sent with the next write.
         def write_nonblock(string, exception: true)
           unless (held = @transport.flush_available) == true
             return exception ? would_block(held) : held
@@ -56,7 +55,7 @@ module Gyre
           self
         end
 
-        # Only the last write, if it did not wait, is unsent.
+        # Only a non-blocking last write may be unsent.
         def flush
           write("")
           self
@@ -67,7 +66,7 @@ module Gyre
           nil
         end
 
-        # Ends a side, or both, without waiting.
+        # Ends one or both directions without waiting.
         def shutdown(how = :RDWR)
           @ended = true unless how == :WR
           to_io.shutdown(how)
@@ -75,7 +74,7 @@ module Gyre
 
         private
 
-        # This side has stopped reading: TLS cannot, and takes it for a truncation.
+        # Reads until this side's shutdown: TLS cannot half-close reading, and reports a truncation.
         def up_to_end
           yield
         rescue TLS::Truncated

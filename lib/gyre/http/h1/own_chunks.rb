@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
-# A body in the app's own chunks, under its own transfer-encoding (Rack 2's Rack::Chunked). Response
-# sends the parts unchanged. Refuses, before anything is sent, a body that the client could not
-# read. Writes nothing.
+# A body that the app has already chunked, under its own transfer-encoding (Rack 2's Rack::Chunked).
+# Response sends the parts unchanged. Refuses a malformed body before any byte is sent. Writes
+# nothing.
 
 module Gyre
   module HTTP
     module H1
       class OwnChunks
-        # Its beginning: at least a part of a size.
+        # The beginning of a body: at least part of a chunk size.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
         # A chunk's first line.
         SIZE = /\G(\h{1,15})(?:[; \t][^\r\n]*)?\r\n/n.freeze
-        # After the last chunk's line: trailers, a blank line.
+        # After the last chunk's line: trailers, then a blank line.
         TRAILERS = /\G(?>[^\r\n]+\r\n)*\r\n\z/n.freeze
         private_constant :FIRST, :SIZE, :TRAILERS
 
-        # Returns the app's transfer-encoding, or nil if the framing is the server's. Raises
-        # ArgumentError if it cannot be sent.
+        # Returns the app's transfer-encoding, or nil if the server frames the body. Raises
+        # ArgumentError for headers that cannot be sent.
         def self.coding(headers, status, protocol)
           coding = Array(headers["transfer-encoding"]).join(",").delete(" \t").downcase
           return if ["", "identity"].include?(coding) || [204, 304].include?(status)
@@ -31,7 +31,7 @@ module Gyre
           coding
         end
 
-        # Raises ArgumentError for a callable body or an Array that is not made of chunks.
+        # Raises ArgumentError for a callable body and for an Array without chunks.
         def initialize(coding, body)
           @coding = coding
           refuse("a streaming body is framed by the server") unless body.respond_to?(:each)
@@ -52,7 +52,7 @@ module Gyre
 
         private
 
-        # Goes from chunk to chunk: the time depends on their number only.
+        # Skips from chunk to chunk: the time depends only on their number.
         def whole?(bytes)
           position = 0
           while (line = bytes.match(SIZE, position))

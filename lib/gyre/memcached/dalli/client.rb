@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 # Dalli::Client: Gyre's client with Dalli's defaults and options. Loaded by gyre/memcached/dalli.
-# Knows nothing of connections.
 
 require "gyre/memcached"
 
@@ -10,8 +9,8 @@ module Dalli
     BINARY = "Dalli 5.0 only supports the meta protocol. The :protocol option has been removed."
     private_constant :BINARY
 
-    # Ignores unknown options, as Dalli does. Serializes by Marshal, Strings too; Dalli.logger is
-    # told when a server is down.
+    # Ignores unknown options, like Dalli. Serializes by Marshal, Strings too; Dalli.logger reports
+    # failed servers.
     def initialize(servers = nil, options = nil)
       options ||= {}
       Dalli.logger.warn(BINARY) if options[:protocol].to_s == "binary"
@@ -20,7 +19,7 @@ module Dalli
       super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize, logger: Dalli.method(:logger))
     end
 
-    # Commands in the block return nil without waiting; all have been carried out when it returns.
+    # Commands in the block return nil without waiting; all are done when the block returns.
     def quiet
       before = Thread.current[QUIET]
       Thread.current[QUIET] = true
@@ -30,12 +29,12 @@ module Dalli
     end
     alias_method :multi, :quiet
 
-    # Replies are never left unread.
+    # Does nothing, as this client reads all replies.
     def drain_deferred_responses = nil
 
     private
 
-    # Without servers each call raises RingError, as Dalli's does.
+    # Without servers each call raises RingError, like Dalli.
     def addresses(servers) = Gyre::Memcached::Address.list(servers)
   end
 end

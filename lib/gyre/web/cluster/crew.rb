@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The processes of one cluster: molds and workers with their links and their ends. Tells the
-# supervisor what they send and when they end; decides nothing.
+# The processes of one cluster: molds and workers with their links and their ends. Passes messages
+# and exits to the supervisor; decides nothing.
 
 require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/member"
@@ -11,7 +11,7 @@ require "gyre/web/control/metrics"
 module Gyre
   module Web
     module Cluster
-      # Members are in it from their start to their end.
+      # A member stays from its start to its end.
       class Crew
         attr_reader :workers
         attr_reader :molds
@@ -37,13 +37,13 @@ module Gyre
           former.fetch("leaving", {}).each { |pid, limit_s| @molds << Member.leaving(Integer(pid), limit_s) }
         end
 
-        # In the supervisor's loop.
+        # Runs in the supervisor's loop.
         def start(task)
           @task = task
           @reaper.adopt_orphans
         end
 
-        # To those of a former program.
+        # Listens to members of a former program.
         def listen
           all.each do |member|
             watch(member)
@@ -61,7 +61,7 @@ module Gyre
           listen_to(member)
         end
 
-        # Its process is there. Raises LinkError for anything else than a pid.
+        # Records the pid of a forked worker. Raises LinkError for any other value than a pid.
         def forked(worker, pid)
           return if worker.nil? || worker.pid
           raise LinkError, "#{pid.inspect[0, 80]} instead of a process" unless pid.is_a?(Integer) && pid.positive?
@@ -71,7 +71,7 @@ module Gyre
           worker.signal(:TERM) if worker.leaving?
         end
 
-        # Forgets a process that has ended. False if that was known.
+        # Removes an ended process. Returns false if it was already removed.
         def remove(member)
           return false unless @workers.delete(member) || @molds.delete(member)
 
@@ -88,7 +88,7 @@ module Gyre
           end
         end
 
-        # Links that stay open when this process becomes another program.
+        # Links that stay open when this process runs another program.
         def sockets = all.select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
 
         def to_h

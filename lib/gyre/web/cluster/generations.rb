@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The molds of one cluster by their turn: which load of the app's code is current. The supervisor
-# has one; it ends nothing.
+# The molds of one cluster: which load of the app's code is current. The supervisor has one object;
+# it ends no process.
 #
 #   loading ─ "ready" ─► current ─ the next one is ready ─► former ─ a worker of the next serves ─► dropped
 #      └ it fails: dropped   ▲                                 │
@@ -15,13 +15,13 @@ require "gyre/web/cluster/member"
 module Gyre
   module Web
     module Cluster
-      # Each of them is a Member or nil.
+      # Each mold is a Member or nil.
       class Generations
         attr_reader :current, :former, :loading
         attr_reader :number # of the load that is current, from 1
         attr_reader :respawn # before another mold takes a dead one's place
 
-        # `spawn` starts a mold that inherits the {Link} and returns its pid.
+        # `spawn` starts a mold with the {Link} and returns its pid.
         def initialize(crew, spawn)
           @crew = crew
           @spawn = spawn
@@ -29,13 +29,13 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # As a former program in this process had them.
+        # Restores the molds of a former program in this process.
         def restore(former)
           @number = former.fetch("generation")
           @current = @crew.molds.find { |mold| mold.pid == former["current"] }
         end
 
-        # True if a mold is to be started.
+        # True if a mold must be started.
         def missing? = @current.nil? && @loading.nil? && @respawn.over?(Clock.now)
 
         # Starts a mold. Raises SystemCallError.
@@ -66,7 +66,7 @@ module Gyre
           @loading = nil if mold.equal?(@loading)
         end
 
-        # Returns the mold that is not current any more.
+        # Returns the mold that has just been replaced.
         def roll_back
           broken = @current
           @current = @former
@@ -74,7 +74,7 @@ module Gyre
           broken
         end
 
-        # True if a worker has the newest code while that of before could still come back.
+        # True for a worker with the newest code while the former mold still exists.
         def on_trial?(worker) = !@former.nil? && worker.generation == @current&.generation
       end
     end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Blocks of the configuration file that run at moments of a worker's life. The mold and the workers
-# call them. A block's exception reaches the caller.
+# Blocks of the configuration file for events in a worker's life. Called by the mold and the
+# workers. A block's exception reaches the caller.
 
 require "gyre/settings"
 require "gyre/web/traces"
@@ -28,8 +28,7 @@ module Gyre
 
         def any?(name) = @blocks.key?(name)
 
-        # Calls the blocks in the order in which they stand in the file; they take the worker's
-        # number (from 1 on), or nothing.
+        # Calls the blocks in the order of the file, with the worker's number (from 1) or nothing.
         def call(name, index)
           @blocks.fetch(name, []).each { |block| block.arity.zero? ? block.call : block.call(index) }
         rescue StandardError, ScriptError => error

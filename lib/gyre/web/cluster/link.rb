@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# One end of a socket pair between two processes of a cluster: messages are Hashes, a line of JSON
-# each, and may carry a descriptor. Held by supervisor, mold and workers. Works with and without a
-# scheduler, and reads no message.
+# One end of a socket pair between two processes of a cluster: a message is a Hash in one line of
+# JSON and may carry a descriptor. Used by supervisor, mold and workers. Works with and without a
+# scheduler, and does not interpret messages.
 
 require "json"
 require "socket"
@@ -11,11 +11,11 @@ require "gyre/errors"
 module Gyre
   module Web
     module Cluster
-      # The other end was closed too early, or sends no messages.
+      # The other end closed too early or sent no message.
       class LinkError < Error; end
 
       class Link
-        # A busy worker's snapshot has some kilobytes.
+        # A busy worker's snapshot has several kilobytes.
         MESSAGE_BYTES_LIMIT = 4 * 1024 * 1024
         CHUNK_BYTES = 65_536
         private_constant :MESSAGE_BYTES_LIMIT, :CHUNK_BYTES
@@ -24,14 +24,14 @@ module Gyre
           UNIXSocket.pair(:STREAM).map { |socket| new(socket) }
         end
 
-        # To a process that sends nothing any more.
+        # A link to a process that sends nothing more.
         def self.ended = pair.each(&:close).first
 
         attr_writer :reader # the task that receives
         attr_reader :socket
         attr_reader :input # bytes of an incomplete message
 
-        # `input` is what a former process had read of it.
+        # `input` holds unparsed bytes of a former process.
         def initialize(socket, input: +"")
           @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
           @socket.close_on_exec = true
@@ -39,7 +39,7 @@ module Gyre
           @descriptors = []
         end
 
-        # The receiver gets a duplicate of `io`. Raises LinkError if the other process has gone.
+        # The receiver gets a duplicate of `io`. Raises LinkError if the other process has ended.
         def send(message, io = nil)
           bytes = "#{JSON.generate(message)}\n".b
           controls = io ? [Socket::AncillaryData.unix_rights(io)] : []
@@ -54,8 +54,8 @@ module Gyre
           raise LinkError, "send #{message.keys.first}: #{error.message}"
         end
 
-        # Waits for the next message. nil if the other process has gone or closed its end. Raises
-        # LinkError for anything but a message.
+        # Waits for the next message; nil if the other process has ended or closed the link. Raises
+        # LinkError for malformed bytes.
         def receive
           until (line = @input.slice!(/\A[^\n]*\n/n))
             chunk = read or return
@@ -68,7 +68,7 @@ module Gyre
           raise LinkError, error.message
         end
 
-        # The descriptor of the message received last; raises LinkError without one.
+        # Returns the descriptor of the last message; raises LinkError without one.
         def take_socket = @descriptors.shift || raise(LinkError, "no descriptor came")
 
         def closed? = @socket.closed?

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# A process of a cluster as the supervisor sees it: a mold or a worker.
+# The supervisor's view of a process of a cluster: a mold or a worker.
 #
 #   mold     :loading ─ "ready" ─► :ready ──────────────────────────► :leaving ─► (ended)
 #   worker   :booting ─ "ready" ─► :serving ─ TERM, replaced ───────► :leaving ─► (ended)
 #
-# A process whose link has come to its end is about to end, or is ended.
+# A process with a closed link is about to end, or is killed.
 
 require "etc"
 require "gyre/clock"
@@ -17,9 +17,10 @@ module Gyre
     module Cluster
       class Member
         PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
-        # Seconds beyond a process's own limit, before KILL.
+        # Seconds after a process's own limit, before KILL.
         GRACE_S = 5
-        # A mold's: workers that it was asked for, and when it was asked or has answered last.
+        # A mold's open requests: the workers asked for, and the time of the last request or
+        # response.
         Debt = Struct.new(:workers, :since_s)
         private_constant :PAGE_BYTES, :GRACE_S, :Debt
 
@@ -48,22 +49,22 @@ module Gyre
           @debt = Debt.new([], nil)
         end
 
-        # Has a mold fork a worker, which gets the socket. Raises LinkError.
+        # Asks a mold to fork a worker with the socket. Raises LinkError.
         def ask_fork(worker, socket)
           @link.send({ fork: worker.index, generation: worker.generation }, socket)
           @debt.workers << worker
           @debt.since_s ||= Clock.now
         end
 
-        # The worker that a mold was asked for first.
+        # Removes and returns the worker that the mold was asked for first.
         def answered = @debt.workers.shift.tap { @debt.since_s = @debt.workers.empty? ? nil : Clock.now }
 
-        # Workers that a mold still owes.
+        # Workers that a mold has not yet forked.
         def owed = @debt.workers
 
         def owes_since_s = @debt.since_s
 
-        # Has a worker end after its requests.
+        # Asks a worker to end after its requests.
         def leave(within_s)
           return if leaving?
 
@@ -72,7 +73,7 @@ module Gyre
           signal(:TERM)
         end
 
-        # Has a worker end at once.
+        # Asks a worker to end at once.
         def hurry
           @phase = :leaving
           @leave_until_s = Clock.now + GRACE_S
@@ -81,7 +82,7 @@ module Gyre
           nil # it has gone
         end
 
-        # Ends a mold by the end of its link.
+        # Ends a mold by closing its link.
         def dismiss
           return if leaving?
 
@@ -90,13 +91,13 @@ module Gyre
           @link.close
         end
 
-        # False if it has gone.
+        # Returns false if the process has ended.
         def kill = signal(:KILL) && (@leave_until_s = Clock.now + GRACE_S)
 
-        # It is about to end.
+        # Limits the time of an ending process.
         def expect_end = @leave_until_s = [@leave_until_s, Clock.now + GRACE_S].compact.min
 
-        # Its process is there.
+        # Records the pid of the process.
         def forked(pid)
           @pid = pid
           @started_s = @heard_s = Clock.now
@@ -109,19 +110,19 @@ module Gyre
           @report = [snapshot, Clock.now]
         end
 
-        # The worker's last, with its age.
+        # The worker's last snapshot, with its age.
         def snapshot = @report&.then { |snapshot, at_s| snapshot.merge("report_age_s" => (Clock.now - at_s).round(3)) }
 
         def leaving? = @phase == :leaving
 
         def serving? = @phase == :serving
 
-        # True if it has not served or loaded yet.
+        # True until the process serves or has loaded.
         def beginning? = @phase == :booting || @phase == :loading
 
         def to_s = "#{@role == :mold ? "the mold" : "worker #{@index}"}#{" (process #{@pid})" if @pid}"
 
-        # False if it has gone or its process is not known yet.
+        # Returns false if the process has ended or its pid is unknown.
         def signal(name)
           return false unless @pid
 
@@ -138,7 +139,7 @@ module Gyre
           nil
         end
 
-        # nil means unknown.
+        # Returns a description of the exit status; nil means unknown.
         def self.end_of(status)
           return "has gone" unless status
           return "was ended by SIG#{Signal.signame(status.termsig)}" if status.signaled?
@@ -146,8 +147,7 @@ module Gyre
           "ended with status #{status.exitstatus}"
         end
 
-        # A process that a former program in this process had told to leave. `limit_s` is when KILL
-        # ends it.
+        # A process that a former program in this process told to leave. KILL ends it at `limit_s`.
         def self.leaving(pid, limit_s) = new(:mold, Link.ended, generation: 0, pid: pid, phase: :leaving, leave_until_s: limit_s)
 
         def to_h
@@ -155,7 +155,7 @@ module Gyre
             leave_until_s: @leave_until_s, descriptor: @link.socket.fileno, input: [@link.input].pack("m0") }
         end
 
-        # On the link that is still open, if any.
+        # Restores a member with its link, if still open.
         def self.restore(kept)
           link = kept["descriptor"] ? Link.new(kept["descriptor"], input: kept.fetch("input").unpack1("m0")) : Link.ended
           new(kept.fetch("role").to_sym, link, generation: kept["generation"], index: kept["index"], pid: kept["pid"],

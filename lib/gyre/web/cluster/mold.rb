@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The process that loads the app and forks the workers. The supervisor starts it by exec, with a
-# link; Gyre::CLI::Serve finds the link and calls it. It has no scheduler and serves no request, so
-# a fork copies neither loop nor connections. It ends with its link.
+# The process that loads the app and forks the workers. Started by exec from the supervisor, with a
+# link; Gyre::CLI::Serve finds the link and calls it. Has no scheduler and serves no request, so
+# that a fork copies neither loop nor connections. Ends with its link.
 #
 #   supervisor ─ {fork: 2} + socket ─► mold ─ fork ─► a middle process ─ fork ─► worker 2
 #              ◄─ {forked: pid} ──────                 ends at once: the worker is the supervisor's child (Gyre::Orphans)
@@ -18,24 +18,24 @@ module Gyre
     module Cluster
       class Mold
         # JSON in the environment of the process: link: the descriptor; supervisor: the process;
-        # listeners: of {Sockets#to_a}.
+        # listeners: from {Sockets#to_a}.
         VARIABLE = "GYRE_MOLD"
-        # For the first process only.
+        # Variables for the first process only.
         SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].freeze
-        # From Ruby 3.4 on a forked child may hang before its first line
+        # From Ruby 3.4 on, a forked child may hang before its first line
         # (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10
         WORDS_BYTES = 1000
-        # A terminal or service manager sends them to all processes of the server; only the
+        # A terminal or service manager sends these to all processes of the server; only the
         # supervisor acts on them. (A block, as an ignored signal stays ignored in programs that the
         # app starts.)
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
         private_constant :FORK_LIMIT_S, :WORDS_BYTES
 
-        # True if this process was started as one.
+        # True if this process was started as a mold.
         def self.asked? = ENV.key?(VARIABLE) && JSON.parse(ENV[VARIABLE])["supervisor"] == Process.ppid
 
-        # Returns the link to the supervisor, and its sockets.
+        # Returns the link to the supervisor, and the sockets.
         def self.receive
           given = JSON.parse(ENV.delete(VARIABLE))
           Sockets.keep_private(given.fetch("listeners").map { |each| each.fetch("descriptor") })
@@ -49,14 +49,14 @@ module Gyre
           @work = work
         end
 
-        # For signals that come while the app loads.
+        # Protects against signals while the app loads.
         def self.ignore_signals = DEAF_TO.each { |name| trap(name) { } }
 
         # Forks until the link ends.
         def run
           Process.setproctitle("gyre: mold") if defined?(Process.setproctitle)
-          # A heap of old objects, without garbage: a worker's collector then writes to few shared
-          # pages.
+          # Leaves a heap of old objects without garbage: a worker's collector then writes to few
+          # shared pages.
           Process.respond_to?(:warmup) ? Process.warmup : GC.start
           @link.send({ ready: true })
           while (message = @link.receive)
@@ -102,7 +102,7 @@ module Gyre
           nil # the app ignores SIGCHLD, or reaps all children
         end
 
-        # In the middle process: runs no at_exit of the app.
+        # Runs in the middle process, without the app's at_exit blocks.
         def fork_worker(index, socket, reader, writer)
           reader.close
           worker = fork { become_worker(index, socket, writer) }

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A program beside the workers, such as a job queue. The supervisor starts it once they serve and
-# restarts it when it ends or a restart brings other code. It ends with the server. Its own
-# process group keeps a terminal's signals away.
+# A program beside the workers, such as a job queue. Started by the supervisor when workers serve;
+# restarted after its end and after a restart with new code. Ends with the server. Its own process
+# group keeps the terminal's signals away.
 #
 #   absent ─ supply ─► running ─ renew, stop: TERM ─► leaving ─ the time is over: KILL ─► absent
 #     ▲                   │ it ends: respawn                                                │
@@ -17,11 +17,11 @@ module Gyre
   module Web
     module Cluster
       class Program
-        # Seconds beyond the limit, before KILL.
+        # Seconds after the limit, before KILL.
         GRACE_S = 5
         private_constant :GRACE_S
 
-        # The program's name if it does not exist.
+        # Returns the name of a missing program.
         def self.missing(command)
           word = Shellwords.split(command).first
           places = word.include?("/") ? [word] : ENV["PATH"].to_s.split(File::PATH_SEPARATOR).map { |folder| File.join(folder, word) }
@@ -42,8 +42,8 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Takes over the process of a former program. `wanted: false` ends it when the supervisor
-        # runs.
+        # Takes over the process of a former program. `wanted: false` ends the process when the
+        # supervisor runs.
         def restore(kept, wanted: true)
           @pid, @started_s, @leave_until_s = kept.values_at("pid", "started_s", "leave_until_s")
           @stopped = !wanted
@@ -54,7 +54,7 @@ module Gyre
           @reaper.watch(@pid) { |status| ended(status) } if @pid
         end
 
-        # Starts it, unless it runs, or its time has not come; ends it, if it is not wanted.
+        # Starts the program if it is wanted, not running and due; ends it if it is unwanted.
         def supply
           return leave(@shutdown_timeout_s) if @stopped
           return if @pid || !@respawn.over?(Clock.now)
@@ -67,19 +67,19 @@ module Gyre
           @log.error("#{@command} cannot be started: #{error.message}#{again}")
         end
 
-        # Ends it; {#supply} starts it again.
+        # Ends the process; {#supply} starts it again.
         def renew
           @respawn.reset
           leave(@shutdown_timeout_s)
         end
 
-        # Ends it for good. `now`: in little time.
+        # Ends the program permanently. `now`: with a short time limit.
         def stop(now: false)
           @stopped = true
           leave(now ? 0 : @shutdown_timeout_s)
         end
 
-        # Kills it, with its children, if it has not ended in time.
+        # Kills a late process with its children.
         def tick
           return unless @leave_until_s && Clock.now > @leave_until_s
 

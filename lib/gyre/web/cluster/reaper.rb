@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Takes the exit statuses of all children of this process, including orphans of its workers (see
-# Gyre::Orphans): the supervisor's only call of wait. Each child's block gets its status, which may
-# come before the child is known.
+# Gyre::Orphans): the supervisor's only call of wait. Passes a child's status to its block; the
+# status may come before the block.
 
 require "gyre/sync/promise"
 require "gyre/web/process_number"
@@ -11,7 +11,7 @@ module Gyre
   module Web
     module Cluster
       class Reaper
-        # Statuses kept for children that become known later.
+        # Statuses kept for children without a block.
         STRAYS_LIMIT = 100
         private_constant :STRAYS_LIMIT
 
@@ -26,14 +26,14 @@ module Gyre
           @adopts = Orphans.adopt
         end
 
-        # Yields the status once, at once if it has ended already.
+        # Yields the status once; at once if the process has already ended.
         def watch(pid, &block)
           status = @strays.delete(pid)
           status = nil if status && ProcessNumber.taken?(pid) # an earlier process with the same number
           status ? block.call(status) : @blocks[pid] = block
         end
 
-        # Takes the statuses of ended children; called after SIGCHLD, and now and then.
+        # Takes the statuses of ended children; called after SIGCHLD, and periodically.
         def reap
           while (found = Process.wait2(-1, Process::WNOHANG))
             pid, status = found

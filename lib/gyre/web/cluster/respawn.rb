@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# When a dead process may be replaced: at once the first time, then later each time that the
-# successor dies young. Holds no process and no clock.
+# Limits the replacement of dead processes: at once the first time, then later after each early
+# death. Uses no process and no clock.
 
 require "gyre/net/backoff"
 
 module Gyre
   module Web
     module Cluster
-      # One for all workers, as a fault that kills one of them young kills the others as well; one
+      # One object for all workers, as a fault that kills one early kills the others too; another
       # for the mold.
       class Respawn
         # A process that lived this long counts as sound.
@@ -21,7 +21,7 @@ module Gyre
           reset
         end
 
-        # For a process that should have lived. Returns seconds until the next start.
+        # Records an unwanted death. Returns seconds until the next start.
         def died(lived_s, now)
           forgive if lived_s >= SOUND_S
           delay = @young ? @backoff.failed : 0
@@ -32,7 +32,7 @@ module Gyre
 
         def over?(now) = now >= @at
 
-        # The next death counts as the first.
+        # Treats the next death as the first.
         def reset
           forgive
           @at = 0

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One restart at a time: the running one, how the last one ended, and the next one that was
-# requested meanwhile. The supervisor begins and ends them.
+# One restart at a time: the current one, the result of the last one, and the next request. Begun
+# and ended by the supervisor.
 
 require "gyre/sync/promise"
 
@@ -9,16 +9,16 @@ module Gyre
   module Web
     module Cluster
       class Restarts
-        # A restart that begins when the present one is over.
+        # A restart that begins after the current one.
         Waiting = Struct.new(:kind, :promise, :block)
-        # Ends of workers with the new code that fail a restart.
+        # Unwanted ends of workers with new code that fail a restart.
         DEATHS_LIMIT = 3
         private_constant :Waiting, :DEATHS_LIMIT
 
         attr_reader :last # the last restart: kind:, state: (:running, :done, :failed), error:
         attr_accessor :target # which load of the code it is to bring
 
-        # The block runs when one is over, done or not.
+        # The block runs after each restart, successful or not.
         def initialize(log, &over)
           @log = log
           @over = over
@@ -26,7 +26,7 @@ module Gyre
 
         def running? = !@promise.nil?
 
-        # The Promise has nil, or why it was not done.
+        # The Promise has nil or the reason for the failure.
         def begin(kind, promise = Promise.new)
           @last = { kind: kind, state: :running, error: nil }
           @target = nil
@@ -34,8 +34,8 @@ module Gyre
           @promise = promise
         end
 
-        # Keeps a request made during another restart, which may have read the code already.
-        # One restart serves all requests for it; a hot one includes a rolling one. `block` begins
+        # Keeps a request made during another restart, which may have read the code already. One
+        # restart serves all pending requests; a hot restart includes a rolling one. `block` begins
         # it.
         def remember(kind, block)
           @log.info("#{kind.to_s.capitalize} restart: it begins when the present one is over")
@@ -50,7 +50,7 @@ module Gyre
           @waiting.tap { @waiting = nil }
         end
 
-        # A worker has ended that was to go on. `generation` is the load of its code.
+        # Records the unwanted end of a worker. `generation` is the load of its code.
         def worker_died(generation, reason)
           return unless running? && generation == @target
 
@@ -58,7 +58,7 @@ module Gyre
           finish("workers with the new code end, and the others keep that of before: #{reason}") if @deaths == DEATHS_LIMIT
         end
 
-        # `error` is why it was not done.
+        # `error` is the reason for a failure.
         def finish(error = nil)
           return unless running?
 
@@ -70,7 +70,7 @@ module Gyre
           promise.resolve(error)
         end
 
-        # Ends the present one and what waits.
+        # Ends the current restart and the pending one.
         def give_up(reason)
           finish(reason)
           take_waiting&.promise&.resolve(reason)

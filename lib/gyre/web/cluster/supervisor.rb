@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 # The first process of a server with workers: owns the listening sockets and never loads the app.
-# It starts a *mold* (Gyre::Web::Cluster::Mold), which loads the app and forks the *workers*; it
-# replaces what dies, restarts them one after another, and ends them. Gyre::CLI::Serve makes one;
-# signals and requests of `gyre ctl` reach it as calls of its public methods, all on its loop.
+# Starts a *mold* (Gyre::Web::Cluster::Mold), which loads the app and forks the *workers*; replaces
+# dead processes, restarts workers one after another, and ends them. Made by Gyre::CLI::Serve;
+# signals and requests of `gyre ctl` call its public methods, all on its loop.
 #
-# Each event ends with `reconcile`, which starts and stops processes until there is a worker for
-# each number, all forked from the current mold.
+# Each event ends with `reconcile`, which starts and stops processes until each number has a worker,
+# all forked from the current mold.
 #
 #   rolling restart    a new mold loads the code of today ─ it fails: all stays as it is
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
@@ -23,7 +23,7 @@ require "gyre/web/cluster/restarts"
 module Gyre
   module Web
     module Cluster
-      # The processes are Crew's, the current load of the code Generations', restarts Restarts'.
+      # Crew has the processes, Generations the current load of the code, Restarts the restarts.
       #
       #   :starting ─ all workers serve ─► :serving ─ stop ─► :stopping ─ stop again ─► :stopping_now
       #       └ the app does not load, a worker dies ──────────────────────────────────────►┘
@@ -31,8 +31,8 @@ module Gyre
         TICK_S = 0.5
         private_constant :TICK_S
 
-        # How it ended: whether something went wrong, why the server could not start, and a Promise
-        # of the end.
+        # Result of the run: whether it failed, why the server could not start, and a Promise of the
+        # end.
         Outcome = Struct.new(:failed, :failure, :promise)
         private_constant :Outcome
 
@@ -40,9 +40,9 @@ module Gyre
         attr_reader :restarts
         attr_reader :programs # run beside the workers
 
-        # `spawn` is Generations', `former` the {#to_h} of the former program; `ready` is called
-        # once all workers serve, `restarted` after each restart, done or not; `limits` are
-        # Health's.
+        # `spawn` is described in Generations, `former` is the {#to_h} of the former program;
+        # `ready` is called when all workers serve, `restarted` after each restart, successful or
+        # not; `limits` are described in Health.
         def initialize(count:, listeners:, spawn:, log:, shutdown_timeout: 30, former: nil, ready: nil, restarted: nil, beside: [],
                        spawn_program: nil, **limits)
           @count = count
@@ -65,16 +65,16 @@ module Gyre
 
         def reaper = @crew.reaper
 
-        # Counts of workers that have ended (see {Metrics.add}).
+        # Counts of ended workers (see {Metrics.add}).
         def ended = @crew.ended
 
         def snapshots = @crew.snapshots
 
-        # Why the server could not start.
+        # The reason why the server could not start.
         def failure = @outcome.failure
 
-        # Serves until {#stop}. Yields in its loop before any process is started. False if the app
-        # could not be loaded, or a worker had to be killed at the end.
+        # Serves until {#stop}. Yields in its loop before it starts any process. Returns false if
+        # the app could not be loaded, or a worker was killed at the end.
         def run
           Gyre.run("supervisor") do |task|
             @outcome.promise = Promise.new
@@ -90,7 +90,8 @@ module Gyre
           !@outcome.failed
         end
 
-        # Lets each worker finish its requests and ends. A second call, or `now`, ends them at once.
+        # Lets each worker finish its requests, then ends. A second call, or `now`, ends the workers
+        # at once.
         def stop(now: false)
           now ||= @phase == :stopping
           return if @phase == :stopping_now
@@ -110,8 +111,8 @@ module Gyre
 
         def stopping? = @phase == :stopping || @phase == :stopping_now
 
-        # Loads the app's code again and replaces the workers one after another. The Promise has
-        # nil, or why it was not done.
+        # Loads the app's code again and replaces the workers one after another. The Promise has nil
+        # or the reason for the failure.
         def rolling_restart
           begin_restart(:rolling) do
             yield if block_given?
@@ -119,7 +120,7 @@ module Gyre
           end
         end
 
-        # At once, or when the present one is over.
+        # Begins at once or after the current restart.
         def begin_restart(kind, &block)
           return Restarts.refused("the server stops") if stopping?
           return @restarts.remember(kind, block) if @restarts.running?
@@ -127,7 +128,7 @@ module Gyre
           start_restart(@restarts.begin(kind), block)
         end
 
-        # There is always one worker.
+        # Changes the number of workers; at least one stays.
         def resize(difference)
           @count = [@count + difference, 1].max
           @log.info("#{@count} #{@count == 1 ? "worker" : "workers"} from now on")
@@ -136,13 +137,13 @@ module Gyre
 
         def signal_workers(name) = workers.each { |worker| worker.signal(name) unless worker.phase == :booting }
 
-        # A child may have ended; called after SIGCHLD.
+        # Called after SIGCHLD.
         def reap
           reaper.reap
           reconcile
         end
 
-        # True if a worker has given a sign lately.
+        # True if a worker has recently given a sign of life.
         def answering?(within_s) = workers.any? { |worker| worker.serving? && Clock.now - worker.heard_s < within_s }
 
         # Kept by Handover for a successor in this process.
@@ -151,7 +152,7 @@ module Gyre
             programs: @programs.select(&:pid).map(&:to_h) }
         end
 
-        # Before this process becomes another program: what it could not take over has to go.
+        # Ends members that the next program in this process could not take over.
         def settle
           @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
           workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
@@ -159,7 +160,7 @@ module Gyre
 
         def sockets = @crew.sockets
 
-        # For Crew: what a member has sent.
+        # Called by Crew with a member's message.
         def message(member, name, value)
           case name
           when "ready" then member.role == :mold ? mold_ready(member) : serves(member)
@@ -172,7 +173,7 @@ module Gyre
           reconcile
         end
 
-        # For Crew. `status` is nil if it is unknown.
+        # Called by Crew after a member's end. `status` is nil if unknown.
         def member_ended(member, status)
           return unless @crew.remove(member)
 
@@ -221,8 +222,8 @@ module Gyre
           @outcome.promise.resolve if @crew.empty? && @programs.none?(&:pid)
         end
 
-        # Closes this process's sockets alone: they live until the last worker has accepted what
-        # waits there. Listener#close would let new connections in again.
+        # Closes only this process's sockets, so that the last worker can accept waiting
+        # connections. Listener#close would let new connections in again.
         def quit_listening
           @listeners.each do |listener|
             listener.refuse
@@ -243,7 +244,7 @@ module Gyre
           not_begun("the process that loads the code", error, @generations.respawn)
         end
 
-        # The system has no process, no memory or no descriptor left.
+        # Handles a failed start: the system lacks processes, memory or descriptors.
         def not_begun(what, error, respawn)
           later = respawn.died(0, Clock.now)
           @log.error("#{what} cannot be started: #{error.message}; the next try is in #{[later, TICK_S].max} s")
@@ -257,7 +258,7 @@ module Gyre
           end
         end
 
-        # One at a time, so that never more than one worker too few or too many is there.
+        # Replaces one worker at a time, so that at most one worker is missing or extra.
         def replace_next
           now = Clock.now
           return if workers.any? { |worker| worker.beginning? || worker.leaving? } || !@crew.respawn.over?(now)
@@ -348,7 +349,7 @@ module Gyre
           @log.error("#{reason}; the next try is in #{later} s")
         end
 
-        # Nothing has served yet: the author of the start is to see that it failed.
+        # Fails the start before any worker serves, so that its caller sees the failure.
         def fail_to_start(reason)
           @outcome.failed = true
           @outcome.failure = reason

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A worker: a fork of the mold that serves the app with a Gyre::Web::Server, on the listening
-# sockets that all workers share. The mold calls it in the new process. It tells the supervisor once
-# a second that it lives and how it is, and ends in order when the supervisor has gone.
+# A worker: a fork of the mold that serves the app with a Gyre::Web::Server, on listening sockets
+# shared by all workers. Called by the mold in the new process. Reports its state to the supervisor
+# once a second, and ends in order when the supervisor has gone.
 #
 #   pid, ready, then snapshot after snapshot ─► supervisor
 #   TERM, HUP, QUIT; {stop: "now"}           ◄─
@@ -13,9 +13,8 @@ require "gyre/web/cluster/mold"
 module Gyre
   module Web
     module Cluster
-      # One life of a worker.
       class Worker
-        # How often the supervisor hears from it.
+        # Seconds between two reports to the supervisor.
         BEAT_S = 1
         private_constant :BEAT_S
 
@@ -28,7 +27,7 @@ module Gyre
           @make = make
         end
 
-        # Serves until it is stopped. Returns the exit status.
+        # Serves until stopped. Returns the exit status.
         def run
           tell(pid: Process.pid)
           Process.setproctitle("gyre: worker #{@index}")
@@ -47,8 +46,8 @@ module Gyre
 
         private
 
-        # A service manager sends TERM to each process of the server, and the supervisor once more:
-        # a second one means no more than the first. (QUIT is the server's own.)
+        # A service manager sends TERM to each process, and the supervisor sends it too: a second
+        # TERM has no effect. (The server handles QUIT.)
         def handle_signals
           trap("TERM") { @server.stop }
           trap("HUP") { @server.reload }
@@ -83,7 +82,7 @@ module Gyre
           nil # it has gone: the other task sees that
         end
 
-        # An error of a hook at the end, or beside requests, is only reported.
+        # Only reports an error of a hook at the end or beside requests.
         def hook(name)
           @hooks.call(name, @index)
         rescue StandardError, ScriptError => error

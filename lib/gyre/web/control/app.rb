@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The Rack app behind --metrics and the control socket: /metrics for Prometheus, /status for `gyre
-# top`, and on the control socket, which only its owner can reach, the commands of `gyre ctl`: each
-# is a POST and ends when the command is done.
+# The Rack app for --metrics and the control socket: /metrics for Prometheus, /status for `gyre
+# top`; on the control socket, which only its owner can reach, also the commands of `gyre ctl`: each
+# is a POST that returns when the command is done.
 
 require "json"
 require "gyre/web/control/metrics"
@@ -14,9 +14,9 @@ module Gyre
       PAGES = %w[/metrics /status].freeze
       private_constant :PAGES
 
-      # `source.snapshots` returns Snapshots by worker name; `source.ended`, if it responds to that,
-      # the counts of workers that have ended (see {Metrics.add}). `status` returns a Hash.
-      # `commands` by path return nil, or why nothing was done.
+      # `source.snapshots` returns Snapshots by worker name; an optional `source.ended` returns the
+      # counts of ended workers (see {Metrics.add}). `status` returns a Hash. `commands` by path
+      # return nil, or the reason why nothing was done.
       def initialize(source, status: method(:status), commands: {})
         @source = source
         @status = status

@@ -1,21 +1,20 @@
 # frozen_string_literal: true
 
 # Snapshots as text for Prometheus: OpenMetrics 1.0, or the older text format (0.0.4). Snapshots in,
-# text out; Gyre::Web::ControlApp serves it. It asks nothing of a server.
+# text out; Gyre::Web::ControlApp serves it.
 
 require "gyre/web/control/snapshot"
 
 module Gyre
   module Web
-    # Families whose name begins with gyre_ are sums over all workers; those of gyre_worker_ have a
-    # label with the worker's name. So a query never adds a sum to its parts.
+    # Names beginning with gyre_ are sums over all workers; gyre_worker_ families have a label with
+    # the worker's name. So a query never adds a sum to its parts.
     module Metrics
       OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
       TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
-      # A family: its name without the prefix, :counter, :gauge or :histogram, its unit, where its
-      # value stands in a snapshot, what it is; where that value is a Hash, the label of its keys
-      # and which of them.
+      # A family: its name without the prefix, :counter, :gauge or :histogram, its unit, the path of
+      # its value in a snapshot, its help text; for a Hash, the label of its keys and the keys.
       Family = Struct.new(:name, :type, :unit, :path, :help, :label, :keys) do
         def value(snapshot)
           found = snapshot.dig(*path)
@@ -70,13 +69,13 @@ module Gyre
         Family.new("report_age_seconds", :gauge, "seconds", ["report_age_s"],
           "How old the worker's figures are; of the sums, the oldest ones.")
       ].each(&:freeze).freeze
-      # Families whose sum over workers is their largest value.
+      # Families whose total is the largest value of all workers.
       LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
       private_constant :LARGEST
 
       class << self
-        # `ended` has the counts of ended workers, so that sums never fall; `open_metrics: false` is
-        # the older format.
+        # `ended` has the counts of ended workers, so that sums never fall; `open_metrics: false`
+        # selects the older format.
         def text(snapshots, ended: nil, open_metrics: true)
           out = +""
           info(out, snapshots, open_metrics)
@@ -90,7 +89,7 @@ module Gyre
           open_metrics ? out << "# EOF\n" : out
         end
 
-        # Whether a snapshot of another process can be read, so that one broken worker does not take
+        # True if a snapshot of another process is valid, so that one broken worker does not hide
         # the figures of all others.
         def readable?(snapshot)
           snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
@@ -98,13 +97,13 @@ module Gyre
           false # no Hash where one is expected
         end
 
-        # Whether a client that sent this Accept header takes OpenMetrics.
+        # True if a client with this Accept header takes OpenMetrics.
         def open_metrics?(accept)
           accept.to_s.empty? || accept.include?("openmetrics") || !accept.include?("text/plain")
         end
 
-        # Adds the counts of two snapshots, for a supervisor that keeps those of ended workers. Has
-        # counts only, under the names of snapshots.
+        # Adds the counts of two snapshots, for a supervisor that keeps the counts of ended workers.
+        # Returns only counts, under the names of snapshots.
         def add(sum, snapshot)
           FAMILIES.reject { |family| family.type == :gauge }.each_with_object({}) do |family, both|
             values = [sum, snapshot].compact.filter_map { |each| family.value(each) }
@@ -148,7 +147,7 @@ module Gyre
                  "# TYPE gyre_workers gauge\n# HELP gyre_workers Processes that serve.\ngyre_workers #{snapshots.size}\n"
         end
 
-        # The older format has the name of a counter's samples, with _total, in its comments.
+        # In comments, the older format names a counter with _total.
         def write(out, prefix, family, samples, open_metrics)
           name = "#{prefix}#{family.name}"
           shown = family.type == :counter && !open_metrics ? "#{name}_total" : name

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A small HTTP server for Control on its own addresses (--metrics), beside a web server or in a
-# supervisor, on the same loop. Its requests appear in no log and no count of the app's.
+# supervisor, on the same loop. Its requests appear in no log and no count of the app.
 
 require "gyre/http"
 require "gyre/net/endpoint"
@@ -9,19 +9,18 @@ require "gyre/web/control/app"
 
 module Gyre
   module Web
-    # Used once.
     class ControlServer
       DEFAULT_PORT = 9394
       LIMITS = { connections_limit: 64, body_bytes_limit: 0, first_byte_timeout_s: 10, head_timeout_s: 10, write_timeout_s: 10 }.freeze
       private_constant :LIMITS
 
-      # An address for --metrics: without a host, this machine only. Raises ArgumentError.
+      # An address for --metrics; without a host, this machine only. Raises ArgumentError.
       def self.endpoint(address)
         address = address.sub(/\A:(?=\d+\z)/, "") if address.is_a?(String)
         Endpoint.parse(address, host: "127.0.0.1", port: DEFAULT_PORT)
       end
 
-      # `listeners` are open already, beside those that `bind` names.
+      # `listeners` are already open; `bind` names further addresses.
       def initialize(app, log:, bind: [], listeners: [])
         @app = app
         @endpoints = Array(bind).map { |address| self.class.endpoint(address) }

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The state of one server at one moment, as plain values that JSON has. Gyre::Web::Server#snapshot
-# makes it; /metrics, /status, `gyre top` and a supervisor read it. It keeps nothing and changes
-# nothing.
+# The state of one server at one moment, as plain values for JSON. Gyre::Web::Server#snapshot makes
+# it; /metrics, /status, `gyre top` and a supervisor read it. Keeps nothing and changes nothing.
 
 require "etc"
 require "gyre/http"
@@ -38,9 +37,9 @@ module Gyre
     module Snapshot
       # Upper bounds of the histograms, in seconds.
       BOUNDS_S = (HTTP.const_defined?(:NativeAcceptor) ? HTTP::NativeAcceptor.duration_bounds : []).freeze
-      # How many running requests are in it.
+      # Number of running requests in a snapshot.
       SLOWEST = 10
-      # Of a path.
+      # Limit of a path.
       PATH_BYTES_LIMIT = 200
       PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
       private_constant :PATH_BYTES_LIMIT, :PAGE_BYTES
@@ -68,7 +67,7 @@ module Gyre
           (stats.keys - %i[connections idle running]).to_h { |name| [name.to_s, stats[name]] }
         end
 
-        # Of a server that does not run yet.
+        # Snapshot of a server that is not yet running.
         def empty
           none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }
           { "responses" => {}, "durations" => none, "waits" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0,
@@ -99,7 +98,7 @@ module Gyre
             "remote" => text(env["REMOTE_ADDR"]) }
         end
 
-        # JSON is UTF-8. An app may have put anything into its env.
+        # Converts to UTF-8 for JSON. An app may have put any object into its env.
         def text(value) = value.to_s.dup.force_encoding(Encoding::UTF_8).scrub
       end
     end

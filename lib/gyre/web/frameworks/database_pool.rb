@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# With Active Record, limits running requests to the connections of its pool, unless requests_limit
-# is set: further ones would wait for a connection, fail after five seconds
+# Limits running requests to Active Record's pool of connections, unless requests_limit is set:
+# further requests would wait for a connection, fail after five seconds
 # (ActiveRecord::ConnectionTimeoutError), and hold a fiber meanwhile. Called by Gyre::Web::Server
 # before it listens, and once, for the log, by the process that forks workers. Loads and connects
 # nothing.
 
 module Gyre
   module Web
-    # The smallest pool that requests write through.
+    # The smallest pool used for writing.
     module DatabasePool
       module_function
 
-      # Returns limits with requests_limit as large as the pool; `place` tells the log what the
-      # number counts for.
+      # Returns limits with requests_limit set to the pool's size; `place` names the scope of the
+      # number in the log.
       def apply(limits, log, place: nil)
         pool = smallest or return limits
 
@@ -23,7 +23,7 @@ module Gyre
         limits.with(requests_limit: pool.size)
       end
 
-      # nil if there is none, or none with a bound.
+      # Returns nil without a bounded pool.
       def smallest
         return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
 

@@ -2,14 +2,14 @@
 
 # Makes Rails reload code only while no request runs. Rails' own lock counts threads, which requests
 # of a Gyre server share: a request could unload another's classes. Installed by Isolation. Has the
-# methods of ActiveSupport::Dependencies::Interlock and loads nothing of Rails.
+# methods of ActiveSupport::Dependencies::Interlock and loads no part of Rails.
 
 module Gyre
   module Web
-    # Many may run, one may unload. A request that waits to unload gives up its own share, so
-    # several take turns.
+    # Many requests may run, or one may unload. A request waiting to unload gives up its share, so
+    # that several take turns.
     class Interlock
-      # A request's fibers share it; before Ruby 3.2 each counts by itself.
+      # Shared by a request's fibers; before Ruby 3.2 each fiber counts separately.
       KEY = :gyre_interlock
       STORAGE = Fiber.respond_to?(:[])
       private_constant :KEY, :STORAGE
@@ -23,7 +23,7 @@ module Gyre
         @waiting = 0 # for @unloading
       end
 
-      # Waits while classes are unloaded.
+      # Waits while another request unloads classes.
       def start_running
         @lock.synchronize do
           key = self.key
@@ -72,7 +72,7 @@ module Gyre
         end
       end
 
-      # Others that wait to unload come first.
+      # Requests waiting to unload come first.
       def done_unloading
         @lock.synchronize do
           key = self.key
@@ -97,13 +97,13 @@ module Gyre
         end
       end
 
-      # Nothing waits for loading.
+      # Loading never waits.
       def loading
         yield if block_given?
       end
       alias permit_concurrent_loads loading
 
-      # For ActionDispatch::DebugLocks, which shows threads; there are none to show.
+      # For ActionDispatch::DebugLocks, which lists threads: returns none.
       def raw_state
         yield({})
       end

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Sets Active Support's isolation level to :fiber. By thread, its default, requests of a Gyre
-# server, which share one, would use each other's transactions, I18n and current attributes. Called
-# by Gyre::Web::Server before it listens. Loads nothing, and does nothing without Active Support.
-# ThreadState handles other gems, ThreadVariables reports the rest.
+# Sets Active Support's isolation level to :fiber. By thread, the default, requests of a Gyre server
+# would use each other's transactions, I18n and current attributes. Called by Gyre::Web::Server
+# before it listens. Loads nothing, and does nothing without Active Support. ThreadState handles
+# other gems; ThreadVariables reports the rest.
 
 require "gyre/errors"
 require "gyre/web/frameworks/interlock"
@@ -15,7 +15,8 @@ module Gyre
     module Isolation
       module_function
 
-      # Raises StartError if the configuration has :thread, or Active Record supports nothing else.
+      # Raises StartError if the configuration has :thread, or Active Record supports no other
+      # level.
       def apply(log)
         ThreadState.apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
@@ -30,7 +31,7 @@ module Gyre
         log.info("Active Support's isolation level is :fiber now, for requests share a thread")
       end
 
-      # Rails reloads code while no other thread runs a request; here no other fiber may.
+      # Rails reloads code while no other thread runs a request; here no other fiber may run one.
       def count_fibers
         dependencies = ::ActiveSupport::Dependencies if defined?(::ActiveSupport::Dependencies)
         return if !dependencies.respond_to?(:interlock=) || dependencies.interlock.is_a?(Interlock)
@@ -46,7 +47,7 @@ module Gyre
         config.active_support.isolation_level if config.respond_to?(:active_support)
       end
 
-      # A connection lent by thread would never come back.
+      # Releases connections lent by thread, which would never return.
       def release_connections
         return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
 

@@ -1,18 +1,17 @@
 # frozen_string_literal: true
 
-# Makes the gem rack-timeout raise in the late request's fiber, by the scheduler's timer. It raises
-# in the request's thread, which would end a Gyre server. Called by Gyre::Web::Server before it
-# listens. Loads nothing, and does nothing without the gem.
+# Makes the gem rack-timeout raise in the late request's fiber, by the scheduler's timer. The gem
+# raises in the request's thread, which would end a Gyre server. Called by Gyre::Web::Server before
+# it listens. Loads nothing, and does nothing without the gem.
 
 require "gyre/scheduler"
 
 module Gyre
   module Web
     module RackTimeout
-      # Stands for the gem's thread: makes the exception of the scheduler's timeout when the time is
-      # over.
+      # Replaces the gem's thread: raises the exception of the scheduler's timeout.
       class Fault
-        # `on_timeout` is called with what to raise in; it decides on the exception.
+        # Calls `on_timeout` with an object to raise in; the gem chooses the exception.
         def initialize(on_timeout)
           @on_timeout = on_timeout
         end
@@ -22,7 +21,7 @@ module Gyre
           @exception || RuntimeError.new("execution expired")
         end
 
-        # As Thread#raise.
+        # Takes the arguments of Thread#raise.
         def raise(error, message = error.message)
           @exception = error.exception(message)
         end
@@ -30,7 +29,7 @@ module Gyre
 
       # Prepended to Rack::Timeout::Scheduler::Timeout.
       module ByFiber
-        # nil and 0: no limit.
+        # A limit of nil or 0 means none.
         def timeout(seconds, &block)
           scheduler = Fiber.current_scheduler
           return super if seconds.nil? || seconds.zero? || !scheduler.is_a?(Scheduler)

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Gems that keep the state of a request by thread. Requests of a Gyre server share a thread, so one
-# would get another's transaction, user or language. What can be set without harm is set, the rest
-# is reported with the line that mends it; `gyre serve --check` asks for what versions alone tell.
-# Isolation calls this before a server listens. Nothing is loaded for it.
+# Gems that keep the state of a request by thread. Requests of a Gyre server share a thread, so a
+# request would get another's transaction, user or language. Corrects safe settings, and reports
+# others with the line to write; `gyre serve --check` reports faults known by version. Isolation
+# calls this before a server listens. Loads no gem.
 
 module Gyre
   module Web
-    # Active Support has a file of its own (Isolation).
+    # Active Support has its own file (Isolation).
     module ThreadState
-      # A gem, the versions concerned, whether it is so in this process (nil: the version says it),
-      # what happens, what to write.
+      # A gem, its affected versions, a check of this process (nil: the version decides), the
+      # effect, and the remedy.
       Row = Struct.new(:name, :versions, :present, :effect, :remedy)
       HUB = "config.hub_isolation_level = :fiber"
 
@@ -38,7 +38,7 @@ module Gyre
         Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
       ].each(&:freeze).freeze
 
-      # I18n.config, as i18n up to 1.14.7 has it. From 1.15 on it does the like, with Ruby 3.2.
+      # Replaces I18n.config of i18n up to 1.14.7. Version 1.15 does the same, with Ruby 3.2.
       module LocaleByFiber
         def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
 
@@ -49,7 +49,7 @@ module Gyre
 
       module_function
 
-      # Sets what can be set, and reports what is left, once in a process and its children.
+      # Corrects safe settings, and reports the rest, once for a process and its children.
       def apply(log)
         separate_sequel(log)
         separate_i18n(log)
@@ -59,7 +59,7 @@ module Gyre
         found { |row| row.present.nil? || row.present.call }.each { |message| log.error(message) }
       end
 
-      # Problems in the bundle's gems, whatever the app sets.
+      # Problems of the bundle's gems with any settings.
       def faults = found { |row| row.present.nil? }
 
       def found

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Logs thread variables set in requests, each once and with its gem: requests share a thread, and so
-# its variables. Started by Gyre::Web::Server with the watchdog (in development). Changes no
+# Logs thread variables set in requests, each once and with its gem: requests share a thread and its
+# variables. Started by Gyre::Web::Server together with the watchdog (in development). Changes no
 # variable.
 
 require "gyre/scheduler"
@@ -9,7 +9,7 @@ require "gyre/scheduler"
 module Gyre
   module Web
     module ThreadVariables
-      # Sets variables for others, which are reported instead.
+      # A gem that sets variables for its callers; the callers are reported.
       LENDER = "concurrent-ruby"
       OWN = "#{File.expand_path("../../..", __dir__)}/"
       private_constant :LENDER, :OWN

@@ -9,7 +9,7 @@ require "securerandom"
 module Gyre
   module Web
     class RequestId
-      # Rails' rule for incoming ones, so that both agree. Others are replaced.
+      # Rails' rule for incoming ids, so that both agree. Other ids are replaced.
       VALID = /\A[\w@-]{1,200}\z/.freeze
       ENV_KEY = "HTTP_X_REQUEST_ID"
       HEADER = "x-request-id"
@@ -32,8 +32,8 @@ module Gyre
 
       private
 
-      # 128 bits from the system's generator, many at once: none reveals another. A forked child
-      # does not continue its parent's.
+      # 128 bits from the system's generator, many ids at once: no id reveals another. A forked
+      # child does not continue the parent's ids.
       def fresh
         if @pool.empty? || @process != Process.pid
           @pool = SecureRandom.bytes(POOL_BYTES)
@@ -42,7 +42,7 @@ module Gyre
         @pool.slice!(0, BYTES).unpack1("H*")
       end
 
-      # Keeps an id that the app has set, as Rails does from the env.
+      # Keeps an id set by the app, like Rails.
       def with(headers, id)
         return headers if !headers.is_a?(Hash) || headers.key?(HEADER) || headers.key?("X-Request-Id")
         return headers.merge(HEADER => id) if headers.frozen?

@@ -1,32 +1,32 @@
 # frozen_string_literal: true
 
 # Takes a request's client, scheme, host and port from the headers of a trusted proxy
-# (--trusted-proxy), and drops others' headers. A layer between the server and the app: Rack, the
-# app and the access log see the result in REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME and
-# SERVER_PORT.
+# (--trusted-proxy), and drops those headers from other peers. A layer between the server and the
+# app, with its results in REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME and SERVER_PORT.
 
 require "ipaddr"
 
 module Gyre
   module Web
-    # Reads hops from right to left: the peer itself added the last one, and each hop is as
-    # trustworthy as the proxy that added it. The first address that is not a trusted proxy is the
-    # client; anything left of it may be forged.
+    # Reads hops from right to left: the peer added the last hop, and each hop is as trustworthy as
+    # its proxy. The first address of no trusted proxy is the client; addresses left of it may be
+    # forged.
     class TrustedProxies
-      # Names for ranges.
+      # Names of ranges.
       NAMED = {
         "private" => %w[10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 127.0.0.0/8 169.254.0.0/16 ::1/128 fc00::/7 fe80::/10],
         "loopback" => %w[127.0.0.0/8 ::1/128]
       }.freeze
-      # Headers that the proxies write. Others are dropped: a proxy passes on its client's.
+      # Headers written by the proxies. Other headers are dropped, as a proxy passes on those of its
+      # client.
       HEADERS = %w[x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port forwarded].freeze
       # Written by every usual proxy.
       USUAL = %w[x-forwarded-for x-forwarded-proto].freeze
       X_FORWARDED = %w[HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT].freeze
-      # Further headers that frameworks believe.
+      # Further headers trusted by frameworks.
       ALIASES = %w[HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       HOPS_LIMIT = 50
-      # Only the end of a longer header is read, which has the last hops.
+      # Longer headers are read only at the end, which has the last hops.
       LIST_BYTES_LIMIT = 4096
       KNOWN_LIMIT = 1000
       HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
@@ -34,7 +34,7 @@ module Gyre
       PAIR = /\G\s*(?<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"(?<quoted>(?:[^"\\]|\\.)*)"|(?<token>[^\s;,"]*))\s*(?<end>[;,]|\z)/.freeze
       private_constant :X_FORWARDED, :ALIASES, :HOPS_LIMIT, :LIST_BYTES_LIMIT, :KNOWN_LIMIT, :HOST, :PAIR
 
-      # One hop: the address that a proxy saw, and its statements about the request.
+      # One hop: the address seen by a proxy, and its statements about the request.
       Hop = Struct.new(:address, :scheme, :host, :port)
       private_constant :Hop
 
@@ -45,7 +45,7 @@ module Gyre
         raise ArgumentError, "must be an address, a range like 10.0.0.0/8, private or loopback, not #{text.to_s[0, 80].inspect}"
       end
 
-      # Trusts the peer of a Unix socket. Raises ArgumentError if both kinds of header are named.
+      # Trusts the peer of a Unix socket. Raises ArgumentError if `headers` name both kinds.
       def initialize(app, trusted, headers: USUAL)
         @app = app
         @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }
@@ -67,7 +67,7 @@ module Gyre
 
       private
 
-      # From the peer's own entry to the client's.
+      # Returns the hops from the peer's entry to the client's.
       def hops(env)
         said = @standard ? forwarded(env["HTTP_FORWARDED"]) : x_forwarded(env)
         believed = []
@@ -84,18 +84,18 @@ module Gyre
         return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
 
         count = [addresses.size, 1].max
-        # Lists may differ in length: a single entry is of the proxy that met the client.
+        # Lists may differ in length: a single entry comes from the client's first proxy.
         Array.new(count) do |index|
           Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first })
         end
       end
 
-      # A too long list may cut its first element, which is not an address then.
+      # Cutting a long list may damage its first element, which is then no valid address.
       def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
 
       def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..) : text
 
-      # RFC 7239; everything left of an invalid element counts as unknown.
+      # Parses RFC 7239; all elements left of an invalid one are unknown.
       def forwarded(text)
         hops = [Hop.new]
         position = 0
@@ -117,7 +117,7 @@ module Gyre
         hops.last(HOPS_LIMIT)
       end
 
-      # Without port and brackets; nil for "unknown", "_hidden" and invalid addresses.
+      # Removes port and brackets; nil for "unknown", "_hidden" and invalid addresses.
       def address(text)
         text = text.to_s.strip
         text = text[/\A\[([0-9A-Fa-f:.]+)\](?::\d+)?\z/, 1] || text[/\A(\d+\.\d+\.\d+\.\d+):\d+\z/, 1] || text
@@ -126,7 +126,7 @@ module Gyre
         nil
       end
 
-      # The client is the last hop; if it hides, the proxy before it stands for it.
+      # The client is the last hop; the proxy before it stands for a hidden client.
       def believe(env, hops)
         client = hops.last
         known = hops.filter_map(&:address)
@@ -144,7 +144,7 @@ module Gyre
         scheme == "https" ? env["HTTPS"] = +"on" : env.delete("HTTPS")
       end
 
-      # The port: from its own header, or behind the host, or the scheme's.
+      # Takes the port from its own header, the host, or the scheme.
       def set_host(env, client, scheme)
         match = HOST.match((client.host || env["HTTP_HOST"]).to_s) or return
         standard = scheme == "https" ? "443" : "80"
@@ -154,7 +154,7 @@ module Gyre
         env["HTTP_HOST"] = port == standard ? +match[:name] : "#{match[:name]}:#{port}"
       end
 
-      # Proxies are few, so each address is looked up once.
+      # Looks each address up once, as proxies are few.
       def trusted?(text)
         return true if text == "" # a Unix socket
 

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Writes lines in a thread, so that a pipe without a reader, a slow disk or a hanging network folder
-# blocks neither loop nor requests. Pending lines are bounded: further ones are dropped and counted.
-# Used by the access log and, while its pipe is full, the server's own log. Opens and closes
-# nothing.
+# blocks neither loop nor requests. Pending lines are limited: further lines are dropped and
+# counted. Used by the access log and, while its pipe is full, by the server's own log. Opens and
+# closes nothing.
 
 require "gyre/clock"
 
@@ -12,18 +12,18 @@ module Gyre
     # The thread starts with the first line.
     class LineWriter
       BYTES_LIMIT = 1024 * 1024
-      # Lines of this time are written together: a busy loop hands over a hundred times a second at
-      # most.
+      # Lines within this time are written together: a busy loop wakes the thread at most a hundred
+      # times a second.
       GATHER_S = 0.01
-      # Beyond this the thread gets its turn at once, instead of waiting while the loop computes
-      # (Ruby's turns are 0.1 s).
+      # Beyond this size the thread runs at once, instead of waiting for a computing loop (Ruby's
+      # time slice is 0.1 s).
       PASS_BYTES = 64 * 1024
       private_constant :GATHER_S, :PASS_BYTES
 
       attr_reader :dropped
 
-      # The block, in the thread, gets whole lines and the number dropped before them; an exception
-      # in it ends the thread.
+      # The block runs in the thread with whole lines and the number dropped before them; an
+      # exception ends the thread.
       def initialize(bytes_limit: BYTES_LIMIT, &write)
         @bytes_limit = bytes_limit
         @write = write
@@ -35,10 +35,10 @@ module Gyre
         @busy = @closed = false
       end
 
-      # Queues a text of whole lines without waiting. False if it was dropped.
+      # Queues a text of whole lines without waiting. Returns false if the text was dropped.
       def add(text)
         waiting = @lock.synchronize do
-          # A text that is too long by itself goes alone.
+          # Writes a text beyond the limit alone.
           if @closed || (!@lines.empty? && @lines.bytesize + text.bytesize > @bytes_limit)
             @dropped += text.count("\n")
             next
@@ -54,7 +54,7 @@ module Gyre
       end
 
       # Runs a block in the thread, between two writes and after earlier lines. Returns or raises
-      # what the block does; nil after the time.
+      # the block's result; nil after the timeout.
       def call(limit_s = nil, &block)
         answer = Thread::Queue.new
         @lock.synchronize do
@@ -69,8 +69,8 @@ module Gyre
 
       def empty? = @lines.empty? && !@busy
 
-      # Writes pending lines and ends the thread; later ones are dropped. Returns the lines dropped
-      # since the block was called last.
+      # Writes pending lines and ends the thread; later lines are dropped. Returns the number of
+      # lines dropped since the last call of the block.
       def close(limit_s = 1)
         thread = @lock.synchronize do
           @closed = true
@@ -87,7 +87,7 @@ module Gyre
 
       private
 
-      # Needs the lock. A forked child has the lines, but not the thread.
+      # The caller holds the lock. A forked child has the lines, but not the thread.
       def run
         return @change.broadcast if @thread&.alive?
 

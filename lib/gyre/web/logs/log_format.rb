@@ -1,25 +1,25 @@
 # frozen_string_literal: true
 
-# One line of the access log for each request: text with Apache's directives (mod_log_config), or
-# JSON. Gyre::Web::AccessLog calls it. It opens no file, and no client can forge a line or end a
-# field through it.
+# Formats one line of the access log for each request: text with Apache's directives
+# (mod_log_config), or JSON. Gyre::Web::AccessLog calls it. Prevents clients from forging a line or
+# ending a field.
 
 require "json"
 
 module Gyre
   module Web
-    # One format, whose `line` is compiled once: interpolation in one String costs a third of a call
-    # for each directive.
+    # One format with a compiled `line`: interpolation in one String costs a third of a call for
+    # each directive.
     class LogFormat
-      # Names for --log-format; "none" has no format.
+      # Names for --log-format; "none" writes nothing.
       NAMES = %w[none common combined json].freeze
       COMMON = '%h %l %u %t "%r" %>s %B'
       COMBINED = %(#{COMMON} "%{Referer}i" "%{User-Agent}i")
-      # Where the headers of a response are, for %{name}o (see {ResponseHeaders}).
+      # Key in env for response headers, for %{name}o (see {ResponseHeaders}).
       HEADERS = "gyre.response_headers"
 
       DIRECTIVE = /%>?(?:\{([^}]*)\})?(.)?/m.freeze
-      # Ruby for the value of each directive.
+      # Ruby code for the value of each directive.
       TEXTS = {
         "h" => "LogFormat.client(env)", "l" => "nil", "u" => 'env["REMOTE_USER"]', "t" => "time", "r" => "request(env)",
         "m" => 'env["REQUEST_METHOD"]', "U" => 'LogFormat.target(env)&.partition("?")&.first', "q" => "query(env)",
@@ -27,7 +27,7 @@ module Gyre
       }.freeze
       NUMBERS = { "s" => "status", "B" => "bytes", "b" => "(bytes unless bytes.zero?)", "D" => "(seconds * 1_000_000).round",
                   "P" => "Process.pid" }.freeze
-      # In a line of text, where these have spaces of their own and are safe by themselves.
+      # Values in a line of text that need no escaping.
       AS_THEY_ARE = { "l" => "-", "t" => "\#{time}", "r" => "\#{request(env)}" }.freeze
       NAMED = { "i" => "env[LogFormat.key(%s)]", "o" => "response_header(env, %s)", "e" => "env[%s]", "t" => "Time.now.strftime(%s)" }.freeze
       JSON_FIELDS = {
@@ -35,14 +35,14 @@ module Gyre
         "host" => 'env["HTTP_HOST"]', "target" => "LogFormat.target(env)", "protocol" => TEXTS["H"], "status" => "status",
         "bytes" => "bytes", "duration_s" => "seconds.round(6)", "referer" => 'env["HTTP_REFERER"]', "user_agent" => 'env["HTTP_USER_AGENT"]'
       }.freeze
-      # Escaped between quotes: quote, backslash, control bytes and bytes beyond ASCII.
+      # Bytes escaped between quotes: quote, backslash, control bytes and bytes beyond ASCII.
       UNSAFE_ASCII = /["\\\x00-\x1f\x7f]/
       UNSAFE = /["\\\x00-\x1f\x7f-\xff]/n
       private_constant :COMMON, :COMBINED, :DIRECTIVE, :TEXTS, :NUMBERS, :AS_THEY_ARE, :NAMED, :JSON_FIELDS, :UNSAFE_ASCII, :UNSAFE
 
       class << self
-        # One of {NAMES}; or text with directives (%h, %{User-Agent}i …); or JSON with fields of
-        # one's own: "json:" and name=directive, separated by commas. Nil for "none". Raises
+        # Takes one of {NAMES}; text with directives (%h, %{User-Agent}i …); or JSON with own
+        # fields: "json:" and name=directive, separated by commas. Returns nil for "none". Raises
         # ArgumentError.
         def named(name)
           case name.to_s
@@ -57,14 +57,14 @@ module Gyre
           end
         end
 
-        # The name, in the case that {.named} takes. Raises ArgumentError.
+        # Returns a name valid for {.named}. Raises ArgumentError.
         def check(name)
           text = NAMES.find { |each| each == name.to_s.downcase } || name.to_s
           named(text)
           text
         end
 
-        # Printable ASCII without a bare quote; other bytes as \xHH; "-" for nothing.
+        # Returns printable ASCII without a bare quote; other bytes as \xHH; "-" for nil.
         def escape(text)
           text = text.to_s
           return "-" if text.empty?
@@ -73,8 +73,8 @@ module Gyre
           text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
         end
 
-        # Behind a Unix socket the peer is a proxy on this machine: the client is the last address
-        # in X-Forwarded-For, which that proxy has added; "unix:" (as nginx has it) without one.
+        # For a Unix socket the peer is a proxy on this machine: the client is the last address in
+        # X-Forwarded-For, added by that proxy; otherwise "unix:" (as in nginx).
         def client(env)
           address = env["REMOTE_ADDR"]
           return address unless address == ""
@@ -83,7 +83,7 @@ module Gyre
           forwarded.empty? ? "unix:" : forwarded
         end
 
-        # The request target as the client sent it; nil when its head was refused before that.
+        # The request target as sent by the client; nil for a refused head.
         def target(env)
           uri = env["REQUEST_URI"]
           return uri if uri
@@ -95,7 +95,7 @@ module Gyre
           query.empty? ? path : "#{path}?#{query}"
         end
 
-        # Of a request's header in env.
+        # The key of a request header in env.
         def key(name)
           key = name.upcase.tr("-", "_")
           %w[CONTENT_TYPE CONTENT_LENGTH].include?(key) ? key : "HTTP_#{key}"
@@ -154,18 +154,18 @@ module Gyre
         singleton_class.class_eval("def line(env, status, bytes, seconds) = #{code}", __FILE__, __LINE__)
       end
 
-      # Whether it has to have {HEADERS} in env.
+      # True if env must contain {HEADERS}.
       def response_headers? = @response_headers
 
       private
 
-      # A space would end a field that has no quotes around it.
+      # Escapes spaces too, which would end an unquoted field.
       def bare(text)
         escaped = LogFormat.escape(text)
         escaped.include?(" ") ? escaped.tr(" ", "+") : escaped # tr makes its table and a String each time
       end
 
-      # Formatting a time costs more than all the rest of the line, and there is only one a second.
+      # Formats the time once a second, as that costs more than the rest of the line.
       def time
         second = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
         return @time if second == @second
@@ -186,7 +186,7 @@ module Gyre
         value.is_a?(Array) ? value.join(", ") : value
       end
 
-      # JSON is UTF-8; bytes that are not become U+FFFD.
+      # Replaces invalid bytes by U+FFFD, as JSON is UTF-8.
       def utf8(value) = value.is_a?(String) ? value.dup.force_encoding(Encoding::UTF_8).scrub : value
 
       # The layer that keeps a response's headers for the log.

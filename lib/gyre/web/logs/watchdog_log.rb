@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Logs requests that block all others: reports of a Gyre::Watchdog, with method, path and backtrace,
-# not too often. Started by Gyre::Web::Server with its setting watchdog. inspection/watchdog/
-# decides what to report.
+# at a limited rate. Started by Gyre::Web::Server with the setting watchdog. inspection/watchdog/
+# decides about reports.
 
 require "gyre/inspection/watchdog"
 
@@ -10,14 +10,14 @@ module Gyre
   module Web
     # The watchdog's output.
     class WatchdogLog
-      # How long a request may hold the loop. (In development loading code takes longer than
-      # Gyre::Watchdog's default of a tenth of a second.)
+      # Seconds for which a request may hold the loop. (In development, loading code exceeds
+      # Gyre::Watchdog's default of 0.1 s.)
       LIMIT_S = 0.5
-      # Between two reports.
+      # Seconds between two reports.
       PAUSE_S = 5
 
-      # Watches this thread's loop, unless it is watched already. Returns a Watchdog to be stopped,
-      # or nil.
+      # Watches this thread's loop, unless already watched. Returns a Watchdog for the caller to
+      # stop, or nil.
       def self.watch(log)
         Watchdog.start(limit_s: LIMIT_S, out: new(log)) unless Fiber.scheduler.watchdog
       end

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Passes messages from signal handlers and other threads to a server, in order: through a pipe, as a
-# signal handler may take no lock, and a task that empties it. Watches cancel endless computing that
-# would stop that task. The task goes on while the server handles an earlier message, so a waiting
-# hook does not look like a stuck loop. Lifetime has one.
+# signal handler cannot take a lock, and a task that empties it. Watches interrupt endless computing
+# that would block that task. The task continues while the server handles an earlier message, so
+# that a waiting hook does not look like a stuck loop. Made by Lifetime.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -12,9 +12,9 @@ require "io/wait"
 
 module Gyre
   module Web
-    # Messages are Symbols out of a list given at the start.
+    # Messages are Symbols from a fixed list.
     class Commands
-      # How long the loop may take for an answer.
+      # Seconds for the loop to respond.
       ANSWER_S = 1.0
       private_constant :ANSWER_S
 
@@ -28,14 +28,14 @@ module Gyre
         @task = nil
       end
 
-      # Leaves a message. May be called from any thread and from a signal handler; it never waits.
+      # Posts a message. Never waits; any thread and signal handler may call it.
       def post(message)
         @writer.write_nonblock(@messages.index(message).chr, exception: false)
       rescue IOError, Errno::EPIPE
         nil # closed: the server has ended
       end
 
-      # Takes messages from now on, in a child of the present task.
+      # Starts taking messages, in a child of the current task.
       def start
         @task = Task.current.async("commands", transient: true) { loop { receive } }
       end
@@ -43,9 +43,9 @@ module Gyre
       # Waits for the next message; other fibers run meanwhile.
       def take = @taken.pop
 
-      # Checks after `patience_s` whether messages are taken; a loop that takes them is never
-      # touched. May be called in a signal handler. Yields, in a thread of its own, :stuck (a
-      # Gyre::Stop is about to be raised in the loop's thread), then :still if that did not help.
+      # Checks after `patience_s` whether messages are taken; leaves a working loop alone. Signal
+      # handlers may call it. Yields, in its own thread, :stuck (before Gyre::Stop is raised in the
+      # loop's thread), then :still if the loop stays stuck.
       def watch(thread, patience_s, &block)
         @watches << Thread.new { insist(thread, patience_s, block) }
       end

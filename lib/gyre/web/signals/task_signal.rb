@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# QUIT, and INFO if the system has it (Ctrl-T on BSD and macOS): a web server's process prints its
-# tasks, with their waits and places. Handled by Gyre::Web::Server and a cluster's supervisor. Ends
+# Handles QUIT, and INFO where available (Ctrl-T on BSD and macOS): a web server's process prints
+# its tasks, with their waits and places. Used by Gyre::Web::Server and a cluster's supervisor. Ends
 # nothing.
 
 require "stringio"
@@ -13,10 +13,11 @@ module Gyre
   module Web
     module TaskSignal
       NAMES = (%w[QUIT INFO] & Signal.list.keys).freeze
-      # A terminal sends QUIT to each process, and the supervisor to its workers once more.
+      # Limits reports: a terminal sends QUIT to each process, and the supervisor sends it to its
+      # workers too.
       ONCE_IN_S = 1
 
-      # `print` is called in a thread of its own.
+      # Calls `print` in a separate thread.
       def self.handle(print: method(:print), &block)
         last = -ONCE_IN_S
         on_signal = lambda do |_name|
@@ -28,7 +29,7 @@ module Gyre
         Signals.handle(NAMES, on_signal, &block)
       end
 
-      # One write.
+      # Prints by one write.
       def self.print(out = $stderr)
         text = StringIO.new
         text.puts "tasks of process #{Process.pid}:"

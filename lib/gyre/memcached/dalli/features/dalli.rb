@@ -1,5 +1,5 @@
 # frozen_string_literal: true
 
-# Found by `require "dalli"` after `require "gyre/memcached/dalli"`; nothing is left to do.
+# Found by `require "dalli"` after `require "gyre/memcached/dalli"`, and empty.
 
 require "gyre/memcached/dalli"

@@ -1,27 +1,27 @@
 # frozen_string_literal: true
 
 # `require "rack/session/dalli"` on Gyre's client: Rack sessions in memcached, also for Rails'
-# `session_store :mem_cache_store`. Needs rack-session (or Rack 2). The client has the connections.
+# `session_store :mem_cache_store`. Needs rack-session (or Rack 2).
 
 require "rack/session/abstract/id"
 require "gyre/memcached/dalli"
 
 module Rack
-  # Rack's own.
+  # Rack's own module.
   module Session
-    # A session is one item, under the private form of its id. Options: Rack's own for cookies,
-    # `memcache_server`, and those of Dalli::Client.
+    # Stores each session as one item, under the private form of its id. Options: Rack's cookie
+    # options, `memcache_server`, and options of Dalli::Client.
     #
     #   use Rack::Session::Dalli, memcache_server: "127.0.0.1:11211", expire_after: 86_400
     class Dalli < Abstract::PersistedSecure
-      # In the request: the id of the session found.
+      # Key in env for the id of the session found.
       FOUND = "gyre.memcached.session"
       private_constant :FOUND
 
-      # A request's session was deleted while it ran, by a logout for example.
+      # The session was deleted during the request, by a logout for example.
       class MissingSessionError < StandardError; end
 
-      # Programs change it, for all sessions.
+      # Mutable: programs change it for all sessions.
       DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" }
 
       attr_reader :data
@@ -35,7 +35,7 @@ module Rack
         @default_ttl = ttl(@default_options[:expire_after])
       end
 
-      # A deleted session is not written again: the response becomes a 401 that ends the cookie.
+      # Does not rewrite a deleted session: the response becomes a 401 that ends the cookie.
       def context(env, app = @app)
         body = nil
         super(env, ->(inner) { app.call(inner).tap { |response| body = response[2] } })
@@ -81,7 +81,7 @@ module Rack
 
       private
 
-      # Without memcached there are no sessions, and the application runs on.
+      # Without memcached, the application continues without sessions.
       def available(otherwise)
         yield
       rescue ::Dalli::DalliError => error
@@ -117,7 +117,7 @@ module Rack
         id.private_id if id.respond_to?(:private_id)
       end
 
-      # One second longer than the cookie.
+      # Expires one second after the cookie.
       def ttl(expire_after_s)
         expire_after_s ? expire_after_s + 1 : 0
       end
