@@ -336,6 +336,19 @@ module WebSocketSockets
     end
   end
 
+  def test_partial_messages_share_the_servers_memory
+    message = GyreTest::WebSocketServing.frame(2, "x" * 600_000)
+    serve(echo_app, limits: { input_bytes_limit: 4_000_000 }) do |served|
+      peers = Array.new(10) { open_websocket(served) }
+      peers.each { |peer| peer.write(message.byteslice(0, 500_000)) }
+      eventually { served.stats[:upgraded] < 9 }
+      assert_operator served.stats[:upgraded], :>, 0
+      peers.each { |peer| peer.client.reset }
+      eventually { served.stats[:upgraded].zero? }
+      assert_equal 600_000, open_websocket(served).write(message).message.bytesize
+    end
+  end
+
   def test_frames_may_come_with_the_handshake
     serve(echo_app) do |served|
       client = connect(served)

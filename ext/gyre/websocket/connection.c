@@ -217,10 +217,24 @@ static void end(struct gyre_websocket *websocket, const struct gyre_websocket_ev
   if (websocket->connection) finish(websocket, !answered);
 }
 
+void gyre_websocket_count(struct gyre_websocket *websocket) {
+  const struct gyre_http_connection *connection = websocket->connection;
+  const struct gyre_bytes *input = connection ? connection->transport.input : NULL;
+  gyre_http_budget_hold(&websocket->acceptor->capacity->input, &websocket->input_counted, input ? input->capacity : 0);
+}
+
+/* Many sockets with a part of a long message each could fill the memory. Those that go on sending
+ * are closed; silent ones have their idle time. */
+static bool holds_too_much(struct gyre_websocket *websocket) {
+  gyre_websocket_count(websocket);
+  return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->input);
+}
+
 /* Takes off the buffer what is done with. */
 static void release(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   gyre_transport_consume(transport, gyre_websocket_input_release(&websocket->input));
+  gyre_websocket_count(websocket);
 }
 
 void gyre_websocket_taken(struct gyre_websocket *websocket) {
@@ -263,6 +277,9 @@ static bool look(struct gyre_websocket *websocket) {
 }
 
 void gyre_websocket_receive(struct gyre_websocket *websocket) {
+  static const char reason[] = "the server holds too much";
+  static const struct gyre_websocket_event full = {
+      .kind = GYRE_WEBSOCKET_BROKEN, .code = GYRE_WEBSOCKET_TRY_LATER, .payload = reason, .length = sizeof(reason) - 1};
   int receptions = 0;
   while (websocket->connection && !websocket->unread && !websocket->choked && look(websocket)) {
     struct gyre_http_connection *connection = websocket->connection;
@@ -273,6 +290,7 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
       gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
     } else {
       websocket->heard_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket));
+      if (holds_too_much(websocket)) end(websocket, &full);
     }
   }
 }

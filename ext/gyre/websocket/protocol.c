@@ -88,6 +88,7 @@ static void detached(struct gyre_http_connection *connection) {
   connection->own = NULL;
   websocket->connection = NULL;
   websocket->unread = websocket->drained = false;
+  gyre_websocket_count(websocket);
   gyre_deferred_cancel(&websocket->sending);
   websocket->abandoned = connection->abandoned;
   if (websocket->abandoned) websocket->room.fd = -1;

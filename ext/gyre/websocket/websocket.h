@@ -56,6 +56,7 @@ struct gyre_websocket {
   int64_t blocked_ns;             /* since when it takes nothing; 0: it does */
   int64_t closing_ns;             /* when our close was sent; 0: it was not */
   int64_t drain_ns;               /* when it is to close, as the server stops; 0: it does not */
+  uint32_t input_counted;         /* bytes of the server's budget */
   uint32_t pinged, ponged;        /* numbers of the last ping, and of the last answer */
   uint16_t code;                  /* of the end; 0: it goes on */
   uint8_t reason_length, wants;   /* enum gyre_websocket_wants */
@@ -96,6 +97,8 @@ void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const
 /* Ends it without waiting for the peer: after a fault of its own, or of the peer's. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
+/* Notes in the server's budget what the buffer holds. */
+void gyre_websocket_count(struct gyre_websocket *websocket);
 /* Frees the message's bytes. */
 void gyre_websocket_taken(struct gyre_websocket *websocket);
 static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {
