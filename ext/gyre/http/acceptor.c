@@ -33,7 +33,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->departures.promises);
   rb_gc_mark(acceptor->exempt.paths);
   rb_gc_mark(acceptor->exempt.files);
-  /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
+  /* Idle connections hold no object, so that the GC need not visit them. */
   for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
        node = node->next) {
     struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
@@ -42,7 +42,7 @@ static void acceptor_mark(void *opaque) {
   }
 }
 
-/* Touches nothing of the loop, as the scheduler may already be freed. */
+/* Does not touch the loop, as the scheduler may already be freed. */
 static void acceptor_free(void *opaque) {
   struct gyre_http_acceptor *acceptor = opaque;
   while (
@@ -94,7 +94,7 @@ static VALUE start_thread_calls(VALUE argument) {
   return rb_funcall(starting->thread_calls, id_start, 1, starting->scheduler);
 }
 
-/* After an exception the next turn starts the rest. */
+/* After an exception the next turn starts the remaining calls. */
 static void run_thread_calls(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http_acceptor, thread_calls.post);
   struct starting starting = {acceptor->thread_calls.object, scheduler->self};
@@ -105,7 +105,7 @@ static void run_thread_calls(struct gyre_scheduler *scheduler, struct gyre_post 
   rb_jump_tag(state);
 }
 
-/* Tells the loop that calls wait. Any thread may call it. */
+/* Wakes the loop for waiting calls. Any thread may call it. */
 static VALUE acceptor_post(VALUE self) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   if (gyre_list_empty(&acceptor->client.node) || acceptor->scheduler->closed) return Qnil;
@@ -117,7 +117,8 @@ static VALUE close_thread_calls(VALUE thread_calls) {
   return NIL_P(thread_calls) ? Qnil : rb_funcall(thread_calls, id_close, 0);
 }
 
-/* Ends all waits for it but those of its connections. Returns a state for rb_jump_tag. */
+/* Ends all waits of the acceptor, except those of its connections. Returns a state for
+ * rb_jump_tag. */
 static int end_waits(struct gyre_http_acceptor *acceptor) {
   int state = 0;
   gyre_http_departures_tell_last(acceptor);
@@ -145,7 +146,7 @@ static void closing(struct gyre_client *client) {
   if (end_waits(acceptor)) rb_set_errinfo(Qnil);
 }
 
-/* Leaves the parent's open connections to the parent, in a forked child. */
+/* In a forked child: leaves the open connections to the parent. */
 static void forked(struct gyre_client *client) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
   gyre_list_init(&acceptor->keeper);
@@ -203,8 +204,8 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
   return GYRE_CONTAINER(net, struct gyre_http_acceptor, net);
 }
 
-/* Whether this peer may name its client in a PROXY header: a configured proxy, or without any
- * configured a process of this machine on a Unix socket. */
+/* True if this peer may send a PROXY header: a configured proxy, or if none is configured, a
+ * process of this machine on a Unix socket. */
 static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct sockaddr_storage *peer) {
   static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
   const uint8_t *address;
@@ -249,7 +250,7 @@ static void refuse_connection(struct gyre_acceptor_listener *listener, int fd, c
   const struct iovec piece = {response, sizeof(response) - 1};
   struct gyre_http_acceptor *acceptor = acceptor_of(listener->acceptor);
   acceptor->counts.refused++;
-  /* Closes without a response over TLS, where one would cost a handshake. */
+  /* Over TLS, closes without a response, which would cost a handshake. */
   struct gyre_http_connection *connection = listener->tls ? NULL : gyre_http_connection_new(listener, fd, peer);
   if (!connection) {
     close(fd);
@@ -323,8 +324,8 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   return self;
 }
 
-/* Called before start. Versions: an Integer for each socket; ranges: family, bits and 16 bytes
- * of address each. */
+/* Called before start. `versions` has an Integer for each socket; `ranges` has family, bits and 16
+ * address bytes of each range. */
 static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(versions, T_ARRAY);
@@ -465,7 +466,7 @@ static VALUE acceptor_set_shared(VALUE self, VALUE shared) {
   return shared;
 }
 
-/* Without the memory, worker processes accept unaware of each other. */
+/* Without this memory, worker processes accept independently. */
 static VALUE acceptor_map_shares(VALUE class) { return gyre_shares_map() == 0 ? Qtrue : Qfalse; }
 
 static VALUE acceptor_set_place(VALUE class, VALUE place) {
@@ -561,7 +562,7 @@ static VALUE acceptor_measurements(VALUE self) {
   return hash;
 }
 
-/* The active list is ordered by the requests' begin. */
+/* The active list is in the order of the requests' start. */
 static VALUE acceptor_oldest(VALUE self, VALUE limit) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   long most = NUM2LONG(limit);

@@ -26,7 +26,7 @@ struct gyre_http_usual {
   char authority[256];
 };
 
-/* Places in the template of the entries that each env sets; see env.c. */
+/* Places for the entries that each env sets; see env.c. */
 #define GYRE_HTTP_ENV_PLACES 64
 struct gyre_http_env_places {
   int8_t values[GYRE_HTTP_ENV_PLACES]; /* the entry's value, or -1 */
@@ -40,11 +40,11 @@ struct gyre_http_acceptor {
   struct gyre_scheduler *scheduler; /* NULL before start */
   VALUE self, sockets, contexts, handler;
   struct gyre_http_limits limits;
-  struct gyre_http_capacity *capacity; /* shared by the acceptors of a server */
+  struct gyre_http_capacity *capacity; /* shared by all acceptors of a server */
   struct gyre_list connections;
   bool draining, https, started; /* `started`: on the loop, beside others of its capacity */
-  bool cancel_when_gone;         /* cancels the request of a client that has left */
-  void *scratch;                 /* of HTTP/1; valid until the next call on a connection */
+  bool cancel_when_gone;         /* cancels requests of departed clients */
+  void *scratch;                 /* for HTTP/1; valid until the next call on a connection */
   struct {
     VALUE object;          /* Gyre::HTTP::ThreadCalls: calls from other threads */
     struct gyre_post post; /* linked while calls wait */
@@ -53,10 +53,10 @@ struct gyre_http_acceptor {
     struct gyre_list leaving; /* exchanges */
     VALUE promises;           /* an Array of promises to settle */
     struct gyre_post post;    /* linked while there may be promises to settle */
-    struct gyre_timer again;  /* tries again if no fiber could be made */
+    struct gyre_timer again;  /* retries if no fiber could be made */
   } departures;
   struct {
-    struct gyre_proxy_range *ranges; /* peers whose PROXY headers are believed; none: all peers */
+    struct gyre_proxy_range *ranges; /* peers with trusted PROXY headers; none: all peers */
     uint32_t count;
   } proxies;
   struct {
@@ -64,16 +64,16 @@ struct gyre_http_acceptor {
     VALUE files; /* responds to call(path): whether the file exists */
   } exempt;      /* requests that need no place */
   struct {
-    struct gyre_list active, spare; /* spare ones serve the next requests */
+    struct gyre_list active, spare; /* spare exchanges serve the next requests */
     int spare_count;
   } exchanges;
-  /* A Hash of objects of connections that have left HTTP; they respond to interrupt. */
+  /* Objects of connections that have left HTTP; they respond to interrupt. */
   VALUE upgraded;
   struct {
     uint32_t idle, lingering_refused;
     uint32_t upgraded_drained;
     uint64_t running, requests, malformed, refused;
-    uint64_t handshake_turn; /* turn of the loop in which `handshakes` steps were made */
+    uint64_t handshake_turn; /* turn of the loop for `handshakes` */
     uint32_t handshakes;
   } counts;
   struct gyre_http_statistics statistics;
@@ -89,8 +89,8 @@ struct gyre_http_acceptor {
   struct gyre_http_date date;
 };
 
-/* Grace for a connection whose next request may be on its way when the drain begins. If other
- * workers go on, a longer wait for a slow client costs nothing. */
+/* Time for a request that may be on its way when the drain begins. While other workers run, a
+ * longer wait for a slow client costs nothing. */
 static inline int64_t gyre_http_acceptor_grace(const struct gyre_http_acceptor *acceptor) {
   return acceptor->net.shared ? 2 * GYRE_HTTP_GRACE_NS : GYRE_HTTP_GRACE_NS;
 }
@@ -105,17 +105,17 @@ void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
 /* limits.c, capacity.c */
 void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits);
 void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits);
-struct gyre_http_capacity *gyre_http_capacity_take(VALUE self); /* for one more owner */
+struct gyre_http_capacity *gyre_http_capacity_take(VALUE self); /* adds an owner */
 
 /* env.c: before the first env. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor);
 
 /* departures.c */
-/* From now on settles the promises of departed clients, each in a fiber of its own. */
+/* From now on settles the promises of departed clients, each in its own fiber. */
 void gyre_http_departures_start(struct gyre_http_acceptor *acceptor);
 /* In a forked child: leaves the loop's lists alone. */
 void gyre_http_departures_forget(struct gyre_http_acceptor *acceptor);
-/* Settles the promises right here, and none later, without a fiber. */
+/* Settles the promises at once without a fiber, for the last time. */
 void gyre_http_departures_tell_last(struct gyre_http_acceptor *acceptor);
 
 #endif

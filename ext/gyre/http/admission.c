@@ -17,14 +17,14 @@ static bool is_due(const struct gyre_admission *admission) {
   return admission->waiting_count > 0 && admission->running < admission->running_limit;
 }
 
-/* Tries again after the next request's end if memory for the heap is short. */
+/* If memory for the heap is short, retries after the next request's end. */
 static void arm_places(struct gyre_admission *admission) {
   if (admission->loop && is_due(admission) && !gyre_timer_armed(&admission->places))
     (void)gyre_timers_arm(&admission->loop->timers, &admission->places, gyre_loop_now(admission->loop));
 }
 
-/* Arms the timer for the oldest waiter, which times out first because all limits are equal.
- * Waiters of the other list are out of order. */
+/* Sets the timer for the oldest waiter, which times out first because all limits are equal. The
+ * other list is unordered. */
 static void arm_late(struct gyre_admission *admission) {
   struct gyre_timers *timers = &admission->loop->timers;
   int64_t when_ns = INT64_MAX;
@@ -45,14 +45,14 @@ static void take_off(struct gyre_admission *admission, struct gyre_admission_wai
   admission->waiting_count--;
 }
 
-/* Ends the wait, whatever the cause. */
+/* Ends the wait for any reason. */
 static void end_wait(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
   take_off(admission, waiter);
   gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
 }
 
-/* Starts waiting requests. A handler may finish at once and free its place for the next one; it
- * may also raise, so the timer for the others is armed before. */
+/* Starts waiting requests. A handler may finish at once and free its place for the next request; it
+ * may also raise, so the timer for the others is set before. */
 static void start_waiting(struct gyre_timer *timer, void *context) {
   struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
   struct gyre_loop *loop = context;
@@ -115,8 +115,8 @@ void gyre_admission_stop(struct gyre_admission *admission) {
   gyre_admission_forget(admission);
 }
 
-/* Refuses a request whose client has closed its side. Until the end of this turn the queue holds
- * one more. */
+/* Refuses a request of a half-closed client. Until the end of this turn the queue may hold one more
+ * request. */
 static bool make_room(struct gyre_admission *admission) {
   for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
     struct gyre_admission_waiter *waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);

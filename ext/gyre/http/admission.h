@@ -39,7 +39,7 @@ struct gyre_admission {
   uint32_t running;                    /* places taken */
   uint32_t waiting_count;              /* in both lists */
   struct gyre_list waiting, ended;     /* struct gyre_admission_waiter, oldest first */
-  struct gyre_timer places, late;      /* places: some are free for waiters; late: the next deadline */
+  struct gyre_timer places, late;      /* places: free for waiters; late: next deadline */
   uint64_t waited, refused;            /* requests that waited; requests refused, at once or later */
   struct gyre_http_histogram waits;    /* durations of ended waits: admitted, refused or withdrawn */
 };
@@ -47,35 +47,36 @@ struct gyre_admission {
 void gyre_admission_init(struct gyre_admission *admission);
 void gyre_admission_start(struct gyre_admission *admission, struct gyre_loop *loop);
 
-/* Unlinks all waiters and calls nothing any more, as the loop closes. */
+/* Unlinks all waiters without further calls, as the loop closes. */
 void gyre_admission_stop(struct gyre_admission *admission);
-/* Forgets all waiters without touching the loop, as in a forked child. */
+/* In a forked child: forgets all waiters without touching the loop. */
 void gyre_admission_forget(struct gyre_admission *admission);
 
-/* Whether a new request would run at once. It then takes its place by gyre_admission_take. */
+/* True if a new request would run at once. The request then takes its place by
+ * gyre_admission_take. */
 static inline bool gyre_admission_has_place(const struct gyre_admission *admission) {
   return !admission->running_limit || (admission->running < admission->running_limit && admission->waiting_count == 0);
 }
 
 static inline void gyre_admission_take(struct gyre_admission *admission) { admission->running++; }
 
-/* Enters a request that finds no place. WAITS: the waiter, with start and refuse set, is in the
- * queue. */
+/* Adds a request for which no place is free. WAITS: the waiter, with start and refuse set, is in
+ * the queue. */
 enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* Whether the queue is full, so that a request without a place is refused. */
+/* True if the queue is full, so that a request without a place is refused. */
 static inline bool gyre_admission_is_full(const struct gyre_admission *admission) {
   return admission->running_limit && admission->running >= admission->running_limit &&
          admission->waiting_count >= admission->queue_limit;
 }
 
-/* Moves the waiter behind the others, as its client sends no more and may be gone. */
+/* Moves the waiter to the end, as its half-closed client may be gone. */
 void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* Ends the wait; harmless without one. */
+/* Ends the wait, if any. */
 void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* Frees a place, once for each start and gyre_admission_take. */
+/* Frees a place: once for each start and each gyre_admission_take. */
 void gyre_admission_leave(struct gyre_admission *admission);
 
 #endif

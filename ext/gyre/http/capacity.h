@@ -22,7 +22,7 @@ struct gyre_http_capacity {
   uint32_t started;               /* acceptors on the loop */
 };
 
-/* Sets the part of a budget that one holder has. */
+/* Sets one holder's share of a budget. */
 static inline void gyre_http_budget_hold(struct gyre_http_budget *budget, uint32_t *held, size_t amount) {
   budget->used += (int64_t)amount - *held;
   *held = (uint32_t)amount;
@@ -32,23 +32,22 @@ static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budge
   return budget->used > budget->limit;
 }
 
-/* The reasons of 503. */
+/* Reasons for a 503. */
 #define GYRE_HTTP_WAITED_TOO_LONG "the server has too many requests, and this one waited for its turn too long"
 #define GYRE_HTTP_BODIES_HOLD_TOO_MUCH "the bodies of requests hold too much memory"
 #define GYRE_HTTP_WAITING_HOLD_TOO_MUCH "the requests that wait hold too much memory"
 
-/* Lets a request wait for a place with this much memory of its head, `last` if its client has
- * ended its side. NULL, or the reason of its refusal: then it neither waits nor holds memory. */
+/* Queues a request for a place with this much memory of its head; `last`: the client is
+ * half-closed. Returns NULL, or the reason for a refusal: the request then holds no memory. */
 const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
                                      uint32_t *counted, size_t bytes, bool last);
 
-/* Called for each acceptor: the first start gives the admission its loop, the last stop takes
- * it. */
+/* Called for each acceptor: the first start sets the admission's loop, the last stop removes it. */
 void gyre_http_capacity_start(struct gyre_http_capacity *capacity, struct gyre_loop *loop);
 void gyre_http_capacity_stop(struct gyre_http_capacity *capacity);
 /* In a forked child: leaves the loop alone. */
 void gyre_http_capacity_forget(struct gyre_http_capacity *capacity);
-/* Frees it with the last owner. */
+/* Frees the capacity with its last owner. */
 void gyre_http_capacity_release(struct gyre_http_capacity *capacity);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define LINGER_BYTES_LIMIT (1 << 20) /* discarded of a refused client before the connection is cut */
 #define HANDSHAKES_A_TURN 16
-#define LOOKED INT64_MIN /* deadline after which a last read decides whether the connection ends */
+#define LOOKED INT64_MIN /* deadline already passed; a last read decides about the end */
 
 struct gyre_http_protocols gyre_http_protocols;
 
@@ -21,7 +21,7 @@ struct gyre_http_protocols gyre_http_protocols;
 
 static ssize_t received(struct gyre_http_connection *connection, ssize_t count) {
   if (count < 0 && count != -EAGAIN) return count;
-  /* The next bytes are a new edge; an end that was reported already is not. */
+  /* New bytes cause a new edge; an end already reported does not. */
   connection->readable = count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport,
                                                                                        (size_t)count, GYRE_LENT_BYTES));
   if (!connection->readable) gyre_loop_drained(gyre_http_loop(connection), connection->transport.fd, GYRE_READABLE);
@@ -45,12 +45,12 @@ bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int
   return true;
 }
 
-/* Discards what a refused client still sends, so that no reset overtakes its response. */
+/* Discards further bytes of a refused client, so that no reset overtakes its response. */
 static void read_off(struct gyre_http_connection *connection) {
   const char *bytes;
   int receptions = 0;
   uint32_t most = LINGER_BYTES_LIMIT;
-  if (connection->protocol == gyre_http_protocols.http2) /* the client may have sent as much before it knew */
+  if (connection->protocol == gyre_http_protocols.http2) /* sent before the refusal */
     most += connection->acceptor->limits.http2.connection_window;
   while (connection->readable && !gyre_http_connection_gives_way(connection, &receptions)) {
     ssize_t count = gyre_http_connection_receive(connection, &bytes);
@@ -71,7 +71,7 @@ void gyre_http_connection_enter(struct gyre_http_connection *connection, const s
   protocol->begin(connection, bytes, length);
 }
 
-/* Chooses the protocol by the first bytes; NULL: they may become HTTP/2's preface (RFC 9113,
+/* Selects the protocol by the first bytes; NULL: they may become HTTP/2's preface (RFC 9113,
  * section 3.4). */
 static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t length) {
   const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
@@ -81,7 +81,7 @@ static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t 
   return length < whole ? NULL : http2;
 }
 
-/* Usually the first bytes are a whole head, which is parsed in lent memory. */
+/* Parses the first bytes in lent memory, as they are usually a whole head. */
 static void read_first(struct gyre_http_connection *connection) {
   while (connection->readable) {
     bool kept = connection->transport.input;
@@ -114,13 +114,13 @@ static void read_first(struct gyre_http_connection *connection) {
 static void await_first(struct gyre_http_connection *connection) {
   const struct gyre_http_acceptor *acceptor = connection->acceptor;
   connection->state = GYRE_HTTP_FIRST_BYTE;
-  connection->readable = true; /* it may have come with the earlier bytes */
+  connection->readable = true; /* bytes may have come with the earlier ones */
   gyre_http_connection_deadline(connection, acceptor->draining ? GYRE_HTTP_GRACE_NS : acceptor->limits.first_byte_ns);
 }
 
 /* --- TLS and the PROXY header --- */
 
-/* Sets the watched events; those present are reported even if they were before. */
+/* Sets the watched events; reports present events again. */
 static bool watch(struct gyre_http_connection *connection, unsigned interest) {
   struct gyre_loop *loop = gyre_http_loop(connection);
   int fd = connection->transport.fd;
@@ -129,8 +129,8 @@ static bool watch(struct gyre_http_connection *connection, unsigned interest) {
   return gyre_loop_watch(loop, &connection->watch, fd, interest | GYRE_STANDING) == 0;
 }
 
-/* Responds in plain HTTP to a client that speaks it. A client that leaves without a byte, such
- * as a proxy's check, is not counted. */
+/* Responds in plain HTTP to a client without TLS. Does not count a client that sends no byte, such
+ * as a proxy's check. */
 static void handshake_failed(struct gyre_http_connection *connection) {
   static char response[] = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 36\r\n"
                            "connection: close\r\n\r\nthis port speaks TLS: use https://\r\n";
@@ -146,11 +146,11 @@ static void handshake_failed(struct gyre_http_connection *connection) {
     gyre_http_connection_end(connection, false);
     return;
   }
-  connection->readable = true; /* more may have come with the beginning */
+  connection->readable = true; /* bytes may have come with the beginning */
   read_off(connection);
 }
 
-/* Makes a step of the handshake. A turn has a limit of steps, as each computes for up to half a
+/* Runs a step of the handshake. The steps of a turn are limited, as each computes for up to half a
  * millisecond while requests wait. */
 static void shake_hands(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
@@ -183,7 +183,7 @@ static void shake_hands(struct gyre_http_connection *connection) {
   }
 }
 
-/* Takes the client's address from the PROXY header, which comes before TLS. */
+/* Takes the client's address from the PROXY header, which precedes TLS. */
 static void take_proxy_header(struct gyre_http_connection *connection) {
   struct gyre_proxy_source source;
   int result = gyre_proxy_header_take(&connection->transport, connection->proxy, &source);
@@ -231,7 +231,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
 
 /* --- time --- */
 
-/* Moves the timer only to an earlier time. A later deadline is noticed when the timer fires. */
+/* Moves the timer only to an earlier time. A later deadline is checked when the timer fires. */
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns) {
   struct gyre_loop *loop = gyre_http_loop(connection);
   if (timeout_ns < 0) {
@@ -240,7 +240,7 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
   }
   connection->deadline_ns = gyre_loop_coarse_now(loop) + timeout_ns;
   if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
-  /* Without memory for the heap the connection lives without a time limit. */
+  /* Without memory for the heap the connection has no time limit. */
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
 }
 
@@ -274,8 +274,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
-    /* Bytes that are there have come in time, reported or not: a delayed loop receives much at
-     * once and hears only of a part. */
+    /* Waiting bytes came in time, reported or not: a delayed loop receives many bytes at once and
+     * only part of the reports. */
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);
@@ -308,7 +308,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   }
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
-  /* Forgets the number, as the program may have closed its former file without the loop. */
+  /* Forgets the number, as the program may have closed the former file outside the loop. */
   gyre_loop_forget(&acceptor->scheduler->loop, fd);
   if (gyre_acceptor_open(listener, &connection->transport, fd) < 0 ||
       gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {
@@ -341,7 +341,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   connection->protocol->detached(connection);
   if (!connection->exchange || connection->abandoned) return;
   gyre_http_exchange_wake_reader(connection->exchange);
-  connection->exchange->reader = NULL; /* it is on a fiber's stack that a closing scheduler may not run again */
+  connection->exchange->reader = NULL; /* its fiber may never run again */
 }
 
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset) {

@@ -17,26 +17,26 @@ struct gyre_http_connection;
 
 /* Functions called from the loop, never from within each other. Each may free the connection. */
 struct gyre_http_protocol {
-  const char *alpn, *preface; /* its name in TLS; the first bytes of its clients. NULL: serves all others */
-  /* Allocates, by malloc, memory that an acceptor's connections share. */
+  const char *alpn, *preface; /* name in TLS, first bytes of clients; NULL: default protocol */
+  /* Allocates, by malloc, memory shared by an acceptor's connections. */
   void *(*make_scratch)(const struct gyre_http_limits *limits);
-  /* Takes over the connection, with the received bytes: lent, or the transport's input. */
+  /* Takes over the connection with the received bytes: lent memory, or the transport's input. */
   void (*begin)(struct gyre_http_connection *connection, const char *bytes, size_t length);
-  /* Bytes have come, or the peer has ended its side. */
+  /* Called when bytes have come, or the peer has closed its side. */
   void (*readable)(struct gyre_http_connection *connection);
-  /* Handles a passed deadline: in BETWEEN, SERVING, and for HTTP/1 in FIRST_BYTE. */
+  /* Handles a passed deadline in BETWEEN, SERVING, and for HTTP/1 in FIRST_BYTE. */
   void (*late)(struct gyre_http_connection *connection);
-  /* Ends idle work and lets the rest complete, as the server stops. */
+  /* Ends idle work and completes the rest, as the server stops. */
   void (*drain)(struct gyre_http_connection *connection);
   /* Wakes all waiting fibers, as the connection leaves the protocol and perhaps the loop. May be
    * called again. */
   void (*detached)(struct gyre_http_connection *connection);
-  /* Frees connection->own; `gone`: loop and exchanges are freed already. False: still in use,
-   * and freed later. */
+  /* Frees connection->own; `gone`: loop and exchanges are already freed. Returns false if it is in
+   * use and will be freed later. */
   bool (*free)(struct gyre_http_connection *connection, bool gone);
 };
 
-/* BETWEEN: no exchange can be used; an idle connection holds neither a fiber nor a buffer. */
+/* BETWEEN: no exchange is usable; an idle connection holds neither a fiber nor a buffer. */
 enum gyre_http_state {
   GYRE_HTTP_PROXY,
   GYRE_HTTP_HANDSHAKE,
@@ -53,7 +53,7 @@ struct gyre_peer {
   uint8_t address[16]; /* of AF_INET and AF_INET6, else zero */
 };
 
-/* The part that an idle connection needs. */
+/* The part of a connection that exists while it is idle. */
 struct gyre_http_connection {
   struct gyre_list node; /* in acceptor->connections */
   struct gyre_http_acceptor *acceptor;
@@ -66,9 +66,9 @@ struct gyre_http_connection {
   struct gyre_transport transport;
   uint32_t requests;
   uint32_t lingered; /* bytes discarded */
-  uint32_t untaken;  /* while LINGERING: bytes that its client had not taken at the last look */
+  uint32_t untaken;  /* LINGERING: bytes unread by the client at the last check */
   struct gyre_peer peer;
-  uint8_t unmoved;   /* looks in a row without a change of `untaken` */
+  uint8_t unmoved;   /* consecutive checks without a change of `untaken` */
   uint8_t state;     /* enum gyre_http_state */
   uint8_t phase;     /* the protocol's; 0 at first */
   bool readable : 1; /* there may be bytes to read */
@@ -77,13 +77,13 @@ struct gyre_http_connection {
   bool is_idle : 1;  /* counted in acceptor->counts.idle */
   bool keep_alive : 1;
   bool https : 1;     /* env's scheme */
-  bool abandoned : 1; /* belongs to the parent, in a forked child: handlers are told nothing */
+  bool abandoned : 1; /* belongs to the parent, in a forked child: handlers are not called */
   unsigned proxy : 2; /* versions of the PROXY header expected first */
 };
 
-/* For the next bytes after the begin of a drain, which may be on their way. */
+/* Time for bytes that may be on their way when a drain begins. */
 #define GYRE_HTTP_GRACE_NS INT64_C(250000000)
-/* Reads into lent memory before other connections have their turn. */
+/* Reads into lent memory before other connections get their turn. */
 #define GYRE_HTTP_RECEIVES_AT_ONCE 8
 
 /* Set when the extension loads; `http2` stays NULL without libnghttp2. */
@@ -94,27 +94,27 @@ extern struct gyre_http_protocols gyre_http_protocols;
 
 struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                       const struct sockaddr_storage *address);
-/* Hands the connection to a protocol, after the first bytes or at an upgrade. */
+/* Passes the connection to a protocol, after the first bytes or at an upgrade. */
 void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
                                 const char *bytes, size_t length);
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset);
 void gyre_http_connection_detach(struct gyre_http_connection *connection); /* off the loop, still open */
-/* Ends the server's side and discards what the client still sends. */
+/* Closes the server's side and discards further bytes of the client. */
 void gyre_http_connection_linger(struct gyre_http_connection *connection);
-/* Does nothing while a handler runs, whose end frees the connection. */
+/* Does nothing while a handler runs; the handler's end frees the connection. */
 void gyre_http_connection_free(struct gyre_http_connection *connection);
-/* Frees it without loop and exchanges, which are freed already. */
+/* Frees the connection after loop and exchanges are freed. */
 void gyre_http_connection_discard(struct gyre_http_connection *connection);
-/* Closes and frees it. */
+/* Closes and frees the connection. */
 void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset);
 void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool idle);
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns);
-/* Receives behind the transport's input; returns bytes, 0 at the end, or -errno. */
+/* Receives into the transport's input; returns bytes, 0 at the end, or -errno. */
 ssize_t gyre_http_connection_fill(struct gyre_http_connection *connection);
 /* Receives into lent memory and sets *bytes, valid until the fiber or thread yields. */
 ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, const char **bytes);
-/* Returns whether the caller must stop reading, so that other connections get their turn. A read
- * of TLS may be many small records. */
+/* Returns true if the caller must stop reading, so that other connections get their turn. One read
+ * of TLS may contain many small records. */
 bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions);
 
 #endif

@@ -30,7 +30,7 @@ static VALUE settle_next(VALUE self) {
 
 struct telling {
   struct gyre_http_acceptor *acceptor;
-  long left; /* promises, before the last fiber was started */
+  long left; /* promises left before the last fiber was started */
 };
 
 static VALUE start_telling(VALUE argument) {
@@ -44,8 +44,7 @@ static VALUE start_telling(VALUE argument) {
   return Qnil;
 }
 
-/* Tries again later if no fiber can be made, for lack of memory or of memory maps. The loop goes
- * on. */
+/* Retries later if no fiber can be made, for lack of memory or memory maps. The loop continues. */
 static void tell_departures(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http_acceptor, departures.post);
   struct telling telling = {.acceptor = acceptor};

@@ -35,7 +35,7 @@ static struct {
   VALUE key;
 } slots[SLOTS];
 
-/* Entries of an env. Each env has those before ENV_VALUES. */
+/* Entries of an env. Each env has the keys before ENV_VALUES. */
 enum env_key {
   ENV_METHOD,
   ENV_PROTOCOL,
@@ -67,7 +67,7 @@ static ID id_new, id_client_certificate;
 
 static unsigned slot_of(const char *name, size_t length) {
   unsigned hash = (unsigned)length;
-  /* The first, middle and last letter distinguish the known names. */
+  /* The first, middle and last letters distinguish the known names. */
   hash = hash * 31 + ((unsigned char)name[0] | 32);
   hash = hash * 31 + ((unsigned char)name[length / 2] | 32);
   hash = hash * 31 + ((unsigned char)name[length - 1] | 32);
@@ -111,14 +111,14 @@ static void set_fields(VALUE env, const struct gyre_http_head *head, const char 
   uint64_t seen[SLOTS / 64] = {0};
   for (unsigned i = 0; i < head->field_count; i++) {
     const struct gyre_http_field *field = &head->fields[i];
-    /* x_forwarded_for would pose as x-forwarded-for (CVE-2024-45614). */
+    /* x_forwarded_for would look like x-forwarded-for (CVE-2024-45614). */
     if (field->flags & GYRE_HTTP_FIELD_UNDERSCORE) continue;
     int known;
     VALUE key = find_key(bytes + field->name, field->name_length, &known);
     VALUE value = rb_str_new(bytes + field->value, field->value_length);
     bool first = known >= 0 && !(seen[known / 64] >> (known % 64) & 1);
     if (known >= 0) seen[known / 64] |= UINT64_C(1) << (known % 64);
-    /* Looks up only where an entry may exist, as a look-up costs as much as the entry. */
+    /* Looks up only possible duplicates, as a look-up costs as much as the entry. */
     VALUE before = first ? Qundef : rb_hash_lookup2(env, key, Qundef);
     if (before != Qundef) value = joined(before, value, key == keys[ENV_COOKIE] ? "; " : ", ");
     rb_hash_aset(env, key, value);
@@ -180,7 +180,7 @@ static void set_server(VALUE env, const struct gyre_http_connection *connection,
   }
 }
 
-/* The names that an Upgrade header offers: rack.protocol. */
+/* Returns rack.protocol: the names in an Upgrade header. */
 static VALUE offered_protocols(const struct gyre_http_head *head, const char *bytes) {
   VALUE names = rb_ary_new();
   for (unsigned i = 0; i < head->field_count; i++) {
@@ -328,7 +328,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
 
   if (head->minor_version == GYRE_HTTP_VERSION_2) rb_hash_delete(env, keys[ENV_HIJACK]);
   if (head->flags & GYRE_HTTP_HEAD_UPGRADE) rb_hash_aset(env, keys[ENV_RACK_PROTOCOL], offered_protocols(head, bytes));
-  /* Ruby code runs from here on, and the bytes, which may be lent, are not read again. */
+  /* Ruby code runs from here on; lent bytes may be overwritten and are not read again. */
   if (head->flags & GYRE_HTTP_HEAD_CHUNKED || head->content_length > 0) {
     rb_hash_aset(env, keys[ENV_INPUT], rb_funcall(input_class, id_new, 1, self));
   }
@@ -417,7 +417,7 @@ void gyre_init_http_env(void) {
   }
 }
 
-/* Looks up Ruby's classes once a server is made. */
+/* Looks up Ruby's classes when a server is made. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor) {
   struct filling filling = {Qnil, &acceptor->env.places, NULL, 0};
   memset(acceptor->env.places.values, -1, sizeof(acceptor->env.places.values));

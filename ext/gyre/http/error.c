@@ -1,4 +1,4 @@
-/* Makes and raises the errors of HTTP (lib/gyre/http/errors.rb). Calls nothing of HTTP. */
+/* Makes and raises the errors of HTTP (lib/gyre/http/errors.rb). Uses no other part of HTTP. */
 #include "http/exchange.h"
 
 static VALUE initialize; /* Exception's own */

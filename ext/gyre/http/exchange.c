@@ -95,7 +95,7 @@ static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt
   if (*interrupt) (*interrupt)->owner = interrupt;
 }
 
-/* Excludes the time spent waiting for the client, which has limits of its own. */
+/* Excludes the time spent waiting for the client, which has its own limits. */
 static void limit_is_over(struct gyre_timer *timer, void *context) {
   struct gyre_http_exchange *exchange = GYRE_CONTAINER(timer, struct gyre_http_exchange, limit.timer);
   struct gyre_loop *loop = context;
@@ -149,8 +149,8 @@ void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange) {
   gyre_wake(exchange->connection->acceptor->scheduler, &reader->wait.parked);
 }
 
-/* Returns a Gyre::Promise of true when the client has left, or of false when the request has
- * ended; nil if it has ended already. The app's fiber asks, so it need not wait for its answer. */
+/* Returns a Gyre::Promise: true when the client has left, false when the request has ended; nil
+ * after the request's end. Returns at once in the app's fiber. */
 VALUE gyre_http_exchange_client_gone(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) return Qnil;
@@ -173,7 +173,7 @@ VALUE gyre_http_exchange_client_gone(VALUE self) {
 
 /* --- life --- */
 
-/* An open-ended response (an upgrade, a hijacked socket) has no duration. */
+/* Open-ended responses (an upgrade, a hijacked socket) have no duration. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   if (exchange->measured) return;
   exchange->measured = true;
@@ -183,7 +183,7 @@ void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   bool hijacked = connection->state == GYRE_HTTP_HIJACKED;
   acceptor->measured_ns = gyre_loop_now(&acceptor->scheduler->loop);
   gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
-  if (hijacked && !exchange->response.status) return; /* the app sends its response by itself */
+  if (hijacked && !exchange->response.status) return; /* the app itself sends the response */
   gyre_http_statistics_response(&acceptor->statistics, exchange->response.status,
                                 hijacked ? -1 : acceptor->measured_ns - exchange->began_ns);
 }

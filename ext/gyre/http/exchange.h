@@ -17,33 +17,33 @@ struct gyre_http_response_head;
 
 /* A complete or refused head. Valid until the next call on its connection. */
 struct gyre_http_request {
-  const struct gyre_http_head *head; /* NULL: unknown; parsed in part if it is refused */
+  const struct gyre_http_head *head; /* NULL: unknown; incomplete if refused */
   const char *bytes;
   void *stream;        /* of HTTP/2 */
-  uint32_t held;       /* its length at the beginning of the transport's input; 0: elsewhere, or incomplete */
-  size_t length, came; /* bytes of its head, and bytes behind it, in `bytes` */
+  uint32_t held;       /* bytes of the transport's input; 0: elsewhere or incomplete */
+  size_t length, came; /* bytes of its head, and bytes after it in `bytes` */
   uint16_t status;     /* refuses it; 0: valid */
   const char *reason;  /* constant text, with status */
   bool placed;         /* it has a place */
-  bool lacks_body;     /* it waits for its body, and then for a place */
-  int64_t since_ns;    /* since when it waits for a place; 0: it does not */
+  bool lacks_body;     /* waits for its body, and then for a place */
+  int64_t since_ns;    /* start of the wait for a place; 0: no wait */
 };
 
-/* A version's part of an exchange. Functions with a handle run in the handler's fiber or another
- * one of the app's, and may raise. */
+/* The functions of an exchange that each version implements. Functions with a handle run in a fiber
+ * of the app and may raise. */
 struct gyre_http_exchange_operations {
   size_t bytes; /* of the version's struct, which begins with the exchange */
   VALUE *class;
-  bool alone; /* it has the connection to itself, and a refusal ends both */
+  bool alone; /* it is alone on the connection; a refusal ends both */
 
   /* Sets the exchange's env from a head, or the status of its refusal. */
   void (*begin)(struct gyre_http_exchange *exchange, const struct gyre_http_request *request);
   /* Frees the exchange after its handler has returned. */
   void (*done)(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange);
-  /* Refuses the request, as there is no memory for the exchange. */
+  /* Refuses the request, as memory for the exchange is short. */
   void (*drop)(struct gyre_http_connection *connection, const struct gyre_http_request *request);
   bool (*is_reset)(const struct gyre_http_exchange *exchange); /* by the client */
-  bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: it ends only with its connection */
+  bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: ends with its connection */
   bool (*keeps_alive)(const struct gyre_http_exchange *exchange);
 
   VALUE (*next_request)(VALUE self); /* after the first */
@@ -51,7 +51,7 @@ struct gyre_http_exchange_operations {
   VALUE (*hijack)(struct gyre_http_exchange *exchange);
   void (*close)(struct gyre_http_exchange *exchange, bool reset);
 
-  /* Begin and end of a head, in head->output. */
+  /* Write the begin and the end of a head to head->output. */
   void (*begin_head)(struct gyre_http_buffer *output, int status);
   void (*end_head)(struct gyre_http_response_head *head);
   void (*send_head)(VALUE self, const struct gyre_http_response_head *head); /* interim or final */
@@ -70,12 +70,12 @@ enum gyre_http_framing {
   GYRE_HTTP_RAW
 };
 
-/* A fiber that waits for its client, on its stack. */
+/* A fiber waiting for its client, on its stack. */
 struct gyre_http_reader {
   VALUE self;
   struct gyre_wait wait;
   int64_t came_ns; /* end of the client's delay; -1: no bytes have come */
-  bool kept;       /* no other fiber has run meanwhile */
+  bool kept;       /* no other fiber ran meanwhile */
 };
 
 struct gyre_http_exchange {
@@ -84,40 +84,40 @@ struct gyre_http_exchange {
   struct gyre_http_connection *connection;
   VALUE handle, fiber, env;
   VALUE trailers, response_trailers; /* a Hash each, or nil */
-  struct gyre_http_reader *reader;   /* the fiber that waits for the request's body */
+  struct gyre_http_reader *reader;   /* fiber waiting for the request's body */
   const char *reason;                /* constant text, with status */
   uint16_t status;                   /* refuses the request; 0: valid */
   uint8_t method;                    /* enum gyre_http_method */
   bool http_1_0 : 1;                 /* without chunks and interim responses */
   bool expects_continue : 1;
   bool head_only : 1;
-  bool taken : 1;    /* next_request has given it to the app */
+  bool taken : 1;    /* next_request has returned it to the app */
   bool measured : 1; /* counted in the statistics */
-  bool placed : 1;   /* it has a place to give back */
-  int64_t began_ns;  /* when the loop had its head */
+  bool placed : 1;   /* holds a place */
+  int64_t began_ns;  /* time at which its head was complete */
   struct {
     struct gyre_timer timer;
     struct gyre_interrupt *interrupt; /* on its way to the fiber */
   } limit;                            /* of the request's time */
   struct {
-    struct gyre_list node; /* in acceptor->departures.leaving while its promise is not settled */
-    VALUE promise;         /* a Gyre::Promise once the app asked for it, else nil */
+    struct gyre_list node; /* in acceptor->departures.leaving until its promise is settled */
+    VALUE promise;         /* a Gyre::Promise if the app requested it, else nil */
     struct gyre_interrupt *interrupt;
     bool seen, told;
   } departure; /* of its client */
   struct {
-    int64_t received, ahead; /* bytes; `ahead` had come when the request began */
+    int64_t received, ahead; /* bytes; `ahead`: received before the start of the request */
     int64_t waited_ns;       /* for the body, or for discarding its rest */
-    bool over, reading_off;  /* `reading_off`: discarding the rest, which the app left */
+    bool over, reading_off;  /* `reading_off`: discarding the rest that the app left */
   } body;                    /* of the request */
   struct {
     uint16_t status;                        /* of the final head; 0: not sent */
     uint8_t framing;                        /* enum gyre_http_framing */
-    bool head_sent, whole;                  /* `whole`: the app has given all of it */
+    bool head_sent, whole;                  /* `whole`: the app has written all of it */
     bool writing;                           /* a fiber waits in the middle of a message */
-    uint64_t body_bytes, taken_before;      /* `taken_before`: bytes taken when a wait began first */
-    int64_t waited_ns;                      /* for the client to take more */
-    uint32_t output_counted, files_counted; /* in the budgets: unsent bytes; open files */
+    uint64_t body_bytes, taken_before;      /* `taken_before`: bytes sent before the first wait */
+    int64_t waited_ns;                      /* spent waiting for a slow client */
+    uint32_t output_counted, files_counted; /* counted in the budgets: unsent bytes; open files */
   } response;
 };
 
@@ -125,14 +125,14 @@ struct gyre_http_exchange {
 /* Raises NoMemoryError. */
 struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http_connection *connection,
                                                   const struct gyre_http_exchange_operations *operations);
-/* Empties its handle, which raises from now on. */
+/* Empties its handle, which raises afterwards. */
 void gyre_http_exchange_free(struct gyre_http_exchange *exchange);
-/* Enters the response in the statistics once, when it has left or never will. */
+/* Counts the response in the statistics once, sent or not. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
-/* Sets the memory of exchanges, for this version. */
+/* Sets the size of exchanges for this version. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
 void gyre_http_exchange_free_spare(struct gyre_http_acceptor *acceptor);
-/* Gives back its place, if any: the rest does not count as a running request. */
+/* Frees its place, if any: the rest does not count as a running request. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
 /*
  * Begins a wait for the client with this much unsent memory. A whole response gives up its place,
@@ -144,10 +144,10 @@ void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t fr
 /* Begins the request's time limit, if any. */
 void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
-/* Notes a client that has ended its side or reset the connection, or a closed connection. Called
- * by the loop's callbacks; fibers settle the promise later. */
+/* Records a half-closed client, a reset, or a closed connection. Called by the loop's callbacks;
+ * fibers settle the promise later. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
-/* Wakes the fiber that waits for the request's body. */
+/* Wakes the fiber waiting for the request's body. */
 void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange);
 VALUE gyre_http_exchange_client_gone(VALUE self);
@@ -156,7 +156,7 @@ VALUE gyre_http_exchange_client_gone(VALUE self);
 struct gyre_http_promise {
   VALUE promise, gone; /* or nil; true or false */
 };
-/* Takes the promise of a request that ends, if it is not settled, for the caller to settle. */
+/* Removes an unsettled promise from an ending request, for the caller to settle. */
 static inline struct gyre_http_promise gyre_http_exchange_take_promise(struct gyre_http_exchange *exchange) {
   bool gone = exchange->departure.seen || exchange->connection->state == GYRE_HTTP_CLOSED;
   struct gyre_http_promise taken = {exchange->departure.told ? Qnil : exchange->departure.promise,
@@ -164,13 +164,13 @@ static inline struct gyre_http_promise gyre_http_exchange_take_promise(struct gy
   exchange->departure.promise = Qnil;
   return taken;
 }
-/* Settles the promise if it is not nil. Runs Ruby code, which may let other fibers run, so call
- * it in a fiber, with nothing of the loop on the stack. */
+/* Settles the promise unless nil. Runs Ruby code, which may switch fibers: call it in a fiber, with
+ * no part of the loop on the stack. */
 void gyre_http_exchange_settle(struct gyre_http_promise promise);
 
-/* Returns NULL after the exchange's end. Not checked, as in gyre_scheduler_get. */
+/* Returns NULL after the exchange's end. Does not check the class, as in gyre_scheduler_get. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }
-/* Like the one above while its connection is open. */
+/* Also returns NULL if its connection is closed. */
 static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   return exchange && exchange->connection->state == GYRE_HTTP_SERVING ? exchange : NULL;
@@ -178,34 +178,34 @@ static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
 static inline bool gyre_http_exchange_is_over(const struct gyre_http_exchange *exchange) {
   return exchange->operations->is_over && exchange->operations->is_over(exchange);
 }
-/* Whether others wait for its place. */
+/* True if other requests wait for its place. */
 static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchange *exchange) {
   return exchange->placed && exchange->connection->acceptor->capacity->admission.running_limit;
 }
-/* Whether the present thread must not touch the exchange. Then the method runs in a fiber of the
- * loop's thread while this one waits for its result. */
+/* True if the current thread must not touch the exchange. Then a fiber of the loop's thread runs
+ * the method while this thread waits for the result. */
 bool gyre_http_exchange_is_outside(VALUE self);
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 
-/* exempt.c: whether the request is to run now; its place is taken then. */
+/* exempt.c: true if the request runs now; its place is taken then. */
 bool gyre_http_is_exempt(const struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request);
 bool gyre_http_admit(struct gyre_http_acceptor *acceptor, struct gyre_http_request *request);
 
 /* env.c */
 VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_head *head, const char *bytes);
-/* Makes an env of what is known about a refused head, for the access log. */
+/* Makes an env from the known parts of a refused head, for the access log. */
 VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struct gyre_http_request *request);
 VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes);
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection);
 
 /* request.c */
-/* Parks until exchange->reader is woken; false after its time limit, with the reason. */
+/* Parks until exchange->reader is woken; returns false after its time limit, with the reason. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason);
-/* Raises if another fiber reads, the request is refused, or the connection is over. */
+/* Raises if another fiber reads, the request is refused, or the connection is closed. */
 struct gyre_http_exchange *gyre_http_request_reading(VALUE self);
 /* Returns the env, or nil after a refusal. */
 VALUE gyre_http_request_take(struct gyre_http_exchange *exchange);
-/* Fails the request: its response may still be sent, but nothing more is read. */
+/* Fails the request: its response may still be sent, but no input is read. */
 NORETURN(void gyre_http_request_fail(struct gyre_http_exchange *exchange, int status, const char *reason));
 NORETURN(void gyre_http_request_cut(VALUE self));
 NORETURN(void gyre_http_refuse_second_reader(void));
@@ -215,22 +215,22 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
 /* response.c */
 struct gyre_http_exchange *gyre_http_response_writable(VALUE self);
 bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status, VALUE headers);
-/* Refuses the request with its status in one plain line. */
+/* Refuses the request with its status and one line of plain text. */
 void gyre_http_response_refuse(struct gyre_http_exchange *exchange);
 void gyre_http_define_response(VALUE class);
 
 /* handler.c */
-/* Runs the handler for an arrived or refused request. Returns 0, or a state for rb_jump_tag. */
+/* Runs the handler for a complete or refused request. Returns 0, or a state for rb_jump_tag. */
 int gyre_http_handler_start(struct gyre_http_connection *connection, const struct gyre_http_request *request,
                             const struct gyre_http_exchange_operations *operations);
-/* Handles an exception of a starting handler; `begun`: it is the handler's own. Returns 0, or
- * the state of a fatal one for rb_jump_tag. */
+/* Handles an exception of a starting handler; `begun`: the handler itself raised it. Returns 0, or
+ * the state of a fatal exception for rb_jump_tag. */
 int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun);
 
 /* error.c */
 VALUE gyre_http_error(const char *name, int status, const char *message);
-/* Makes it without the program's code, for callbacks of the loop: that code could wait and let
- * others change what the callback uses. */
+/* Makes an exception without the program's code, for callbacks of the loop: that code could wait
+ * and let others change data in use. */
 VALUE gyre_http_cancellation(const char *class, const char *message);
 NORETURN(void gyre_http_request_is_over(void));
 

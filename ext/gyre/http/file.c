@@ -28,15 +28,15 @@
 #define READ_BYTES_LIMIT (1 << 20)
 #define PROBE_BYTES (64 * 1024) /* half of what Linux reads ahead at once */
 #define LOAD_BYTES (64 * 1024)
-#define ATTEMPTS 16 /* of openat2 while others rename folders */
+#define ATTEMPTS 16 /* attempts of openat2 while other programs rename folders */
 
 #ifdef O_PATH
 #define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #else
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #endif
-/* Non-blocking, as a FIFO would wait for a writer. A terminal does not become this process's
- * own. */
+/* Opens non-blocking, as a FIFO would wait for a writer. O_NOCTTY: a terminal does not become the
+ * controlling terminal. */
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 struct open_file {
@@ -50,7 +50,7 @@ static VALUE open_file_class;
 
 /* --- opening --- */
 
-/* Errors that mean "no such file" to a client. */
+/* Errors reported to a client as a missing file. */
 static bool is_absent(int error) {
   switch (error) {
   case ENOENT:
@@ -68,7 +68,7 @@ static bool is_absent(int error) {
   }
 }
 
-/* Opens folder by folder; `path` is relative, and has no "." or "..". */
+/* Opens folder by folder; `path` is relative, without "." or "..". */
 static int open_by_steps(int folder, const char *path, bool follow) {
   if (follow) {
     int fd = openat(folder, path, FILE_FLAGS);
@@ -102,7 +102,7 @@ static long call_openat2(int folder, const char *path, uint64_t flags, uint64_t 
   return syscall(SYS_openat2, folder, path, &how, sizeof(how));
 }
 
-/* Containers' filters return EPERM for unknown calls, but so may a file. */
+/* Containers' filters return EPERM for unknown calls; so do some files. */
 static bool openat2_is_refused(void) {
   long fd = call_openat2(AT_FDCWD, ".", O_PATH | O_CLOEXEC, 0);
   if (fd >= 0) close((int)fd);
@@ -113,7 +113,7 @@ static bool openat2_is_refused(void) {
 /* Returns a descriptor or -errno; -EAGAIN: the name is not in memory, and `wait` is false. */
 static int open_beneath(int folder, const char *path, bool follow, bool wait) {
 #ifdef GYRE_HAVE_OPENAT2
-  static bool missing, no_cached; /* set once, to the same value by any thread */
+  static bool missing, no_cached; /* set once, by any thread, to the same value */
   for (int attempt = 0; !missing; attempt++) {
     uint64_t resolve = RESOLVE_NO_MAGICLINKS | (follow ? 0 : RESOLVE_BENEATH);
     bool cached = false;
@@ -183,7 +183,7 @@ static struct open_file *get(VALUE self) {
 static struct open_file *get_open(VALUE self) {
   struct open_file *file = get(self);
   if (file->fd < 0) rb_raise(rb_eIOError, "closed file");
-  /* Raises if the app has closed the IO by itself, as the number may be another file's. */
+  /* Raises if the app has closed the IO itself, as the number may belong to another file. */
   if (!NIL_P(file->io)) (void)rb_io_descriptor(file->io);
   return file;
 }
@@ -225,7 +225,7 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
     rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     close(opening.folder);
     if (opening.result != -EINTR) break;
-    rb_thread_check_ints(); /* a pending interrupt may raise; else it was a mere wake-up, and nothing was opened */
+    rb_thread_check_ints(); /* raises for an interrupt; after a wake-up, retries */
   }
   RB_GC_GUARD(folder);
   RB_GC_GUARD(path);
@@ -240,7 +240,7 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
   return self;
 }
 
-/* Wraps a File from the app, which closes it. */
+/* Wraps a File of the app; the app closes it. */
 static VALUE open_file_of(VALUE class, VALUE io) {
   struct open_file *file;
   VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
@@ -272,7 +272,7 @@ static VALUE open_file_close(VALUE self) {
   return Qnil;
 }
 
-/* Returns an IO for Exchange#write_file, which owns the descriptor from now on. */
+/* Returns an IO for Exchange#write_file; it now owns the descriptor. */
 static VALUE open_file_to_io(VALUE self) {
   struct open_file *file = get_open(self);
   if (NIL_P(file->io)) {
@@ -284,8 +284,8 @@ static VALUE open_file_to_io(VALUE self) {
 
 /* --- reading --- */
 
-/* Reads a range that is in memory; nil: a part of it is not. A file that has shrunk returns
- * fewer bytes. */
+/* Reads a range from memory; nil if a part is missing there. A truncated file returns fewer
+ * bytes. */
 static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
   int64_t offset = NUM2LL(from);
@@ -309,7 +309,7 @@ static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   return bytes;
 }
 
-/* Samples whether a range can be sent without waiting for a disk. */
+/* Checks samples of a range for sending without waiting for a disk. */
 static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
   int64_t offset = NUM2LL(from), length = NUM2LL(size);
@@ -349,11 +349,11 @@ static void *load_without_gvl(void *opaque) {
 
 static void interrupt_loading(void *opaque) { ((struct loading *)opaque)->interrupted = true; }
 
-/* Reads the range into memory, in a thread of Gyre::Offload. Copies the descriptor, as the file
+/* Reads the range into memory, in a thread of Gyre::Offload. Duplicates the descriptor, as the file
  * may be closed meanwhile. */
 static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
   struct loading loading = {.offset = NUM2LL(from), .length = NUM2LL(size)};
-  while (!loading.begun) { /* a pending interrupt keeps it from beginning */
+  while (!loading.begun) { /* a pending interrupt prevents its start */
     loading.fd = fcntl(get_open(self)->fd, F_DUPFD_CLOEXEC, 0);
     if (loading.fd < 0) rb_sys_fail("dup");
     rb_nogvl(load_without_gvl, &loading, interrupt_loading, &loading, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);

@@ -14,12 +14,12 @@ static VALUE run_handler(VALUE handle) {
   return rb_funcall(exchange->connection->acceptor->handler, rb_intern("call"), 1, handle);
 }
 
-/* Ends the handler's fiber after any result: the connection goes on without a fiber, or is
- * freed. Settles the promise last: other fibers may run meanwhile, and end the connection. */
+/* Ends the handler's fiber after any result: the connection continues without a fiber, or is freed.
+ * Settles the promise last: other fibers may run meanwhile and end the connection. */
 static VALUE finish_handler(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_http_connection *connection = running->connection;
-  struct gyre_http_exchange *exchange = connection->exchange; /* perhaps a later one than the handler's first */
+  struct gyre_http_exchange *exchange = connection->exchange; /* may be a later exchange */
   if (!exchange) exchange = gyre_http_exchange_get(running->handle);
   struct gyre_http_promise promise = gyre_http_exchange_take_promise(exchange);
   connection->acceptor->counts.running--;

@@ -1,4 +1,4 @@
-/* Reads parts of a request's head that both versions share (see head.h). */
+/* Parses parts of a request's head shared by both versions (see head.h). */
 #include "http/head.h"
 #include "http/scan.h"
 
@@ -66,8 +66,8 @@ bool gyre_http_same_name(const char *name, size_t length, const char *lower, siz
   return true;
 }
 
-/* RFC 9110, section 6.5.1: fields that frame, route, authenticate or condition a message come
- * before its body. */
+/* RFC 9110, section 6.5.1: fields for framing, routing, authentication or conditions precede the
+ * body. */
 bool gyre_http_is_no_trailer(const char *name, size_t length) {
   static const char names[] =
       "te host range cookie expect pragma trailer upgrade if-match if-range connection keep-alive set-cookie "
@@ -94,8 +94,7 @@ static bool is_ipv4(const char *p, const char *end) {
   return p == end;
 }
 
-/* IPv6address: eight groups, or up to seven and one "::"; an IPv4address at the end counts as
- * two. */
+/* IPv6address: eight groups, or up to seven and one "::"; a final IPv4address counts as two. */
 static bool is_ipv6(const char *p, const char *end) {
   unsigned groups = 0;
   bool shortened = false;
@@ -125,7 +124,7 @@ static bool is_ipv6(const char *p, const char *end) {
   return shortened ? groups <= 7 : groups == 8;
 }
 
-/* Returns the end of the host that starts at p; p itself without one. */
+/* Returns the end of the host that starts at p; p itself if the host is missing. */
 static const char *skip_host(const char *p, const char *end) {
   const char *const start = p;
   if (p < end && *p == '[') {

@@ -22,10 +22,10 @@ struct gyre_http_field {
   uint32_t value;
   uint32_t value_length;
   uint16_t name_length;
-  uint16_t flags; /* enum gyre_http_field_flag: which name, and its look */
+  uint16_t flags; /* enum gyre_http_field_flag: known name, and form */
 };
 
-/* field.flags & GYRE_HTTP_FIELD_NAME_MASK is a name that the parser itself needs. */
+/* field.flags & GYRE_HTTP_FIELD_NAME_MASK is a name used by the parser. */
 enum gyre_http_field_flag {
   GYRE_HTTP_FIELD_OTHER = 0,
   GYRE_HTTP_FIELD_HOST,
@@ -36,14 +36,14 @@ enum gyre_http_field_flag {
   GYRE_HTTP_FIELD_EXPECT,
   GYRE_HTTP_FIELD_UPGRADE,
   GYRE_HTTP_FIELD_NAME_MASK = 0xff,
-  GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* "_" in the name, which could pose as "-" in a CGI environment */
+  GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* "_" in the name, equal to "-" in a CGI environment */
 };
 
 /* Limits, each inclusive: a line of exactly request_line_bytes is accepted. */
 struct gyre_http_head_limits {
   uint32_t request_line_bytes; /* the request line with its CRLF; beyond: 414 */
-  uint32_t header_bytes;       /* all lines after it with the blank line (or the trailer section); beyond: 431 */
-  uint16_t header_count;       /* fields; also limited by reset's capacity; beyond: 431 */
+  uint32_t header_bytes;       /* all later lines and the blank line; beyond: 431 */
+  uint16_t header_count;       /* also limited by reset's capacity; beyond: 431 */
 };
 
 #define GYRE_HTTP_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
@@ -52,7 +52,7 @@ struct gyre_http_head_limits {
 
 #define GYRE_HTTP_VERSION_2 2
 
-/* Methods as numbers, compared as text only once. */
+/* Methods as numbers, so that their text is compared only once. */
 enum gyre_http_method {
   GYRE_HTTP_METHOD_OTHER = 0,
   GYRE_HTTP_METHOD_GET,
@@ -84,7 +84,7 @@ enum gyre_http_flag {
   GYRE_HTTP_HEAD_CHUNKED = 1 << 1,         /* Transfer-Encoding: chunked */
   GYRE_HTTP_HEAD_CONTENT_LENGTH = 1 << 2,  /* Content-Length was sent; never together with CHUNKED */
   GYRE_HTTP_HEAD_EXPECT_CONTINUE = 1 << 3, /* Expect: 100-continue, HTTP/1.1, and a body follows */
-  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* Upgrade was sent, Connection names it, and it is HTTP/1.1 */
+  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* Upgrade field of HTTP/1.1, also in Connection */
 };
 
 /* State and results of one head or trailer section. Set up by reset, and read-only for the
@@ -95,7 +95,7 @@ struct gyre_http_head {
   struct gyre_http_slice target;    /* as sent */
   struct gyre_http_slice path;      /* never empty: "/" for http://host, the target itself for host:port and * */
   struct gyre_http_slice query;     /* without "?"; see has_query, as it may be present and empty */
-  struct gyre_http_slice authority; /* the target's, else Host; length 0: none (HTTP/1.0 only) */
+  struct gyre_http_slice authority; /* from the target or Host; length 0: none (HTTP/1.0 only) */
   struct gyre_http_slice host;      /* authority without the port; an IPv6 address keeps its brackets */
   struct gyre_http_slice port;      /* digits, 0 to 65535; length 0: not given */
   struct gyre_http_field *fields;   /* the caller's array */
@@ -110,7 +110,7 @@ struct gyre_http_head {
   /* on refusal */
   uint16_t status;    /* 400, 414, 417, 431, 501 or 505; 0 while nothing is wrong */
   const char *reason; /* constant, English, one line without a full stop */
-  /* private: where the parser stands */
+  /* private: the parser's position */
   uint32_t position;
   uint32_t section;
   uint32_t token;
@@ -121,14 +121,14 @@ struct gyre_http_head {
 /* A field name is a token; a field value has no CR, LF or NUL (RFC 9110, section 5). */
 bool gyre_http_is_name(const char *name, size_t length);
 bool gyre_http_is_value(const char *value, size_t length);
-/* Whether two names are equal but for letter case; `lower` is in lower case. */
+/* True if two names are equal except for letter case; `lower` is in lower case. */
 bool gyre_http_same_name(const char *name, size_t length, const char *lower, size_t lower_length);
-/* Reads the next element of a comma-separated list without its blanks, skipping empty ones (RFC
- * 9110, section 5.6.1.2). False after the last. */
+/* Reads the next element of a comma-separated list without its blanks; skips empty elements (RFC
+ * 9110, section 5.6.1.2). Returns false after the last element. */
 bool gyre_http_next_element(const char **p, const char *end, const char **element, size_t *length);
-/* 1*DIGIT; -1: something else, or too large. */
+/* Parses 1*DIGIT; returns -1 for invalid text or a number out of range. */
 int64_t gyre_http_number(const char *text, size_t length);
-/* Whether a field is dropped from trailers, and refused in those to send. */
+/* True if a field is dropped from received trailers, and refused in sent ones. */
 bool gyre_http_is_no_trailer(const char *name, size_t length);
 
 /* Host and port of a URI (RFC 3986, section 3.2). */
@@ -136,7 +136,7 @@ struct gyre_http_authority {
   struct gyre_http_slice whole, host, port;
 };
 
-/* host [":" port], without user information and with a non-empty host. */
+/* Parses host [":" port], without user information and with a non-empty host. */
 bool gyre_http_authority_parse(struct gyre_http_authority *authority, const char *bytes, uint32_t offset,
                                uint32_t length);
 void gyre_http_authority_assign(struct gyre_http_head *head, const struct gyre_http_authority *authority);

@@ -66,7 +66,7 @@ void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits) {
 
 static int64_t least(int64_t one_ns, int64_t other_ns) { return one_ns < other_ns ? one_ns : other_ns; }
 
-/* Limits the time for each piece, the time for all, and after a grace period the rate. */
+/* Limits the time for each piece, the total time, and after a grace period the rate. */
 int64_t gyre_http_body_limit_ns(const struct gyre_http_limits *limits, int64_t received, int64_t waited_ns, bool placed,
                                 const char **reason) {
   int64_t limit_ns = limits->read_ns < 0 ? INT64_MAX : limits->read_ns;

@@ -14,14 +14,14 @@ struct gyre_http2_limits {
   struct gyre_http_head_limits head;
   uint32_t trailer_bytes;
   uint32_t streams;                          /* at once */
-  uint32_t resets;                           /* at once; a tenth of them is regained each second */
-  uint32_t control_frames;                   /* at once, and regained each second */
+  uint32_t resets;                           /* at once; one tenth is refilled each second */
+  uint32_t control_frames;                   /* at once, and refilled each second */
   uint32_t stream_window, connection_window; /* of request bodies, unread */
   uint32_t output;                           /* of a response, queued */
   bool extended_connect;                     /* RFC 8441 is offered */
 };
 
-/* Times are -1 where there is no limit. */
+/* Times are -1 without a limit. */
 struct gyre_http_limits {
   struct gyre_http_head_limits head, trailers;
   struct gyre_http2_limits http2;
@@ -29,14 +29,14 @@ struct gyre_http_limits {
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns;
   int64_t body_ns, body_grace_ns, unread_body_ns, request_ns;
   uint32_t requests, connections; /* of a connection; of an acceptor */
-  uint32_t body_ahead;            /* bytes that may come before a place is taken */
+  uint32_t body_ahead;            /* body bytes read before a place is taken */
 };
 
-/* Time limit for the next bytes of a body after this much time and data; -1: none. The rate is
- * sixteen times as high while the request holds a place that others wait for. */
+/* Returns the time limit for the next bytes of a body after this much time and data; -1: none. The
+ * rate is sixteen times as high while other requests wait for this request's place. */
 int64_t gyre_http_body_limit_ns(const struct gyre_http_limits *limits, int64_t received, int64_t waited_ns, bool placed,
                                 const char **reason);
-/* Waiting time that a client earns by `bytes`. */
+/* Returns the waiting time that `bytes` earn for a client. */
 static inline int64_t gyre_http_earned_ns(int64_t bytes, int64_t rate, bool placed) {
   if (placed) rate *= GYRE_HTTP_PLACE_RATE;
   return bytes > INT64_MAX / 1000000000 ? INT64_MAX : bytes * 1000000000 / rate;

@@ -21,8 +21,8 @@ static VALUE input_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns the time limit for the next piece of the body. Only waiting counts, as the app may
- * read slowly. */
+/* Returns the time limit for the next piece of the body. Counts only waiting, as the app may read
+ * slowly. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http_limits *limits = &exchange->connection->acceptor->limits;
   int64_t received = exchange->body.received - exchange->body.ahead;
@@ -36,7 +36,7 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 
 void gyre_http_refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* No other fiber may read meanwhile: this one's stack has the rest of the body and the position
+/* No other fiber may read meanwhile: this fiber's stack has the rest of the body and the position
  * of its trailers. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
@@ -49,7 +49,7 @@ bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
   if (gyre_http_exchange_open(self) && !input.kept) gyre_http_refuse_second_reader();
   exchange = gyre_http_exchange_get(self);
-  /* A delayed loop may have left bytes waiting, so that time is not the client's. */
+  /* A delayed loop may have left bytes waiting: that delay is not the client's. */
   int64_t until_ns = input.came_ns < 0 ? gyre_loop_now(&scheduler->loop) : input.came_ns;
   if (exchange && until_ns > from_ns) exchange->body.waited_ns += until_ns - from_ns;
   return !input.wait.timed_out;
@@ -95,7 +95,7 @@ static VALUE exchange_interrupt_reader(VALUE self, VALUE fiber, VALUE exception)
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange || !exchange->reader || exchange->reader->wait.parked.fiber != fiber) return Qnil;
   gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, fiber, exception);
-  /* fetched again, as Ruby code may have run */
+  /* looked up again, as Ruby code may have run */
   exchange = gyre_http_exchange_get(self);
   if (exchange) exchange->reader = NULL;
   return Qnil;
@@ -145,7 +145,7 @@ static VALUE exchange_leave_place(VALUE self) {
   return Qnil;
 }
 
-/* Counts the file until the request's end, as a slow client holds its descriptor. */
+/* Counts the file until the request's end, as a slow client delays its close. */
 static VALUE exchange_hold_file(VALUE self) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hold_file", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);

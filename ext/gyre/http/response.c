@@ -41,7 +41,7 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   struct gyre_http_response_head head;
   if (!gyre_http_response_head_whole(&head, exchange, status, headers, body)) return Qfalse;
-  gyre_http_exchange_end_limit(exchange); /* the app has done its part */
+  gyre_http_exchange_end_limit(exchange); /* the app has finished its part */
   send_whole(self, &head, body);
   return Qtrue;
 }
@@ -60,8 +60,8 @@ static void app_fields(struct gyre_http_response_head *head, VALUE headers) {
   if (head->unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
 }
 
-/* A body of HTTP/2 ends with its stream: :close means :chunked, and :raw a stream both ways (RFC
- * 9113, section 8.5; RFC 8441). */
+/* An HTTP/2 body ends with its stream: :close means :chunked, and :raw a stream in both directions
+ * (RFC 9113, section 8.5; RFC 8441). */
 static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
   if (gyre_http_exchange_is_outside(self))
     return gyre_http_exchange_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
@@ -129,7 +129,7 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   Check_Type(string, T_STRING);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a client may take it as fast as the app writes */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* the client may be fast */
   exchange = gyre_http_response_writable(self);
   VALUE length = SIZET2NUM((size_t)RSTRING_LEN(string));
   if (RSTRING_LEN(string) == 0 || exchange->response.framing == GYRE_HTTP_NO_BODY) return length;
@@ -186,7 +186,7 @@ void gyre_http_response_refuse(struct gyre_http_exchange *exchange) {
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
   VALUE self = exchange->handle, handler = exchange->connection->acceptor->handler;
   VALUE arguments[] = {exchange->env, INT2NUM(exchange->status), Qnil, Qnil};
-  bool alone = exchange->operations->alone; /* the connection ends with it */
+  bool alone = exchange->operations->alone; /* the connection ends with the refusal */
   int64_t from_ns = gyre_loop_now(&scheduler->loop);
   if (alone) exchange->env = Qnil;
   rb_rescue2(send_refusal, self, ignore_error, self, rb_eStandardError, (VALUE)0);

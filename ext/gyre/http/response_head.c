@@ -20,7 +20,7 @@ static void add_value(struct gyre_http_response_head *fields, const char *name, 
   gyre_http_buffer_field(fields->output, name, name_length, text, length);
 }
 
-/* Whether a connection field names "close". */
+/* True if a connection field contains "close". */
 static bool names_close(VALUE value) {
   if (RB_TYPE_P(value, T_ARRAY)) {
     for (long i = 0; i < RARRAY_LEN(value); i++) {
@@ -117,7 +117,7 @@ struct gyre_http_buffer *gyre_http_response_head_trailers(struct gyre_http_excha
 
 struct gyre_http_response_head gyre_http_response_head_begin(struct gyre_http_exchange *exchange, int status) {
   struct gyre_http_buffer *output = &exchange->connection->acceptor->output;
-  if (output->capacity > OUTPUT_BYTES_KEPT) gyre_http_buffer_free(output); /* it held an uncommon head */
+  if (output->capacity > OUTPUT_BYTES_KEPT) gyre_http_buffer_free(output); /* held a large head */
   output->length = 0;
   output->failed = false;
   if (status && exchange->operations->begin_head) exchange->operations->begin_head(output, status);

@@ -17,11 +17,11 @@
 #define CLASS_TOKEN 1  /* tchar (RFC 9110, section 5.6.2) */
 #define CLASS_TARGET 2 /* 0x21 to 0x7e without "#" and "?" */
 #define CLASS_VALUE 4  /* HTAB, SP, VCHAR, obs-text (RFC 9110, section 5.5) */
-#define CLASS_HOST 8   /* unreserved, sub-delims (RFC 3986, section 3.2.2); "%" is looked at apart */
+#define CLASS_HOST 8   /* unreserved, sub-delims (RFC 3986, section 3.2.2), without "%" */
 #define CLASS_HEX 16
 #define CLASS_DIGIT 32
 
-/* test/c/http1_parser_test.c checks each entry against the definitions above. */
+/* test/c/http1_parser_test.c compares each entry with the definitions above. */
 static const uint8_t classes[256] = {
     0,  0,  0,  0,  0,  0,  0,  0,  0,  4,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
     0,  0,  0,  4,  15, 6,  5,  15, 7,  15, 15, 14, 14, 15, 15, 14, 15, 15, 6,  63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
@@ -71,7 +71,7 @@ static inline const char *skip_value(const char *p, const char *end) {
   return skip_class(p, end, CLASS_VALUE);
 }
 
-/* The first byte that is not CLASS_TARGET. */
+/* Returns the first byte that is not CLASS_TARGET. */
 static inline const char *skip_target(const char *p, const char *end) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i first = _mm_set1_epi8(0x21), span = _mm_set1_epi8(0x7e - 0x21);
@@ -89,7 +89,7 @@ static inline const char *skip_target(const char *p, const char *end) {
   return skip_class(p, end, CLASS_TARGET);
 }
 
-/* Finds the first byte that is not a tchar. Sets *underscore if it passes "_". */
+/* Finds the first byte that is not a tchar. Sets *underscore if the name contains "_". */
 static inline const char *skip_name(const char *p, const char *end, bool *underscore) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i small = _mm_set1_epi8(0x20), a = _mm_set1_epi8('a'), letters = _mm_set1_epi8(25);

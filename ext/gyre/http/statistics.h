@@ -23,15 +23,15 @@ struct gyre_http_histogram {
 void gyre_http_histogram_add(struct gyre_http_histogram *histogram, int64_t duration_ns);
 
 struct gyre_http_statistics {
-  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status's first digit; 0: the client left before */
+  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by first digit of the status; 0: client left */
   struct gyre_http_histogram durations;
   uint64_t received_bytes, sent_bytes;                        /* of transports, without TLS's own */
   uint64_t upgrades, messages_received, messages_sent;        /* of WebSockets */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed among those, failed */
 };
 
-/* Counts a response that has left, or never will (status 0). A negative duration marks an
- * open-ended response and is not entered. */
+/* Counts a response, sent or failed (status 0). A negative duration marks an open-ended response,
+ * whose duration is not counted. */
 void gyre_http_statistics_response(struct gyre_http_statistics *statistics, unsigned status, int64_t duration_ns);
 
 /* Moves a transport's counts here, so that they count once. */

@@ -23,7 +23,7 @@ struct gyre_log_buffer {
   size_t length, capacity;
 };
 
-/* Makes room for `more` bytes; the slow part of gyre_log_buffer_reserve. */
+/* Reserves `more` bytes; the slow path of gyre_log_buffer_reserve. */
 static inline int gyre_log_buffer_grow(struct gyre_log_buffer *buffer, size_t more) {
   size_t capacity = buffer->capacity ? buffer->capacity : 256;
   if (more > SIZE_MAX / 4 || buffer->length > SIZE_MAX / 4) return -ENOMEM;
@@ -39,7 +39,7 @@ static inline int gyre_log_buffer_reserve(struct gyre_log_buffer *buffer, size_t
   return buffer->capacity - buffer->length >= more ? 0 : gyre_log_buffer_grow(buffer, more);
 }
 
-/* Needs room made before. */
+/* Requires reserved room. */
 static inline void gyre_log_buffer_put(struct gyre_log_buffer *buffer, const char *bytes, size_t length) {
   if (length > 0) memcpy(buffer->bytes + buffer->length, bytes, length);
   buffer->length += length;

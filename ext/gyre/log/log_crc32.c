@@ -40,21 +40,21 @@ static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) 
 
 static int folds;
 
-/* x^n modulo the polynomial, bits reversed, for the halves of a block moved by four blocks, and
- * by one. */
+/* x^n modulo the polynomial, bits reversed, for the halves of a block moved by four blocks, and by
+ * one. */
 FOLDING static __m128i by_four(void) { return _mm_set_epi64x(INT64_C(0x1c6e41596), INT64_C(0x154442bd4)); }
 
 FOLDING static __m128i by_one(void) { return _mm_set_epi64x(INT64_C(0x0ccaa009e), INT64_C(0x1751997d0)); }
 
 FOLDING static __m128i load(const unsigned char *at) { return _mm_loadu_si128((const __m128i *)(const void *)at); }
 
-/* The block, moved and added. */
+/* Moves the block and adds another. */
 FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {
   const __m128i low = _mm_clmulepi64_si128(block, by, 0x00), high = _mm_clmulepi64_si128(block, by, 0x11);
   return _mm_xor_si128(_mm_xor_si128(low, high), there);
 }
 
-/* The block and the `rest` bytes before `end` that follow it; at least a block precedes these. */
+/* Folds the block and the `rest` bytes before `end`; at least one block precedes these bytes. */
 FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t rest) {
   static const unsigned char shuffle[3 * BLOCK] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                                    128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,
@@ -65,7 +65,7 @@ FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t
   return fold(_mm_shuffle_epi8(block, first), by_one(), _mm_or_si128(_mm_shuffle_epi8(block, others), bytes));
 }
 
-/* The same as by_tables, for at least one whole block. */
+/* Computes the same as by_tables, for at least one whole block. */
 FOLDING static uint32_t by_folding(uint32_t crc, const unsigned char *at, size_t length) {
   const size_t rest = length % BLOCK;
   const unsigned char *const end = at + (length - rest);

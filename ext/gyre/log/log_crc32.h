@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fills the tables; once, before the first use. */
+/* Fills the tables; called once before the first use. */
 void gyre_log_crc32_setup(void);
 
-/* `crc` is the result for the bytes before, 0 at the beginning. */
+/* `crc` is the result for the preceding bytes, 0 at the beginning. */
 uint32_t gyre_log_crc32(uint32_t crc, const char *bytes, size_t length);
 
 #endif

@@ -65,7 +65,7 @@ static int refuse(struct gyre_log_decoder *decoder, int result) {
   return result == -EAGAIN ? fail(decoder, -GYRE_LOG_NO_ROOM) : result;
 }
 
-/* Ruby reads a line of JSON. */
+/* Collects a line of JSON for Ruby. */
 static int collect(struct gyre_log_decoder *decoder, struct gyre_log_text line) {
   if (gyre_log_buffer_reserve(&decoder->lines, line.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(&decoder->lines, line.bytes, line.length);
@@ -86,7 +86,7 @@ static int deliver(struct gyre_log_decoder *decoder, const struct gyre_log_messa
   return gyre_log_hub_deliver(decoder->hub, message, decoder->session);
 }
 
-/* How many of the new bytes belong to the incomplete message. */
+/* Returns the number of new bytes that belong to the incomplete message. */
 static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes, size_t length) {
   if (decoder->cutter.wanted == 0) {
     const char *const end = gyre_log_line_end(&decoder->cutter, bytes, length);
@@ -96,7 +96,7 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes it. Returns the bytes taken, or what is wrong. */
+/* Completes an incomplete message. Returns the bytes taken, or the fault. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
   while (decoder->rest.length > 0 && *length > 0) {

@@ -58,8 +58,7 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
   return cutter->kind == GYRE_LOG_JSON_LINES ? memchr(at, '\n', length) : gyre_log_syslog_line_end(at, length);
 }
 
-/* The whole line is the message's text; Ruby reads its JSON
- * (lib/gyre/log/ingest/json_decoder.rb). */
+/* Takes the whole line as text; Ruby parses its JSON (lib/gyre/log/ingest/json_decoder.rb). */
 static void json_line(const char *bytes, size_t length, struct gyre_log_message *message) {
   message->text = (struct gyre_log_text){bytes, length};
   message->present = length > 0;

@@ -15,7 +15,7 @@ enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LO
 /* RFC 6587, section 3.4; AUTO decides by each message's first bytes. */
 enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES };
 
-/* A mistake in the bytes; its text follows "error: " in the reply. */
+/* A fault in the bytes; its text follows "error: " in the reply. */
 enum gyre_log_wrong {
   GYRE_LOG_CHECKSUM_FAILED = 1,
   GYRE_LOG_TOO_LONG,
@@ -24,7 +24,7 @@ enum gyre_log_wrong {
   GYRE_LOG_WRONG_SEQUENCE,
   GYRE_LOG_SEQUENCE_JUMP,
   GYRE_LOG_CUT_OFF,
-  GYRE_LOG_NO_ROOM /* not the peer's fault: an output is full, or its stored records are unknown */
+  GYRE_LOG_NO_ROOM /* no fault of the peer: a full output, or unknown stored records */
 };
 
 struct gyre_log_message {
@@ -39,22 +39,22 @@ struct gyre_log_message {
 struct gyre_log_cutter {
   enum gyre_log_kind kind;
   enum gyre_log_framing framing;
-  size_t limit;                    /* bytes of a message; a frame has fewer */
-  size_t scanned;                  /* of an incomplete line: no end in these */
-  size_t wanted;                   /* call again with this many bytes; 0: at the end of a line */
+  size_t limit;                    /* bytes of a message; frames must be shorter */
+  size_t scanned;                  /* of an incomplete line: bytes searched without its end */
+  size_t wanted;                   /* minimum of bytes for the next call; 0: at the end of a line */
   struct gyre_log_buffer *scratch; /* for syslog's message; until the next call */
 };
 
 #define GYRE_LOG_FRAME_HEADER 8
 
-/* The text of an enum gyre_log_wrong. */
+/* Returns the text of an enum gyre_log_wrong. */
 const char *gyre_log_wrong_text(int wrong);
 
-/* Cuts one message off the beginning. Returns its bytes, 0 if more are needed (then call again
- * with the same bytes and more), minus an enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
+/* Cuts one message off the beginning. Returns its bytes, 0 if it is incomplete (call again with
+ * more bytes added), minus an enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY. */
 #define GYRE_LOG_NO_MEMORY (-1000)
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
-/* The rest at the end: returns 0 and a message (or none), or minus an enum gyre_log_wrong. */
+/* Takes the rest at the end: returns 0 and a message (or none), or minus an enum gyre_log_wrong. */
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);
 
@@ -66,11 +66,11 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message);
 
-/* The first byte that ends a line, or NULL. */
+/* Returns the first byte that ends a line, or NULL. */
 const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length);
 const char *gyre_log_syslog_line_end(const char *at, size_t length);
 
-/* As gyre_log_cut, for a line that ends at `end`; NULL: not there yet. */
+/* Works like gyre_log_cut, for a line that ends at `end`; NULL: incomplete. */
 static inline long gyre_log_take_line(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                                       const char *end) {
   const size_t line = end ? (size_t)(end - bytes) : length;
@@ -80,7 +80,8 @@ static inline long gyre_log_take_line(struct gyre_log_cutter *cutter, const char
   return end ? (long)line + 1 : 0;
 }
 
-/* RFC 5424 and RFC 3164, from one message of any framing. Returns 0 or GYRE_LOG_NO_MEMORY. */
+/* Parses RFC 5424 and RFC 3164, from one message of any framing. Returns 0 or
+ * GYRE_LOG_NO_MEMORY. */
 long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,
                            struct gyre_log_message *message);
 

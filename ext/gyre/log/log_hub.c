@@ -1,9 +1,9 @@
 /* Routes, taps, channels and counts of the log's ingest (see log_hub.h). */
 #include "log/log_hub.h"
 
-/* Channels with longer names are looked up each time, which keeps the table small. */
+/* Longer names are looked up each time, which keeps the table small. */
 #define NAMES_LIMIT 255
-/* Services that have a counter of their own, whatever the setting. */
+/* Most services with their own counter, for any setting. */
 #define COUNTERS_MAX ((size_t)1 << 20)
 
 /* --- life --- */
@@ -24,7 +24,7 @@ static void clear_channels(struct gyre_log_hub *hub) {
   hub->single = hub->latest = NULL;
 }
 
-/* The table is at most half full. */
+/* The table stays at most half full. */
 static int counters_setup(struct gyre_log_hub *hub, size_t limit) {
   size_t size = 64;
   while (size / 2 <= limit) size *= 2;
@@ -147,7 +147,7 @@ static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   return hash ^ hash >> 32;
 }
 
-/* A service's slot in the table, or its future one. */
+/* Returns a service's slot in the table, or a free slot for it. */
 static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text service) {
   size_t slot = hash_of(service, 0);
   for (;; slot++) {
@@ -156,7 +156,7 @@ static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text
   }
 }
 
-/* The number of a service's counter; SIZE_MAX without memory. */
+/* Returns the number of a service's counter; SIZE_MAX if memory is short. */
 static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service) {
   if (service.length > GYRE_LOG_SERVICE_LIMIT) return 0;
   uint32_t *const slot = table_slot(hub, service);
@@ -235,7 +235,7 @@ static bool is_for(const struct gyre_log_channel *channel, struct gyre_log_text 
          gyre_log_same(gyre_log_channel_severity(channel), severity);
 }
 
-/* A message's channel, valid until the next call; NULL without memory. */
+/* Returns a message's channel, valid until the next call; NULL if memory is short. */
 static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre_log_text service,
                                            struct gyre_log_text severity) {
   if (is_for(hub->latest, service, severity)) return hub->latest;
@@ -254,7 +254,7 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
 
 /* --- messages --- */
 
-/* One read of many connections, before they are paused. */
+/* Bytes of one read of many connections, before they are paused. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {
@@ -273,7 +273,7 @@ static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool any
   return false;
 }
 
-/* A record that one sink cannot take goes to none: it comes again. Returns 0, -EAGAIN or
+/* If one sink refuses a record, no sink gets it: the client sends it again. Returns 0, -EAGAIN or
  * -ENOMEM. */
 static int check_record(const struct gyre_log_channel *channel, uint64_t sequence, struct gyre_log_session *session) {
   for (size_t i = 0; i < channel->routed; i++) {
@@ -288,7 +288,7 @@ static int check_record(const struct gyre_log_channel *channel, uint64_t sequenc
   return 0;
 }
 
-/* Skips a record that the sink already has. Returns whether it was new, or -ENOMEM. */
+/* Skips a record that the sink already has. Returns true for a new record, or -ENOMEM. */
 static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                 const struct gyre_log_arrival *arrival, uint64_t sequence, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
@@ -302,7 +302,7 @@ static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyr
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
-/* Taps' sinks come and go unknown to sessions: they get what is new for another sink. */
+/* Sessions do not track the sinks of taps: these get records that are new for another sink. */
 static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
                     uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;

@@ -32,7 +32,7 @@ struct gyre_log_mark {
   uint64_t stored; /* of these, stored by its output */
   uint64_t turn;   /* of the sink, when it last got one */
   size_t client;   /* the client's index in the sink's list of that turn */
-  bool unknown;    /* the output's records of the client are unknown: it gets nothing */
+  bool unknown;    /* the output's records of the client are unknown; accepts none */
 };
 
 struct gyre_log_session {
@@ -47,12 +47,12 @@ struct gyre_log_session {
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
-/* The session's mark for a sink, made if missing; NULL without memory. */
+/* Returns the session's mark for a sink, made if missing; NULL if memory is short. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
 /* True if a client may have reached this number. A jump of 2^48 allows for a lifetime of dropped
  * records without using up the numbers. */
 bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
-/* Everything up to this number is stored by all its outputs. */
+/* Returns the last number up to which all outputs have stored the records. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
 
 /* --- sinks: log_sink.c --- */
@@ -62,12 +62,12 @@ struct gyre_log_client {
   uint64_t last;
 };
 
-/* The route of the messages of a service and severity. */
+/* The route of messages with one service and severity. */
 struct gyre_log_channel {
   size_t service_length, severity_length;
   size_t counter;
   bool wanted;
-  size_t routed, sinks_count; /* routed ones first, then those of taps */
+  size_t routed, sinks_count; /* sinks of routes, then sinks of taps */
   struct gyre_log_sink **sinks;
   struct gyre_log_buffer middles[GYRE_LOG_FORMATS]; /* made when needed */
   char names[];                                     /* service, severity */
@@ -107,15 +107,15 @@ struct gyre_log_sink {
    */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and not yet written */
-  bool drops;     /* no client waits for its records */
+  bool drops;     /* drops messages, as clients do not wait for its records */
   bool hit;       /* a decoder's message came while it was full */
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;
-  uint64_t turn; /* how often it was emptied */
+  uint64_t turn; /* number of times it was emptied */
   struct gyre_log_client *clients;
   size_t clients_count, clients_capacity;
-  /* For culling: the last message, its origin, and its repetitions. */
+  /* For culling: the last message, its origin, and the number of its repetitions. */
   struct gyre_log_buffer last;
   size_t last_lengths[GYRE_LOG_LAST_PARTS];
   unsigned last_fields;
@@ -125,7 +125,8 @@ struct gyre_log_sink {
   bool repeat_has_logged_at;
 };
 
-/* `total` outlives the sink. NULL without memory. `key`: of the stream, for GYRE_LOG_REDIS. */
+/* `total` outlives the sink. Returns NULL if memory is short. `key`: name of the stream, for
+ * GYRE_LOG_REDIS. */
 struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
                                          struct gyre_log_text key);
 void gyre_log_sink_retain(struct gyre_log_sink *sink);
@@ -133,21 +134,20 @@ void gyre_log_sink_release(struct gyre_log_sink *sink);
 /* Returns 0 or -ENOMEM. */
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                       const struct gyre_log_arrival *arrival);
-/* Notes that it has a client's records. Returns 0 or -ENOMEM. */
+/* Records that the sink has records of a client. Returns 0 or -ENOMEM. */
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
-/* Turns a culled message into a line, before its bytes and clients are read. Returns 0 or
- * -ENOMEM. */
+/* Turns a culled message into a line, before bytes and clients are read. Returns 0 or -ENOMEM. */
 int gyre_log_sink_finish(struct gyre_log_sink *sink);
-/* Called after they were read. */
+/* Called after bytes and clients were read. */
 void gyre_log_sink_clear(struct gyre_log_sink *sink);
 
-/* True if its bytes, including those being written, exceed this part of its bound. */
+/* True if its bytes, including those being written, exceed this part of its limit. */
 static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_t parts) {
   return sink->bytes.length + sink->pending > sink->bound / parts;
 }
 
-/* Reuses memory, as fresh memory costs more than the work in it. Frees large memory that was
- * hardly used. */
+/* Reuses memory, as new memory costs more than filling it. Frees large memory that was hardly
+ * used. */
 static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
@@ -155,7 +155,7 @@ static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
 /* --- the hub: log_hub.c --- */
 
 struct gyre_log_route {
-  bool for_all; /* services without a route of their own */
+  bool for_all; /* serves services without a route */
   struct gyre_log_buffer service;
   bool every_severity;
   struct gyre_log_buffer *severities;
@@ -170,9 +170,9 @@ struct gyre_log_tap {
   struct gyre_log_buffer service;
 };
 
-/* Longer names have no counter of their own. */
+/* Longer names have no counter. */
 #define GYRE_LOG_SERVICE_LIMIT 255
-/* The service of counter 0. */
+/* The service name of counter 0. */
 #define GYRE_LOG_OTHERS "(others)"
 
 struct gyre_log_counter {
@@ -185,11 +185,11 @@ struct gyre_log_counter {
 struct gyre_log_hub {
   unsigned references;
   uint64_t messages, filtered;
-  size_t bytes;      /* of incomplete messages and of sinks without a bound */
+  size_t bytes;      /* of incomplete messages and of sinks without a limit */
   size_t incomplete; /* the incomplete messages' part */
   uint64_t sinks_opened;
   bool crowded;                         /* a sink was hit */
-  const struct gyre_log_origin *origin; /* of the present delivery; NULL: unknown */
+  const struct gyre_log_origin *origin; /* of the current delivery; NULL: unknown */
   bool unstoppable;                     /* its sender cannot be paused */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
@@ -198,11 +198,11 @@ struct gyre_log_hub {
   struct gyre_log_tap *taps;
   size_t taps_count;
   struct gyre_log_channel *channels[GYRE_LOG_CHANNELS];
-  struct gyre_log_channel *latest; /* one of them, or `single` */
+  struct gyre_log_channel *latest; /* in the table, or `single` */
   struct gyre_log_channel *single; /* for names too long for the table */
   struct gyre_log_counter *counters;
   size_t counters_count, counters_limit;
-  uint32_t *counters_table; /* of numbers in `counters`, 0: free */
+  uint32_t *counters_table; /* indexes into `counters`, 0: free */
   size_t counters_table_size;
 };
 
@@ -210,19 +210,19 @@ struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
 void gyre_log_hub_retain(struct gyre_log_hub *hub);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
-/* A sink of this hub, to be released before it; NULL without memory. */
+/* Opens a sink of this hub, to be released before the hub; NULL if memory is short. */
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 
-/* Replaces the route of the same service. Takes the contents of `route`, even if it fails.
- * Returns 0 or -ENOMEM. */
+/* Replaces the route of the same service. Takes the contents of `route`, even on failure. Returns 0
+ * or -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
-/* `service` NULL: all. Returns 0 or -ENOMEM. */
+/* A `service` of NULL means all. Returns 0 or -ENOMEM. */
 int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
-/* Delivers a message that came at hub->time. Returns 0, -ENOMEM, or -EAGAIN: a sink cannot take
- * the record now, and none has it. */
+/* Delivers a message that came at hub->time. Returns 0, -ENOMEM, or -EAGAIN: a sink cannot take the
+ * record now, so no sink has it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
 /* --- decoders: log_decoder.c --- */
@@ -232,24 +232,24 @@ struct gyre_log_decoder {
   struct gyre_log_session *session; /* or NULL */
   struct gyre_log_cutter cutter;
   struct gyre_log_buffer rest;  /* an incomplete message */
-  struct gyre_log_buffer lines; /* of JSON, whole, until the binding takes them */
+  struct gyre_log_buffer lines; /* whole JSON lines, until the binding takes them */
   struct gyre_log_origin origin;
   uint64_t messages;
   int wrong; /* an enum gyre_log_wrong, or 0 */
 };
 
-/* Holds a hub and perhaps a session. */
+/* Keeps a hub and an optional session alive. */
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
                            enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_decoder_close(struct gyre_log_decoder *decoder);
-/* The origin of its messages; once, before the first. Returns 0 or -ENOMEM. */
+/* Sets the origin of its messages; called once, before the first. Returns 0 or -ENOMEM. */
 int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_log_text host, uint64_t pid);
-/* Delivers a message read elsewhere from one of its lines, at hub->time. As
+/* Delivers a message that Ruby has parsed from a line, at hub->time. Returns like
  * gyre_log_hub_deliver. */
 int gyre_log_decoder_deliver(struct gyre_log_decoder *decoder, const struct gyre_log_message *message);
 /* Returns 0, an enum gyre_log_wrong, or -ENOMEM. */
 int gyre_log_decoder_feed(struct gyre_log_decoder *decoder, const char *bytes, size_t length, int64_t time_ns);
-/* The same, at the end. */
+/* Handles the end of the input; returns the same. */
 int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns);
 
 #endif

@@ -17,13 +17,13 @@ static int check(int result) {
   return result;
 }
 
-/* The text of a String; raises TypeError for anything else. */
+/* Returns the text of a String; raises TypeError for another object. */
 static struct gyre_log_text text_of(VALUE *string) {
   StringValue(*string);
   return (struct gyre_log_text){RSTRING_PTR(*string), (size_t)RSTRING_LEN(*string)};
 }
 
-/* The number of a Symbol among the names. */
+/* Returns the number of a Symbol among the names. */
 static int choose(const char *what, VALUE name, const char *const names[], int count) {
   VALUE known = rb_str_new(NULL, 0);
   for (int i = 0; i < count; i++) {
@@ -69,7 +69,7 @@ static VALUE ingest_setup(VALUE self, VALUE services_limit) {
 /* --- sinks --- */
 
 struct sink {
-  struct gyre_log_hub *hub; /* held: the sink counts there */
+  struct gyre_log_hub *hub; /* kept alive: the sink counts there */
   struct gyre_log_sink *sink;
 };
 
@@ -158,7 +158,7 @@ static VALUE sink_dropped(VALUE self) { return ULL2NUM(sink_of(self)->dropped); 
 
 static VALUE sink_is_full(VALUE self) { return boolean(gyre_log_sink_exceeds(sink_of(self), 1)); }
 
-/* True if connections with messages for it have to wait. */
+/* True if connections with messages for it must wait. */
 static VALUE sink_is_blocked(VALUE self) {
   const struct gyre_log_sink *const sink = sink_of(self);
   return boolean(!sink->drops && gyre_log_sink_exceeds(sink, 1));
@@ -166,7 +166,7 @@ static VALUE sink_is_blocked(VALUE self) {
 
 static VALUE sink_has_room(VALUE self) { return boolean(!gyre_log_sink_exceeds(sink_of(self), 2)); }
 
-/* True if a message came while it was full; asked once. */
+/* True if a message came while the sink was full; resets. */
 static VALUE sink_was_hit(VALUE self) {
   struct gyre_log_sink *const sink = sink_of(self);
   const bool hit = sink->hit;
@@ -282,7 +282,7 @@ static VALUE ingest_open_decoder(VALUE self, VALUE kind, VALUE framing, VALUE se
   return object;
 }
 
-/* nil, or the text of what is wrong. */
+/* Returns nil, or the text of the fault. */
 static VALUE verdict(int result) {
   check(result);
   return result == 0 ? Qnil : rb_utf8_str_new_cstr(gyre_log_wrong_text(result));
@@ -308,7 +308,7 @@ static VALUE decoder_rest(VALUE self) {
   return rb_str_new(decoder->rest.bytes, (long)decoder->rest.length);
 }
 
-/* Whole lines of JSON with their ends, or nil. */
+/* Returns whole JSON lines with their ends, or nil. */
 static VALUE decoder_take_lines(VALUE self) {
   struct gyre_log_decoder *const decoder = decoder_of(self);
   if (decoder->lines.length == 0) return Qnil;
@@ -329,7 +329,7 @@ static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE obje
   return sink->sink;
 }
 
-/* A private Array of strings or sinks, checked first: checks may raise. */
+/* Returns a private Array of checked strings or sinks; checks may raise. */
 static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
   VALUE copy = rb_ary_dup(rb_convert_type(array, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(copy); i++) {
@@ -401,7 +401,7 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
 
 /* --- messages read in Ruby, and those without a decoder --- */
 
-/* From a sender that cannot be paused. */
+/* Delivers a message of a sender that cannot be paused. */
 static int deliver_without_decoder(void *to, const struct gyre_log_message *message) {
   struct gyre_log_hub *const hub = to;
   hub->unstoppable = true;
@@ -464,7 +464,7 @@ static VALUE ingest_messages(VALUE self) { return ULL2NUM(hub_of(self)->messages
 
 static VALUE ingest_filtered(VALUE self) { return ULL2NUM(hub_of(self)->filtered); }
 
-/* True if a decoder's message came for a full sink; asked once. */
+/* True if a decoder's message came for a full sink; resets. */
 static VALUE ingest_is_crowded(VALUE self) {
   struct gyre_log_hub *const hub = hub_of(self);
   const bool crowded = hub->crowded;
@@ -484,7 +484,7 @@ static VALUE ingest_services(VALUE self) {
   return services;
 }
 
-/* For the entry of a journal (lib/gyre/log/output/journal/entry.rb). */
+/* Computes the CRC for an entry of a journal (lib/gyre/log/output/journal/entry.rb). */
 static VALUE ingest_crc32(VALUE self, VALUE bytes) {
   const struct gyre_log_text text = text_of(&bytes);
   const uint32_t crc = gyre_log_crc32(0, text.bytes, text.length);

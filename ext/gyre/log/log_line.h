@@ -16,7 +16,7 @@ struct gyre_log_origin_text {
   unsigned fields; /* host, or host and pid; 0: unknown */
 };
 
-/* In each format; all zero until set. */
+/* An origin in each format; all zero until set. */
 struct gyre_log_origin {
   struct gyre_log_buffer bytes;
   struct gyre_log_origin_text texts[GYRE_LOG_FORMATS];
@@ -31,13 +31,13 @@ struct gyre_log_line {
   const struct gyre_log_origin_text *origin; /* NULL: none */
 };
 
-/* The part between time and message; the same for all messages of a service and severity. */
+/* Writes the part between time and message; the same for all messages of a service and severity. */
 int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
                          struct gyre_log_text severity);
-/* The beginning of each Redis command for a stream. */
+/* Writes the beginning of each Redis command for a stream. */
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key);
 
-/* Once. `pid` 0: unknown. */
+/* Called once. A `pid` of 0 means unknown. */
 int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid);
 
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw);

@@ -46,16 +46,16 @@ static int utf8, us_ascii, binary;
 
 struct outbox {
   VALUE service; /* frozen String */
-  VALUE batch;   /* the String that is being filled, or 0 */
-  VALUE batches; /* Array of the full ones, each [String, last sequence number, count] */
+  VALUE batch;   /* the String being filled, or 0 */
+  VALUE batches; /* full Strings, each [String, last sequence number, count] */
   char *bytes;   /* of batch */
   size_t length, capacity, count;
-  size_t first_capacity; /* of the next one: what the last one needed */
-  uint64_t sequence;     /* the last one given */
-  size_t bytesize;       /* of all that is in here */
-  size_t held;           /* bytes that the sender has taken and not got rid of; they count */
+  size_t first_capacity; /* of the next String: the size of the last one */
+  uint64_t sequence;     /* last number used */
+  size_t bytesize;       /* of all records here */
+  size_t held;           /* bytes at the sender; they count */
   size_t limit, batch_limit, record_limit;
-  unsigned forks; /* an outbox of an earlier number belongs to the parent */
+  unsigned forks; /* another number than gyre_forks: belongs to the parent */
   bool sleeping, attention, framed;
 };
 
@@ -113,7 +113,7 @@ static VALUE outbox_initialize(VALUE self, VALUE service, VALUE limit, VALUE rec
 
 /* --- writing --- */
 
-/* The batch becomes one of the full ones. */
+/* Adds the batch to the full ones. */
 static void seal(struct outbox *outbox) {
   VALUE batch = outbox->batch;
   rb_str_set_len(batch, (long)outbox->length);
@@ -146,7 +146,7 @@ static uint64_t now_us(void) {
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* The name of a severity that is a String, a Symbol or one of Logger's numbers. */
+/* Sets the name of a severity: a String, a Symbol or a number of Logger. */
 static bool severity_text(VALUE severity, struct gyre_log_text *text) {
   static const char *const names[] = {"debug", "info", "warn", "error", "fatal"};
   if (RB_FIXNUM_P(severity)) {
@@ -168,7 +168,8 @@ static bool as_it_is(VALUE message) {
   return encoding == utf8 || encoding == us_ascii || encoding == binary;
 }
 
-/* Qtrue: it is in; Qnil: it is, and the sender sleeps and has to be woken; Qfalse: it is not. */
+/* Returns Qtrue if stored; Qnil if stored and the sleeping sender must be woken; Qfalse if
+ * refused. */
 static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALUE message_value, bool beyond_limit) {
   struct gyre_log_text severity, message;
   if (outbox->forks != gyre_forks || !as_it_is(message_value) || !severity_text(severity_value, &severity))
@@ -185,7 +186,7 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   if (used + length > outbox->limit && used > 0 && !beyond_limit) return Qfalse;
   if (outbox->capacity - outbox->length < length || outbox->length + length > outbox->batch_limit)
     make_room(self, outbox, length);
-  /* Only now: making room may have collected garbage, and moved short Strings. */
+  /* Set only now: reserving room may run the GC, which moves short Strings. */
   service.bytes = RSTRING_PTR(outbox->service);
   message.bytes = RSTRING_PTR(message_value);
   severity_text(severity_value, &severity);
@@ -244,7 +245,7 @@ static VALUE outbox_reset(VALUE self) {
   return self;
 }
 
-/* This process goes on as the one before it: a daemon. */
+/* Continues in this process after a daemon's fork. */
 static VALUE outbox_stay(VALUE self) {
   get(self)->forks = gyre_forks;
   return self;

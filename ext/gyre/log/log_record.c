@@ -90,7 +90,7 @@ struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length,
   return measure;
 }
 
-/* The record at this offset, or false at the end and where no whole one is. */
+/* Sets the record at this offset; returns false at the end or at an incomplete record. */
 static bool whole(const char *bytes, size_t length, size_t offset, size_t *record) {
   if (length - offset < GYRE_LOG_RECORD_HEAD) return false;
   *record = length_of(bytes + offset);
@@ -106,7 +106,7 @@ size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence)
 
 /* --- the old wire: each record is longer than its frame by the same number --- */
 
-/* 0: a frame cannot carry the record. */
+/* Returns 0 if a frame cannot carry the record. */
 static size_t frame_length(const char *record, size_t length) {
   const size_t frame = length - GYRE_LOG_RECORD_HEAD + GYRE_LOG_BATCH_FRAME_HEAD;
   const size_t names = (size_t)(uint8_t)record[24] + (uint8_t)record[25];

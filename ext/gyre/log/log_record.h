@@ -11,19 +11,19 @@
 
 /* Length and checksum, which count what is behind them only. */
 #define GYRE_LOG_RECORD_PREFIX 8
-/* Before the service's bytes: the prefix, sequence number, time, two lengths. */
+/* Bytes before the service: the prefix, sequence number, time, two lengths. */
 #define GYRE_LOG_RECORD_HEAD 26
-/* A frame's bytes beside service, severity and message; and how long one may be. */
+/* Bytes of a frame besides service, severity and message; and the limit of its length. */
 #define GYRE_LOG_BATCH_FRAME_HEAD 11
 #define GYRE_LOG_BATCH_FRAME_LIMIT 8191
 
 struct gyre_log_measure {
   size_t bytes;           /* of the whole, undamaged records at the beginning */
-  size_t count;           /* how many they are */
-  uint64_t last_sequence; /* of the last one; 0 when there is none */
+  size_t count;           /* number of these records */
+  uint64_t last_sequence; /* of the last record; 0 without records */
 };
 
-/* How long the record will be. Service and severity have at most 255 bytes. */
+/* Returns the length of the record. Service and severity have at most 255 bytes. */
 static inline size_t gyre_log_record_length(size_t service, size_t severity, size_t message) {
   return GYRE_LOG_RECORD_HEAD + service + severity + message;
 }
@@ -32,17 +32,17 @@ static inline size_t gyre_log_record_length(size_t service, size_t severity, siz
 void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct gyre_log_text service,
                            struct gyre_log_text severity, struct gyre_log_text message);
 
-/* Reads records from the beginning until one is incomplete, longer than limit, or has a wrong
+/* Reads records from the beginning until one is incomplete, longer than `limit`, or has a wrong
  * checksum. */
 struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit);
 
-/* Where the first record with a greater sequence number begins; the records are whole. */
+/* Returns the offset of the first record with a greater sequence number; the records are whole. */
 size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence);
 
-/* Writes the frames of these whole records, which are shorter than the records. Returns their
- * length; `dropped`: records that no frame can carry. */
+/* Writes the frames of these whole records; frames are shorter than records. Returns their length;
+ * `dropped` counts records that a frame cannot carry. */
 size_t gyre_log_batch_frames(char *to, const char *bytes, size_t length, size_t *dropped);
-/* The offset of the first record whose frame ends beyond that many bytes of the frames. */
+/* Returns the offset of the first record whose frame ends after that many bytes of the frames. */
 size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames);
 
 #endif

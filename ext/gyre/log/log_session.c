@@ -1,4 +1,5 @@
-/* A client of acknowledged logging (see log_hub.h): its progress, in all and in each sink. */
+/* Tracks a client of acknowledged logging (see log_hub.h): its progress, in total and in each
+ * sink. */
 #include "log/log_hub.h"
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id) {

@@ -18,7 +18,7 @@ static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->
 
 /* --- the grammar --- */
 
-/* Takes the bytes up to the next space, and the space, which must exist. False for an empty
+/* Takes the bytes up to the next space, and the space, which must exist. Returns false for an empty
  * word. */
 static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   const char *const space = memchr(rest->at, ' ', left(rest));
@@ -28,7 +28,7 @@ static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* The same, or the whole rest. */
+/* Takes a word that may also be the whole rest. */
 static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   if (take_word(rest, word)) return true;
   if (left(rest) == 0 || *rest->at == ' ') return false;
@@ -37,7 +37,7 @@ static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* "<0>" to "<191>"; the number, or -1. */
+/* Takes "<0>" to "<191>"; returns the number, or -1. */
 static int take_priority(struct rest *rest) {
   const size_t length = left(rest);
   size_t at = 1;
@@ -55,7 +55,7 @@ static struct gyre_log_text severity_of(int priority) {
   return (struct gyre_log_text){name, strlen(name)};
 }
 
-/* Puts a name and a word before the message, if there is a word. */
+/* Adds a name and a word before the message, unless the word is empty. */
 static int put_before(struct gyre_log_buffer *scratch, const char *name, struct gyre_log_text word) {
   if (word.length == 0) return 0;
   if (scratch->length > 0 && gyre_log_buffer_append(scratch, " ", 1) < 0) return -ENOMEM;
@@ -63,12 +63,13 @@ static int put_before(struct gyre_log_buffer *scratch, const char *name, struct 
   return gyre_log_buffer_append(scratch, word.bytes, word.length);
 }
 
-/* RFC 5424, section 6.2.2: "-" means nothing. */
+/* RFC 5424, section 6.2.2: "-" means an empty value. */
 static struct gyre_log_text unless_nil(struct gyre_log_text word) {
   return word.length == 1 && word.bytes[0] == '-' ? (struct gyre_log_text){word.bytes, 0} : word;
 }
 
-/* RFC 5424, section 6.3. In a quoted value a backslash takes the next byte with it. */
+/* Takes the structured data of RFC 5424, section 6.3. In a quoted value a backslash escapes the
+ * next byte. */
 static bool take_structured_data(struct rest *rest, struct gyre_log_text *data) {
   const char *at = rest->at;
   if (at < rest->end && *at == '-') {
@@ -107,15 +108,15 @@ static int64_t number(const char *bytes, int digits) {
   return value;
 }
 
-/* Days from 1970 on, in the Gregorian calendar; years begin in March, so that a leap day is
- * their last. */
+/* Returns the days since 1970 in the Gregorian calendar; years begin in March, so that a leap day
+ * comes last. */
 static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
   year -= month <= 2;
   const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
   return year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719468;
 }
 
-/* RFC 5424, section 6.2.3. False: not a time, or before 1970. */
+/* Parses a time of RFC 5424, section 6.2.3. Returns false for an invalid time, or before 1970. */
 static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   static const char start[] = "0000-00-00T00:00:00", zone[] = "00:00";
   const char *at = word.bytes + sizeof(start) - 1, *const end = word.bytes + word.length;
@@ -143,7 +144,7 @@ static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   return true;
 }
 
-/* RFC 5424, after the priority. Returns 1, or 0 if it is not of this kind. */
+/* Parses RFC 5424, after the priority. Returns 1, or 0 for another format. */
 static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text time, host, name, process, id, data;
   if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
@@ -161,7 +162,7 @@ static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct 
   return 1;
 }
 
-/* "Nov 21 19:20:00 ", RFC 3164, section 4.1.2, or a time of RFC 5424. Optional. */
+/* Takes an optional "Nov 21 19:20:00 " (RFC 3164, section 4.1.2) or a time of RFC 5424. */
 static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
   static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
   struct gyre_log_text word;
@@ -177,7 +178,7 @@ static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
   if (take_word(&behind, &word) && (message->has_time = parse_time(word, &message->time_us))) *rest = behind;
 }
 
-/* "su: ", "su[123]: " or "su[123] ", RFC 3164, section 4.1.3. */
+/* Takes "su: ", "su[123]: " or "su[123] " (RFC 3164, section 4.1.3). */
 static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_log_text *process) {
   const char *at = rest->at, *start, *stop;
   while (at < rest->end && *at != '[' && *at != ']' && *at != ':' && *at != ' ') at++;
@@ -200,7 +201,7 @@ static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_l
   return true;
 }
 
-/* RFC 3164, after the priority; every part is optional. */
+/* Parses RFC 3164, after the priority; every part is optional. */
 static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text host = {rest.at, 0}, tag = host, process = host;
   const char *const start = rest.at;
@@ -250,7 +251,7 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
 
 enum head { MORE, LINE, COUNTED, WRONG };
 
-/* The kind of the message here; for a counted one the lengths of head and message. */
+/* Returns the kind of the message here; sets the lengths of head and message for a counted one. */
 static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
                            size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
@@ -267,7 +268,7 @@ static enum head read_head(const struct gyre_log_cutter *cutter, const char *byt
   *start = ++at;
   if (strict) return COUNTED;
   if (at == length) return MORE;
-  return bytes[at] == '<' ? COUNTED : LINE; /* a line may begin with a number, too */
+  return bytes[at] == '<' ? COUNTED : LINE; /* a line may also begin with a number */
 }
 
 static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t start, size_t count,
@@ -279,8 +280,8 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
   return wrong < 0 ? wrong : (long)(start + count);
 }
 
-/* A zero byte ends a message as well (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches
- * in steps, as one of the two may never come. */
+/* A zero byte also ends a message (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches in
+ * steps, as one of both ends may never come. */
 const char *gyre_log_syslog_line_end(const char *at, size_t length) {
   while (length > 0) {
     const size_t step = length < LINE_STEP ? length : LINE_STEP;
@@ -315,7 +316,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* A last line may be unended; whether "12" would have counted bytes is unknown then. */
+/* The last line may lack its end; then "12" may be text or a count. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

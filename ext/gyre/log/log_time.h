@@ -19,9 +19,9 @@ struct gyre_log_time {
   char rfc3339[GYRE_LOG_TIME_RFC3339];
 };
 
-/* In nanoseconds after 1970. */
+/* Sets nanoseconds after 1970. */
 void gyre_log_time_at(struct gyre_log_time *time, int64_t time_ns);
-/* In microseconds; false beyond the times of lines. */
+/* Sets microseconds; returns false if a line cannot show the time. */
 bool gyre_log_time_at_us(struct gyre_log_time *time, uint64_t time_us);
 
 #endif

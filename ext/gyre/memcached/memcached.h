@@ -26,12 +26,12 @@ enum gyre_memcached_kind {
   GYRE_MEMCACHED_SET,    /* the CAS number; false */
   GYRE_MEMCACHED_DELETE, /* true; false */
   GYRE_MEMCACHED_WHOLE,  /* a Gyre::Memcached::Reply */
-  GYRE_MEMCACHED_LINES,  /* the text behind a word of the text protocol, or a Hash of statistics */
+  GYRE_MEMCACHED_LINES,  /* the text after a word of the text protocol, or a Hash of statistics */
   GYRE_MEMCACHED_VALUES, /* a Hash of the stored values */
-  GYRE_MEMCACHED_QUIET,  /* the number of commands carried out; on success they have no reply */
+  GYRE_MEMCACHED_QUIET,  /* the number of successful commands, which have no reply */
 };
 
-/* The command sent, which decides about valid replies. */
+/* The command sent; decides about valid replies. */
 enum gyre_memcached_verb {
   GYRE_MEMCACHED_VERB_MG,
   GYRE_MEMCACHED_VERB_MS,
@@ -52,23 +52,23 @@ struct gyre_memcached_call {
   struct gyre_memcached_connection *connection; /* from its first command on; kept by the caller */
   uint64_t first;                               /* the number of its first command */
   uint64_t start;                               /* position of that command in the stream */
-  uint32_t outstanding;                         /* missing replies; 0: the call is over, or has not begun */
+  uint32_t outstanding;                         /* missing replies; 0: done or not begun */
   uint32_t flags;                               /* of the value */
-  uint32_t refused;                             /* QUIET: commands that were not carried out */
+  uint32_t refused;                             /* QUIET: failed commands */
   uint8_t kind;                                 /* enum gyre_memcached_kind */
   uint8_t code;                                 /* enum gyre_memcached_code, of the last reply */
   bool failed;                                  /* the connection has failed */
-  bool unsent;                                  /* and none of its bytes had left */
+  bool unsent;                                  /* failed before any byte was sent */
   uint64_t cas;
   long count;             /* QUIET: commands */
   const char *command;    /* the client's method, for errors */
   VALUE server;           /* the asked server */
   VALUE value;            /* the bytes; the Hash; the text */
   VALUE keys;             /* VALUES: the names of the values */
-  VALUE coded;            /* VALUES: key, flags and bytes in turn of values to decode; nil: none */
+  VALUE coded;            /* VALUES: key, flags and bytes in turn, to be decoded; nil: none */
   VALUE error;            /* the server's first error line, or nil */
-  struct gyre_wait *wait; /* of its fiber while that is parked in a loop */
-  VALUE owner;            /* the Ruby object around it, marked by the connection; nil: it is on a stack */
+  struct gyre_wait *wait; /* of its fiber while parked in a loop */
+  VALUE owner;            /* its Ruby object, marked by the connection; nil: on a stack */
 };
 
 struct gyre_memcached_entry {
@@ -77,41 +77,41 @@ struct gyre_memcached_entry {
   uint8_t verb;                     /* enum gyre_memcached_verb */
 };
 
-/* Commands without replies yet, in order: a ring. */
+/* A ring of commands without replies yet, in order. */
 struct gyre_memcached_pipeline {
   struct gyre_memcached_entry *entries;
   uint32_t capacity;   /* a power of 2 */
   uint64_t head, tail; /* numbers of commands */
-  uint64_t offered;    /* number of the last command given to the socket */
-  size_t wanted;       /* bytes of input that the first reply needs at least */
+  uint64_t offered;    /* number of the last command passed to the socket */
+  size_t wanted;       /* input bytes needed for the first reply */
   bool taking;         /* replies are being delivered */
 };
 
 /* The part of a connection that a loop drives. */
 struct gyre_memcached_on_loop {
-  bool linked; /* it is in the loop's lists, and marked by the scheduler */
+  bool linked; /* in the loop's lists, and marked by the scheduler */
   bool waits;  /* a timer runs for awaited replies */
   struct gyre_client client;
   struct gyre_watch watch;
   struct gyre_timer timer;
   struct gyre_post closing; /* another thread has closed it */
   struct gyre_deferred_send sends;
-  struct gyre_busy_poll busy; /* of a lone command's reply */
-  struct gyre_list room;      /* struct gyre_memcached_room: fibers that wait for room */
+  struct gyre_busy_poll busy; /* for the reply of a lone command */
+  struct gyre_list room;      /* struct gyre_memcached_room: fibers waiting for room */
 };
 
 /* A waiting thread, on its stack. */
 struct gyre_memcached_reader {
   struct gyre_list node; /* in the connection's `sleeping` while another thread reads */
   struct gyre_memcached_connection *connection;
-  const struct gyre_memcached_call *call; /* NULL: it waits for room */
+  const struct gyre_memcached_call *call; /* NULL: waits for room */
   VALUE thread;
   int64_t until_ns; /* of gyre_timers_now; -1: no limit */
 };
 
 /* The part of a connection that threads without a loop drive. */
 struct gyre_memcached_on_threads {
-  struct gyre_memcached_reader *reading; /* reads for all; NULL: no thread does */
+  struct gyre_memcached_reader *reading; /* reads for all threads; NULL: no reader */
   struct gyre_list sleeping;             /* the others, in their order */
 };
 
@@ -123,12 +123,12 @@ struct gyre_memcached_connection {
   struct gyre_memcached_on_loop on_loop;
   struct gyre_memcached_on_threads on_threads;
   int64_t timeout_ns;
-  int64_t moved_ns; /* last bytes received, or the first of these commands sent */
+  int64_t moved_ns; /* time of the last received bytes, or of the first of these commands */
   int64_t used_ns;  /* last time without a command, by the coarse clock */
   unsigned forks;   /* gyre_forks, when it was made */
   bool failed;      /* neither sends nor receives any more */
   bool ended;       /* the server sends no more */
-  char reason[160]; /* why it has failed */
+  char reason[160]; /* reason of the failure */
 };
 
 struct gyre_memcached_room {
@@ -136,48 +136,49 @@ struct gyre_memcached_room {
   struct gyre_wait *wait;
 };
 
-/* A connection's reason, also in lib/gyre/memcached/server.rb. */
+/* A reason of a failed connection, also in lib/gyre/memcached/server.rb. */
 #define GYRE_MEMCACHED_CLOSED "the client was closed"
 
 #define GYRE_MEMCACHED_PENDING_LIMIT (UINT32_C(1) << 16) /* commands in a pipeline */
 #define GYRE_MEMCACHED_OUTPUT_BYTES (4 << 20)            /* unsent bytes at which callers wait */
 
-/* memcached_connection.c. These never wait, and run no Ruby code. */
+/* memcached_connection.c. These functions never wait, and run no Ruby code. */
 struct gyre_memcached_connection *gyre_memcached_connection_get(VALUE connection);
 static inline uint64_t gyre_memcached_pending(const struct gyre_memcached_connection *connection) {
   return connection->pipeline.tail - connection->pipeline.head;
 }
-/* Whether this process can use it. */
+/* True if this process can use the connection. */
 bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *connection);
 bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *connection);
-/* Whether a wait for the call, or for room (NULL), is over. */
+/* True if a wait for the call, or for room (NULL), is over. */
 static inline bool gyre_memcached_is_over(const struct gyre_memcached_connection *connection,
                                           const struct gyre_memcached_call *call) {
   return call ? call->outstanding == 0 : connection->failed || gyre_memcached_connection_has_room(connection);
 }
-/* Reserves `length` bytes for commands. NULL: no memory, or it has failed. */
+/* Reserves `length` bytes for commands. Returns NULL if memory is short, or the connection has
+ * failed. */
 char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connection, size_t length);
-/* Queues a command of `length` bytes written there, with a reply for the call, or for a quiet
- * group without one yet (call NULL). -ENOMEM: queued nothing. */
+/* Queues a command of `length` bytes from the reserved memory, with a reply for the call, or for a
+ * quiet group without a call yet (NULL). -ENOMEM: queued nothing. */
 int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
                                     enum gyre_memcached_verb verb, uint32_t index, size_t length);
-/* Sends the queue: at once if nothing else could join it in this turn, else at the turn's end. */
+/* Sends the queue: at once if no other command can join in this turn, else at the turn's end. */
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone);
-/* Leaves the connection and its calls to the parent, in a child. */
+/* In a forked child: leaves the connection and its calls to the parent. */
 void gyre_memcached_connection_forked(struct gyre_memcached_connection *connection);
 /* Receives bytes and delivers whole replies. */
 void gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
 /* Fails every call. */
 void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, const char *reason);
-/* Fails it because no reply has come in time. */
+/* Fails the connection after a late reply. */
 void gyre_memcached_connection_expire(struct gyre_memcached_connection *connection);
-/* Wakes threads whose waits are over and, where none reads, the next reader. */
+/* Wakes threads whose waits are over and, if no thread reads, the next reader. */
 void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *connection);
-/* Drops the call's replies when they come. */
+/* Drops later replies of the call. */
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
 void gyre_init_memcached_connection(void);
 
-/* memcached_threads.c: waits until the call is over, or with NULL until there is room, for
+/* memcached_threads.c: waits until the call is over, or with NULL until room is free, for
  * `timeout_ns` at most; -1: no limit. */
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call,
                                  int64_t timeout_ns);
@@ -187,7 +188,7 @@ void gyre_init_memcached_threads(void);
 void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, enum gyre_memcached_kind kind,
                               const char *command);
 struct gyre_memcached_call *gyre_memcached_call_get(VALUE object);
-/* Copies it into a Ruby object, its owner. */
+/* Copies the call into a Ruby object, its owner. */
 struct gyre_memcached_call *gyre_memcached_call_keep(const struct gyre_memcached_call *call);
 /* Takes a reply of the call. */
 void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply,

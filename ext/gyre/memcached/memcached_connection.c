@@ -17,7 +17,7 @@
 #define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for an incoming value */
 #define LOOK_NS INT64_C(1000000000) /* unused for longer, the server may have closed it */
 #define LINES_LIMIT 65536           /* of a reply: statistics, refusals of a group */
-#define RECEPTIONS 16               /* before others have their turn */
+#define RECEPTIONS 16               /* before other connections get their turn */
 
 static VALUE connection_class;
 
@@ -42,8 +42,7 @@ static void connection_mark(void *opaque) {
   }
 }
 
-/* A scheduler marks a connection in its lists, so both are garbage here, and the lists may be
- * freed. */
+/* A scheduler marks connections in its lists: both are garbage here, and the lists may be freed. */
 static void connection_free(void *opaque) {
   struct gyre_memcached_connection *connection = opaque;
   gyre_deferred_cancel(&connection->on_loop.sends.deferred); /* the loop's end walks that list */
@@ -133,7 +132,7 @@ static int64_t now_of(const struct gyre_memcached_connection *connection) {
   return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
 }
 
-/* Starts the next reply's time limit when its command leaves, as a computing loop may have kept
+/* Starts the next reply's time limit when its command is sent, as a computing loop may have delayed
  * it. */
 static void on_sending(struct gyre_memcached_connection *connection, bool again) {
   if (again || connection->pipeline.head >= connection->pipeline.offered) connection->moved_ns = now_of(connection);
@@ -144,8 +143,8 @@ static void on_deferred_sending(struct gyre_deferred_send *sends, bool again) {
   on_sending(GYRE_CONTAINER(sends, struct gyre_memcached_connection, on_loop.sends), again);
 }
 
-/* One timer: fails a server that sends no due reply in time, unlinks an unused connection, and
- * sends commands held for long. */
+/* Runs the only timer: fails a server with a late reply, unlinks an unused connection, and sends
+ * commands held for long. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, on_loop.timer);
   struct gyre_loop *loop = context;
@@ -181,7 +180,7 @@ static void on_closing(struct gyre_client *client) {
                                  "its loop was closed");
 }
 
-/* Leaves the calls to the parent; the forking fiber itself has none. */
+/* In a forked child: leaves the calls to the parent; the forking fiber has none. */
 static void on_fork(struct gyre_client *client) {
   struct gyre_memcached_connection *connection =
       GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client);
@@ -264,7 +263,7 @@ bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *
          gyre_bytes_held(connection->transport->output) < GYRE_MEMCACHED_OUTPUT_BYTES;
 }
 
-/* Whether an idle connection is open, without an unexpected byte. */
+/* True if an idle connection is open, without unexpected bytes. */
 static bool look(struct gyre_memcached_connection *connection) {
   char byte;
   ssize_t count =
@@ -354,7 +353,7 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* After a refused value the server may read it as commands: only SERVER_ERROR skips it. */
+/* After refusing a value, the server may read it as commands: only SERVER_ERROR skips it. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
@@ -365,7 +364,7 @@ static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_WORD] = MAY(OK) | MAY(VERSION) | MAY(STORED) | MAY(MN) | ERRORS,
 };
 
-/* Whether more lines of the reply follow. */
+/* True if more lines of the reply follow. */
 static bool goes_on(const struct gyre_memcached_entry *entry, const struct gyre_memcached_reply *reply) {
   if (entry->verb == GYRE_MEMCACHED_VERB_MN) return reply->code != GYRE_MEMCACHED_MN;
   return reply->code == GYRE_MEMCACHED_STAT;
@@ -383,11 +382,11 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
   return false;
 }
 
-/* Delivers whole replies. Returns their bytes; -1: it has failed. */
+/* Delivers whole replies. Returns their bytes; -1: the connection has failed. */
 static ssize_t take(struct gyre_memcached_connection *connection, const char *bytes, size_t length) {
   size_t used = 0;
   connection->pipeline.wanted = 0;
-  connection->pipeline.taking = true; /* until the end: an exception (no memory) leaves it out of step */
+  connection->pipeline.taking = true; /* an exception leaves it inconsistent */
   while (used < length) {
     struct gyre_memcached_reply reply;
     size_t wanted;
@@ -431,7 +430,7 @@ static bool take_input(struct gyre_memcached_connection *connection) {
   return true;
 }
 
-/* Reserves the room of an incoming value at once, so that it is not moved again and again. */
+/* Reserves room for an incoming value at once, which avoids repeated moves. */
 static bool make_room(struct gyre_memcached_connection *connection) {
   size_t available = gyre_transport_available(connection->transport), wanted = connection->pipeline.wanted;
   if (wanted <= available) return true;
@@ -474,7 +473,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
     return;
   }
   for (int i = 0;; i++) {
-    if (i == RECEPTIONS) { /* a thread asks again by itself */
+    if (i == RECEPTIONS) { /* a thread calls again by itself */
       if (connection->on_loop.linked)
         gyre_loop_report_again(&connection->scheduler->loop, &connection->on_loop.watch, GYRE_READABLE);
       break;
@@ -493,7 +492,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return;
     }
-    /* The next bytes are a new edge; an end that was reported already is not. */
+    /* New bytes cause a new edge; an end already reported does not. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;
@@ -544,7 +543,7 @@ void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
 
 /* --- Ruby --- */
 
-/* Takes a connected transport, of the present thread's loop, or of all threads without one. */
+/* Takes a connected transport of the current thread's loop, or without a loop, of all threads. */
 static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALUE timeout) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   if (!NIL_P(connection->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
@@ -597,7 +596,7 @@ static VALUE connection_close(VALUE self) {
   return Qtrue;
 }
 
-/* The number of commands without a reply. */
+/* Returns the number of commands without a reply. */
 static VALUE connection_pending(VALUE self) {
   return ULL2NUM(gyre_memcached_pending(gyre_memcached_connection_get(self)));
 }

@@ -12,7 +12,7 @@
 
 /* --- values --- */
 
-/* Runs no Ruby code between the commands of a call, because it might never return. */
+/* Runs no Ruby code between the commands of a call, as it might never return. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
     if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
@@ -36,7 +36,7 @@ static VALUE strings(VALUE keys) {
   return all;
 }
 
-/* Checks all keys before any is sent. Replaces them by full keys unless all are plain. */
+/* Checks all keys before sending any. Replaces the keys by full keys unless all are plain. */
 static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   VALUE maker = request->server->keys;
   for (long i = 0; i < RARRAY_LEN(keys) && !request->full; i++)
@@ -52,8 +52,8 @@ static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   return all;
 }
 
-/* values(keys, names): a Call, whose value is a Hash of the found values by their names; without
- * names (nil) that Hash itself, by keys. */
+/* values(keys, names): returns a Call, whose value is a Hash of the found values by name; without
+ * names (nil) the Hash itself, by key. */
 static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, "get_multi");
@@ -70,7 +70,7 @@ static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
 
 /* --- quiet groups --- */
 
-/* Queues the next command without Ruby code. -EINVAL: it was changed while other fibers ran. */
+/* Queues the next command without Ruby code; -EINVAL: the item changed while other fibers ran. */
 static int put_one(struct gyre_memcached_request *request) {
   VALUE key = RARRAY_AREF(request->list, request->done);
   if (request->full) {
@@ -84,7 +84,7 @@ static int put_one(struct gyre_memcached_request *request) {
   return gyre_memcached_put(request);
 }
 
-/* Runs no Ruby code, as no other command may stand within the group. */
+/* Runs no Ruby code, so that no other command comes between those of the group. */
 static int put_group(struct gyre_memcached_request *request) {
   struct gyre_memcached_connection *connection = request->connection;
   const struct gyre_transport *transport = connection->transport;
@@ -138,7 +138,7 @@ static VALUE run_quiet(struct gyre_memcached_request *request, long step) {
   return gyre_memcached_request_run(request);
 }
 
-/* set_pairs(pairs, ttl_s): keys and values in turn. Returns the number stored; nil unless all
+/* set_pairs(pairs, ttl_s): takes keys and values in turn. Returns the number stored; nil unless all
  * keys are plain and all values are stored unchanged. */
 static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   struct gyre_memcached_request request;
@@ -169,7 +169,7 @@ static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step
   return list;
 }
 
-/* set_all(triples, ttl_s): full keys, bytes and flags in turn. The Call's value is the number
+/* set_all(triples, ttl_s): takes full keys, bytes and flags in turn. The Call's value is the number
  * stored. */
 static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   struct gyre_memcached_request request;
@@ -179,7 +179,7 @@ static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   return run_quiet(&request, 3);
 }
 
-/* delete_all(keys): the Call's value is the number of full keys deleted. */
+/* delete_all(keys): the Call's value is the number of deleted keys; the keys are full. */
 static VALUE server_delete_all(VALUE self, VALUE keys) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "delete_multi");

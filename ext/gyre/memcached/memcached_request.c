@@ -54,10 +54,10 @@ VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server)
 
 /* --- waiting --- */
 
-/* A fiber of a loop that waits, on its stack. */
+/* A waiting fiber of a loop, on its stack. */
 struct loop_wait {
   struct gyre_memcached_connection *connection;
-  struct gyre_memcached_call *call; /* NULL: it waits for room */
+  struct gyre_memcached_call *call; /* NULL: waits for room */
   struct gyre_memcached_room room;
   struct gyre_wait wait;
 };
@@ -80,7 +80,7 @@ static VALUE leave_loop(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until the call is over, or with NULL until there is room; in a thread without a loop for
+/* Waits until the call is over, or with NULL until room is free; in a thread without a loop for
  * `timeout_ns` at most; -1: no limit. */
 static void wait_until_over(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
                             int64_t timeout_ns) {
@@ -103,7 +103,7 @@ void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) 
   wait_until_over(connection, NULL, -1);
 }
 
-/* Takes the present home's connection, with room for a command. */
+/* Takes the current home's connection, with room for a command. */
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);
@@ -120,7 +120,7 @@ static VALUE request_body(VALUE argument) {
   struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
   int error;
   bool alone;
-  do { /* replaces a connection found closed before anything was queued */
+  do { /* replaces a closed connection before any command is queued */
     take_connection(request);
     alone = !gyre_memcached_pending(request->connection) && request->connection->scheduler &&
             request->connection->scheduler->waits.ready_count == 0;
@@ -210,7 +210,7 @@ static VALUE result(const struct gyre_memcached_call *call) {
 }
 
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
-  /* Another library's scheduler may drop fibers that wait. */
+  /* Another library's scheduler may drop waiting fibers. */
   bool kept = request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler());
   if (kept && !request->drops) request->call = gyre_memcached_call_keep(&request->own);
   VALUE owner = request->call->owner;

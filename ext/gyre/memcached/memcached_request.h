@@ -9,8 +9,8 @@
 
 struct gyre_memcached_server {
   VALUE connections; /* Array, one for each used home */
-  VALUE keys;        /* makes full keys (Gyre::Memcached::Keys); nil: they are full */
-  VALUE prefix;      /* its prefix, or nil; false: not always the same */
+  VALUE keys;        /* makes full keys (Gyre::Memcached::Keys); nil: keys are full */
+  VALUE prefix;      /* its prefix, or nil; false: may change */
   VALUE values;      /* Gyre::Memcached::Values */
   unsigned failures; /* in a row, without a reply between them */
   bool raw;          /* values are bytes, without flags */
@@ -27,12 +27,12 @@ struct gyre_memcached_request {
   bool holds;   /* does not send it yet */
   bool drops;   /* drops the reply */
   bool started; /* the call has started */
-  /* Queues everything. 0; -EPIPE: the connection has failed; -ENOMEM: queued nothing. */
+  /* Queues all commands. 0; -EPIPE: the connection has failed; -ENOMEM: queued nothing. */
   int (*put)(struct gyre_memcached_request *request);
   /* The command. */
   enum gyre_memcached_verb verb;
   enum gyre_memcached_key form;
-  char key[GYRE_MEMCACHED_KEY_BYTES]; /* a copy, as other code may run before it is sent */
+  char key[GYRE_MEMCACHED_KEY_BYTES]; /* a copy, as other code may run before the command is sent */
   size_t key_length;
   const char *flags; /* each with a space before it */
   size_t flags_length;
@@ -48,7 +48,7 @@ struct gyre_memcached_request {
 
 VALUE gyre_memcached_server_allocate(VALUE class);
 struct gyre_memcached_server *gyre_memcached_server_get(VALUE self);
-/* Returns the present home's connection, or nil. */
+/* Returns the current home's connection, or nil. */
 VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server);
 
 void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE self, enum gyre_memcached_kind kind,
@@ -57,23 +57,23 @@ static inline void gyre_memcached_set_flags(struct gyre_memcached_request *reque
   request->flags = flags;
   request->flags_length = length;
 }
-/* Returns its value, or a Gyre::Memcached::Call if it only starts. */
+/* Returns the request's value, or a Gyre::Memcached::Call if it only starts. */
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request);
 /* Waits until the pipeline has room, or has failed. */
 void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection);
 
-/* Sets the key for the wire: a caller's, or in the last function a result of Keys#full. The first
- * function runs no Ruby code and returns false for an unusual key. */
+/* Sets the key for the wire from a caller's key; the last function takes a result of Keys#full. The
+ * first function runs no Ruby code and returns false for an unusual key. */
 bool gyre_memcached_plain_key(struct gyre_memcached_request *request, VALUE key);
 void gyre_memcached_callers_key(struct gyre_memcached_request *request, VALUE key);
 void gyre_memcached_full_key(struct gyre_memcached_request *request, VALUE key);
 
-/* Whether the value is stored unchanged; then sets its flags. Runs no Ruby code. */
+/* True if the value is stored unchanged; then sets its flags. Runs no Ruby code. */
 bool gyre_memcached_direct_value(struct gyre_memcached_request *request, VALUE value);
 /* Returns the bytes to store for the set key, and sets their flags. */
 VALUE gyre_memcached_dump(struct gyre_memcached_request *request, VALUE value);
 
-/* The meta command of that name, such as mg. */
+/* Returns the meta command of that name, such as mg. */
 enum gyre_memcached_verb gyre_memcached_verb_of(VALUE name);
 /* Queues a command with the set key, flags and, for ms, value, like `put`. */
 int gyre_memcached_put(struct gyre_memcached_request *request);

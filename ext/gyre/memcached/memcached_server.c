@@ -11,8 +11,8 @@ static ID id_close;
 
 /* --- one key --- */
 
-/* Sets whether the call only starts, and returns a Call: `how` is nil, :send, :hold (leaves with
- * the others) or :drop (likewise, without a reply). */
+/* Returns a Call if the call only starts: `how` is nil, :send, :hold (sent with other commands) or
+ * :drop (held, without a reply). */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
   if (NIL_P(given)) return;
   request->starts = true;
@@ -50,9 +50,9 @@ static VALUE server_delete(VALUE self, VALUE key) {
 
 static const char *name_of(VALUE command) { return rb_id2name(SYM2ID(command)); }
 
-/* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how): a Reply. `command` is
- * the client's method, for errors; `key` is a full one; each flag has a space before it; bytes and
- * what follows belong to ms. */
+/* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how): returns a Reply. `command`
+ * is the client's method, for errors; `key` is full; each flag follows a space; bytes and the later
+ * arguments belong to ms. */
 static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   rb_check_arity(argc, 8, 8);
@@ -76,8 +76,8 @@ static int put_line(struct gyre_memcached_request *request) {
   return gyre_memcached_put_line(request, RSTRING_PTR(request->data), (size_t)RSTRING_LEN(request->data));
 }
 
-/* line(command, line, how): a command of the text protocol, with its CRLF. Returns what
- * follows the reply's first word; of stats a Hash. */
+/* line(command, line, how): sends a command of the text protocol, with its CRLF. Returns the text
+ * after the reply's first word; a Hash for stats. */
 static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, name_of(command));
@@ -91,14 +91,14 @@ static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
 
 /* --- connections --- */
 
-/* Sends what is held here. */
+/* Sends the held commands of this connection. */
 static VALUE server_release(VALUE self) {
   VALUE object = gyre_memcached_connection_here(gyre_memcached_server_get(self));
   if (!NIL_P(object)) gyre_memcached_connection_send(gyre_memcached_connection_get(object), false);
   return Qnil;
 }
 
-/* Returns the present home's connection, or nil. */
+/* Returns the current home's connection, or nil. */
 static VALUE server_connection(VALUE self) { return gyre_memcached_connection_here(gyre_memcached_server_get(self)); }
 
 static bool is_over(VALUE object) {
@@ -118,7 +118,7 @@ static VALUE server_sweep(VALUE self) {
   return over;
 }
 
-/* Makes it the present home's connection. */
+/* Sets the current home's connection. */
 static VALUE server_adopt(VALUE self, VALUE connection) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   (void)gyre_memcached_connection_get(connection);
@@ -136,7 +136,7 @@ static VALUE server_forget(VALUE self) {
   return connections;
 }
 
-/* Failures in a row. */
+/* Returns the failures in a row. */
 static VALUE server_failures(VALUE self) { return UINT2NUM(gyre_memcached_server_get(self)->failures); }
 
 static VALUE server_set_failures(VALUE self, VALUE count) {

@@ -22,7 +22,7 @@ static bool is_over(const struct gyre_memcached_reader *reader) {
   return gyre_memcached_is_over(reader->connection, reader->call);
 }
 
-/* Time until then; -1: no limit. */
+/* Returns the time left; -1: no limit. */
 static int64_t left_ns(int64_t until_ns) {
   if (until_ns < 0) return -1;
   int64_t left = until_ns - gyre_timers_now();
@@ -43,7 +43,8 @@ static void sleep_in_list(struct gyre_memcached_reader *reader) {
   rb_thread_wait_for((struct timeval){.tv_sec = ns / 1000000000, .tv_usec = ns % 1000000000 / 1000 + 1});
 }
 
-/* Sends the rest and waits for bytes, unless libssl holds some already. Returns whether to read. */
+/* Sends the rest and waits for bytes, unless libssl already holds some. Returns true if the caller
+ * must read. */
 static bool wait_for_socket(const struct gyre_memcached_reader *reader) {
   struct gyre_memcached_connection *connection = reader->connection;
   struct gyre_transport *transport = connection->transport;
@@ -74,7 +75,7 @@ static VALUE read_or_sleep(VALUE argument) {
   struct gyre_memcached_connection *connection = reader->connection;
   do {
     const struct gyre_memcached_reader *reading = connection->on_threads.reading;
-    if (reading && reading->thread != reader->thread) { /* a signal handler reads while its thread does not */
+    if (reading && reading->thread != reader->thread) { /* another thread reads */
       sleep_in_list(reader);
     } else {
       connection->on_threads.reading = reader;
@@ -85,7 +86,7 @@ static VALUE read_or_sleep(VALUE argument) {
   return Qnil;
 }
 
-/* Also runs when the thread is killed, so that another one reads. */
+/* Also runs when the thread is killed, so that another thread reads. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_reader *reader = (struct gyre_memcached_reader *)argument;
   struct gyre_memcached_connection *connection = reader->connection;

@@ -86,7 +86,7 @@ static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
   return -1;
 }
 
-/* Digits up to `end` or a space; false: none, something else, or more than 64 bits. */
+/* Parses digits up to `end` or a space; false for no digits, other bytes, or more than 64 bits. */
 static bool number(const char **place, const char *end, uint64_t *value) {
   const char *p = *place;
   uint64_t result = 0;
@@ -110,7 +110,7 @@ static bool seconds(const char **place, const char *end, int64_t *value) {
   return true;
 }
 
-/* A reply's flags: words with a letter each, in the command's order. Skips unknown ones. */
+/* Parses a reply's flags: words with a letter each, in the command's order. Skips unknown flags. */
 static bool parse_flags(struct gyre_memcached_reply *reply, const char *p, const char *end) {
   while (p < end) {
     if (*p == ' ') {

@@ -14,7 +14,7 @@
 #define GYRE_MEMCACHED_KEY_BYTES 250 /* on the wire, base64 included */
 #define GYRE_MEMCACHED_LINE_BYTES 8192
 #define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's own limit of -I */
-/* The most that a command needs beside its key, value and the caller's flags. */
+/* Most bytes that a command needs besides its key, value and the caller's flags. */
 #define GYRE_MEMCACHED_COMMAND_BYTES 128
 
 enum gyre_memcached_code {
@@ -25,7 +25,7 @@ enum gyre_memcached_code {
   GYRE_MEMCACHED_EX,
   GYRE_MEMCACHED_VA,
   GYRE_MEMCACHED_MN,
-  GYRE_MEMCACHED_OK, /* those of the text protocol from here on */
+  GYRE_MEMCACHED_OK, /* words of the text protocol from here on */
   GYRE_MEMCACHED_STORED,
   GYRE_MEMCACHED_RESET,
   GYRE_MEMCACHED_VERSION,
@@ -50,26 +50,26 @@ struct gyre_memcached_reply {
 };
 
 /* Parses one reply. Returns its length in bytes; 0: incomplete, at least `*wanted` bytes are
- * needed; -1: it breaks the protocol, and `reply->text` has the reason. */
+ * needed; -1: invalid, with the reason in `reply->text`. */
 ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *bytes, size_t length, size_t *wanted);
 
 enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMCACHED_REFUSED };
 
-/* A key's form on the wire: as it is, or in base64 (flag b) with control characters, spaces or
- * bytes above 126. Refused: empty, or too long there. */
+/* A key's form on the wire: unchanged, or base64 (flag b) for control characters, spaces or bytes
+ * above 126. Refused: an empty key, or one too long in this form. */
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
-/* These write behind `to` and return its new end. `to` has room for the key's form and for
- * GYRE_MEMCACHED_COMMAND_BYTES; flags are written as given, each with a space before it. */
+/* These functions append to `to` and return the new end. `to` has room for the key's form and for
+ * GYRE_MEMCACHED_COMMAND_BYTES; flags are written unchanged, each after a space. */
 char *gyre_memcached_put_command(char *to, const char *verb, const char *key, size_t length,
                                  enum gyre_memcached_key form, const char *flags, size_t flags_length);
-/* The line of ms, before the value and its CRLF. */
+/* Writes the line of ms, before the value and its CRLF. */
 char *gyre_memcached_put_set(char *to, const char *key, size_t length, enum gyre_memcached_key form,
                              size_t value_length, uint32_t value_flags, int64_t ttl_s, const char *flags,
                              size_t flags_length);
 char *gyre_memcached_put_number(char *to, uint64_t number);
 
-/* The size of a key in this form. */
+/* Returns the size of a key in this form. */
 static inline size_t gyre_memcached_key_room(size_t length) { return (length + 2) / 3 * 4; }
 
 #endif

@@ -19,7 +19,7 @@ struct gyre_http1_ahead {
 /* `most`: bytes of a long body that suffice. */
 void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_http_head *head, size_t most,
                             size_t trailers_most);
-/* Whether enough has come: all of it, `most` bytes, or an error. */
+/* True if enough bytes have come: the whole body, `most` bytes, or an error. */
 bool gyre_http1_ahead_is_there(struct gyre_http1_ahead *ahead, const char *bytes, size_t length);
 
 #endif

@@ -62,8 +62,7 @@ static int read_size(struct gyre_http1_chunked *chunked, char byte) {
   return 0;
 }
 
-/* Handles the byte after an element of an extension, where the same bytes may always follow.
- * False for any other byte. */
+/* Handles the byte after an element of an extension. Returns false for an invalid byte. */
 static bool end_element(struct gyre_http1_chunked *chunked, char byte) {
   if (byte == '\r')
     chunked->phase = CHUNK_SIZE_LF;
@@ -76,7 +75,7 @@ static bool end_element(struct gyre_http1_chunked *chunked, char byte) {
   return true;
 }
 
-/* Checks and drops a chunk-ext, the rest of a size line. False if malformed. */
+/* Checks and drops a chunk-ext, the rest of a size line. Returns false if malformed. */
 static bool read_extension(struct gyre_http1_chunked *chunked, char byte) {
   switch ((enum chunked_phase)chunked->phase) {
   case CHUNK_NAME_BLANK:
@@ -115,7 +114,7 @@ static bool read_extension(struct gyre_http1_chunked *chunked, char byte) {
   }
 }
 
-/* Handles a byte outside of the data. Returns 0 or REFUSED. */
+/* Handles a byte outside the data. Returns 0 or REFUSED. */
 static int read_byte(struct gyre_http1_chunked *chunked, char byte) {
   switch ((enum chunked_phase)chunked->phase) {
   case CHUNK_DATA_CR:

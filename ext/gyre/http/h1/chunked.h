@@ -14,11 +14,11 @@
 #include <stdint.h>
 
 #define GYRE_HTTP1_CHUNK_LINE_BYTES_LIMIT 256        /* one chunk-size line with extensions and CRLF */
-#define GYRE_HTTP1_CHUNK_EXTENSION_BYTES_LIMIT 16384 /* extensions of all chunks of one body together */
+#define GYRE_HTTP1_CHUNK_EXTENSION_BYTES_LIMIT 16384 /* all extensions of a body */
 
 /* Set up by reset. */
 struct gyre_http1_chunked {
-  uint64_t remaining; /* after DATA: bytes of this chunk still to come; otherwise a number being read */
+  uint64_t remaining; /* after DATA: bytes left in this chunk; else a partial number */
   const char *reason; /* on refusal: a constant line without a full stop */
   uint16_t status;    /* on refusal: 400; else 0 */
   /* private: the decoder's state */
@@ -28,11 +28,10 @@ struct gyre_http1_chunked {
 };
 
 enum gyre_http1_chunked_result {
-  GYRE_HTTP1_CHUNKED_REFUSED = -1, /* status and reason have the cause; further calls return the same */
-  GYRE_HTTP1_CHUNKED_MORE = 0,     /* all input was consumed, without (more) data: bring more */
-  GYRE_HTTP1_CHUNKED_DATA =
-      1, /* *data and *data_length are a slice (> 0 bytes) of the body; call again with the rest */
-  GYRE_HTTP1_CHUNKED_TRAILERS = 2 /* the last chunk is over; the trailer section follows the consumed bytes */
+  GYRE_HTTP1_CHUNKED_REFUSED = -1, /* status and reason are set; further calls return the same */
+  GYRE_HTTP1_CHUNKED_MORE = 0,     /* consumed all input without (more) data: call with more */
+  GYRE_HTTP1_CHUNKED_DATA = 1,     /* part of the body in *data, *data_length; call again */
+  GYRE_HTTP1_CHUNKED_TRAILERS = 2  /* the trailer section follows the consumed bytes */
 };
 
 void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);

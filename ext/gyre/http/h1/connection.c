@@ -17,20 +17,20 @@
 /* connection->phase, with the type of connection->own. */
 enum phase {
   IDLE,  /* NULL; also before the first byte */
-  HEAD,  /* struct partial; also while SERVING, of a pipelined head */
+  HEAD,  /* struct partial; also while SERVING, for a pipelined head */
   BODY,  /* struct awaiting */
   PLACE, /* struct waiting */
 };
 
-/* An incomplete head; its bytes are the transport's input, and parsing continues there. Also the
- * acceptor's scratch, for whole heads. */
+/* An incomplete head; its bytes are the transport's input, where parsing continues. Also the
+ * acceptor's scratch memory for whole heads. */
 struct partial {
   uint32_t counted; /* bytes, in capacity->heads */
   struct gyre_http_head head;
   struct gyre_http_field fields[]; /* limits.header_count */
 };
 
-/* A whole head in the transport's input that waits for its body. */
+/* A whole head in the transport's input; its body is incomplete. */
 struct awaiting {
   uint32_t counted; /* bytes, in capacity->input */
   struct gyre_http1_ahead ahead;
@@ -53,7 +53,7 @@ static size_t partial_bytes(const struct gyre_http_limits *limits) {
 
 /* --- what the connection holds --- */
 
-/* Frees connection->own, and takes it off its budget and the queue. */
+/* Frees connection->own, and removes it from its budget and the queue. */
 static void release(struct gyre_http_connection *connection, bool gone) {
   struct gyre_http_capacity *capacity = connection->acceptor->capacity;
   struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
@@ -135,15 +135,16 @@ bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_
   return parse(connection, request, partial, bytes, available);
 }
 
-/* The whole head of a request that has waited. False: the connection is over. */
+/* Parses the whole head of a request that has waited. Returns false if the connection is closed. */
 static bool parse_again(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   release(connection, false);
   if (gyre_http1_parse(connection, request)) return true;
-  gyre_http_connection_end(connection, true); /* never: it was whole */
+  gyre_http_connection_end(connection, true); /* impossible: the head was whole */
   return false;
 }
 
-/* Counts the memory of an incomplete head. False: all heads hold too much. */
+/* Counts the memory of an incomplete head. Returns false if all heads together exceed the
+ * budget. */
 static bool head_fits(struct gyre_http_connection *connection) {
   struct gyre_http_budget *heads = &connection->acceptor->capacity->heads;
   struct partial *partial = connection->own;
@@ -182,8 +183,8 @@ static void begin_ahead(const struct gyre_http_connection *connection, struct gy
   gyre_http1_ahead_begin(ahead, request->head, limits->body_ahead, limits->trailers.header_bytes);
 }
 
-/* Whether the request waits for its body before a place, as places are short. Refuses a body
- * that is too long. */
+/* True if the request waits for its body before a place, as places are limited. Refuses a body over
+ * the limit. */
 static bool lacks_body(const struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   const struct gyre_http_head *head = request->head;
   struct gyre_http1_ahead ahead;
@@ -202,7 +203,7 @@ bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_
   return !request->lacks_body;
 }
 
-/* Continues a request that has waited, unless a handler is about to end. */
+/* Continues a request after its wait, unless a handler is about to end. */
 static void decided(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->own;
   if (waiting->verdict == UNDECIDED || connection->exchange) return;
@@ -228,8 +229,7 @@ static void on_verdict(struct gyre_admission_waiter *waiter, int verdict) {
 static void on_place(struct gyre_admission_waiter *waiter) { on_verdict(waiter, START); }
 static void on_late(struct gyre_admission_waiter *waiter) { on_verdict(waiter, REFUSE); }
 
-/* Sends the 100 that the client waits for. It fits any socket that has taken the responses
- * before. */
+/* Sends the 100 that the client expects. Any socket has room for it after earlier responses. */
 static bool send_continue(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!(request->head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) || request->came > 0) return true;
@@ -241,25 +241,25 @@ static void body_deadline(struct gyre_http_connection *connection) {
   int64_t waited_ns = gyre_loop_coarse_now(gyre_http_loop(connection)) - body->since_ns;
   const char *reason;
   size_t received = gyre_transport_available(&connection->transport) - body->head_length;
-  connection->deadline_ns = INT64_MAX; /* ends an earlier one for the head */
+  connection->deadline_ns = INT64_MAX; /* ends the earlier limit of the head */
   gyre_http_connection_deadline(
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
 
-/* Counts the memory of the body; false: all bodies hold too much. */
+/* Counts the memory of the body; returns false if all bodies together exceed the budget. */
 static bool body_fits(struct gyre_http_connection *connection, struct awaiting *body) {
   struct gyre_http_budget *input = &connection->acceptor->capacity->input;
   gyre_http_budget_hold(input, &body->counted, sizeof(*body) + connection->transport.input->capacity);
   return !gyre_http_budget_is_over(input);
 }
 
-/* Lets the request wait, and frees what was parsed. */
+/* Lets the request wait, and frees the parsed head. */
 static void hold(struct gyre_http_connection *connection, enum phase phase, void *own) {
   release(connection, false);
   connection->own = own;
   connection->phase = phase;
   connection->state = GYRE_HTTP_BETWEEN;
-  connection->deadline_ns = INT64_MAX; /* the one for the head is over */
+  connection->deadline_ns = INT64_MAX; /* the limit of the head has ended */
   gyre_http_connection_set_idle(connection, false);
 }
 
@@ -300,16 +300,16 @@ bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_r
 
 static void read_ahead(struct gyre_http_connection *connection);
 
-/* Serves or queues a whole head at the beginning of the transport's input. */
+/* Serves or queues a whole head at the start of the transport's input. */
 static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   if (gyre_http1_admit(connection, request) || !gyre_http1_wait(connection, request)) {
     serve(connection, request);
   } else if (connection->phase == BODY) {
-    read_ahead(connection); /* more may have been reported with the head */
+    read_ahead(connection); /* bytes may have been reported with the head */
   }
 }
 
-/* Ends the wait for a body: it is complete (status 0), or never will be. */
+/* Ends the wait for a body: complete (status 0) or failed. */
 static void end_body(struct gyre_http_connection *connection, uint16_t status, const char *reason) {
   struct gyre_http_request request;
   if (!parse_again(connection, &request)) return;
@@ -346,7 +346,7 @@ static void read_ahead(struct gyre_http_connection *connection) {
   }
 }
 
-/* Parses the transport's input further. Returns whether it is still the beginning of a head. */
+/* Continues to parse the transport's input. Returns true if the head is still incomplete. */
 static bool needs_more(struct gyre_http_connection *connection) {
   struct gyre_http_request request;
   if (!gyre_http1_parse(connection, &request)) return keep_head(connection);
@@ -374,8 +374,8 @@ static void begin_head(struct gyre_http_connection *connection) {
   gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
 }
 
-/* Handles the first bytes of a request. Usually they are all of its head, in lent memory, and
- * nothing is kept. */
+/* Handles the first bytes of a request. Keeps no bytes if they are a whole head in lent memory, as
+ * usual. */
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
   bool whole = false;
@@ -387,7 +387,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
       serve(connection, &request);
       return;
     }
-    /* Keeps the beginning of a head, or the bytes behind a whole one; all of them while the
+    /* Keeps the bytes of an incomplete head, or the bytes after a whole one; all bytes while the
      * request waits. */
     bool waits = whole && !gyre_http1_admit(connection, &request);
     size_t used = waits ? 0 : head_length;
@@ -410,7 +410,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
     return;
   }
   begin_head(connection);
-  if (needs_more(connection)) read_more(connection); /* the end may have been reported with these bytes */
+  if (needs_more(connection)) read_more(connection); /* with a reported end */
 }
 
 static void readable(struct gyre_http_connection *connection) {
@@ -469,14 +469,14 @@ void gyre_http1_idle(struct gyre_http_connection *connection) {
   }
   connection->state = GYRE_HTTP_BETWEEN;
   gyre_http_connection_set_idle(connection, true);
-  /* Also in a drain: the response has promised it, and the next request may be on its way. */
+  /* Waits in a drain too: the response has promised it, and the next request may be on its way. */
   gyre_http_connection_deadline(connection, acceptor->draining ? gyre_http_acceptor_grace(acceptor)
                                                                : acceptor->limits.keep_alive_ns);
 }
 
 void gyre_http1_go_on(struct gyre_http_connection *connection) {
   struct gyre_loop *loop = gyre_http_loop(connection);
-  if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) /* the timer fired meanwhile */
+  if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) /* fired */
     (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
   if (connection->phase == PLACE && connection->protocol == gyre_http_protocols.http1) {
     decided(connection);
@@ -485,16 +485,16 @@ void gyre_http1_go_on(struct gyre_http_connection *connection) {
   }
 }
 
-/* A client at work has probably sent its next request, or is about to. A close that crosses the
- * request on the way would lose it. */
+/* An active client has probably sent its next request, or will soon. A close would lose a request
+ * on its way. */
 static bool busy_lately(const struct gyre_http_connection *connection) {
   if (connection->state <= GYRE_HTTP_FIRST_BYTE || connection->deadline_ns == INT64_MAX) return true;
   int64_t idle_since_ns = connection->deadline_ns - connection->acceptor->limits.keep_alive_ns;
   return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
 }
 
-/* Responds to each arrived request, as its client cannot know whether to send it again. The next
- * one may still be on its way, as the rest of a TLS record. */
+/* Responds to each received request, as its client cannot know whether to send it again. The next
+ * request may still be incomplete, in a TLS record. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
   if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {

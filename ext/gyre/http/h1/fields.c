@@ -35,7 +35,7 @@ static uint16_t known_name(const char *name, size_t length) {
   }
 }
 
-/* Refuses a byte that may not stand in, or end, a name. */
+/* Refuses a byte that is invalid in, or after, a name. */
 static int refuse_name(struct gyre_http_head *head, char byte) {
   if (is_blank(byte)) return gyre_http1_refuse(head, 400, "white space between a header's name and its colon");
   if (byte == '\r' || byte == '\n') return gyre_http1_refuse(head, 400, "a header line without a colon");
@@ -48,7 +48,7 @@ static int refuse_value(struct gyre_http_head *head, char byte) {
   return gyre_http1_refuse(head, 400, "a control byte in a header's value");
 }
 
-/* Ends at the input's end, or at the limit. */
+/* Ends at the end of the input or at the limit. */
 static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
                    enum gyre_http1_phase phase) {
   if (limited) return gyre_http1_refuse(head, 431, "header lines that are too long in all");

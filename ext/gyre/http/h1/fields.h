@@ -28,7 +28,7 @@ enum gyre_http1_phase {
   PHASE_REFUSED
 };
 
-/* Higher limits count as this one, so that every offset fits. */
+/* Higher limits are reduced to this value, so that every offset fits. */
 #define GYRE_HTTP1_SECTION_BYTES_MAX (UINT32_C(1) << 29)
 
 /* Applies a complete field. Returns 0, 1 to drop the field, or the result of gyre_http1_refuse. */
@@ -47,8 +47,8 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
 /* Notes status and reason; returns -1. */
 int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *reason);
 
-/* target.c: finds the form of head->target and sets path, query and authority. Returns 0, or -1
- * for a refusal. */
+/* target.c: finds the form of head->target and sets path, query and authority. Returns 0, or -1 for
+ * a refusal. */
 int gyre_http1_target_parse(struct gyre_http_head *head, const char *bytes);
 
 #endif

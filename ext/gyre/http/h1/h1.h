@@ -13,8 +13,8 @@ struct gyre_http1_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http1_chunked chunks;
   int64_t body_remaining; /* -1: chunked */
-  int64_t unread_from;    /* bytes of the body received when the app had responded */
-  uint64_t given;         /* bytes given to the client's socket */
+  int64_t unread_from;    /* bytes of the body received before the response */
+  uint64_t given;         /* bytes passed to the client's socket */
   bool chunked;
 };
 
@@ -25,13 +25,14 @@ static inline struct gyre_http1_exchange *gyre_http1_of(struct gyre_http_exchang
 extern const struct gyre_http_exchange_operations gyre_http1_exchange_operations; /* request.c */
 
 /* connection.c */
-/* Parses the transport's input: a complete or refused head (request->status). False: needs more. */
+/* Parses the transport's input: a complete or refused head (request->status). Returns false if the
+ * head is incomplete. */
 bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_release_partial(struct gyre_http_connection *connection);
-/* Whether the request runs now; then it has its place. */
+/* True if the request runs now and has its place. */
 bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request);
-/* Lets the present request wait for its body or a place; its bytes are the transport's input,
- * parsed but not consumed. False: refuse it with its status. */
+/* Lets the current request wait for its body or a place; its bytes are the transport's input,
+ * parsed but not consumed. Returns false if the caller must refuse it with its status. */
 bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_idle(struct gyre_http_connection *connection);
 /* Continues the connection without a fiber after its handler. */

@@ -35,8 +35,7 @@ static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p
   return 0;
 }
 
-/* Reads "HTTP/1.x" CRLF on from p, which is somewhere in it. Returns the end, or NULL with *result
- * set. */
+/* Parses the rest of "HTTP/1.x" CRLF from p. Returns the end, or NULL with *result set. */
 static const char *parse_version(struct gyre_http_head *head, const char *bytes, const char *p, const char *stop,
                                  bool limited, int *result) {
   static const char expected[] = "HTTP/#.#\r\n";
@@ -66,7 +65,7 @@ static const char *parse_version(struct gyre_http_head *head, const char *bytes,
   return p;
 }
 
-/* 1: the request line was read; 0 or -1. */
+/* Returns 1 after the request line, else 0 or -1. */
 static int parse_request_line(struct gyre_http_head *head, const char *bytes, size_t length,
                               const struct gyre_http_head_limits *limits) {
   const uint32_t bytes_max = limits->request_line_bytes < GYRE_HTTP1_SECTION_BYTES_MAX ? limits->request_line_bytes
@@ -75,8 +74,7 @@ static int parse_request_line(struct gyre_http_head *head, const char *bytes, si
   bool limited = false;
   int result = 0;
 
-  /* RFC 9112, section 2.2: an empty line before the request line is skipped; one, not any
-   * number. */
+  /* RFC 9112, section 2.2: skips one empty line before the request line. */
   if (head->phase == PHASE_START) {
     if (p == stop) return 0;
     if (*p == '\r') {
@@ -147,8 +145,7 @@ version:
   return gyre_http1_target_parse(head, bytes) == 0 ? 1 : -1;
 }
 
-/* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too, since it is never
- * meant. */
+/* Reads 1*DIGIT, once (RFC 9112, section 6.3). Refuses a list of equal numbers too. */
 static int read_content_length(struct gyre_http_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
   if (head->flags & GYRE_HTTP_HEAD_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
@@ -167,7 +164,7 @@ static int read_content_length(struct gyre_http_head *head, const char *value, s
   return 0;
 }
 
-/* Only "chunked" is supported. Ambiguous framing is 400, another coding 501. */
+/* Supports only "chunked". Refuses ambiguous framing with 400, another coding with 501. */
 static int read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length) {
   const char *p = value, *const end = value + length, *coding, *name_end;
   size_t coding_length, others = 0;
@@ -213,7 +210,7 @@ static void read_connection(struct gyre_http_head *head, const char *value, size
   }
 }
 
-/* RFC 9110, section 10.1.1. HTTP/1.0 does not have it. */
+/* RFC 9110, section 10.1.1. HTTP/1.0 lacks it. */
 static int read_expect(struct gyre_http_head *head, const char *value, size_t length) {
   if (head->minor_version == 0) return 0;
   if (skip_class(value, value + length, CLASS_TOKEN) < value + length || !SAME_WORD(value, length, "100-continue")) {
@@ -223,7 +220,7 @@ static int read_expect(struct gyre_http_head *head, const char *value, size_t le
   return 0;
 }
 
-/* RFC 9112, section 3.2: the target's authority wins over Host, which must be valid too. */
+/* RFC 9112, section 3.2: the target's authority precedes Host, which must be valid too. */
 static int read_host(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
   struct gyre_http_authority authority;
   if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");

@@ -59,15 +59,15 @@ static void drop(struct gyre_http_connection *connection, const struct gyre_http
 
 /* --- the body --- */
 
-/* Receives more, into lent memory (*lent) or behind the transport's input; parks until bytes
- * come. The exchange is open on return. */
+/* Receives bytes into lent memory (*lent) or the transport's input; parks until bytes come. The
+ * exchange is open on return. */
 static size_t more_input(VALUE self, const char **lent) {
   const char *reason = NULL;
   for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
     struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
     if (!exchange) gyre_http_request_cut(self);
     struct gyre_http_connection *connection = exchange->connection;
-    if (connection->readable || late) { /* bytes that are there came in time, reported or not */
+    if (connection->readable || late) { /* waiting bytes came in time, reported or not */
       ssize_t count = lent ? gyre_http_connection_receive(connection, lent) : gyre_http_connection_fill(connection);
       if (count > 0) return (size_t)count;
       if (count != -EAGAIN) gyre_http_request_cut(self);
@@ -131,7 +131,8 @@ static VALUE read_chunked(VALUE self, size_t most) {
   }
 }
 
-/* Copies bytes once, from lent memory to the String. Keeps only those beyond the app's request. */
+/* Copies bytes once, from lent memory to the String. Keeps only the bytes beyond the app's
+ * request. */
 static VALUE read_sized(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_transport *transport = &exchange->connection->transport;
@@ -168,11 +169,11 @@ static struct gyre_http_exchange *reading(VALUE self) {
 static VALUE read_body(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (!exchange) gyre_http_request_cut(self);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a client may send as fast as the app reads */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* the client may be fast */
   if (!(exchange = reading(self))) return Qnil;
   if (exchange->expects_continue && !exchange->response.head_sent) {
     gyre_http_response_interim(exchange, 100, Qnil);
-    if (!(exchange = reading(self))) return Qnil; /* it may have waited while another fiber read */
+    if (!(exchange = reading(self))) return Qnil; /* it may have waited for another fiber's read */
   }
   exchange->expects_continue = false;
   return gyre_http1_of(exchange)->chunked ? read_chunked(self, most) : read_sized(self, most);
@@ -194,7 +195,7 @@ static VALUE drain_body(VALUE self) {
   }
 }
 
-/* Ends the connection, as its body cannot be discarded. */
+/* Ends the connection, as the body cannot be discarded. */
 static VALUE drain_failed(VALUE self, VALUE error) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   (void)error;
@@ -208,11 +209,10 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
     struct gyre_http_request request;
     if (gyre_transport_available(&connection->transport) > 0 && gyre_http1_parse(connection, &request)) {
       if (!gyre_http1_admit(connection, &request) && gyre_http1_wait(connection, &request)) return Qnil;
-      /* This exchange has the place until the next one exists. */
+      /* This exchange keeps the place until the next one exists. */
       struct gyre_http_exchange *before = connection->exchange;
       before->placed = request.placed;
-      /* Settled after the next env is made, as the parsed head is in memory that all connections
-       * share. */
+      /* Settled after the next env, as the parsed head is in shared memory. */
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(before);
       struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, &gyre_http1_exchange_operations);
       exchange->fiber = before->fiber;
@@ -237,7 +237,7 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
 
 static VALUE next_request(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
-  gyre_http_exchange_leave_place(exchange); /* its client may be slow with the discarded rest */
+  gyre_http_exchange_leave_place(exchange); /* the client may be slow with the discarded rest */
   if (!exchange->body.over && exchange->connection->keep_alive) {
     gyre_http1_of(exchange)->unread_from = exchange->body.received;
     exchange->body.waited_ns = 0;
@@ -247,7 +247,7 @@ static VALUE next_request(VALUE self) {
     if (!exchange) return Qnil;
   }
   struct gyre_http_connection *connection = exchange->connection;
-  if (!connection->keep_alive) { /* a response from before the drain has promised to keep it */
+  if (!connection->keep_alive) { /* an earlier response has promised to keep the connection */
     /* Closing with unread input would reset the connection and lose the response. */
     if (!exchange->body.over || connection->readable || gyre_transport_available(&connection->transport) > 0) {
       gyre_http_connection_linger(connection);
@@ -257,20 +257,19 @@ static VALUE next_request(VALUE self) {
     return Qnil;
   }
 
-  if (exchange->response
-          .writing) { /* another fiber of the app's is in the middle of a message, which cannot be followed */
+  if (exchange->response.writing) { /* another fiber of the app is in the middle of a message */
     gyre_http_connection_close(connection, true);
     return Qnil;
   }
 
-  gyre_yield_if_due(connection->acceptor->scheduler); /* the next request may be there, and so on */
+  gyre_yield_if_due(connection->acceptor->scheduler); /* pipelined requests may be many */
   exchange = gyre_http_exchange_open(self);
   return exchange ? begin_next(exchange->connection) : Qnil;
 }
 
 /* --- leaving HTTP --- */
 
-/* Makes a socket with the received bytes in front. */
+/* Makes a socket that returns the received bytes first. */
 static VALUE plain_socket(const struct gyre_transport *transport) {
   if (gyre_transport_available(transport) == 0)
     return rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));

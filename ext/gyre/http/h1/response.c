@@ -14,7 +14,7 @@
 
 #define COPY_BYTES_LIMIT 16384 /* longest body that is copied behind the head, for one send */
 #define VECTORS 64
-#define PIECE_BYTES (1 << 20) /* sent at once, in some 0.3 ms; then fibers that have waited long run */
+#define PIECE_BYTES (1 << 20) /* sent at once, in about 0.3 ms; then other fibers run */
 
 static VALUE line_end;
 
@@ -28,7 +28,7 @@ static void write_failed(struct gyre_http_exchange *exchange, int error) {
 
 struct output_wait {
   VALUE self;
-  size_t held; /* by the next send, as far as known */
+  size_t held; /* known bytes of the next send */
   int ready;
   bool gives_way, over;
 };
@@ -61,7 +61,7 @@ static VALUE output_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Parks until the transport takes more. */
+/* Parks until the transport has room. */
 static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
   struct output_wait wait = {.self = self, .held = held};
   int64_t from_ns = gyre_loop_now(&gyre_http_response_writable(self)->connection->acceptor->scheduler->loop);
@@ -77,14 +77,15 @@ static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
   return exchange;
 }
 
-/* Yields in the middle of a message whose client takes it as fast as it is sent. */
+/* Yields in the middle of a message to a fast client. */
 static struct gyre_http_exchange *let_others_run(VALUE self) {
   struct output_wait wait = {.self = self, .gives_way = true};
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
   return gyre_http_response_writable(self);
 }
 
-/* Sends `vectors` as far as the transport takes them. Returns bytes, 0 for "would block". */
+/* Sends as much of `vectors` as the transport takes. Returns the number of bytes, 0 for "would
+ * block". */
 static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
   ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
   if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
@@ -93,8 +94,8 @@ static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec 
   return (size_t)sent;
 }
 
-/* Points vectors at what is left of the strings behind `sent` bytes, as far as one call takes them.
- * Returns how many; *length are their bytes. */
+/* Points vectors at the rest of the strings after `sent` bytes, up to the limit of one call.
+ * Returns their number; *length is their size. */
 static int gather(const VALUE *strings, long count, size_t sent, struct iovec *vectors, int most, size_t *length) {
   int filled = 0;
   *length = 0;
@@ -108,7 +109,7 @@ static int gather(const VALUE *strings, long count, size_t sent, struct iovec *v
   return filled;
 }
 
-/* Sends what is left of the strings behind `sent` bytes, parking whenever the transport is full. */
+/* Sends the rest of the strings after `sent` bytes; parks while the transport is full. */
 static void send_strings(VALUE self, const VALUE *strings, long count, size_t sent) {
   struct iovec vectors[VECTORS];
   size_t length, more = 0;
@@ -126,7 +127,7 @@ static void send_strings(VALUE self, const VALUE *strings, long count, size_t se
   }
 }
 
-/* Flushes bytes that the transport has encrypted. */
+/* Sends bytes that the transport has encrypted. */
 static void flush(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   while (gyre_transport_unsent(&exchange->connection->transport) > 0) {
@@ -137,7 +138,7 @@ static void flush(VALUE self) {
   }
 }
 
-/* Sends the lent buffer and the strings, with one system call if the socket takes all. */
+/* Sends the lent buffer and the strings, with one system call if the socket has room. */
 static void send_output(VALUE self, const VALUE *strings, long count) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   const struct gyre_http_buffer *output = &exchange->connection->acceptor->output;
@@ -161,7 +162,7 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
 
 /* --- heads --- */
 
-/* IANA, HTTP Status Code Registry. A status without a phrase gets an empty one (RFC 9112,
+/* IANA, HTTP Status Code Registry. A status without a phrase gets an empty phrase (RFC 9112,
  * section 4). */
 static const char status_lines[] =
     "100 Continue\r\n101 Switching Protocols\r\n102 Processing\r\n103 Early Hints\r\n200 OK\r\n201 Created\r\n"
@@ -198,8 +199,8 @@ void gyre_http1_begin_head(struct gyre_http_buffer *output, int status) {
   }
 }
 
-/* Adds date, connection and the blank line. Closes the connection if the body ends with it, a
- * client may still wait for a 100, or much of a request's body would have to be discarded. */
+/* Adds date, connection and the blank line. Closes the connection if the body ends with it, if a
+ * client may still expect a 100, or if much of a request's body would be discarded. */
 void gyre_http1_end_head(struct gyre_http_response_head *head) {
   struct gyre_http_buffer *output = head->output;
   struct gyre_http_exchange *exchange = head->exchange;
@@ -234,8 +235,8 @@ void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *
     send_output(self, NULL, 0);
     return;
   }
-  /* Makes frozen views of the parts, so that neither they nor the Array change while the fiber
-   * is parked. */
+  /* Makes frozen views of the parts, so that parts and Array stay unchanged while the fiber is
+   * parked. */
   VALUE parts = rb_ary_new_capa(count);
   for (long i = 0; i < count; i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
   send_output(self, RARRAY_CONST_PTR(parts), count);
@@ -294,7 +295,7 @@ uint64_t gyre_http1_send_file(VALUE self, VALUE io, int64_t offset, uint64_t len
     } else {
       write_failed(exchange, (int)-count);
     }
-    file = rb_io_descriptor(io); /* raises if it was closed meanwhile */
+    file = rb_io_descriptor(io); /* raises if the file was closed meanwhile */
   }
   flush(self);
   return sent;

@@ -46,8 +46,8 @@ static void interrupt_handlers(struct gyre_http_connection *connection) {
   }
 }
 
-/* Keeps a reset from losing the last bytes sent: the client may send frames until it has read the
- * GOAWAY, unless it has ended its side. */
+/* Lingers so that no reset loses the last bytes: until a client has read the GOAWAY, it may send
+ * frames, unless it is half-closed. */
 static void close_or_linger(struct gyre_http_connection *connection) {
   if (own(connection)->session.failed) interrupt_handlers(connection);
   if (own(connection)->session.input_over) {
@@ -69,7 +69,7 @@ static void wait_for_room(struct gyre_http_connection *connection) {
     gyre_http_connection_close(connection, true);
 }
 
-/* False: no more can be sent now. */
+/* Returns false if no more bytes can be sent now. */
 static bool send_some(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   struct gyre_transport *transport = &connection->transport;
@@ -103,12 +103,13 @@ static void wake_changed(struct gyre_http_connection *connection) {
   while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream->owner);
 }
 
-/* Enclose each call from the loop, within which the connection is not freed. Pass on `raised`. */
+/* These enclose each call from the loop; the connection is not freed between them. They pass on
+ * `raised`. */
 static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
 
 static void leave(struct gyre_http_connection *connection, int raised) {
   VALUE error = raised ? rb_errinfo() : Qnil;
-  if (raised) gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE); /* for the rest */
+  if (raised) gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE);
   own(connection)->entered--;
   gyre_http2_connection_settle(connection);
   if (!raised) return;
@@ -158,7 +159,7 @@ static void schedule(struct gyre_http_connection *connection) {
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0 && !session->going) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  /* For responses whose handlers are done. Other frames of the client do not delay it. */
+  /* For responses whose handlers have ended. Other frames of the client do not extend it. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
@@ -216,7 +217,7 @@ static void late(struct gyre_http_connection *connection) {
   int64_t now_ns = gyre_http_loop(connection)->now_ns;
   int raised = 0;
   enter(connection);
-  /* Bytes that are there have come in time, reported or not. */
+  /* Waiting bytes came in time, reported or not. */
   if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
     connection->readable = true;
     raised = receive(connection);
@@ -258,7 +259,7 @@ static struct gyre_http_request request_of(struct gyre_http2_stream *stream) {
                                     .since_ns = stream->waiter.since_ns};
 }
 
-/* Returns 0, or the state of an exception that ends the program: callers first leave in order. */
+/* Returns 0, or the state of an exception that ends the program: callers first clean up. */
 static int serve(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_request request = request_of(stream);
   return gyre_http_handler_start(connection, &request, &gyre_http2_exchange_operations);
@@ -294,7 +295,7 @@ static void on_late(struct gyre_admission_waiter *waiter) {
   serve_waiting(connection, stream);
 }
 
-/* False: it waits for a place. */
+/* Returns false if the stream waits for a place. */
 static bool is_admitted(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http_request request = request_of(stream);
@@ -311,7 +312,7 @@ static bool is_admitted(struct gyre_http_connection *connection, struct gyre_htt
   return reason;
 }
 
-/* Counts the memory of a partial head. Above the budget it is refused, once it is whole. */
+/* Counts the memory of a partial head. Above the budget, refuses the head when it is whole. */
 static void count_partial(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
@@ -329,8 +330,8 @@ static void start(struct gyre_http2_stream *stream) {
   gyre_http2_stream_uncount_head(stream);
 }
 
-/* Whether the request counts among the connection's; asked once. Streams that the client has reset
- * count as long as their handlers run (CVE-2023-44487). */
+/* True if the request counts among the connection's; called once. Reset streams count while their
+ * handlers run (CVE-2023-44487). */
 static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_session *session = &own(connection)->session;
   struct gyre_http_acceptor *acceptor = connection->acceptor;
@@ -347,7 +348,7 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   return true;
 }
 
-/* With limited places, a body (all of it, or the part read ahead) comes before a place. */
+/* With limited places, the body (all of it, or the part read ahead) comes before a place. */
 static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const struct gyre_http_head *head = &stream->head;
@@ -359,7 +360,7 @@ static bool lacks_body(struct gyre_http_connection *connection, const struct gyr
   return gyre_bytes_held(stream->input) < needed;
 }
 
-/* False: its head needs too much memory. */
+/* Returns false if its head needs too much memory. */
 static bool await_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   if (stream->awaited) return true;
   if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->headed_ns;
@@ -374,14 +375,14 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
   return true;
 }
 
-/* Bodies exceed their budget, and the app does not read this one. */
+/* True if bodies exceed their budget and the app is not reading this one. */
 static bool holds_too_much(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_exchange *exchange = stream->owner;
   return gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input_counted && !stream->closed &&
          !(exchange && exchange->reader);
 }
 
-/* False: the caller serves the refusal. */
+/* Returns false if the caller must send the refusal. */
 static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   acceptor->counts.refused++;
@@ -391,7 +392,7 @@ static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2
     wake(stream->owner);
     return true;
   }
-  if (stream->started && gyre_list_empty(&stream->waiter.node)) return true; /* refused before */
+  if (stream->started && gyre_list_empty(&stream->waiter.node)) return true; /* already refused */
   gyre_admission_withdraw(&acceptor->capacity->admission, &stream->waiter);
   refuse(stream, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
   return false;
@@ -421,7 +422,7 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   uint64_t malformed = session->malformed;
   gyre_http2_session_receive(session, bytes, length, gyre_loop_coarse_now(gyre_http_loop(connection)));
   gyre_bytes_free(&connection->transport.input);
-  /* Sends resets first, so that no handler begins for a wrong stream (CVE-2025-8671). */
+  /* Sends resets first, so that no handler starts for an invalid stream (CVE-2025-8671). */
   if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
     (void)send_some(connection);
   connection->acceptor->counts.malformed += session->malformed - malformed;
@@ -431,8 +432,8 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   return raised;
 }
 
-/* Serves the requests, as the client may still read. If it is gone, the GOAWAY causes a reset,
- * which is reported. */
+/* Serves the requests, as the client may still read. If the client is gone, the GOAWAY causes a
+ * reset, which is reported. */
 static int end_input(struct gyre_http_connection *connection) {
   struct gyre_http2_session *session = &own(connection)->session;
   connection->readable = false;
@@ -485,14 +486,14 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
   if (http2->entered) return;
   bool over = is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
               gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session);
-  if (over && !http2->session.going) { /* after the client's GOAWAY: names its last request */
+  if (over && !http2->session.going) { /* after GOAWAY: sends the last request's number */
     gyre_http2_session_go(&http2->session);
     gyre_http2_connection_send(connection);
   } else if (over) {
     close_or_linger(connection);
     if (connection->state == GYRE_HTTP_LINGERING && connection->readable) {
       connection->watch.ready(gyre_http_loop(connection), &connection->watch,
-                              GYRE_READABLE); /* it may be freed there */
+                              GYRE_READABLE); /* may free the connection */
       return;
     }
   }
@@ -544,7 +545,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   leave(connection, raised || !is_open(connection) ? raised : receive(connection));
 }
 
-/* Wakes all fibers that wait for its streams. */
+/* Wakes all fibers waiting for its streams. */
 static void detached(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   if (!http2) return;

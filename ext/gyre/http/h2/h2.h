@@ -16,8 +16,8 @@ struct gyre_http2_connection {
   struct gyre_deferred sending; /* at the turn's end */
   struct gyre_watch room;       /* while the socket is full; fd -1 else */
   uint32_t running;             /* handlers */
-  uint32_t entered;             /* calls from the loop under way; keep it from being freed */
-  int64_t began_ns, idle_ns;    /* idle: the last stream's end */
+  uint32_t entered;             /* calls from the loop in progress; they delay freeing */
+  int64_t began_ns, idle_ns;    /* idle: end of the last stream */
   int64_t blocked_ns;           /* start of the wait for a full socket; 0: none */
   int64_t warned_ns;            /* time of the warning before a drain's GOAWAY; 0: none */
   int64_t bodies_ns;            /* last check of awaited bodies */
@@ -27,7 +27,7 @@ struct gyre_http2_connection {
 struct gyre_http2_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http2_stream *stream;
-  struct gyre_http_reader *writer; /* the fiber that waits for room */
+  struct gyre_http_reader *writer; /* the fiber waiting for room */
   bool cut;                        /* the app has closed it */
 };
 
@@ -43,7 +43,7 @@ extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations
 /* connection.c */
 /* Sends at the end of this turn. */
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
-/* Adjusts after a handler's end or any other change. */
+/* Adjusts timers and room after a handler's end or another change. */
 void gyre_http2_connection_settle(struct gyre_http_connection *connection);
 void gyre_init_http2_connection(void);
 

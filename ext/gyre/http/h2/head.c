@@ -33,7 +33,7 @@ static struct gyre_http_slice keep(struct gyre_http2_block *block, const uint8_t
   return slice;
 }
 
-/* 0, -ENOMEM, -E2BIG for too many fields. */
+/* Returns 0, -ENOMEM, or -E2BIG for too many fields. */
 static int add_field(struct gyre_http2_block *block, uint16_t most, const uint8_t *name, size_t name_length,
                      const uint8_t *value, size_t value_length) {
   if (block->count >= most) return -E2BIG;
@@ -115,8 +115,8 @@ static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, 
   block->bytes += (uint32_t)line;
 }
 
-/* RFC 9113, section 8.3.1: the authority is :authority, or else Host; the two must not differ.
- * env has it as Host. */
+/* RFC 9113, section 8.3.1: the authority is :authority, or else Host; both must be equal. env has
+ * it as Host. */
 static int take_authority(struct gyre_http2_stream *stream, int host) {
   struct gyre_http_head *head = &stream->head;
   struct gyre_http2_block *block = &stream->block;
@@ -170,7 +170,7 @@ static int take_target(struct gyre_http2_stream *stream) {
   return refuse(stream, 400, "a request target that is not a path");
 }
 
-/* Completes the head as HTTP/1's parser would. */
+/* Completes the head like HTTP/1's parser. */
 void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   struct gyre_http_head *head = &stream->head;
   struct gyre_http2_block *block = &stream->block;
@@ -188,7 +188,7 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   head->method_number = gyre_http_method_number(bytes + head->method.offset, head->method.length);
   if (!gyre_http_is_name(bytes + head->method.offset, head->method.length)) {
     refuse(stream, 400, "a method that is not a token");
-    head->method.length = 0; /* invalid bytes stay out of logs; newer versions of libnghttp2 refuse them */
+    head->method.length = 0; /* keeps invalid bytes out of logs (old libnghttp2) */
   } else if (head->method.length > GYRE_HTTP_METHOD_BYTES_LIMIT) {
     refuse(stream, 501, "a method that is too long");
   } else if (head->method.length + head->target.length + 12 > limits->request_line_bytes) {

@@ -45,7 +45,7 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
   gyre_http2_stream_drop_head(stream);
 }
 
-/* Queued bytes leave without the handler. */
+/* Queued bytes are sent without the handler. */
 static void done(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange) {
   struct gyre_http2_connection *http2 = connection->own;
   struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
@@ -91,8 +91,7 @@ static VALUE take_piece(struct gyre_http_exchange *exchange, struct gyre_http2_s
 
 static VALUE read_body(VALUE self, size_t most) {
   const char *reason = NULL;
-  gyre_yield_if_due(
-      gyre_http_exchange_get(self)->connection->acceptor->scheduler); /* a client may send as fast as the app reads */
+  gyre_yield_if_due(gyre_http_exchange_get(self)->connection->acceptor->scheduler);
   for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
     struct gyre_http_exchange *exchange = gyre_http_request_reading(self);
     struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
@@ -125,7 +124,7 @@ static bool is_over(const struct gyre_http_exchange *exchange) {
   return gyre_http2_of(exchange)->cut || stream->closed || stream->cut;
 }
 
-/* Lets written bytes arrive, and resets an incomplete response. */
+/* Sends written bytes, and resets an incomplete response. */
 static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   struct gyre_http_connection *connection = exchange->connection;

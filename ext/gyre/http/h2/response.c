@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define FILE_BYTES (32 * 1024) /* read of a file at once */
-#define LEAST_BYTES 4096       /* may be queued in any case */
+#define LEAST_BYTES 4096       /* minimum of bytes that may be queued */
 
 /* --- waiting for room --- */
 
@@ -49,8 +49,9 @@ static void client_is_slow(struct gyre_http_exchange *exchange) {
   rb_exc_raise(gyre_http_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
 }
 
-/* Returns how many bytes may be queued now, and parks until there are some. Beyond the budget of
- * all responses each may still queue a little. `held`: bytes to be queued, as far as known. */
+/* Returns the number of bytes that may be queued now; parks until this is above 0. Beyond the
+ * budget of all responses, each may still queue a few bytes. `held`: known bytes of the next
+ * writes. */
 static size_t room(VALUE self, size_t held) {
   for (;;) {
     struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -75,7 +76,7 @@ static size_t room(VALUE self, size_t held) {
   }
 }
 
-/* Queues a String, which must not change meanwhile. */
+/* Queues a String, which must stay unchanged until sent. */
 static void queue(VALUE self, VALUE string) {
   size_t length = (size_t)RSTRING_LEN(string), offset = 0;
   while (offset < length) {
@@ -128,7 +129,7 @@ void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *
   bool ends = head->no_body || (length == 0 && NIL_P(head->exchange->response_trailers));
   send_head(head, ends);
   if (ends) return;
-  /* Makes frozen views of the parts if the fiber may park, as they and the Array could change
+  /* Makes frozen views of the parts if the fiber may park, as parts and Array could change
    * meanwhile. */
   bool fits = length < LEAST_BYTES && length < head->exchange->connection->acceptor->limits.http2.output;
   VALUE parts = fits ? body : rb_ary_new_capa(RARRAY_LEN(body));

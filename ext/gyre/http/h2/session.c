@@ -19,7 +19,7 @@
 
 /* --- allowances --- */
 
-/* False: no token is left. */
+/* Returns false if no token is left. */
 static bool spend(struct gyre_http2_allowance *allowance, int64_t most, int64_t a_second, int64_t now_ns) {
   int64_t passed_ns = now_ns - allowance->refilled_ns;
   int64_t regained = passed_ns > 10 * SECOND_NS ? most : passed_ns * a_second / SECOND_NS;
@@ -44,7 +44,7 @@ static void count_reset(struct gyre_http2_session *session) {
     gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-/* Frames without a request or a part of a body. */
+/* Counts frames without a request or a part of a body. */
 static void count_control_frame(struct gyre_http2_session *session) {
   int64_t most = session->limits->control_frames;
   if (!spend(&session->control_frames, most, most, session->now_ns))
@@ -94,7 +94,7 @@ void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited) {
   stream->awaited = awaited;
 }
 
-/* Lets the client send as much again. */
+/* Enlarges the client's windows by `length`. */
 static void consume(struct gyre_http2_stream *stream, size_t length) {
   size_t granted = stream->granted < length ? stream->granted : length;
   stream->granted -= (uint32_t)granted;
@@ -102,8 +102,8 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
   if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
 }
 
-/* Input of a stream without a handler does not use up the connection's window: the stream's window
- * and the budget of input bound it. */
+/* Input of a stream without a handler leaves the connection's window unchanged: the stream's window
+ * and the budget of input limit it. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
   if (stream->owner) return;
   (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
@@ -155,8 +155,8 @@ void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
 
 /* --- what libnghttp2 reports --- */
 
-/* RFC 9113, section 6.9.2: a window beyond 2^31-1 by SETTINGS ends the connection; libnghttp2
- * resets the streams only. */
+/* RFC 9113, section 6.9.2: a window above 2^31-1 after SETTINGS ends the connection; libnghttp2
+ * resets only the streams. */
 static void measure_windows(struct gyre_http2_session *session) {
   int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
   session->widest = 0;
@@ -172,11 +172,11 @@ static void check_windows(struct gyre_http2_session *session) {
   if (session->widest + initial > INT32_MAX) gyre_http2_session_terminate(session, NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-/* RFC 9113, section 5.1: a frame of a stream that is closed, or was left out. libnghttp2 would find
- * them itself if it kept closed streams, which costs 20 KB a connection. */
+/* RFC 9113, section 5.1: a frame of a closed or skipped stream. libnghttp2 detects it only by
+ * keeping closed streams, at a cost of 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
   if (id % 2 == 0 || id > session->ids.last || find(session, id)) return;
-  /* It may have been sent before a reset, or a GOAWAY, had arrived. */
+  /* The frame may precede the arrival of a reset or a GOAWAY. */
   if (id <= session->ids.reset || id == session->ids.unopened) return;
   bool skipped = session->ids.last != (int64_t)session->ids.begun_count * 2 - 1;
   gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
@@ -196,8 +196,8 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
   }
   switch (header->type) {
   case NGHTTP2_HEADERS:
-  case NGHTTP2_CONTINUATION: return 0; /* bounded by the streams, and by libnghttp2 */
-  case NGHTTP2_RST_STREAM: return 0;   /* counted when it is known to be of a stream */
+  case NGHTTP2_CONTINUATION: return 0; /* limited by the streams and by libnghttp2 */
+  case NGHTTP2_RST_STREAM: return 0;   /* counted after its stream is found */
   case NGHTTP2_DATA:
     if (header->length > 0 || ends) return 0;
     break;
@@ -232,7 +232,7 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
   (void)flags;
   struct gyre_http2_stream *stream = find(opaque, frame->hd.stream_id);
   if (!stream) return 0;
-  /* Far beyond the limits: not read any further (CVE-2016-6581). */
+  /* Stops reading far beyond the limits (CVE-2016-6581). */
   size_t most = stream->session->limits->head.header_bytes + (size_t)stream->session->limits->head.request_line_bytes;
   stream->session->block_bytes += length + value_length;
   if (stream->session->block_bytes > 2 * most) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -325,14 +325,14 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
   if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
   if (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) return 0;
   stream->output_sent = true;
-  /* RFC 9113, section 8.1: the response is complete, and the rest of the request is not needed. */
+  /* RFC 9113, section 8.1: the response is complete; discards the rest of the request. */
   if (!stream->owner && stream->started && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
   return 0;
 }
 
 /* --- lines of text as fields --- */
 
-/* RFC 9113, section 8.2.2: fields of a connection, which HTTP/2 lacks. */
+/* RFC 9113, section 8.2.2: fields of a connection are invalid in HTTP/2. */
 static bool is_of_connection(const char *name, size_t length) {
   switch (length) {
   case 2: return SAME_WORD(name, length, "te");
@@ -364,7 +364,7 @@ static bool push(struct lines *lines, const char *name, size_t length, const cha
   return true;
 }
 
-/* The fields point into the text. status 0: trailers. */
+/* The fields point into the text. A status of 0 means trailers. */
 static int lines_read(struct lines *lines, int status, const char *text, size_t length) {
   const char *end = text + length;
   lines->fields = lines->on_stack;
@@ -426,7 +426,7 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = source->ptr;
   (void)nghttp2;
-  (void)frame; /* it is never padded */
+  (void)frame; /* never padded */
   if (session->out.room - session->out.length < length + 9) {
     session->out.full = true;
     return NGHTTP2_ERR_WOULDBLOCK;
@@ -554,10 +554,10 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option *options;
   if (nghttp2_option_new(&options)) return NULL;
   nghttp2_option_set_no_auto_window_update(options, 1);
-  nghttp2_option_set_no_closed_streams(options, 1); /* a used session has 31 KB instead of 53 */
+  nghttp2_option_set_no_closed_streams(options, 1); /* reduces a used session from 53 KB to 31 KB */
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
-  /* The limits above end a connection first, with a code that names the cause. */
+  /* The limits above end a connection first, with the code of the cause. */
   nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
 #else
   (void)limits;
@@ -634,8 +634,8 @@ static void end_frame(struct gyre_http2_session *session) {
   session->frame.ends_block = false;
 }
 
-/* libnghttp2 gets a frame at a time, its header whole: of a header that comes in pieces it would
- * count each as a CONTINUATION. */
+/* Passes whole headers to libnghttp2, a frame at a time: it would count each piece of a header as a
+ * CONTINUATION. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
   const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
   uint8_t *head = session->frame.head;
@@ -664,7 +664,7 @@ bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *
   return !session->failed;
 }
 
-/* Called once nothing else can be sent: resets cut responses that are not sent yet. */
+/* Called after all other output is sent: resets truncate pending responses. */
 static bool reset_cut(struct gyre_http2_session *session) {
   if (!session->cut_count) return false;
   session->cut_count = 0;
@@ -732,7 +732,7 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  /* A full socket may delay it; meanwhile libnghttp2 takes streams beyond it. */
+  /* A full socket may delay the GOAWAY; meanwhile libnghttp2 accepts later streams. */
   session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
   (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
 }

@@ -40,7 +40,7 @@ struct gyre_http2_stream {
   struct gyre_http2_session *session;
   struct gyre_admission_waiter waiter;             /* while the request waits for a place */
   uint32_t counted, input_counted, output_counted; /* bytes in the budgets of heads, input and output */
-  void *owner;                                     /* the exchange; NULL before there is one, and after its end */
+  void *owner;                                     /* the exchange; NULL before and after it */
   int32_t id;
 
   /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
@@ -52,31 +52,31 @@ struct gyre_http2_stream {
   /* The response. */
   struct gyre_bytes *output, *output_trailers;
   uint64_t sent_bytes;        /* of its body */
-  int64_t progress_ns;        /* the last progress: bytes sent, or its handler's end */
-  int64_t left_ns;            /* its handler's end; 0: it runs */
+  int64_t progress_ns;        /* last progress: bytes sent, or end of its handler */
+  int64_t left_ns;            /* end of its handler; 0: running */
   uint64_t left_bytes;        /* sent_bytes then */
-  uint32_t granted;           /* bytes of `input` given back to the connection's window already */
-  int64_t headed_ns, came_ns; /* begin of the wait for the body; its last bytes */
+  uint32_t granted;           /* bytes of `input` already returned to the connection's window */
+  int64_t headed_ns, came_ns; /* begin of the wait for the body; last bytes received */
 
-  bool headed : 1;  /* the head is complete, or refused: head.status */
+  bool headed : 1;  /* the head is complete, or refused (head.status) */
   bool counts : 1;  /* among the connection's requests */
-  bool awaited : 1; /* the body is to be there before a place is taken */
-  bool started : 1; /* a handler has begun, or never will */
-  bool placed : 1;  /* the request has a place of the admission */
+  bool awaited : 1; /* a place is taken only after the body */
+  bool started : 1; /* a handler has begun, or none will */
+  bool placed : 1;  /* the request holds a place of the admission */
   bool input_ended : 1;
   bool trailers_wrong : 1;
   bool answered : 1;    /* the response's head is queued */
   bool output_over : 1; /* all of the body is queued */
   bool output_sent : 1;
-  bool cut : 1;       /* ends with a reset behind what is queued */
+  bool cut : 1;       /* ends with a reset after the queued bytes */
   bool deferred : 1;  /* libnghttp2 waits for output */
-  bool discards : 1;  /* what comes of the body is dropped */
+  bool discards : 1;  /* the rest of the body is dropped */
   bool own_reset : 1; /* reset by this side, without a fault of the client */
   bool departed : 1;  /* reset by the client, or for its errors */
   bool closed : 1;    /* libnghttp2 has freed it */
 };
 
-/* Tokens that are spent by frames and regained with time. */
+/* Tokens spent by frames and refilled with time. */
 struct gyre_http2_allowance {
   int64_t tokens, refilled_ns;
 };
@@ -84,28 +84,28 @@ struct gyre_http2_allowance {
 struct gyre_http2_session {
   struct nghttp2_session *nghttp2;
   const struct gyre_http2_limits *limits;
-  struct gyre_http_capacity *capacity; /* places that streams wait for, and budgets; or NULL */
+  struct gyre_http_capacity *capacity; /* places and budgets of streams; or NULL */
   struct gyre_list streams, changed;
   uint32_t awaited_count; /* streams whose bodies are awaited */
-  uint32_t stream_count;  /* in `streams`, also of those that are closed and have an owner */
-  uint32_t cut_count;     /* streams that end with a reset once the client takes no more */
-  uint64_t malformed;     /* streams that the client's errors have ended */
+  uint32_t stream_count;  /* of `streams`, including closed ones with an owner */
+  uint32_t cut_count;     /* streams that end with a reset when the client reads no more */
+  uint64_t malformed;     /* streams ended by errors of the client */
   int64_t now_ns;         /* of the present call */
-  int64_t widest;         /* largest window of a stream less the initial one, before SETTINGS */
-  int64_t head_since_ns;  /* begin of the present header block; 0: none */
+  int64_t widest;         /* largest window of a stream minus the initial one, before SETTINGS */
+  int64_t head_since_ns;  /* begin of the current header block; 0: none */
   size_t block_bytes;     /* of the names and values of that block */
   struct gyre_http2_allowance resets, control_frames;
   struct {
-    int32_t last, reset; /* of the newest, and of the newest that this side has reset or left out */
-    int32_t unopened;    /* of the newest, if libnghttp2 has left it out: too many, or behind a GOAWAY */
-    int32_t served;      /* of the last one that is served, as the GOAWAY says */
+    int32_t last, reset; /* newest stream; newest one reset or skipped by this side */
+    int32_t unopened;    /* newest stream if libnghttp2 skipped it */
+    int32_t served;      /* of the last served stream, as in the GOAWAY */
     uint32_t begun_count;
   } ids; /* of streams */
   struct {
-    uint32_t left;   /* bytes until the next one's header */
-    uint8_t head[9]; /* its header, as far as it has come */
+    uint32_t left;   /* bytes left before the next header */
+    uint8_t head[9]; /* the received part of its header */
     uint8_t head_length;
-    bool ends_block; /* it is the last one of a header block */
+    bool ends_block; /* the last frame of a header block */
   } frame;           /* the present one of the client */
   struct {
     char *bytes;
@@ -115,77 +115,76 @@ struct gyre_http2_session {
     size_t piece_length;
   } out;               /* while `send` runs */
   bool settled : 1;    /* the client's preface is complete */
-  bool failed : 1;     /* no more is received; what is queued may be sent */
+  bool failed : 1;     /* receives nothing more; queued bytes may be sent */
   bool going : 1;      /* GOAWAY was sent or is queued */
-  bool broken : 1;     /* nothing more can be sent, not even a GOAWAY */
+  bool broken : 1;     /* cannot send anything more, not even a GOAWAY */
   bool input_over : 1; /* the client has ended its side */
 };
 
-/* h2/head.c: a field of the stream's head, or of its trailers; the head is whole. */
+/* h2/head.c: adds a field to the stream's head or trailers; completes the head. */
 void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                            size_t value_length);
 void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_block_free(struct gyre_http2_block *block);
 
-/* 0 or -ENOMEM. The caller keeps the limits. Queues the server's preface. */
+/* Returns 0 or -ENOMEM. The caller keeps `limits` alive. Queues the server's preface. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
 /* Frees all streams, with or without owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
-/* False: the client has broken the protocol; receive no more. */
+/* Returns false if the client has broken the protocol; the caller stops receiving. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
-/* Fills `bytes` with output; 0: there is none. `room` is at least GYRE_HTTP2_SEND_ROOM. */
+/* Fills `bytes` with output; returns 0 without output. `room` is at least GYRE_HTTP2_SEND_ROOM. */
 size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
 #define GYRE_HTTP2_SEND_ROOM (16384 + 9)
 bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
 bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
-/* The next stream in which something has changed, or NULL; without `heads` those only that have an
- * owner. */
+/* Returns the next changed stream, or NULL; without `heads` only streams with an owner. */
 struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
 
-/* The client has ended its side: drops partial requests, serves the others, then ends. */
+/* Handles a half-closed client: drops partial requests, serves the others, then ends. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);
 
-/* RFC 9113, section 6.8: a warning; the end of new streams; the end of all. */
+/* RFC 9113, section 6.8: sends a warning; refuses new streams; ends the session. */
 void gyre_http2_session_warn(struct gyre_http2_session *session);
 void gyre_http2_session_go(struct gyre_http2_session *session);
 void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);
 
-/* Counts the memory of a head that has come in part, or waits; false: all heads hold too much. Its
- * memory's end, or that of the stream, takes it off again. */
+/* Counts the memory of a partial or waiting head; false: all heads together exceed the budget. The
+ * count ends with the head's memory or the stream. */
 size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream);
 bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream);
 void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream);
-/* The newest stream, while its head has come in part; else NULL. */
+/* Returns the newest stream while its head is incomplete; else NULL. */
 struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_session *session);
-/* Frees the memory of the head, which has become an env. */
+/* Frees the memory of the head after its env is made. */
 void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
-/* gyre_http2_session_changed returns the stream next. */
+/* Makes gyre_http2_session_changed return the stream next. */
 void gyre_http2_stream_note(struct gyre_http2_stream *stream);
-/* Whether the body is awaited before a handler begins. */
+/* Sets whether the body is awaited before a handler begins. */
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
 /* Updates the budgets of input, with trailers, and of output. */
 void gyre_http2_stream_count(struct gyre_http2_stream *stream);
 /* Drops the body, received or to come. */
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
-/* The app has taken `length` bytes of the input. */
+/* Records that the app has read `length` bytes of the input. */
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
 static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *stream) {
   return gyre_bytes_held(stream->output);
 }
 
-/* The head: lines "name: value\r\n", names in lower case. Fields of a connection are left out.
- * `ends`: no body follows a final one. 0 or -errno: -EPIPE when the stream is closed. */
+/* `head` has lines "name: value\r\n" with names in lower case. Fields of a connection are skipped.
+ * `ends`: a final head without a body. Returns 0 or -errno; -EPIPE: the stream is closed. */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
-/* The caller has put bytes behind the output. */
+/* Sends bytes that the caller has appended to the output. */
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
-/* Ends the body; the lines are its trailers, or NULL. */
+/* Ends the body; `lines` are its trailers, or NULL. */
 int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *lines, size_t length);
-/* Sends the queued part of the response as far as the client takes it now, then a reset. */
+/* Sends as much of the queued response as the client takes now, then a reset. */
 void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
-/* A request that is not served: the client may send it again. */
+/* Refuses an unserved request, which the client may send again. */
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
 void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
 /* Sends the rest of the response without its exchange, and drops the request. May free the
