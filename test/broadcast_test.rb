@@ -97,6 +97,21 @@ module Broadcasts
     end
   end
 
+  def test_a_message_that_an_event_stream_cannot_carry_reaches_no_subscriber
+    serve(Chat) do |served|
+      peer = enter(served, "/a")
+      events = Gyre::SSE::Events.new(nil, {}, nil)
+      Gyre::Broadcast.subscribe("/a", events)
+      served.on_loop do
+        assert_raises(EncodingError) { Gyre::Broadcast.publish("/a", "\xff".b) }
+        assert_raises(ArgumentError) { Gyre::Broadcast.publish("/a", "x", id: "1\n2") }
+        assert_equal 2, Gyre::Broadcast.publish("/a", "fine")
+      end
+      assert_equal "fine", peer.message
+      Gyre::Broadcast.unsubscribe("/a", events)
+    end
+  end
+
   def test_wrong_messages
     assert_equal 0, Gyre::Broadcast.publish(:nobody, "\xff")
     assert_raises(ArgumentError) { Gyre::WebSocket.frame("\xff") }

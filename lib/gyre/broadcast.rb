@@ -63,9 +63,13 @@ module Gyre
       # @param message [String] as for {WebSocket#write}; text for event streams
       # @param options [Hash] event: and id: for event streams (SSE.format)
       # @return [Integer] subscribers that it was given to
+      # @raise [ArgumentError, EncodingError] for what a subscriber's protocol cannot carry, such as
+      #   binary data for an event stream; no subscriber gets it
       def publish(topic, message, **options)
         subscribers = @lock.synchronize { @topics[topic]&.keys } or return 0
         message = Message.new(message, options)
+        message.frame if subscribers.any?(WebSocket)
+        message.event if subscribers.any?(SSE::Events)
         reached = 0
         elsewhere = subscribers.select do |subscriber|
           taken = subscriber.deliver(message)
