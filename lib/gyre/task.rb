@@ -524,7 +524,7 @@ module Gyre
       false
     end
 
-    # A deadline of its parent's has passed.
+    # Stops the task after its parent's deadline.
     # @param deadline [Deadline]
     def stop_late(deadline)
       stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)

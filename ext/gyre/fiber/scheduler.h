@@ -281,7 +281,7 @@ VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE)
  * thread. Returns NULL if the fiber's job is over. */
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
 
-/* The same for a fiber that may be collected meanwhile. */
+/* Interrupts a fiber through a weak reference. */
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception);
 
 /* Weak references to fibers: a fiber's id, and an id's fiber, or nil once it is collected. */
@@ -293,7 +293,7 @@ bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
 /* Returns the wait of a fiber that was unblocked and has not gone on yet, or NULL. An interrupt
  * would lose the unblock's gift: a lock, or an element of a queue. */
 struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
-/* Gives the gift to another waiter. Returns whether there is one. */
+/* Passes an unused wake-up to another waiter. Returns whether there is one. */
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 
 /* True if an unblock with this blocker comes from a mutex. */

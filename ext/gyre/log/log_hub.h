@@ -89,7 +89,7 @@ struct gyre_log_arrival {
   const struct gyre_log_origin *origin;  /* NULL: unknown */
 };
 
-/* Of a culled message: service, severity, text and origin. */
+/* Number of parts of a culled message: service, severity, text and origin. */
 #define GYRE_LOG_LAST_PARTS 4
 
 struct gyre_log_sink {

@@ -351,7 +351,7 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
 static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
   struct uring_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
-  /* Even without an event: it may be a wake-up. */
+  /* Collects completions without an event too, as one may be a wake-up. */
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {
     int error = enter(state, timeout_ns);

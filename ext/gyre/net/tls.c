@@ -346,8 +346,8 @@ static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   return (ssize_t)count;
 }
 
-/* Up to `length` bytes at `offset` of the pieces: a part of one, or several together in lent
- * memory. */
+/* Returns up to `length` bytes at `offset` of the pieces: part of a piece, or several pieces copied
+ * to lent memory. */
 static const char *gather(const struct iovec *pieces, int count, size_t offset, size_t *length) {
   while (count && offset >= pieces->iov_len) {
     offset -= pieces->iov_len;

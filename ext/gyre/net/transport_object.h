@@ -28,7 +28,7 @@ struct gyre_transport_object *gyre_transport_object_get(VALUE self);
 NORETURN(void gyre_transport_object_fail(struct gyre_transport_object *object, int error, const char *what));
 /* Checks a caller's limit of bytes. */
 long gyre_transport_object_limit(VALUE value);
-/* Takes bytes of the input, which has that many. */
+/* Takes `length` bytes, which the input must have. */
 VALUE gyre_transport_object_take(struct gyre_transport_object *object, size_t length);
 
 #endif

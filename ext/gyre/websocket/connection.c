@@ -223,8 +223,8 @@ void gyre_websocket_count(struct gyre_websocket *websocket) {
   gyre_http_budget_hold(&websocket->acceptor->capacity->input, &websocket->input_counted, input ? input->capacity : 0);
 }
 
-/* Many sockets with a part of a long message each could fill the memory. Those that go on sending
- * are closed; silent ones have their idle time. */
+/* Many sockets with a part of a long message each could fill the memory. Closes sockets that keep
+ * sending; silent sockets end after their idle time. */
 static bool holds_too_much(struct gyre_websocket *websocket) {
   gyre_websocket_count(websocket);
   return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->input);

@@ -35,7 +35,7 @@ module Gyre
       def ip(endpoint, backlog:, only_v6: true)
         address = Addrinfo.public_send(endpoint.transport, endpoint.host, endpoint.port)
         open(address.afamily, endpoint) do |socket|
-          # Not with UDP, which would let two servers share the port (socket(7)).
+          # Skips UDP, where REUSEADDR would let two servers share the port (socket(7)).
           socket.setsockopt(:SOCKET, :REUSEADDR, true) unless endpoint.datagram?
           socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
           socket.bind(address)

@@ -102,8 +102,7 @@ module Gyre
       KEY_TEXT = %r{\n|\AM[A-Za-z0-9+/]{40,}=*\z}.freeze
       private_constant :VERIFY, :PEM, :KEY_TEXT
 
-      # The extension allocates a context, so it is loaded before, and not earlier: the portable
-      # engine does without.
+      # Loads the extension only here, as the portable engine works without it.
       # @api private
       def self.new(*, **)
         Loop.require_native("TLS")
@@ -199,7 +198,7 @@ module Gyre
         raise ArgumentError, "tls: the #{what} #{path}: #{error.message.sub(/ @ .*/, "")}"
       end
 
-      # As on the wire: a byte of length before each.
+      # Encodes names for the wire, each after a byte of length.
       def protocols(names)
         names.map do |name|
           raise ArgumentError, "tls: alpn: a protocol has 1 to 255 bytes, got #{name.inspect}" unless (1..255).cover?(name.bytesize)

@@ -19,8 +19,8 @@ module Gyre
 
       private
 
-      # The lock may have been taken just when the wait was given up. An earlier lock is gone
-      # anyway: flock(2) drops it before waiting.
+      # Unlocks a lock taken at the moment of a cancellation. An earlier lock is gone anyway:
+      # flock(2) drops it before waiting.
       def lock_in_thread(operation)
         locked = false
         result = Offload.call(abandon: :seen) { flock(operation) }

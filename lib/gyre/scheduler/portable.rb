@@ -244,7 +244,7 @@ module Gyre
         return if @closed
 
         @fibers.check_thread
-        # In a fiber of its own: any rescue here would clear the exception that ends the thread.
+        # Runs in a separate fiber: a rescue here would clear the exception that ends the thread.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume
       end

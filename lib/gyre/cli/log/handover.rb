@@ -14,11 +14,11 @@ require "gyre/log/server/connection"
 module Gyre
   module CLI
     module Log
-      # One handing over, as the fresh process sees it; empty after an ordinary start.
+      # The new process's view of a handover; empty after an ordinary start.
       class Handover
-        # Bytes in what Gyre::Log::Connection#handover gives; JSON has text only.
+        # Binary values of Gyre::Log::Connection#handover, encoded as JSON has text only.
         BYTES = %w[service rest unsent].freeze
-        # Time for outputs to read what they have of clients.
+        # Seconds for outputs to read the stored sequence numbers of clients.
         PREPARE_S = 1.0
         private_constant :PREPARE_S
 

@@ -5,10 +5,10 @@
 # in an environment variable. The handovers of the web server and of the log server call it, on both
 # sides; what the text has is theirs.
 #
-# INT and TERM that come just before the exec stand behind the text in that file
-# (ext/gyre/cli/held_signals.c); exe/gyre traps those that come while the fresh program is being
-# loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby program, by
-# the signal or with status 1.
+# INT and TERM just before the exec are recorded after the text in that file
+# (ext/gyre/cli/held_signals.c); exe/gyre traps later ones while the new program loads. One that
+# comes while Ruby itself starts ends the process as it ends any Ruby program, by the signal or with
+# status 1.
 
 require "fcntl"
 require "tempfile"

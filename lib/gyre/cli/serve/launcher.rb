@@ -63,8 +63,8 @@ module Gyre
         "/"
       end
 
-      # As the shell has named it, symlinks and all (/srv/app/current): a new program is found there
-      # after a deploy.
+      # Returns the shell's path with its symlinks (/srv/app/current), which leads to the new
+      # program after a deploy.
       def named_folder
         named = ENV["PWD"]
         named && File.identical?(named, @real_folder) ? named : @real_folder
@@ -113,8 +113,7 @@ module Gyre
         reader&.close
       end
 
-      # Bundler has named the Gemfile by the folder's real path, which is the old code's after a
-      # deploy.
+      # Replaces the Gemfile's real path from Bundler, which leads to the old code after a deploy.
       def bundle_environment
         gemfile = ENV["BUNDLE_GEMFILE"].to_s
         return {} if @folder == @real_folder || !gemfile.start_with?("#{@real_folder}/")

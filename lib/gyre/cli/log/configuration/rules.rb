@@ -15,8 +15,8 @@ module Gyre
         # The rules for one configuration.
         class Rules
           EXCLUDES = { bind: %i[host port], key_file: %i[key] }.freeze
-          # Names that no client of Analogger's protocol or ours can have, nor any program on
-          # syslog: only a line of JSON.
+          # Service names that only a line of JSON can contain, not Analogger's protocol, Gyre's or
+          # syslog.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
           # What decides about a file as a whole, and the default.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
