@@ -152,7 +152,7 @@ static void act(struct app *app) {
     if (held) gyre_http2_stream_taken(stream, 1 + draw(held));
     break;
   case 2:
-    if (!app->responded) (void)gyre_http2_stream_interim(stream, 103, "link: <a>\r\n", 11);
+    if (!app->responded) (void)gyre_http2_stream_respond(stream, 103, "link: <a>\r\n", 11, false);
     break;
   case 3:
     if (app->responded) break;

@@ -20,7 +20,9 @@ module Gyre
       digest = type["DIGEST", "a class like Digest::SHA256, with hexdigest"] { |value| value if value.respond_to?(:hexdigest) }
       separator = type["CHARACTER", "one character like : or /, no letter, digit or space"] { |value| value.to_s[/\A[^a-zA-Z0-9\x00-\x20\x7F]\z/] }
       # Accepts a Float, such as Rails' 1.5.megabytes.
-      bytes = type["BYTES", "a number of bytes like 500, 64k or 10M"] { |value| Units.bytes(value.is_a?(Float) && value.finite? ? value.to_i : value) }
+      bytes = type["BYTES", "a number of bytes like 500, 64k or 10M"] do |value|
+        Units.bytes(value.is_a?(Float) && value.finite? ? value.to_i : value)
+      end
 
       SETTINGS = Gyre::Settings.new({
         "Keys" => [
