@@ -34,6 +34,20 @@ class NativeTest < Minitest::Test
     assert_equal ["", ""], [output.out, output.err]
   end
 
+  def test_it_loads_while_each_allocation_collects_garbage
+    skip "no extension" unless Gyre::Native.available?
+
+    output = ruby("-e", <<~RUBY)
+      require "gyre/native"
+      GC.stress = true
+      Gyre::Native.available?
+      GC.stress = false
+      require "gyre"
+      Gyre.run { |task| puts task.async { "runs" }.wait }
+    RUBY
+    assert_equal ["runs\n", ""], [output.out, output.err]
+  end
+
   # The extension relies on that, and does not look at the type of self again.
   def test_ruby_calls_methods_of_native_objects_for_no_others_and_makes_none_without_their_allocator
     skip "no extension" unless Gyre::Native.available?

@@ -199,7 +199,8 @@ void gyre_init_scheduler_timeout(void) {
   rb_gc_register_mark_object(timeout_class);
   rb_undef_alloc_func(timeout_class);
   never = rb_hash_new();
+  rb_gc_register_mark_object(never);
   rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
-  rb_gc_register_mark_object(rb_obj_freeze(never));
+  rb_obj_freeze(never);
   rb_define_method(gyre_cScheduler, "timeout_after", scheduler_timeout_after, -1);
 }

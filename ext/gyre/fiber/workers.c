@@ -35,14 +35,16 @@ void gyre_init_workers(void) {
   blocking_key = ID2SYM(rb_intern("blocking"));
   storage_key = ID2SYM(rb_intern("storage"));
   pooled_options = rb_hash_new();
+  rb_gc_register_mark_object(pooled_options); /* at once: each call below may collect garbage */
   rb_hash_aset(pooled_options, blocking_key, Qfalse);
   /* Otherwise its first job would begin with the storage of the fiber that made it. */
   if (rb_method_boundp(fiber_class, rb_intern("storage"), 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
-  rb_gc_register_mark_object(rb_obj_freeze(pooled_options));
+  rb_obj_freeze(pooled_options);
   minor_options = rb_hash_new();
+  rb_gc_register_mark_object(minor_options);
   rb_hash_aset(minor_options, ID2SYM(rb_intern("full_mark")), Qfalse);
   rb_hash_aset(minor_options, ID2SYM(rb_intern("immediate_sweep")), Qfalse);
-  rb_gc_register_mark_object(rb_obj_freeze(minor_options));
+  rb_obj_freeze(minor_options);
 }
 
 void gyre_workers_init(struct gyre_scheduler *scheduler) {

@@ -22,7 +22,7 @@ void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, co
   if (websocket->code) return;
   websocket->code = (uint16_t)code;
   websocket->reason_length = (uint8_t)(length < sizeof(websocket->reason) ? length : sizeof(websocket->reason));
-  memcpy(websocket->reason, reason, websocket->reason_length);
+  if (length > 0) memcpy(websocket->reason, reason, websocket->reason_length);
 }
 
 /* Leaves the connection to http/connection.c. */
