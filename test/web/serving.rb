@@ -74,8 +74,12 @@ module GyreTest
         Process.kill(name, pid)
       end
 
+      # Reads meanwhile: a full pipe of the access log would hold up the program's end.
       def status
-        @test.eventually(what: "the end of gyre serve") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
+        @test.eventually(what: "the end of gyre serve") do
+          @streams.each_key { |stream| text(stream) }
+          @status ||= Process.wait2(pid, Process::WNOHANG)&.last
+        end
       end
 
       # Opens a connection and sends a request, without waiting for anything.
