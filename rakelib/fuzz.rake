@@ -123,19 +123,32 @@ namespace :fuzz do
   end
 
   desc "Fuzz the frames of WebSockets in C with sanitizers (SECONDS, SEED)"
-  task :websocket do
+  task websocket: :compile do
     $LOAD_PATH.unshift("lib", "test")
     require_relative "../test/websocket/autobahn_cases"
+    require "zlib"
+    platform = GyreTest::PlainC.platform_flags
+    next puts("this build has no zlib") unless platform&.include?("-lz")
+
     inputs = File.join("tmp", "fuzz", "websocket", "inputs")
     mkdir_p inputs, verbose: false
     GyreTest::AutobahnCases::ALL.each_with_index do |example, index|
       next if example.bytes.bytesize > 2000
 
-      (0..1).each do |compressed|
-        File.binwrite(File.join(inputs, format("case-%03d-%d", index, compressed)), [14 | compressed].pack("C") + example.bytes)
+      (0..2).each do |compressing|
+        File.binwrite(File.join(inputs, format("case-%03d-%d", index, compressing)), [21 + compressing].pack("C") + example.bytes)
       end
     end
-    GyreFuzz.run("websocket_input_fuzz", GyreTest::PlainC::PROGRAMS.fetch("websocket_input_test"), inputs, GyreFuzz.seconds)
+    deflate = Zlib::Deflate.new(Zlib::DEFAULT_COMPRESSION, -Zlib::MAX_WBITS)
+    messages = ["häh " * 60, "häh " * 60, "x" * 600, "\xff".b].map do |message|
+      GyreTest::WebSocketServing.frame(1, deflate.deflate(message, Zlib::SYNC_FLUSH)[0..-5], reserved: 4)
+    end
+    messages << GyreTest::WebSocketServing.frame(2, deflate.finish << 0, reserved: 4)
+    (0..4).each do |from|
+      bytes = messages.drop(from).join
+      (1..2).each { |compressing| File.binwrite(File.join(inputs, "compressed-#{from}-#{compressing}"), [21 + compressing].pack("C") + bytes) }
+    end
+    GyreFuzz.run("websocket_input_fuzz", GyreTest::PlainC::PROGRAMS.fetch("websocket_input_test") + platform, inputs, GyreFuzz.seconds)
   end
 
   desc "Fuzz memcached's wire: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"

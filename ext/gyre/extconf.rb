@@ -81,6 +81,10 @@ else
   without("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev")
 end
 
+unless have_header("zlib.h") && have_library("z", "deflate", "zlib.h") && have_func("inflateResetKeep", "zlib.h")
+  without("compressed WebSockets", "zlib", "zlib1g-dev")
+end
+
 have_func("rb_io_timeout", "ruby/io.h")
 have_func("rb_io_mode", "ruby/io.h")
 have_func("rb_io_closed_p", "ruby/io.h")

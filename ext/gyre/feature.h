@@ -66,6 +66,9 @@
 #ifdef HAVE_NGHTTP2_OPTION_SET_STREAM_RESET_RATE_LIMIT /* 1.57, and Debian's 1.52 */
 #define GYRE_HAVE_NGHTTP2_RESET_RATE 1
 #endif
+#ifdef HAVE_INFLATERESETKEEP /* zlib 1.2.5.1 */
+#define GYRE_HAVE_ZLIB 1
+#endif
 
 /* Ruby: the version that introduced it. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */

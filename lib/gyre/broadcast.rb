@@ -22,7 +22,8 @@ module Gyre
         @options = options
       end
 
-      def frame = @frame ||= WebSocket.frame(@data)
+      # Compressed once for all sockets with the same window bits.
+      def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
       def event = @event ||= SSE.format(@data, **@options).freeze
     end

@@ -5,6 +5,7 @@
 # (ext/gyre/websocket/), which defines read, write and the rest of an open socket.
 
 require "gyre/net"
+require "gyre/websocket/compression"
 require "gyre/websocket/handshake"
 require "gyre/websocket/limits"
 require "gyre/websocket/session"
@@ -64,20 +65,26 @@ module Gyre
       # @param origins [Array<String, Regexp>, :any, nil] sites whose pages may open it, like
       #   "https://example.com"; nil: only the server's own. A client that sends no Origin is no
       #   browser, and let in
+      # @param compress [Boolean, :takeover] whether longer messages are compressed for clients that
+      #   can (RFC 7692). true: each by itself; an idle socket holds no memory for it. :takeover: each
+      #   with the earlier ones as context, which holds some 50 KB a socket
       # @param limits (see Gyre::WebSocket::Limits)
       # @yieldparam socket [WebSocket]
       # @return [Array] status, headers, body
       # @raise [ArgumentError] neither a block nor a handler, or both; an unknown limit
-      def open(env, handler = nil, protocols: [], origins: nil, **limits, &block)
+      def open(env, handler = nil, protocols: [], origins: nil, compress: false, **limits, &block)
         raise ArgumentError, "a WebSocket needs a block or a handler" unless handler.nil? ^ block.nil?
 
         limits = limits.empty? ? NO_LIMITS_GIVEN : Limits.new(**limits)
+        compression = Compression.negotiate(env["HTTP_SEC_WEBSOCKET_EXTENSIONS"], compress)
         handshake = Handshake.new(env, protocols, origins)
         return handshake.refusal if handshake.refusal
 
+        headers = handshake.headers
+        headers["sec-websocket-extensions"] = compression.response if compression
         session = block ? Session::Block.new(block) : Session::Handler.new(handler)
-        upgrade = ->(exchange) { take_over(exchange, session, session.wants, limits, handshake.protocol) }
-        [101, handshake.headers.merge("rack.gyre.upgrade" => upgrade), []]
+        upgrade = ->(exchange) { take_over(exchange, session, session.wants, limits, handshake.protocol, compression&.agreed) }
+        [101, headers.merge("rack.gyre.upgrade" => upgrade), []]
       end
 
       # @param env [Hash]
@@ -130,7 +137,7 @@ module Gyre
     # Takes a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil: in
     # another thread than the loop's.
     # @api private
-    def deliver(message) = offer(message.frame)
+    def deliver(message) = offer(message.frame(window_bits))
 
     # Named in print_hierarchy.
     # @api private

@@ -5,6 +5,7 @@
 #ifndef GYRE_TEST_WEBSOCKET_EXERCISE_H
 #define GYRE_TEST_WEBSOCKET_EXERCISE_H
 
+#include "websocket/deflate.h"
 #include "websocket/input.h"
 
 #include <stdio.h>
@@ -30,12 +31,44 @@ static void note(struct heard *heard, const char *kind, unsigned code, const cha
   heard->text[heard->length++] = '\n';
 }
 
-static void look(struct gyre_websocket_input *input, char **buffer, uint32_t *length, struct heard *heard) {
+enum compressing { PLAIN, ALONE, IN_CONTEXT };
+
+/* In pieces, each in memory of exactly its size. */
+static void note_inflated(const struct gyre_websocket_input *input, struct gyre_websocket_compression *compression,
+                          const struct gyre_websocket_event *event, struct heard *heard) {
+  struct gyre_websocket_inflation inflation = {.left = input->message_bytes,
+                                               .text = event->opcode == GYRE_WEBSOCKET_TEXT};
+  char *message = malloc(input->message_bytes + 1);
+  uint32_t size = 0;
+  int count = -1;
+  if (!message) abort();
+  if (gyre_websocket_inflate_begin(&inflation, compression, event->payload, event->length)) {
+    for (uint32_t room = 1;; room = 2 * room + 1) {
+      char *piece = malloc(room);
+      if (!piece) abort();
+      count = gyre_websocket_inflate(&inflation, piece, room);
+      if (count > 0) memcpy(message + size, piece, (size_t)count);
+      free(piece);
+      if (count <= 0) break;
+      size += (uint32_t)count;
+    }
+  }
+  note(heard, count ? "broken" : "inflated", count ? (unsigned)-count : event->opcode, message, count ? 0 : size);
+  heard->ended = count;
+  free(message);
+}
+
+static void look(struct gyre_websocket_input *input, struct gyre_websocket_compression *compression, char **buffer,
+                 uint32_t *length, struct heard *heard) {
   while (!heard->ended) {
     struct gyre_websocket_event event = gyre_websocket_input_next(input, *buffer, *length);
     switch (event.kind) {
     case GYRE_WEBSOCKET_MESSAGE:
-      note(heard, event.compressed ? "compressed" : "message", event.opcode, event.payload, event.length);
+      if (event.compressed) {
+        note_inflated(input, compression, &event, heard);
+      } else {
+        note(heard, "message", event.opcode, event.payload, event.length);
+      }
       gyre_websocket_input_taken(input);
       break;
     case GYRE_WEBSOCKET_CONTROL: note(heard, "control", event.opcode, event.payload, event.length); break;
@@ -60,8 +93,10 @@ static void look(struct gyre_websocket_input *input, char **buffer, uint32_t *le
 }
 
 /* The caller frees heard.text. */
-static struct heard hear(const uint8_t *bytes, size_t length, size_t piece, uint32_t limit, bool may_compress) {
-  struct gyre_websocket_input input = {.message_bytes = limit, .may_compress = may_compress};
+static struct heard hear(const uint8_t *bytes, size_t length, size_t piece, uint32_t limit,
+                         enum compressing compressing) {
+  struct gyre_websocket_input input = {.message_bytes = limit, .may_compress = compressing != PLAIN};
+  struct gyre_websocket_compression compression = {.received_bits = 15, .received_keeps = compressing == IN_CONTEXT};
   struct heard heard = {.text = calloc(1, 1), .capacity = 1};
   char *buffer = NULL;
   uint32_t held = 0;
@@ -74,8 +109,9 @@ static struct heard hear(const uint8_t *bytes, size_t length, size_t piece, uint
     free(buffer);
     buffer = larger;
     held += (uint32_t)size;
-    look(&input, &buffer, &held, &heard);
+    look(&input, &compression, &buffer, &held, &heard);
   }
+  gyre_websocket_deflate_free(&compression);
   free(buffer);
   return heard;
 }

@@ -29,7 +29,7 @@ static void start(void) { written = 0; }
 /* In every size of pieces. */
 static void expect(const char *expected) {
   for (size_t piece = 1; piece <= written; piece += 1 + piece / 8) {
-    struct heard heard = hear(stream, written, piece, 65536, false);
+    struct heard heard = hear(stream, written, piece, 65536, PLAIN);
     CHECK(heard.length == strlen(expected) && memcmp(heard.text, expected, heard.length) == 0);
     free(heard.text);
   }
@@ -62,7 +62,7 @@ static void lengths_have_three_forms(void) {
     start();
     put(0x82, payload, lengths[i]);
     for (size_t piece = 4093; piece <= written + 4093; piece += written) {
-      struct heard heard = hear(stream, written, piece, 65536, false);
+      struct heard heard = hear(stream, written, piece, 65536, PLAIN);
       CHECK(heard.length > lengths[i] && memcmp(heard.text + heard.length - 1 - lengths[i], payload, lengths[i]) == 0);
       free(heard.text);
     }
@@ -112,7 +112,7 @@ static void a_long_message_of_fragments_is_refused_with_its_first_byte_too_many(
   put(0x02, payload, 40000);
   put(0x00, payload, 25536);
   put(0x80, payload, 1);
-  struct heard heard = hear(stream, written, 1000, 65536, false);
+  struct heard heard = hear(stream, written, 1000, 65536, PLAIN);
   CHECK(strcmp(heard.text + heard.length - 15, "broken 1009 0 \n") == 0 || heard.length == 15);
   CHECK(heard.most_held <= 65536 + 1000);
   free(heard.text);
@@ -123,21 +123,100 @@ static void heads_and_pings_take_no_memory(void) {
   text(0x01, "a");
   for (int i = 0; i < 5000; i++) text(0x89, "a ping of some length");
   for (int i = 0; i < 5000; i++) text(0x00, "");
-  struct heard heard = hear(stream, written, 700, 65536, false);
+  struct heard heard = hear(stream, written, 700, 65536, PLAIN);
   CHECK(heard.most_held < 160);
   CHECK(!heard.ended);
   free(heard.text);
 }
 
-static void compressed_messages_are_not_checked(void) {
+static void expect_compressed(enum compressing compressing, uint32_t limit, const char *expected) {
+  for (size_t piece = 1; piece <= written; piece++) {
+    struct heard heard = hear(stream, written, piece, limit, compressing);
+    CHECK(heard.length == strlen(expected) && memcmp(heard.text, expected, heard.length) == 0);
+    free(heard.text);
+  }
+}
+
+/* RFC 7692, section 7.2.3. */
+static void compressed_messages_are_inflated(void) {
   start();
-  put(0x41, "\xff\xfe", 2);
-  put(0x80, "\xfd", 1);
-  put(0xc0, "", 0);
-  struct heard heard = hear(stream, written, 3, 65536, true);
-  static const char expected[] = "compressed 1 3 \xff\xfe\xfd\nbroken 1002 0 \n";
-  CHECK(heard.length == sizeof(expected) - 1 && memcmp(heard.text, expected, heard.length) == 0);
-  free(heard.text);
+  put(0x41, "\xf2\x48\xcd", 3);
+  put(0x80, "\xc9\xc9\x07\x00", 4);
+  put(0xc2, "\x00\x05\x00\xfa\xffHello", 11);                        /* not compressed */
+  put(0xc1, "\xf3\x48\xcd\xc9\xc9\x07\x00\x00", 8);                  /* a final block */
+  put(0xc1, "\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07", 13); /* two blocks */
+  put(0xc1, "", 1);                                                  /* the empty message */
+  put(0x81, "plain", 5);
+  expect_compressed(ALONE, 16,
+                    "inflated 1 5 Hello\ninflated 2 5 Hello\ninflated 1 5 Hello\ninflated 1 5 Hello\ninflated 1 0 \n"
+                    "message 1 5 plain\n");
+}
+
+static void a_context_is_kept_over_messages_and_final_blocks(void) {
+  start();
+  put(0xc1, "\xf2\x48\xcd\xc9\xc9\x07", 7);
+  put(0xc1, "\xf2\x00\x11\x00", 5);
+  put(0xc1, "\xf3\x00\x11\x00", 5);
+  put(0xc1, "\xf2\x00\x11\x00", 5);
+  expect_compressed(IN_CONTEXT, 16, "inflated 1 5 Hello\ninflated 1 5 Hello\ninflated 1 5 Hello\ninflated 1 5 Hello\n");
+  expect_compressed(ALONE, 16, "inflated 1 5 Hello\nbroken 1007 0 \n");
+}
+
+static void wrong_compression_ends_it(void) {
+  static const struct {
+    const char *bytes;
+    size_t length;
+    const char *expected;
+  } faults[] = {
+      {"\xf2\x48\xcd\xc9\xc9\x07\x00", 7, "broken 1009 0 \n"}, /* a byte too many for a limit of 4 */
+      {"\xff\xfe\xfd", 3, "broken 1007 0 \n"},
+      {"\xf2\x48\xcd", 3, "broken 1007 0 \n"}, /* truncated */
+      {"", 0, "broken 1007 0 \n"},
+      {"\x00\x02\x00\xfd\xff\xc3\x28\x00", 8, "broken 1007 0 \n"}, /* not UTF-8 */
+      {"\x00\x01\x00\xfe\xff\xc3\x00", 7, "broken 1007 0 \n"},
+  };
+  for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+    start();
+    put(0xc1, faults[i].bytes, faults[i].length);
+    expect_compressed(ALONE, i ? 16 : 4, faults[i].expected);
+    expect_compressed(IN_CONTEXT, i ? 16 : 4, faults[i].expected);
+  }
+}
+
+static void a_compressed_frame_has_its_place(void) {
+  static const uint8_t firsts[] = {0xc0, 0xc8, 0xc9, 0xca, 0xe1, 0xd1};
+  for (size_t i = 0; i < sizeof(firsts); i++) {
+    start();
+    put(0x41, "\x00", 1);
+    put(firsts[i], "", 0);
+    expect_compressed(ALONE, 16, "broken 1002 0 \n");
+  }
+}
+
+/* Both ways, in all windows, with and without a context. */
+static void messages_survive_compression(void) {
+  static char message[100000], compressed[sizeof(message)], inflated[sizeof(message)];
+  uint32_t random = 1;
+  for (unsigned bits = 9; bits <= 15; bits++) {
+    for (unsigned keeps = 0; keeps < 2; keeps++) {
+      struct gyre_websocket_compression here = {.sent_bits = (uint8_t)bits, .sent_keeps = keeps};
+      struct gyre_websocket_compression there = {.received_bits = (uint8_t)bits, .received_keeps = keeps};
+      for (size_t length = 1; length < sizeof(message); length = 3 * length + bits) {
+        unsigned symbols = length % 2 ? 7 : 256; /* the others do not get shorter */
+        for (size_t i = 0; i < length; i++) message[i] = (char)((random = random * 1103515245 + 12345) >> 16) % symbols;
+        size_t size = gyre_websocket_deflate(&here, message, length, compressed);
+        CHECK(size < length && (size || symbols == 256 || length < 40));
+        if (!size) continue;
+        struct gyre_websocket_inflation inflation = {.left = (uint32_t)length};
+        CHECK(gyre_websocket_inflate_begin(&inflation, &there, compressed, (uint32_t)size));
+        CHECK(gyre_websocket_inflate(&inflation, inflated, sizeof(inflated)) == (int)length);
+        CHECK(gyre_websocket_inflate(&inflation, inflated + length, 1) == 0);
+        CHECK(memcmp(message, inflated, length) == 0);
+      }
+      gyre_websocket_deflate_free(&here);
+      gyre_websocket_deflate_free(&there);
+    }
+  }
 }
 
 static bool is_utf8(const char *bytes, size_t length, size_t cut) {
@@ -218,7 +297,11 @@ int main(void) {
   faults_end_it();
   a_long_message_of_fragments_is_refused_with_its_first_byte_too_many();
   heads_and_pings_take_no_memory();
-  compressed_messages_are_not_checked();
+  compressed_messages_are_inflated();
+  a_context_is_kept_over_messages_and_final_blocks();
+  wrong_compression_ends_it();
+  a_compressed_frame_has_its_place();
+  messages_survive_compression();
   utf8_is_checked_at_each_cut();
   utf8_of_all_characters();
   the_mask_may_begin_anywhere();

@@ -29,11 +29,11 @@ class CLIBuildTest < Minitest::Test
     Dir.mktmpdir("gyre-extconf") do |folder|
       File.write("#{folder}/without.rb", <<~'RUBY')
         require "mkmf"
-        def have_header(name, *) = !%w[liburing.h openssl/ssl.h nghttp2/nghttp2.h].include?(name)
+        def have_header(name, *) = !%w[liburing.h openssl/ssl.h nghttp2/nghttp2.h zlib.h].include?(name)
         %i[have_func have_library have_const have_struct_member].each { |name| define_method(name) { |*| true } }
       RUBY
       output = ruby("-r", "#{folder}/without.rb", "#{ROOT}/ext/gyre/extconf.rb", chdir: folder)
-      %w[liburing-dev libssl-dev libnghttp2-dev].each do |package|
+      %w[liburing-dev libssl-dev libnghttp2-dev zlib1g-dev].each do |package|
         next if package == "liburing-dev" && !RUBY_PLATFORM.include?("linux")
 
         assert_match(/^gyre: built without .*, for .* was not found \(on Debian and Ubuntu: apt-get install #{package}\)$/, output.err)

@@ -27,14 +27,14 @@ module GyreTest
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],
       "shares_test" => %w[ext/gyre/net/shares.c],
       "memcached_wire_test" => %w[test/c/memcached_exercise.c ext/gyre/memcached/memcached_wire.c],
-      "websocket_input_test" => %w[ext/gyre/websocket/input.c ext/gyre/websocket/utf8.c],
+      "websocket_input_test" => %w[input utf8 deflate].map { |name| "ext/gyre/websocket/#{name}.c" },
       "deferred_test" => %w[ext/gyre/loop/deferred.c],
       "reports_test" => %w[ext/gyre/loop/reports.c],
       "busy_poll_test" => [], # a header
       "backend_io_uring_test" => %w[ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze
     # Those that depend on what extconf.rb found.
-    PLATFORM = %w[backend_test backend_io_uring_test http2_session_test].freeze
+    PLATFORM = %w[backend_test backend_io_uring_test http2_session_test websocket_input_test].freeze
 
     FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Wno-unused-parameter -Werror -Iext/gyre -Itest/c].freeze
     PLAIN = %w[-O2].freeze
@@ -74,7 +74,7 @@ module GyreTest
         return unless File.exist?(makefile)
 
         values = File.readlines(makefile).grep(/\A(?:CPPFLAGS|INCFLAGS|CFLAGS|LIBPATH|DLDFLAGS|ldflags|LIBS) *=/).join
-        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2)|-L/\S+|-Wl,-rpath,\S+)}).uniq
+        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2|z)\b|-L/\S+|-Wl,-rpath,\S+)}).uniq
       end
 
       # Others may rename or delete files there meanwhile.

@@ -4,6 +4,7 @@
 # itself.
 
 require "http/serving"
+require "zlib"
 require "gyre/websocket"
 
 module GyreTest
@@ -31,6 +32,27 @@ module GyreTest
       return head << payload.b unless masked
 
       head << MASK.pack("C4") << payload.bytes.each_with_index.map { |byte, index| byte ^ MASK[index & 3] }.pack("C*")
+    end
+
+    # A client's side of permessage-deflate, by Ruby's zlib.
+    class Deflate
+      TAIL = "\x00\x00\xff\xff".b.freeze
+
+      # keeps: which sides keep their context. bits: the windows of both.
+      def initialize(sends: false, receives: false, sent_bits: 15, received_bits: 15)
+        @new_deflater = -> { Zlib::Deflate.new(Zlib::BEST_COMPRESSION, -sent_bits) }
+        @new_inflater = -> { Zlib::Inflate.new(-received_bits) }
+        @deflater = @new_deflater.call if sends
+        @inflater = @new_inflater.call if receives
+      end
+
+      def deflate(payload)
+        (@deflater || @new_deflater.call).deflate(payload, Zlib::SYNC_FLUSH).delete_suffix(TAIL)
+      end
+
+      def inflate(payload)
+        (@inflater || @new_inflater.call).inflate(payload + TAIL)
+      end
     end
 
     # The client's end of one WebSocket.

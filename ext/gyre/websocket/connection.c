@@ -217,6 +217,12 @@ static void end(struct gyre_websocket *websocket, const struct gyre_websocket_ev
   if (websocket->connection) finish(websocket, !answered);
 }
 
+void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason) {
+  struct gyre_websocket_event event = {
+      .kind = GYRE_WEBSOCKET_BROKEN, .code = (uint16_t)code, .payload = reason, .length = (uint32_t)strlen(reason)};
+  end(websocket, &event);
+}
+
 void gyre_websocket_count(struct gyre_websocket *websocket) {
   const struct gyre_http_connection *connection = websocket->connection;
   const struct gyre_bytes *input = connection ? connection->transport.input : NULL;
@@ -277,9 +283,6 @@ static bool look(struct gyre_websocket *websocket) {
 }
 
 void gyre_websocket_receive(struct gyre_websocket *websocket) {
-  static const char reason[] = "the server holds too much";
-  static const struct gyre_websocket_event full = {
-      .kind = GYRE_WEBSOCKET_BROKEN, .code = GYRE_WEBSOCKET_TRY_LATER, .payload = reason, .length = sizeof(reason) - 1};
   int receptions = 0;
   while (websocket->connection && !websocket->unread && !websocket->choked && look(websocket)) {
     struct gyre_http_connection *connection = websocket->connection;
@@ -290,7 +293,8 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
       gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
     } else {
       websocket->heard_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket));
-      if (holds_too_much(websocket)) end(websocket, &full);
+      if (holds_too_much(websocket))
+        gyre_websocket_fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the server holds too much");
     }
   }
 }

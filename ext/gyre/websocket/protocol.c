@@ -45,6 +45,7 @@ static void late(struct gyre_http_connection *connection) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (open && websocket->pinged == websocket->ponged &&
              is_over(websocket->heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
+    gyre_websocket_deflate_forget(&websocket->compression);
     gyre_websocket_ping(websocket);
   }
   if (websocket->connection) gyre_websocket_schedule(websocket);
@@ -88,6 +89,7 @@ static void detached(struct gyre_http_connection *connection) {
   connection->own = NULL;
   websocket->connection = NULL;
   websocket->unread = websocket->drained = false;
+  gyre_websocket_deflate_free(&websocket->compression);
   gyre_websocket_count(websocket);
   gyre_deferred_cancel(&websocket->sending);
   websocket->abandoned = connection->abandoned;

@@ -16,11 +16,39 @@ bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   return websocket->wants && (websocket->unread || websocket->drained);
 }
 
+/* Returns the message, or nil and why it is none. */
+static VALUE inflate_message(struct gyre_websocket *websocket, const char *bytes, rb_encoding *encoding, int *fault) {
+  struct gyre_websocket_inflation inflation = {.left = websocket->limits.message_bytes,
+                                               .text = encoding == rb_utf8_encoding()};
+  VALUE message = Qnil;
+  char *lent = gyre_lent_plain();
+  *fault = -GYRE_WEBSOCKET_SERVER_ERROR;
+  if (!lent || !gyre_websocket_inflate_begin(&inflation, &websocket->compression, bytes, websocket->input.held))
+    return Qnil;
+  while ((*fault = gyre_websocket_inflate(&inflation, lent, GYRE_LENT_BYTES)) > 0) {
+    if (NIL_P(message)) {
+      message = rb_enc_str_new(lent, *fault, encoding);
+    } else {
+      rb_str_cat(message, lent, *fault);
+    }
+  }
+  return *fault ? Qnil : NIL_P(message) ? rb_enc_str_new(NULL, 0, encoding) : message;
+}
+
 VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
   const struct gyre_bytes *input = websocket->connection->transport.input;
   const char *bytes = input ? input->bytes + input->offset + websocket->input.start : "";
   bool text = websocket->input.opcode == GYRE_WEBSOCKET_TEXT;
-  VALUE message = rb_enc_str_new(bytes, websocket->input.held, text ? rb_utf8_encoding() : rb_ascii8bit_encoding());
+  rb_encoding *encoding = text ? rb_utf8_encoding() : rb_ascii8bit_encoding();
+  int fault = 0;
+  VALUE message = websocket->input.compressed ? inflate_message(websocket, bytes, encoding, &fault)
+                                              : rb_enc_str_new(bytes, websocket->input.held, encoding);
+  if (fault) {
+    const char *reason =
+        fault == -GYRE_WEBSOCKET_TOO_BIG ? "the message is too long" : "the message cannot be inflated";
+    gyre_websocket_fail(websocket, (unsigned)-fault, reason);
+    return Qnil;
+  }
   gyre_websocket_taken(websocket);
   websocket->acceptor->statistics.messages_received++;
   return message;
@@ -38,7 +66,8 @@ static VALUE run(VALUE self) {
   while (websocket->wants) {
     gyre_websocket_receive(websocket);
     if (websocket->unread) {
-      rb_funcall(session, id_on_message, 2, self, gyre_websocket_take(websocket));
+      VALUE message = gyre_websocket_take(websocket);
+      if (!NIL_P(message)) rb_funcall(session, id_on_message, 2, self, message);
     } else if (websocket->drained) {
       websocket->drained = false;
       rb_funcall(session, id_on_drained, 1, self);

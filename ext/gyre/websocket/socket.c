@@ -3,6 +3,7 @@
  * of the app's; calls from other threads are handed to the loop's. The socket may end during each
  * wait.
  */
+#include "feature.h"
 #include "websocket/websocket.h"
 
 #include <ruby/encoding.h>
@@ -25,6 +26,7 @@ static void websocket_mark(void *opaque) {
 static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
   if (websocket->connection) websocket->connection->own = NULL; /* Ruby ends, and frees all in any order */
+  gyre_websocket_deflate_free(&websocket->compression);
   xfree(websocket);
 }
 
@@ -85,7 +87,8 @@ static VALUE websocket_read(VALUE self) {
   gyre_yield_if_due(websocket->acceptor->scheduler); /* a peer may send as fast as the app reads */
   for (;;) {
     if (!websocket->unread) gyre_websocket_receive(websocket);
-    if (websocket->unread) return gyre_websocket_take(websocket);
+    VALUE message = websocket->unread ? gyre_websocket_take(websocket) : Qnil;
+    if (!NIL_P(message)) return message;
     if (!websocket->connection || websocket->discards) return Qnil;
     wait_for(self, GYRE_WEBSOCKET_INPUT, -1);
   }
@@ -115,6 +118,17 @@ static unsigned opcode_of(VALUE message) {
   return GYRE_WEBSOCKET_TEXT;
 }
 
+/* Returns the compressed message, or the message itself if it gains nothing. */
+static VALUE deflated(struct gyre_websocket_compression *compression, VALUE message) {
+  size_t length = (size_t)RSTRING_LEN(message);
+  if (!gyre_websocket_deflates(compression, length)) return message;
+  VALUE compressed = rb_str_buf_new((long)length);
+  size_t size = gyre_websocket_deflate(compression, RSTRING_PTR(message), length, RSTRING_PTR(compressed));
+  rb_str_set_len(compressed, (long)size);
+  RB_GC_GUARD(message);
+  return size > 0 ? compressed : message;
+}
+
 /* Waits while the peer is slow, from the high water to half of it. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
@@ -132,8 +146,9 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   gyre_yield_if_due(websocket->acceptor->scheduler);
   check_open(websocket);
   long length = RSTRING_LEN(message);
-  gyre_websocket_send(websocket, opcode, false, RSTRING_PTR(message), (size_t)length);
-  RB_GC_GUARD(message);
+  VALUE payload = deflated(&websocket->compression, message);
+  gyre_websocket_send(websocket, opcode, payload != message, RSTRING_PTR(payload), (size_t)RSTRING_LEN(payload));
+  RB_GC_GUARD(payload);
   if (!websocket->connection) raise_closed(websocket);
   websocket->acceptor->statistics.messages_sent++;
   wait_for_room(self);
@@ -142,17 +157,23 @@ static VALUE websocket_write(VALUE self, VALUE message) {
 
 /* --- broadcast (lib/gyre/broadcast.rb) --- */
 
-/* Returns the frame of a message, which many sockets may share. */
-static VALUE websocket_frame(VALUE class, VALUE message) {
+/* Returns the frame of a message, which many sockets with these window bits may share. */
+static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
   uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
+  struct gyre_websocket_compression alone = {.sent_bits = (uint8_t)NUM2UINT(window_bits)};
   (void)class;
   StringValue(message);
-  size_t size = gyre_websocket_frame_head(head, opcode_of(message), false, (uint64_t)RSTRING_LEN(message));
-  VALUE frame = rb_str_buf_new((long)size + RSTRING_LEN(message));
+  unsigned opcode = opcode_of(message);
+  VALUE payload = deflated(&alone, message);
+  size_t size = gyre_websocket_frame_head(head, opcode, payload != message, (uint64_t)RSTRING_LEN(payload));
+  VALUE frame = rb_str_buf_new((long)size + RSTRING_LEN(payload));
   rb_str_cat(frame, (const char *)head, (long)size);
-  rb_str_cat(frame, RSTRING_PTR(message), RSTRING_LEN(message));
+  rb_str_cat(frame, RSTRING_PTR(payload), RSTRING_LEN(payload));
   return rb_obj_freeze(frame);
 }
+
+/* Returns the bits of the window for messages to the client; 0: they are not compressed. */
+static VALUE websocket_window_bits(VALUE self) { return UINT2NUM(websocket_get(self)->compression.sent_bits); }
 
 /* Sends a frame without waiting. A client that has too much to take is cut off. Returns false if it
  * is not sent; nil in another thread than the loop's. */
@@ -165,6 +186,7 @@ static VALUE websocket_offer(VALUE self, VALUE frame) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
     return Qfalse;
   }
+  if (RSTRING_LEN(frame) > 0 && RSTRING_PTR(frame)[0] & 0x40) gyre_websocket_deflate_forget(&websocket->compression);
   gyre_websocket_send_framed(websocket, RSTRING_PTR(frame), (size_t)RSTRING_LEN(frame));
   RB_GC_GUARD(frame);
   if (!websocket->connection) return Qfalse;
@@ -288,10 +310,22 @@ static uint32_t bytes_of(VALUE limits, const char *name) {
   return bytes < GYRE_BYTES_LIMIT / 2 ? (uint32_t)bytes : GYRE_BYTES_LIMIT / 2;
 }
 
+/* Begins with lib/gyre/websocket/compression.rb's `agreed`, or nil. */
+static void agree(struct gyre_websocket *websocket, VALUE compression) {
+  if (NIL_P(compression)) return;
+  Check_Type(compression, T_ARRAY);
+  websocket->compression =
+      (struct gyre_websocket_compression){.sent_bits = (uint8_t)NUM2UINT(rb_ary_entry(compression, 0)),
+                                          .sent_keeps = RTEST(rb_ary_entry(compression, 1)),
+                                          .received_bits = (uint8_t)NUM2UINT(rb_ary_entry(compression, 2)),
+                                          .received_keeps = RTEST(rb_ary_entry(compression, 3))};
+  websocket->input.may_compress = true;
+}
+
 /* Takes over the connection of a request whose 101 has been sent. The session begins once the
  * request is over. */
-static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits,
-                                 VALUE protocol) {
+static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol,
+                                 VALUE compression) {
   struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);
   if (!handshake) rb_raise(closed_error, "the client has left");
   struct gyre_websocket *websocket;
@@ -307,6 +341,7 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
                                                      .output_bytes = bytes_of(limits, "output_bytes_limit"),
                                                      .backlog_bytes = bytes_of(limits, "backlog_bytes_limit")};
   websocket->input.message_bytes = websocket->limits.message_bytes;
+  agree(websocket, compression);
   handshake = gyre_http_exchange_open(exchange);
   if (!handshake) rb_raise(closed_error, "the client has left");
   struct gyre_http_connection *connection = handshake->connection;
@@ -328,7 +363,10 @@ void gyre_init_websocket(void) {
   rb_gc_register_mark_object(class);
   rb_gc_register_mark_object(closed_error);
   rb_undef_alloc_func(class);
-  rb_define_private_method(rb_singleton_class(class), "take_over", websocket_take_over, 5);
+#ifdef GYRE_HAVE_ZLIB
+  rb_define_const(class, "COMPRESSES", Qtrue);
+#endif
+  rb_define_private_method(rb_singleton_class(class), "take_over", websocket_take_over, 6);
   rb_define_method(class, "read", websocket_read, 0);
   rb_define_method(class, "write", websocket_write, 1);
   rb_define_method(class, "ping_within", websocket_ping, 1);
@@ -338,7 +376,8 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "reason", websocket_reason, 0);
   rb_define_method(class, "pending", websocket_pending, 0);
   rb_define_method(class, "protocol", websocket_protocol, 0);
-  rb_define_singleton_method(class, "frame", websocket_frame, 1);
+  rb_define_singleton_method(class, "frame", websocket_frame, 2);
+  rb_define_method(class, "window_bits", websocket_window_bits, 0);
   rb_define_method(class, "offer", websocket_offer, 1);
   rb_define_method(class, "join", websocket_join, 1);
   rb_define_method(class, "leave", websocket_leave, 1);

@@ -11,6 +11,7 @@
 #define GYRE_WEBSOCKET_H
 
 #include "http/exchange.h"
+#include "websocket/deflate.h"
 #include "websocket/input.h"
 
 #define GYRE_WEBSOCKET_REASON_BYTES 123
@@ -47,6 +48,7 @@ struct gyre_websocket {
   VALUE topics; /* an Array of Hashes that the socket leaves as it ends, or nil */
   struct gyre_websocket_limits limits;
   struct gyre_websocket_input input;
+  struct gyre_websocket_compression compression;
   struct gyre_list waiters;
   struct gyre_watch room;         /* for output that the socket has not taken */
   struct gyre_deferred sending;   /* at the end of the turn */
@@ -94,6 +96,8 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
 /* Sends a close and waits for the peer's, if none was sent yet. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
+/* Ends it for a fault of the peer's, which is told. */
+void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason);
 /* Ends it without waiting for the peer: after a fault of its own, or of the peer's. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
@@ -114,7 +118,7 @@ void gyre_websocket_start(struct gyre_websocket *websocket);
 void gyre_websocket_start_soon(struct gyre_websocket *websocket);
 /* Releases the Ruby object once nothing is left to do. */
 void gyre_websocket_settle(struct gyre_websocket *websocket);
-/* Takes the whole message in the buffer as a String. */
+/* Takes the whole message in the buffer as a String; nil if it is broken, which ends the socket. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
 void gyre_websocket_session_init(struct gyre_websocket *websocket);
 void gyre_init_websocket_session(void);

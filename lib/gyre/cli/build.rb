@@ -8,6 +8,7 @@ require "gyre/http/h2"
 require "gyre/loop"
 require "gyre/net/tls"
 require "gyre/version"
+require "gyre/websocket/compression"
 
 module Gyre
   module CLI
@@ -17,6 +18,7 @@ module Gyre
       PARTS = [
         Part.new("TLS", "OpenSSL 3.0", "libssl-dev", -> { TLS.available? }),
         Part.new("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev", -> { HTTP::H2.available? }),
+        Part.new("compressed WebSockets", "zlib", "zlib1g-dev", -> { WebSocket::Compression.available? }),
         Part.new("io_uring", "liburing 2.3", "liburing-dev", -> { Loop.built?("io_uring") })
       ].freeze
       private_constant :Part, :PARTS

@@ -1,0 +1,54 @@
+/*
+ * Compression of a WebSocket's messages (permessage-deflate, RFC 7692) by zlib. Without context
+ * takeover a socket holds nothing: the thread lends one deflater and one inflater for each message.
+ * Called by socket.c, session.c, the fuzzer and a plain C test. No ruby.h.
+ */
+#ifndef GYRE_WEBSOCKET_DEFLATE_H
+#define GYRE_WEBSOCKET_DEFLATE_H
+
+#include "websocket/frame.h"
+#include "websocket/utf8.h"
+
+/* Shorter messages gain little: without context takeover, with it. */
+#define GYRE_WEBSOCKET_DEFLATED_ALONE 256
+#define GYRE_WEBSOCKET_DEFLATED_IN_CONTEXT 64
+
+struct z_stream_s;
+
+/* Both directions of a socket. Window bits are 0 if compression was not agreed on. */
+struct gyre_websocket_compression {
+  struct z_stream_s *deflater, *inflater; /* kept for context takeover, from their first message; else NULL */
+  uint8_t sent_bits, received_bits;
+  bool sent_keeps, received_keeps; /* context takeover */
+};
+
+/* Whether it is worth trying. */
+static inline bool gyre_websocket_deflates(const struct gyre_websocket_compression *compression, size_t length) {
+  return compression->sent_bits && length <= UINT32_MAX &&
+         length >= (compression->sent_keeps ? GYRE_WEBSOCKET_DEFLATED_IN_CONTEXT : GYRE_WEBSOCKET_DEFLATED_ALONE);
+}
+
+/* Compresses a message into memory of the same length. Returns its bytes; 0: it does not get
+ * shorter, and has to be sent as it is. */
+size_t gyre_websocket_deflate(struct gyre_websocket_compression *compression, const char *bytes, size_t length,
+                              char *compressed);
+
+/* Drops the deflater's context: the peer has been sent a compressed message from elsewhere. */
+void gyre_websocket_deflate_forget(struct gyre_websocket_compression *compression);
+void gyre_websocket_deflate_free(struct gyre_websocket_compression *compression);
+
+/* A received message on the way out of its compressed form. */
+struct gyre_websocket_inflation {
+  struct z_stream_s *stream;
+  struct gyre_utf8 utf8;
+  uint32_t left;         /* bytes that the message may still have */
+  bool text, tail, ends; /* is text; the bytes that the sender cut off were added; a block ends here */
+};
+
+/* Begins with a message, whose bytes stay until its end. False: out of memory. */
+bool gyre_websocket_inflate_begin(struct gyre_websocket_inflation *inflation,
+                                  struct gyre_websocket_compression *compression, const char *bytes, uint32_t length);
+/* Inflates more of it. Returns bytes, 0 at its end, or the negative code to close with. */
+int gyre_websocket_inflate(struct gyre_websocket_inflation *inflation, char *bytes, uint32_t room);
+
+#endif

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+# The negotiation of permessage-deflate (RFC 7692, section 7.1): takes a client's offers and makes
+# the response. Gyre::WebSocket.open calls it. Compresses nothing: that is in C.
+
+require "gyre/loop"
+
+module Gyre
+  class WebSocket
+    # An accepted offer.
+    class Compression
+      NAME = "permessage-deflate"
+      BITS = %w[8 9 10 11 12 13 14 15].freeze
+      # The values of each parameter of an offer. zlib compresses with no smaller window than 9.
+      VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil], "server_max_window_bits" => BITS[1..],
+                 "client_max_window_bits" => [nil, *BITS] }.freeze
+      MOST_BITS = 15
+      # Of a window that is kept: 4 KB of earlier messages, and 38 KB of memory instead of 268.
+      KEPT_BITS = 12
+      private_constant :NAME, :BITS, :VALUES, :MOST_BITS, :KEPT_BITS
+
+      class << self
+        # Whether this build can compress.
+        def available?
+          Loop.native? && WebSocket.const_defined?(:COMPRESSES, false)
+        end
+
+        # Accepts the first valid offer, or returns nil.
+        def negotiate(header, compress)
+          raise ArgumentError, "compress is true, false or :takeover, not #{compress.inspect}" unless [true, false, :takeover].include?(compress)
+          return unless compress && header && available?
+
+          offer = header.split(",").lazy.map { |text| parse(text) }.find(&:itself)
+          offer && new(offer, compress == :takeover)
+        end
+
+        private
+
+        # Returns the parameters of an offer; nil if it is none, or has to be declined.
+        def parse(text)
+          name, *parameters = text.split(";", -1).map { |part| part.split("=", 2).map { |word| word.strip.sub(/\A"(.*)"\z/, '\1') } }
+          offer = parameters.to_h { |parameter| [parameter.first, parameter[1]] }
+          offer if name == [NAME] && offer.size == parameters.size && offer.all? { |key, value| VALUES[key]&.include?(value) }
+        end
+      end
+
+      # For C: the window's bits and whether it is kept, of messages to the client and from it.
+      attr_reader :agreed
+      attr_reader :response
+
+      def initialize(offer, takeover)
+        sent_keeps = takeover && !offer.key?("server_no_context_takeover")
+        received_keeps = takeover && !offer.key?("client_no_context_takeover")
+        sent_bits = bits(offer["server_max_window_bits"], sent_keeps)
+        limits_client = received_keeps && offer.key?("client_max_window_bits")
+        received_bits = bits(offer["client_max_window_bits"], limits_client)
+        @agreed = [sent_bits, sent_keeps, received_bits, received_keeps].freeze
+        @response = [NAME, *("server_no_context_takeover" unless sent_keeps), *("client_no_context_takeover" unless received_keeps),
+                     *("server_max_window_bits=#{sent_bits}" if sent_keeps || offer.key?("server_max_window_bits")),
+                     *("client_max_window_bits=#{received_bits}" if limits_client)].join("; ")
+      end
+
+      private
+
+      def bits(offered, kept)
+        [(offered || MOST_BITS).to_i, kept ? KEPT_BITS : MOST_BITS].min
+      end
+    end
+  end
+end
