@@ -112,6 +112,19 @@ module Broadcasts
     end
   end
 
+  def test_a_topic_has_one_name_in_all_processes
+    serve(->(env) { Gyre::WebSocket.open(env) { |socket| Gyre::Broadcast.subscribe([:room, 5, "ä".b], socket) && socket.read } }) do |served|
+      peer = open_websocket(served)
+      eventually { Gyre::Broadcast.count(["room", 5, :ä]) == 1 }
+      assert_equal 1, Gyre::Broadcast.publish(["room", 5, "ä"], "hello")
+      assert_equal "hello", peer.message
+    end
+    ["\xff", nil, 5, ["room", nil], [[:room]], { room: 5 }, "ä".encode("UTF-16LE")[0].b].each do |topic|
+      error = assert_raises(ArgumentError, topic.inspect) { Gyre::Broadcast.publish(topic, "x") }
+      assert_match(/\Aa topic is a String in UTF-8, .* is not\z/, error.message)
+    end
+  end
+
   def test_wrong_messages
     assert_equal 0, Gyre::Broadcast.publish(:nobody, "\xff")
     assert_raises(ArgumentError) { Gyre::WebSocket.frame("\xff") }

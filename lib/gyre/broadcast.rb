@@ -1,13 +1,19 @@
 # frozen_string_literal: true
 
-# Publish and subscribe for the WebSockets and event streams of one process. A message is framed
-# once, and each subscriber takes it without waiting: a slow one never holds up others.
+# Publish and subscribe for WebSockets and event streams. A message is framed once in each process,
+# and each subscriber takes it without waiting: a slow one never holds up others. Relay carries
+# messages between processes.
 
+require "gyre/broadcast/relay"
 require "gyre/sse"
 require "gyre/websocket"
 
 module Gyre
-  # Topics and their subscribers. Every method may be called from any thread.
+  # Topics and their subscribers. Every method may be called from any thread. Under `gyre serve -w`
+  # a message reaches the subscribers in all workers; messages of one publisher stay in order.
+  #
+  # A topic is a String, a Symbol, or an Array of these and Integers, like [:room, 5]. Strings and
+  # Symbols of the same characters are the same.
   #
   #   Gyre::WebSocket.open(env) do |socket|
   #     Gyre::Broadcast.subscribe("chat", socket)
@@ -20,6 +26,7 @@ module Gyre
       def initialize(data, options)
         @data = data
         @options = options
+        SSE.format("", **options) unless options.empty? # raises for wrong ones
       end
 
       # Compressed once for all sockets with the same window bits.
@@ -35,20 +42,23 @@ module Gyre
     class << self
       # Subscribes until the subscriber closes or unsubscribes.
       #
-      # @param topic [Object] a key of a Hash: a String, or an Array like [:room, 5]
+      # @param topic [String, Symbol, Array]
       # @param subscriber [WebSocket, SSE::Events]
       # @return [Boolean] false: it is closed
+      # @raise [ArgumentError] a topic that other processes could not know
       def subscribe(topic, subscriber)
+        topic = key(topic)
         @lock.synchronize do
           sweep if @topics.size > @swept
           subscriber.join(@topics[topic] ||= {}.compare_by_identity)
         end
       end
 
-      # @param topic [Object]
+      # @param topic [String, Symbol, Array]
       # @param subscriber [WebSocket, SSE::Events]
       # @return [nil]
       def unsubscribe(topic, subscriber)
+        topic = key(topic)
         @lock.synchronize do
           subscribers = @topics[topic] or return
           subscriber.leave(subscribers)
@@ -58,19 +68,63 @@ module Gyre
       end
 
       # Sends a message to all subscribers of a topic, without waiting. A subscriber that has not
-      # taken a megabyte of earlier ones is cut off (backlog_bytes_limit).
+      # taken a megabyte of earlier ones is cut off (backlog_bytes_limit). A worker that does not
+      # take 8 MB loses what follows, which the log counts.
       #
-      # @param topic [Object]
-      # @param message [String] as for {WebSocket#write}; text for event streams
+      # @param topic [String, Symbol, Array]
+      # @param message [String] as for {WebSocket#write}, text for event streams. With workers at
+      #   most 16 MB as JSON
       # @param options [Hash] event: and id: for event streams (SSE.format)
-      # @return [Integer] subscribers that it was given to
+      # @return [Integer] subscribers in this process that it was given to
       # @raise [ArgumentError, EncodingError] for what a subscriber's protocol cannot carry, such as
       #   binary data for an event stream; no subscriber gets it
       def publish(topic, message, **options)
-        subscribers = @lock.synchronize { @topics[topic]&.keys } or return 0
-        message = Message.new(message, options)
-        message.frame if subscribers.any?(WebSocket)
+        topic = key(topic)
+        data, message = message, Message.new(message, options)
+        subscribers = subscribers(topic)
+        message.frame if Relay.attached? || subscribers.any?(WebSocket)
         message.event if subscribers.any?(SSE::Events)
+        relay(topic, data, options) if Relay.attached?
+        deliver(message, subscribers)
+      end
+
+      # @param topic [String, Symbol, Array]
+      # @return [Integer] subscribers in this process
+      def count(topic)
+        @topics[key(topic)]&.size || 0
+      end
+
+      # Called by Relay with a message of another process.
+      # @api private
+      def arrived(kind, topic, data, options)
+        data = data.unpack1("m0") if kind == "binary"
+        deliver(Message.new(data, options), subscribers(topic))
+      end
+
+      private
+
+      def key(topic)
+        topic.is_a?(Array) ? topic.map { |part| part.is_a?(Integer) ? part : name(part) } : name(topic)
+      end
+
+      def name(part)
+        name = part.is_a?(Symbol) ? part.name : part
+        if name.is_a?(String)
+          name = name.dup.force_encoding(Encoding::UTF_8) if name.encoding == Encoding::BINARY
+          return name.encode(Encoding::UTF_8) if name.valid_encoding?
+        end
+        raise ArgumentError, "a topic is a String in UTF-8, a Symbol, or an Array of these and Integers; #{part.inspect} is not"
+      end
+
+      def relay(topic, data, options)
+        binary = data.encoding == Encoding::BINARY
+        Relay.send(binary ? "binary" : "text", topic, binary ? [data].pack("m0") : data, options.compact.transform_values(&:to_s))
+      end
+
+      def subscribers(topic) = @lock.synchronize { @topics[topic]&.keys } || []
+
+      # Returns the number of subscribers that take it.
+      def deliver(message, subscribers)
         reached = 0
         elsewhere = subscribers.select do |subscriber|
           taken = subscriber.deliver(message)
@@ -85,14 +139,6 @@ module Gyre
         end
         reached
       end
-
-      # @param topic [Object]
-      # @return [Integer]
-      def count(topic)
-        @topics[topic]&.size || 0
-      end
-
-      private
 
       # Sockets leave by themselves as they end, and may leave topics empty.
       def sweep

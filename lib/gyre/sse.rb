@@ -160,6 +160,8 @@ module Gyre
 
         @queue.push(text)
         true
+      rescue EncodingError
+        false # binary data, published in another process
       end
 
       private

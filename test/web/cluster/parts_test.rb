@@ -90,7 +90,7 @@ class WebClusterPartsTest < Minitest::Test
 
   def test_a_link_refuses_a_message_without_end
     with_links do |near, far|
-      writer = Thread.new { near.socket.write("x" * (5 << 20)) rescue nil }
+      writer = Thread.new { near.socket.write("x" * (18 << 20)) rescue nil }
       assert_raises(LinkError) { far.receive }
       far.close
       writer.join

@@ -3,6 +3,7 @@
 # The processes of one cluster: molds and workers with their links and their ends. Passes messages
 # and exits to the supervisor; decides nothing.
 
+require "gyre/broadcast/outbox"
 require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/member"
 require "gyre/web/cluster/reaper"
@@ -96,6 +97,12 @@ module Gyre
           { ended: @ended, members: linked.map(&:to_h), leaving: closed.to_h { |member| [member.pid, member.leave_until_s] } }
         end
 
+        # Passes a broadcast of a worker to all others. One that hangs holds up none.
+        def pass_on(from, broadcast)
+          line = Link.line(broadcast: broadcast)
+          workers.each { |worker| worker.outbox.offer(line) unless worker.equal?(from) }
+        end
+
         private
 
         def name_of(worker, nth)
@@ -106,7 +113,8 @@ module Gyre
         def watch(member) = @reaper.watch(member.pid) { |status| @heed.member_ended(member, status) }
 
         def listen_to(member)
-          member.link.reader = @task.async("#{member.role} #{member.index}", transient: true) do
+          send_to(member) if member.role == :worker
+          member.link.tasks << @task.async("#{member.role} #{member.index}", transient: true) do
             while (message = member.link.receive)
               member.heard_s = Clock.now
               @heed.message(member, *message.first)
@@ -116,6 +124,16 @@ module Gyre
             @log.error("#{member} sends no valid message (#{error.message}); it is ended")
             member.signal(:KILL)
             link_ended(member)
+          end
+        end
+
+        def send_to(member)
+          member.outbox = outbox = Broadcast::Outbox.new { |text| @log.error("#{member} #{text}") }
+          member.link.tasks << @task.async("messages to worker #{member.index}", transient: true) do
+            member.link.write("")
+            member.link.write(outbox.take) while true
+          rescue LinkError
+            nil # the other task handles that
           end
         end
 

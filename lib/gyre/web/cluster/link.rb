@@ -7,6 +7,7 @@
 require "json"
 require "socket"
 require "gyre/errors"
+require "gyre/task"
 
 module Gyre
   module Web
@@ -15,8 +16,8 @@ module Gyre
       class LinkError < Error; end
 
       class Link
-        # A busy worker's snapshot has several kilobytes.
-        MESSAGE_BYTES_LIMIT = 4 * 1024 * 1024
+        # A busy worker's snapshot has several kilobytes, a broadcast at most 16 MB.
+        MESSAGE_BYTES_LIMIT = 17 << 20
         CHUNK_BYTES = 65_536
         private_constant :MESSAGE_BYTES_LIMIT, :CHUNK_BYTES
 
@@ -27,42 +28,48 @@ module Gyre
         # A link to a process that sends nothing more.
         def self.ended = pair.each(&:close).first
 
-        attr_writer :reader # the task that receives
+        attr_reader :tasks # that receive and send
         attr_reader :socket
         attr_reader :input # bytes of an incomplete message
 
-        # `input` holds unparsed bytes of a former process.
-        def initialize(socket, input: +"")
+        # `input` holds unparsed bytes of a former process, `output` its unsent ones.
+        def initialize(socket, input: +"", output: "")
           @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
           @socket.close_on_exec = true
           @input = input.b
+          @seen = 0 # bytes of it without a line end
+          @output = [[output.b, nil]]
           @descriptors = []
+          @tasks = []
         end
 
         # The receiver gets a duplicate of `io`. Raises LinkError if the other process has ended.
-        def send(message, io = nil)
-          bytes = "#{JSON.generate(message)}\n".b
-          controls = io ? [Socket::AncillaryData.unix_rights(io)] : []
-          until bytes.empty?
-            sent = @socket.sendmsg_nonblock(bytes, 0, nil, *controls, exception: false)
-            next @socket.wait_writable if sent == :wait_writable
+        def send(message, io = nil) = write(Link.line(message), io)
 
-            controls = []
-            bytes = bytes.byteslice(sent..)
-          end
+        def self.line(message) = "#{JSON.generate(message)}\n"
+
+        # Sends whole lines, after those that wait already. Several fibers may call it.
+        def write(lines, io = nil)
+          @output << [lines.b, io]
+          flush
         rescue SystemCallError, IOError => error
-          raise LinkError, "send #{message.keys.first}: #{error.message}"
+          raise LinkError, "send #{lines[0, 20]}: #{error.message}"
         end
+
+        # Bytes that other fibers are about to send.
+        def output = @output.map(&:first).join
 
         # Waits for the next message; nil if the other process has ended or closed the link. Raises
         # LinkError for malformed bytes.
         def receive
-          until (line = @input.slice!(/\A[^\n]*\n/n))
+          until (line_end = @input.index("\n", @seen))
+            @seen = @input.bytesize
             chunk = read or return
             @input << chunk
             raise LinkError, "a message of more than #{MESSAGE_BYTES_LIMIT} bytes" if @input.bytesize > MESSAGE_BYTES_LIMIT
           end
-          message = JSON.parse(line.force_encoding(Encoding::UTF_8))
+          @seen = 0
+          message = JSON.parse(@input.slice!(0..line_end).force_encoding(Encoding::UTF_8))
           message.is_a?(Hash) ? message : raise(LinkError, "#{message.class} instead of an object")
         rescue JSON::ParserError => error
           raise LinkError, error.message
@@ -74,19 +81,34 @@ module Gyre
         def closed? = @socket.closed?
 
         def close
-          @reader.stop if @reader && !Task.current?.equal?(@reader)
+          @tasks.each { |task| task.stop unless Task.current?.equal?(task) }
           @descriptors.each(&:close)
           @socket.close
         end
 
         private
 
+        # Other fibers may add lines, and send them, while it waits.
+        def flush
+          until @output.empty?
+            bytes, io = @output.first
+            controls = io ? [Socket::AncillaryData.unix_rights(io)] : []
+            sent = @socket.sendmsg_nonblock(bytes, 0, nil, *controls, exception: false)
+            next @socket.wait_writable if sent == :wait_writable
+
+            @output.shift
+            @output.unshift([bytes.byteslice(sent..), nil]) if sent < bytes.bytesize
+          end
+        end
+
+        # A process that sends without end holds up no others.
         def read
           until (received = @socket.recvmsg_nonblock(CHUNK_BYTES, 0, scm_rights: true, exception: false)) != :wait_readable
             @socket.wait_readable
           end
           bytes, _, _, *controls = received
           controls.each { |control| keep(control.unix_rights) if control.cmsg_is?(:SOCKET, :RIGHTS) }
+          Task.current?&.yield
           bytes unless bytes.nil? || bytes.empty?
         rescue Errno::ECONNRESET, IOError
           nil

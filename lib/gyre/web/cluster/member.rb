@@ -31,6 +31,7 @@ module Gyre
         attr_reader :started_s # monotonic
         attr_reader :pid # nil until known
         attr_accessor :phase # see the state machine above
+        attr_accessor :outbox # a worker's messages, sent by Crew's task
         attr_accessor :heard_s # when the last message came
         attr_accessor :leave_until_s # when KILL ends it
         attr_accessor :trouble # why it could not begin, or is to be replaced
@@ -77,9 +78,7 @@ module Gyre
         def hurry
           @phase = :leaving
           @leave_until_s = Clock.now + GRACE_S
-          @link.send({ stop: "now" })
-        rescue LinkError
-          nil # it has gone
+          @outbox.push(Link.line(stop: "now"))
         end
 
         # Ends a mold by closing its link.
@@ -152,12 +151,14 @@ module Gyre
 
         def to_h
           { role: @role, index: @index, generation: @generation, pid: @pid, phase: @phase, started_s: @started_s, heard_s: @heard_s,
-            leave_until_s: @leave_until_s, descriptor: @link.socket.fileno, input: [@link.input].pack("m0") }
+            leave_until_s: @leave_until_s, descriptor: @link.socket.fileno, input: [@link.input].pack("m0"),
+            output: ["#{@link.output}#{@outbox}"].pack("m0") }
         end
 
         # Restores a member with its link, if still open.
         def self.restore(kept)
-          link = kept["descriptor"] ? Link.new(kept["descriptor"], input: kept.fetch("input").unpack1("m0")) : Link.ended
+          bytes = kept.values_at("input", "output").map { |text| text.to_s.unpack1("m0") } # older programs have no output
+          link = kept["descriptor"] ? Link.new(kept["descriptor"], input: bytes[0], output: bytes[1]) : Link.ended
           new(kept.fetch("role").to_sym, link, generation: kept["generation"], index: kept["index"], pid: kept["pid"],
                                                phase: kept["phase"].to_sym, started_s: kept["started_s"], heard_s: kept["heard_s"],
                                                leave_until_s: kept["leave_until_s"])

@@ -163,6 +163,7 @@ module Gyre
         # Called by Crew with a member's message.
         def message(member, name, value)
           case name
+          when "broadcast" then return @crew.pass_on(member, value)
           when "ready" then member.role == :mold ? mold_ready(member) : serves(member)
           when "failed" then member.trouble = value if member.beginning?
           when "forked" then @crew.forked(member.answered, value)

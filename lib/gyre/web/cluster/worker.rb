@@ -4,9 +4,11 @@
 # shared by all workers. Called by the mold in the new process. Reports its state to the supervisor
 # once a second, and ends in order when the supervisor has gone.
 #
-#   pid, ready, then snapshot after snapshot ─► supervisor
-#   TERM, HUP, QUIT; {stop: "now"}           ◄─
+#   pid, ready, then snapshots, broadcasts         ─► supervisor
+#   TERM, HUP, QUIT; {stop: "now"}, broadcasts of others ◄─
 
+require "gyre/broadcast/outbox"
+require "gyre/broadcast/relay"
 require "gyre/web/cluster/link"
 require "gyre/web/cluster/mold"
 
@@ -57,6 +59,9 @@ module Gyre
           task = Task.current
           task.async("supervisor", transient: true) { obey }
           task.async("heartbeat", transient: true) { beat }
+          outbox = Broadcast::Outbox.new { |text| @log.error("worker #{@index}: the supervisor #{text}") }
+          Broadcast::Relay.attach(outbox)
+          task.async("broadcasts", transient: true) { send_broadcasts(outbox) }
           task.async("after_worker_start") { hook(:after_worker_start) } if @hooks.any?(:after_worker_start)
           tell(ready: true)
         end
@@ -64,9 +69,23 @@ module Gyre
         def obey
           while (message = @link.receive)
             @server.stop(now: true) if message["stop"]
+            receive_broadcast(message["broadcast"]) if message["broadcast"]
           end
           @log.error("worker #{@index}: the supervisor has gone; this worker finishes its requests and ends")
           @server.stop
+        end
+
+        def send_broadcasts(outbox)
+          @link.write(%({"broadcast":#{outbox.take}}\n)) while true
+        rescue LinkError
+          nil # see tell
+        end
+
+        # Workers of different versions may run during a hot restart.
+        def receive_broadcast(message)
+          Broadcast::Relay.receive(message)
+        rescue StandardError => error
+          @log.error("worker #{@index}: a broadcast: #{error.full_message(highlight: false, order: :top)}")
         end
 
         def beat

@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+# Messages of Gyre::Broadcast between the workers of one server: each once and in order, past a
+# worker that hangs, and across restarts.
+
+require "test_helper"
+require "minitest/mock"
+require "websocket/serving"
+require "gyre/broadcast"
+require "gyre/broadcast/outbox"
+require_relative "clusters"
+
+class WebClusterBroadcastTest < Minitest::Test
+  include GyreTest::Clusters
+
+  APP = <<~'RUBY'
+    require "gyre/broadcast"
+
+    # A subscriber without a client.
+    class Heard < Array
+      def write(text) = push(text[/data: (.*)/, 1])
+    end
+
+    publish = ->(message) { Gyre::Broadcast.publish([:room, 5], message) }
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/pid" then next [200, {}, [Process.pid.to_s]]
+      when "/late"
+        heard = Heard.new
+        events = Gyre::SSE::Events.new(heard, {}, 60)
+        Gyre::Broadcast.subscribe("/late", events)
+        Fiber.schedule { events.listen }
+        puts "waiting"
+        sleep 0.005 until heard.include?("end")
+        events.close
+        publish.call("heard #{heard.size}")
+        next [200, {}, [heard.join(",")]]
+      when "/publish" then next [200, {}, [Gyre::Broadcast.publish("/late", env["QUERY_STRING"]).to_s]]
+      end
+      Gyre::WebSocket.open(env, message_bytes_limit: 8 << 20, backlog_bytes_limit: 1 << 28) do |socket|
+        Gyre::Broadcast.subscribe(["room", 5], socket)
+        socket.write("#{Process.pid}")
+        socket.each do |message|
+          case message
+          when "thread" then Thread.new { 50.times { |index| publish.call("thread #{index}") } }.join
+          when "fork" then Process.wait(fork { exit!(publish.call("child") ? 0 : 1) })
+          when "flood"
+            150.times do |index|
+              publish.call("#{index} ".ljust(100_000, "x"))
+              sleep 0.001 # or its own queue would be full
+            end
+          else publish.call(message)
+          end
+        end
+      end
+    end)
+  RUBY
+
+  def test_each_subscriber_gets_each_message_once_and_those_of_one_publisher_in_order
+    broadcasting(3) do |peers|
+      writers = peers.map.with_index { |peer, name| Thread.new { 100.times { |index| peer.text("#{name} #{index}") } } }
+      writers.each(&:join)
+      peers.each do |peer|
+        messages = Array.new(100 * peers.size) { peer.message.split.map(&:to_i) }
+        messages.group_by(&:first).each_value { |of_one| assert_equal (0..99).to_a, of_one.map(&:last) }
+        assert_equal peers.size, messages.map(&:first).uniq.size
+      end
+      peers.each { |peer| assert peer.silent? }
+    end
+  end
+
+  def test_binary_long_and_hostile_messages_come_as_they_are
+    broadcasting(2) do |peers|
+      ["\xff\0\n".b, "\u2028\n\"\\", "", "\u0001" * 2_000_000, "x" * 5_000_000, "last"].each do |message|
+        message.encoding == Encoding::BINARY ? peers.first.binary(message) : peers.first.text(message)
+        frames = peers.map(&:frame)
+        assert_equal [[message.encoding == Encoding::BINARY ? 2 : 1, message]] * 2, frames.map { |frame| [frame.opcode, frame.payload] }
+      end
+    end
+  end
+
+  def test_threads_may_publish_and_forked_children_do_no_harm
+    broadcasting(2) do |peers|
+      peers.first.text("fork").text("thread")
+      peers.each { |peer| assert_equal (0..49).map { |index| "thread #{index}" }, Array.new(50) { peer.message } }
+    end
+  end
+
+  def test_a_worker_that_hangs_holds_up_no_others_and_loses_only_what_is_too_much
+    broadcasting(3, "--worker-timeout", "300") do |peers, program|
+      hung, *others = peers
+      Process.kill(:STOP, pid = @pids.fetch(hung))
+      others.first.text("flood")
+      others.each { |peer| 150.times { |index| assert_equal index, peer.message.to_i } }
+      program.expect(/ worker \d \(process \d+\) does not take its messages: the next ones for it are dropped$/, :err)
+      Process.kill(:CONT, pid)
+      dropped = program.expect(/takes its messages again; (\d+) were dropped$/, :err)[1].to_i
+      assert_operator dropped, :>, 50
+      assert_equal (0...150 - dropped).to_a, Array.new(150 - dropped) { hung.message.to_i }
+      others.last.text("afterwards")
+      peers.each { |peer| assert_equal "afterwards", peer.message }
+      assert_equal 1, program.text(:err).scan("does not take").size
+    ensure
+      Process.kill(:CONT, pid) if pid
+    end
+  end
+
+  { "Rolling" => :USR1, "Hot" => :USR2 }.each do |kind, signal|
+    define_method(:"test_workers_of_before_a_#{kind.downcase}_restart_still_hear_and_are_heard") do
+      cluster("-w", "1", app: APP) do |cluster, program|
+        late = program.request("/late")
+        program.expect(/^waiting$/)
+        before = cluster.pids("worker")
+        program.signal(signal)
+        eventually(what: "a new worker") { !before.include?(cluster.get("/pid").first) }
+        peers = enter(program, 1)
+        99.times { |index| program.get("/publish?#{index}") }
+        program.get("/publish?end")
+        assert_match(/\r\n\r\n#{(0..98).to_a.join(",")},end\z/, late.read)
+        assert_equal "heard 100", peers.first.message
+        [late, *peers.map(&:client)].each(&:close)
+        program.expect(/^#{kind} restart: all workers run the new code$/)
+      end
+    end
+  end
+
+  private
+
+  # Yields a socket for each of some workers.
+  def broadcasting(count, *flags)
+    cluster("-w", count.to_s, *flags, app: APP) do |cluster, program|
+      peers = enter(program, count)
+      yield peers, program
+      assert_equal 1 + count, cluster.children.size
+      peers.each { |peer| peer.client.close }
+    end
+  end
+
+  def enter(program, count)
+    peers = {}
+    @pids = {}.compare_by_identity
+    eventually(what: "a socket in each worker") do
+      client = GyreTest::HTTPServing::Client.new(self, TCPSocket.new("127.0.0.1", program.port))
+      client.get(**GyreTest::WebSocketServing::FIELDS)
+      peer = GyreTest::WebSocketServing::Peer.new(client, nil)
+      pid = @pids[peer] = peer.message.to_i
+      peers.key?(pid) ? client.close : peers[pid] = peer
+      peers.size == count
+    end
+    peers.values
+  end
+end
+
+class BroadcastOutboxTest < Minitest::Test
+  def test_messages_beyond_the_limit_are_dropped_counted_and_reported_once
+    said = []
+    outbox = Gyre::Broadcast::Outbox.new(10) { |text| said << text }
+    %w[aaaaa bbbbb ccc ddd].each { |text| outbox.offer(text) }
+    outbox.push("eee")
+    assert_equal "aaaaabbbbbeee", outbox.to_s
+    assert_equal %w[aaaaa bbbbb eee], Array.new(3) { outbox.take }
+    outbox.offer("f")
+    assert_equal "f", outbox.take
+    assert_equal ["does not take its messages: the next ones for it are dropped", "takes its messages again; 2 were dropped"], said
+  end
+end
+
+class BroadcastRelayTest < Minitest::Test
+  def test_a_message_that_came_on_two_ways_counts_once
+    arrived = []
+    message = ->(origin, number) { [origin, number, "text", "topic", "#{origin}#{number}", {}] }
+    Gyre::Broadcast.stub(:arrived, ->(_, _, data, _) { arrived << data }) do
+      [["a", 1], ["a", 1], ["a", 2], ["b", 1], ["a", 1], ["a", 4], ["a", 3]].each { |each| Gyre::Broadcast::Relay.receive(message.call(*each)) }
+    end
+    assert_equal %w[a1 a2 b1 a4], arrived
+  end
+end
