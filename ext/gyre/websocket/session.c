@@ -16,23 +16,17 @@ bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   return websocket->wants && (websocket->unread || websocket->drained);
 }
 
-/* Returns the message, or nil and why it is none. */
+/* Returns the message, and as `fault` zero or the negative code to close with. */
 static VALUE inflate_message(struct gyre_websocket *websocket, const char *bytes, rb_encoding *encoding, int *fault) {
   struct gyre_websocket_inflation inflation = {.left = websocket->limits.message_bytes,
                                                .text = encoding == rb_utf8_encoding()};
-  VALUE message = Qnil;
+  VALUE message = rb_enc_str_new(NULL, 0, encoding);
   char *lent = gyre_lent_plain();
   *fault = -GYRE_WEBSOCKET_SERVER_ERROR;
   if (!lent || !gyre_websocket_inflate_begin(&inflation, &websocket->compression, bytes, websocket->input.held))
-    return Qnil;
-  while ((*fault = gyre_websocket_inflate(&inflation, lent, GYRE_LENT_BYTES)) > 0) {
-    if (NIL_P(message)) {
-      message = rb_enc_str_new(lent, *fault, encoding);
-    } else {
-      rb_str_cat(message, lent, *fault);
-    }
-  }
-  return *fault ? Qnil : NIL_P(message) ? rb_enc_str_new(NULL, 0, encoding) : message;
+    return message;
+  while ((*fault = gyre_websocket_inflate(&inflation, lent, GYRE_LENT_BYTES)) > 0) rb_str_cat(message, lent, *fault);
+  return message;
 }
 
 VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
@@ -44,9 +38,9 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
   VALUE message = websocket->input.compressed ? inflate_message(websocket, bytes, encoding, &fault)
                                               : rb_enc_str_new(bytes, websocket->input.held, encoding);
   if (fault) {
-    const char *reason =
-        fault == -GYRE_WEBSOCKET_TOO_BIG ? "the message is too long" : "the message cannot be inflated";
-    gyre_websocket_fail(websocket, (unsigned)-fault, reason);
+    bool long_one = fault == -GYRE_WEBSOCKET_TOO_BIG;
+    gyre_websocket_fail(websocket, (unsigned)-fault,
+                        long_one ? "the message is too long" : "the message cannot be inflated");
     return Qnil;
   }
   gyre_websocket_taken(websocket);

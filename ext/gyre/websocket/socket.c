@@ -314,11 +314,10 @@ static uint32_t bytes_of(VALUE limits, const char *name) {
 static void agree(struct gyre_websocket *websocket, VALUE compression) {
   if (NIL_P(compression)) return;
   Check_Type(compression, T_ARRAY);
-  websocket->compression =
-      (struct gyre_websocket_compression){.sent_bits = (uint8_t)NUM2UINT(rb_ary_entry(compression, 0)),
-                                          .sent_keeps = RTEST(rb_ary_entry(compression, 1)),
-                                          .received_bits = (uint8_t)NUM2UINT(rb_ary_entry(compression, 2)),
-                                          .received_keeps = RTEST(rb_ary_entry(compression, 3))};
+  websocket->compression.sent_bits = (uint8_t)NUM2UINT(rb_ary_entry(compression, 0));
+  websocket->compression.sent_keeps = RTEST(rb_ary_entry(compression, 1));
+  websocket->compression.received_bits = (uint8_t)NUM2UINT(rb_ary_entry(compression, 2));
+  websocket->compression.received_keeps = RTEST(rb_ary_entry(compression, 3));
   websocket->input.may_compress = true;
 }
 

@@ -10,14 +10,13 @@ module Gyre
     # An accepted offer.
     class Compression
       NAME = "permessage-deflate"
-      BITS = %w[8 9 10 11 12 13 14 15].freeze
-      # The values of each parameter of an offer. zlib compresses with no smaller window than 9.
-      VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil], "server_max_window_bits" => BITS[1..],
-                 "client_max_window_bits" => [nil, *BITS] }.freeze
       MOST_BITS = 15
+      # The values of each parameter of an offer. zlib compresses with no smaller window than 9.
+      VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
+                 "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] }.freeze
       # Of a window that is kept: 4 KB of earlier messages, and 38 KB of memory instead of 268.
       KEPT_BITS = 12
-      private_constant :NAME, :BITS, :VALUES, :MOST_BITS, :KEPT_BITS
+      private_constant :NAME, :MOST_BITS, :VALUES, :KEPT_BITS
 
       class << self
         # Whether this build can compress.
