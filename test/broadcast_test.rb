@@ -125,6 +125,23 @@ module Broadcasts
     end
   end
 
+  def test_all_sockets_and_streams_of_one_subscriber_are_closed
+    app = socket_app { |socket| Gyre::Broadcast.subscribe(:all, socket, as: socket.read.to_i) && socket.write("in") && socket.read }
+    serve(app) do |served|
+      peers = [7, 7, 8].map { |user| open_websocket(served).text(user.to_s).tap { |peer| assert_equal "in", peer.message } }
+      events = Gyre::SSE::Events.new(nil, {}, nil)
+      Gyre::Broadcast.subscribe(:all, events, as: 7)
+      assert_equal 0, Gyre::Broadcast.disconnect("7")
+      assert_equal 3, Gyre::Broadcast.disconnect(7)
+      2.times { |index| assert_equal [1008, "disconnected"], peers[index].closed }
+      assert events.closed?
+      2.times { |index| peers[index].close(1008) }
+      eventually { Gyre::Broadcast.count(:all) == 1 }
+      assert_equal 1, Gyre::Broadcast.publish(:all, "others stay")
+      assert_equal "others stay", peers.last.message
+    end
+  end
+
   def test_wrong_messages
     assert_equal 0, Gyre::Broadcast.publish(:nobody, "\xff")
     assert_raises(ArgumentError) { Gyre::WebSocket.frame("\xff") }

@@ -22,6 +22,22 @@ class SSEFormatTest < Minitest::Test
   end
 end
 
+class SSEBacklogTest < Minitest::Test
+  # Counts in several threads; one lost update would leave bytes for good.
+  def test_a_stream_that_many_threads_fill_counts_each_byte_once
+    taken = Thread::Queue.new
+    stream = Struct.new(:taken) { def write(text) = taken << text }.new(taken)
+    events = Gyre::SSE::Events.new(stream, {}, 60)
+    Gyre::Broadcast.subscribe("news", events)
+    listener = Thread.new { events.listen }
+    4.times.map { Thread.new { 500.times { Gyre::Broadcast.publish("news", "x" * 100) } } }.each(&:join)
+    2000.times { taken.pop }
+    assert_equal 0, events.instance_variable_get(:@backlog)
+    events.close
+    listener.join
+  end
+end
+
 module SSEStreams
   include GyreTest::HTTPServing
 

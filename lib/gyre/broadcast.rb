@@ -44,13 +44,14 @@ module Gyre
       #
       # @param topic [String, Symbol, Array]
       # @param subscriber [WebSocket, SSE::Events]
+      # @param as [String, Symbol, Integer, Array, nil] a user's id for example, for {disconnect}
       # @return [Boolean] false: it is closed
       # @raise [ArgumentError] a topic that other processes could not know
-      def subscribe(topic, subscriber)
-        topic = key(topic)
+      def subscribe(topic, subscriber, as: nil)
+        topics = as ? [key(topic), identity(as)] : [key(topic)]
         @lock.synchronize do
           sweep if @topics.size > @swept
-          subscriber.join(@topics[topic] ||= {}.compare_by_identity)
+          topics.all? { |each| subscriber.join(@topics[each] ||= {}.compare_by_identity) }
         end
       end
 
@@ -88,6 +89,17 @@ module Gyre
         deliver(message, subscribers)
       end
 
+      # Closes all sockets (with 1008) and streams that have subscribed as this one, in all workers:
+      # those of a user that has logged out. They may connect again, which the app has to refuse.
+      #
+      # @param as [String, Symbol, Integer, Array]
+      # @return [Integer] closed in this process
+      def disconnect(as)
+        topic = identity(as)
+        Relay.send("disconnect", topic, nil, {}) if Relay.attached?
+        close_all(subscribers(topic))
+      end
+
       # @param topic [String, Symbol, Array]
       # @return [Integer] subscribers in this process
       def count(topic)
@@ -97,6 +109,8 @@ module Gyre
       # Called by Relay with a message of another process.
       # @api private
       def arrived(kind, topic, data, options)
+        return close_all(subscribers(topic)) if kind == "disconnect"
+
         data = data.unpack1("m0") if kind == "binary"
         deliver(Message.new(data, options), subscribers(topic))
       end
@@ -106,6 +120,9 @@ module Gyre
       def key(topic)
         topic.is_a?(Array) ? topic.map { |part| part.is_a?(Integer) ? part : name(part) } : name(topic)
       end
+
+      # A topic that no program can name.
+      def identity(as) = [nil, *key(Array(as))]
 
       def name(part)
         name = part.is_a?(Symbol) ? part.name : part
@@ -131,13 +148,23 @@ module Gyre
           reached += 1 if taken
           taken.nil?
         end
-        elsewhere.group_by(&:thread_calls).each do |calls, sockets|
-          calls.post(-> { sockets.each { |socket| socket.deliver(message) } })
-          reached += sockets.size
+        reached + in_their_threads(elsewhere) { |socket| socket.deliver(message) }
+      end
+
+      def close_all(subscribers)
+        elsewhere, here = subscribers.partition(&:foreign?)
+        here.each(&:disconnect)
+        here.size + in_their_threads(elsewhere, &:disconnect)
+      end
+
+      # Calls the block soon with each socket, in its loop's thread. Returns their number.
+      def in_their_threads(sockets, &block)
+        sockets.group_by(&:thread_calls).sum do |calls, some|
+          calls.post(-> { some.each(&block) })
+          some.size
         rescue IOError
-          next # the server has ended
+          0 # the server has ended
         end
-        reached
       end
 
       # Sockets leave by themselves as they end, and may leave topics empty.

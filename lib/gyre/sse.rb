@@ -80,7 +80,8 @@ module Gyre
         @last_event_id = env["HTTP_LAST_EVENT_ID"]
         @heartbeat_s = heartbeat_s
         @queue = Queue.new
-        @backlog = 0
+        @lock = Thread::Mutex.new
+        @backlog = 0 # bytes; not in the server's output budget, as all streams share a message's text
         @topics = []
         @closed = false
       end
@@ -111,7 +112,7 @@ module Gyre
           text = @queue.pop(timeout: @heartbeat_s)
           next @closed || gone? ? break : comment unless text
 
-          @backlog -= text.bytesize
+          @lock.synchronize { @backlog -= text.bytesize }
           send_text(text)
         end
         nil
@@ -155,14 +156,21 @@ module Gyre
         return false if @closed
 
         text = message.event
-        @backlog += text.bytesize
-        return close || false if @backlog > BACKLOG_BYTES_LIMIT
+        backlog = @lock.synchronize { @backlog += text.bytesize }
+        return close || false if backlog > BACKLOG_BYTES_LIMIT
 
         @queue.push(text)
         true
       rescue EncodingError
         false # binary data, published in another process
       end
+
+      # @api private
+      alias disconnect close
+
+      # Any thread may use it.
+      # @api private
+      def foreign? = false
 
       private
 

@@ -139,6 +139,10 @@ module Gyre
     # @api private
     def deliver(message) = offer(message.frame(window_bits))
 
+    # For {Broadcast.disconnect}.
+    # @api private
+    def disconnect = close(1008, "disconnected")
+
     # Named in print_hierarchy.
     # @api private
     def label = "a WebSocket"

@@ -38,10 +38,11 @@ class WebClusterBroadcastTest < Minitest::Test
       when "/publish" then next [200, {}, [Gyre::Broadcast.publish("/late", env["QUERY_STRING"]).to_s]]
       end
       Gyre::WebSocket.open(env, message_bytes_limit: 8 << 20, backlog_bytes_limit: 1 << 28) do |socket|
-        Gyre::Broadcast.subscribe(["room", 5], socket)
+        Gyre::Broadcast.subscribe(["room", 5], socket, as: env["PATH_INFO"])
         socket.write("#{Process.pid}")
         socket.each do |message|
           case message
+          when "disconnect" then Gyre::Broadcast.disconnect("/user")
           when "thread" then Thread.new { 50.times { |index| publish.call("thread #{index}") } }.join
           when "fork" then Process.wait(fork { exit!(publish.call("child") ? 0 : 1) })
           when "flood"
@@ -83,6 +84,16 @@ class WebClusterBroadcastTest < Minitest::Test
     broadcasting(2) do |peers|
       peers.first.text("fork").text("thread")
       peers.each { |peer| assert_equal (0..49).map { |index| "thread #{index}" }, Array.new(50) { peer.message } }
+    end
+  end
+
+  def test_the_sockets_of_one_user_are_closed_in_all_workers
+    broadcasting(2) do |peers, program|
+      users = enter(program, 2, "/user")
+      peers.first.text("disconnect").text("others stay")
+      users.each { |peer| assert_equal [1008, "disconnected"], peer.closed }
+      peers.each { |peer| assert_equal "others stay", peer.message }
+      users.each { |peer| peer.client.close }
     end
   end
 
@@ -136,12 +147,12 @@ class WebClusterBroadcastTest < Minitest::Test
     end
   end
 
-  def enter(program, count)
+  def enter(program, count, path = "/")
     peers = {}
     @pids = {}.compare_by_identity
     eventually(what: "a socket in each worker") do
       client = GyreTest::HTTPServing::Client.new(self, TCPSocket.new("127.0.0.1", program.port))
-      client.get(**GyreTest::WebSocketServing::FIELDS)
+      client.get("GET #{path} HTTP/1.1", **GyreTest::WebSocketServing::FIELDS)
       peer = GyreTest::WebSocketServing::Peer.new(client, nil)
       pid = @pids[peer] = peer.message.to_i
       peers.key?(pid) ? client.close : peers[pid] = peer
