@@ -183,6 +183,7 @@ namespace :test do
 
       GyreCheck.memcheck_c("http1_parser_test")
       GyreCheck.memcheck_c("log_ingest_test")
+      GyreCheck.memcheck_c("websocket_input_test")
       GyreCheck.memcheck_c("backend_test", "alone")
     end
 
