@@ -23,6 +23,8 @@ module Gyre
     # What is published, in the form of each kind of subscriber.
     # @api private
     class Message
+      attr_reader :data
+
       def initialize(data, options)
         @data = data
         @options = options

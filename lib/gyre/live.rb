@@ -1,0 +1,181 @@
+# frozen_string_literal: true
+
+# Live pages: views that the server renders and keeps. Events of the page come over one WebSocket;
+# changed lines go back. Page runs a view over its socket, script.js is the page's side.
+
+require "gyre/broadcast"
+require "gyre/live/markup"
+require "gyre/live/page"
+require "gyre/live/state"
+require "gyre/websocket"
+require "securerandom"
+
+module Gyre
+  # A page whose state lives on the server. Each subclass is a Rack app.
+  #
+  #   class Counter < Gyre::Live
+  #     keep :count
+  #     on(:more) { |by| @count += Integer(by) }
+  #     template <<~ERB
+  #       <p><%= @count %></p>
+  #       <button live-click="more" value="1">more</button>
+  #     ERB
+  #
+  #     def mount(_env) = @count = 0
+  #   end
+  #
+  #   run Counter
+  #
+  # Handlers, {#mount}, {#render} and blocks of {#subscribe} and {#every} run one at a time in each
+  # page.
+  class Live
+    SCRIPT = File.read(File.join(__dir__, "live/script.js")).freeze
+    MESSAGE_BYTES_LIMIT = 1 << 16
+    private_constant :SCRIPT, :MESSAGE_BYTES_LIMIT
+
+    class << self
+      # Signs the kept variables that a page holds: the same in all processes that serve it, and
+      # after a restart. By default random in each server, so that a page loses its state with it.
+      # @return [String]
+      def secret = State.secret
+
+      # @param secret [String] at least 32 bytes
+      def secret=(secret)
+        State.secret = secret
+      end
+
+      # Serves the page, and its socket at the same address.
+      #
+      # @param env [Hash] of Rack
+      # @return [Array] status, headers, body
+      def call(env)
+        return WebSocket.open(env, Page.new(self, env), message_bytes_limit: MESSAGE_BYTES_LIMIT) if WebSocket.requested?(env)
+
+        nonce = SecureRandom.base64(16)
+        view = new
+        view.mount(env)
+        policy = "script-src 'nonce-#{nonce}' 'strict-dynamic'; object-src 'none'; base-uri 'none'"
+        [200, { "content-type" => "text/html; charset=utf-8", "cache-control" => "no-store", "content-security-policy" => policy },
+         [view.document(view.embed(nonce: nonce)).to_s]]
+      end
+
+      # The view's element and its script, for a page that something else renders.
+      #
+      # @param env [Hash] of the request
+      # @param at [String] path at which this class is mounted
+      # @param nonce [String, nil] of the page's content security policy
+      # @return [Markup]
+      def embed(env, at:, nonce: nil) = new.tap { |view| view.mount(env) }.embed(at: at, nonce: nonce)
+
+      # Handles an event of the page.
+      #
+      # @param event [Symbol] as in live-click, live-change, live-input, live-submit or live-keydown
+      # @yieldparam value [String, Hash] the element's value, the key, or the form's fields
+      # @return [Symbol]
+      def on(event, &block)
+        handlers[event.to_s] = block
+        event
+      end
+
+      # Names instance variables that outlive the connection: the page gets them, signed but
+      # readable, and returns them as it connects again.
+      #
+      # @param names [Array<Symbol>] of variables that hold what JSON can carry
+      def keep(*names) = kept.concat(names.map { |name| :"@#{name}" })
+
+      # Defines {#render} by a template of ERB in which <%= %> escapes.
+      #
+      # @param source [String]
+      def template(source) = define_markup("render", source)
+
+      # Defines {#document} by a template of ERB; <%= live %> in it is the view.
+      #
+      # @param source [String]
+      def layout(source) = define_markup("document(live)", source)
+
+      # @api private
+      def handlers = @handlers ||= superclass == Live ? {} : superclass.handlers.dup
+
+      # @api private
+      def kept = @kept ||= superclass == Live ? [] : superclass.kept.dup
+
+      private
+
+      def define_markup(method, source)
+        code = Markup::Template.new(source).src.sub(/\A#.*\n/, "")
+        class_eval("def #{method}\n#{code}\nend", "#{method} of #{name || "a view"}", 0)
+      end
+    end
+
+    # @!method document(live)
+    #   @param live [Markup] the view
+    #   @return [Markup] the whole page
+    layout <<~ERB
+      <!DOCTYPE html>
+      <html lang="en">
+      <meta charset="utf-8">
+      <meta name="viewport" content="width=device-width">
+      <meta name="color-scheme" content="light dark">
+      <title><%= self.class.name %></title>
+      <%= live %>
+      </html>
+    ERB
+
+    # Sets the state, as a page is rendered first and as its socket opens. Kept variables get the
+    # page's values afterwards.
+    #
+    # @param env [Hash] of the request, with its session and cookies
+    def mount(env); end
+
+    # @return [Markup, String] a String is escaped
+    def render = raise(NotImplementedError, "#{self.class} needs a template or render")
+
+    # @param markup [String] trusted HTML
+    # @return [Markup]
+    def raw(markup) = Markup.new(markup)
+
+    # @return [Boolean] false: for the first rendering, without a socket
+    def connected? = !@page.nil?
+
+    # Changes the state from outside: from any fiber or thread, once no handler runs.
+    # @return [nil]
+    def update(&block) = @page&.update(&block)
+
+    # Runs the block for each message of the topic ({Broadcast.publish}) while the page is open.
+    # @yieldparam message [String]
+    # @return [nil]
+    def subscribe(topic, &block) = @page&.subscribe(topic, block || proc {})
+
+    # Runs the block again and again while the page is open.
+    # @param seconds [Numeric]
+    # @return [nil]
+    def every(seconds, &block) = @page&.every(seconds, block)
+
+    # @api private
+    attr_writer :page
+
+    # @api private
+    def handle(event, value)
+      handler = self.class.handlers[event] or return false
+      instance_exec(value, &handler)
+      true
+    end
+
+    # @api private
+    def rendered = Markup.of(render).to_s
+
+    # @api private
+    def token = State.sign(self.class, self.class.kept.to_h { |name| [name, instance_variable_get(name)] })
+
+    # @api private
+    def restore(token)
+      State.verify(self.class, token).each { |name, value| instance_variable_set(name, value) if self.class.kept.include?(name.to_sym) }
+    end
+
+    # @api private
+    def embed(at: nil, nonce: nil)
+      attributes = { "data-at" => at, "data-state" => token }.compact.map { |name, value| %( #{name}="#{ERB::Util.html_escape(value)}") }.join
+      Markup.new("<live-view#{attributes}>#{rendered}</live-view>\n<script#{%( nonce="#{nonce}") if nonce}>#{SCRIPT}</script>\n")
+    end
+  end
+end

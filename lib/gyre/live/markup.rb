@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+# HTML that is safe to send, and templates that escape everything else. Views and Live make it.
+
+require "erb"
+
+module Gyre
+  class Live
+    # Trusted HTML.
+    class Markup
+      # @param value [Object] escaped, except for Markup and for what Rails calls html_safe
+      # @return [Markup]
+      def self.of(value)
+        return value if value.is_a?(Markup)
+
+        new(value.respond_to?(:html_safe?) && value.html_safe? ? value.to_s : ERB::Util.html_escape(value.to_s))
+      end
+
+      # @param html [String]
+      def initialize(html)
+        @html = String.new(html)
+      end
+
+      # @return [String]
+      def to_s = @html
+
+      # ERB whose <%= %> escapes, and whose methods return Markup.
+      # @api private
+      class Template < ERB
+        # Passes values on instead of their to_s.
+        class Compiler < ERB::Compiler
+          def add_insert_cmd(out, content) = out.push("_erbout << ::Gyre::Live::Markup.of((#{content})).to_s")
+        end
+        private_constant :Compiler
+
+        def initialize(source) = super(source, trim_mode: "<>")
+
+        def make_compiler(trim_mode) = Compiler.new(trim_mode)
+
+        def set_eoutvar(compiler, name = "_erbout")
+          super
+          compiler.post_cmd = ["::Gyre::Live::Markup.new(#{name})"]
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,158 @@
+# frozen_string_literal: true
+
+# One open page: runs its view as the WebSocket's handler, and sends what has changed. It holds no
+# fiber while nothing happens, except for each Live#every.
+
+require "gyre/broadcast"
+require "gyre/sync/queue"
+require "json"
+
+module Gyre
+  class Live
+    # Handler of WebSocket.open. The page sends ["", token] once, then [event, value]; it gets
+    # [first line, lines to drop, new lines, token or null].
+    # @api private
+    class Page
+      WAITING_LIMIT = 1000 # messages of topics that the view has not handled
+
+      # The view's block for a topic, as a subscriber of Broadcast.
+      class Subscription
+        def initialize(page, block)
+          @page = page
+          @block = block
+          @thread = Thread.current
+        end
+
+        def join(subscribers) = subscribers[self] = true
+
+        def leave(subscribers) = subscribers.delete(self)
+
+        def deliver(message) = (@page.later(@block, message.data) if Thread.current == @thread)
+
+        def thread_calls = @page.thread_calls
+      end
+      private_constant :Subscription
+
+      def initialize(view_class, env)
+        @view_class = view_class
+        @env = env
+        @lock = Thread::Mutex.new
+        @html = nil # as the page has it, once it has asked
+        @token = nil
+        @waiting = []
+        @subscriptions = []
+        @closed = Queue.new
+      end
+
+      def on_open(socket)
+        @socket = socket
+        @view = @view_class.new
+        @view.page = self
+        @lock.synchronize { @view.mount(@env) }
+        @env = nil
+      end
+
+      def on_message(socket, message)
+        event, value = JSON.parse(message, max_nesting: 10)
+        known = @lock.synchronize { @html ? @view.handle(event, value) : join(event, value) }
+        known ? push : socket.close(1008, "unknown event")
+      rescue JSON::ParserError
+        socket.close(1007, "no JSON")
+      end
+
+      def on_close(_socket)
+        @closed.close
+        @subscriptions.each { |topic, subscription| Broadcast.unsubscribe(topic, subscription) }
+      end
+
+      def thread_calls = @socket.thread_calls
+
+      def update(&block)
+        return @view.instance_exec(&block) if @lock.owned?
+
+        @lock.synchronize { @view.instance_exec(&block) }
+        push
+      end
+
+      def subscribe(topic, block)
+        subscription = Subscription.new(self, block)
+        @subscriptions << [topic, subscription]
+        Broadcast.subscribe(topic, subscription)
+        nil
+      end
+
+      def every(seconds, block)
+        Fiber.schedule do
+          guard do
+            until @socket.closed?
+              @closed.pop(timeout: seconds)
+              update(&block) unless @socket.closed?
+            end
+          end
+        end
+        nil
+      end
+
+      # Runs a block in the next turn, together with others that came meanwhile. False: the page is
+      # too slow, and has to come again.
+      def later(block, argument)
+        return false if @socket.closed?
+        return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT
+
+        @waiting << [block, argument]
+        thread_calls.post(-> { guard { run_waiting } }) if @waiting.size == 1
+        true
+      end
+
+      private
+
+      def run_waiting
+        @lock.synchronize do
+          waiting = @waiting
+          @waiting = []
+          waiting.each { |block, argument| @view.instance_exec(argument, &block) }
+        end
+        push
+      end
+
+      # The page has come: with a token, if it was here before.
+      def join(event, token)
+        return false unless event == ""
+
+        @view.restore(token)
+        @html = ""
+        true
+      end
+
+      def push
+        @lock.synchronize do
+          next unless @html && !@socket.closed?
+
+          html, token = @view.rendered, @view.token
+          next if html == @html && token == @token
+
+          @socket.write(JSON.generate([*changes(@html.split("\n", -1), html.split("\n", -1)), (token if token != @token)]))
+          @html, @token = html, token
+        end
+      end
+
+      # All between the first and the last line that differ.
+      def changes(old, new)
+        shorter = [old.size, new.size].min
+        first = (0...shorter).find { |index| old[index] != new[index] } || shorter
+        last = (0...shorter - first).find { |index| old[-1 - index] != new[-1 - index] } || shorter - first
+        [first, old.size - first - last, new[first...new.size - last]]
+      end
+
+      # As Session's: outside of a method that the WebSocket calls.
+      def guard
+        yield
+      rescue WebSocket::ClosedError
+        nil # the page has left
+      rescue StandardError => error
+        @socket.report("a live page: #{error.full_message(highlight: false, order: :top)}")
+        @socket.close(1011)
+      end
+    end
+  end
+end

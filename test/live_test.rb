@@ -1,0 +1,218 @@
+# frozen_string_literal: true
+
+# Live pages over their sockets, as script.js talks to them; examples_test and test/live/ have the
+# browser's side.
+
+require "test_helper"
+require "http/contract"
+require "websocket/serving"
+require "gyre/live"
+
+module LivePages
+  include GyreTest::WebSocketServing
+
+  class Counter < Gyre::Live
+    keep :count
+    on(:more) { |by| @count += Integer(by) }
+    on(:name) { |fields| @name = fields.fetch("name") }
+    on(:fail) { |_| raise "never mind" }
+    template <<~'ERB'
+      <h1>count</h1>
+      <p><%= @count %></p>
+      <p><%= @name %></p>
+      <i><%= raw "<b>#{connected?}</b>" %></i>
+      <hr>
+    ERB
+
+    def mount(env)
+      @count = 0
+      @name = env["QUERY_STRING"]
+    end
+  end
+
+  # Shows what is published, and how often it was rendered.
+  class News < Gyre::Live
+    def mount(_env)
+      @news = []
+      @rendered = 0
+      subscribe(:live_news) { |message| @news << message }
+    end
+
+    def render
+      @rendered += 1
+      raw("#{@news.join(" ")}\n#{"often" if @rendered > 5}")
+    end
+  end
+
+  # Renders all HTML lines that a page holds after the messages that it got.
+  class Document
+    attr_reader :token
+
+    def initialize(peer, token: nil)
+      @peer = peer
+      @lines = []
+      @token = token
+      send("", token)
+    end
+
+    def send(event, value)
+      @peer.text(JSON.generate([event, value]))
+      self
+    end
+
+    # Returns the lines after the next message, and how many came.
+    def changed
+      first, dropped, added, token = JSON.parse(@peer.message)
+      @lines[first, dropped] = added
+      @token = token || @token
+      [@lines.join("\n"), added.size]
+    end
+
+    def html = changed.first
+  end
+
+  def test_a_page_is_rendered_with_everything_escaped_and_a_policy_for_its_script
+    serve(Counter) do |served|
+      response = connect(served).get("GET /?%3Cb%3E&<i> HTTP/1.1")
+      assert_equal 200, response.status
+      assert_includes response.body, "<p>%3Cb%3E&amp;&lt;i&gt;</p>"
+      assert_includes response.body, "<b>false</b>"
+      nonce = response.body[/<script nonce="([^"]+)">/, 1]
+      assert_includes response["content-security-policy"], "script-src 'nonce-#{nonce}'"
+    end
+  end
+
+  def test_an_event_changes_the_lines_that_differ
+    serve(Counter) do |served|
+      page = Document.new(open_websocket(served, "/?me"))
+      assert_equal "<h1>count</h1>\n<p>0</p>\n<p>me</p>\n<i><b>true</b></i>\n<hr>\n", page.html
+      assert_equal ["<h1>count</h1>\n<p>2</p>\n<p>me</p>\n<i><b>true</b></i>\n<hr>\n", 1], page.send("more", "2").changed
+      html, lines = page.send("name", { "name" => "<you>" }).changed
+      assert_includes html, "<p>2</p>\n<p>&lt;you&gt;</p>"
+      assert_equal 1, lines
+    end
+  end
+
+  def test_a_page_that_comes_again_has_the_variables_that_are_kept
+    serve(Counter) do |served|
+      page = Document.new(open_websocket(served, "/?a"))
+      page.html
+      page.send("more", "5").html
+      page.send("name", { "name" => "lost" }).html
+      again = Document.new(open_websocket(served, "/?a"), token: page.token)
+      assert_includes again.html, "<p>5</p>\n<p>a</p>"
+    end
+  end
+
+  def test_a_state_that_was_not_signed_here_is_not_taken
+    serve(Counter) do |served|
+      text = [JSON.generate({ "@count" => 99 })].pack("m0")
+      ["#{text}.#{"0" * 64}", text, "", "#{text}.", Gyre::Live::State.sign(News, { "@count" => 99 }), 7].each do |token|
+        assert_includes Document.new(open_websocket(served), token: token).html, "<p>0</p>"
+      end
+    end
+  end
+
+  def test_only_kept_variables_are_restored
+    serve(Counter) do |served|
+      token = Gyre::Live::State.sign(Counter, { "@count" => 3, "@name" => "x", "@page" => nil })
+      assert_includes Document.new(open_websocket(served, "/?a"), token: token).html, "<p>3</p>\n<p>a</p>"
+    end
+  end
+
+  def test_what_is_no_event_closes_the_page
+    serve(Counter) do |served|
+      codes = { '["instance_eval","1"]' => 1008, '["mount",1]' => 1008, "[[]]" => 1008, "{}" => 1008, "7" => 1008,
+                "nonsense" => 1007, "[" * 1000 => 1007 }
+      codes.each do |text, code|
+        peer = open_websocket(served)
+        Document.new(peer).html
+        assert_equal code, peer.text(text).closed.first, text
+      end
+    end
+  end
+
+  def test_an_error_is_logged_and_the_page_comes_again_with_its_state
+    serve(Counter) do |served|
+      peer = open_websocket(served)
+      page = Document.new(peer)
+      page.html
+      page.send("more", "4").html
+      page.send("fail", nil)
+      assert_equal 1011, peer.closed.first
+      assert_includes Document.new(open_websocket(served), token: page.token).html, "<p>4</p>"
+      expect_errors(served, /never mind/)
+    end
+  end
+
+  def test_what_is_published_in_one_turn_is_rendered_once
+    serve(News) do |served|
+      pages = Array.new(3) { Document.new(open_websocket(served)).tap(&:html) }
+      eventually { Gyre::Broadcast.count(:live_news) == 3 }
+      Thread.new { 20.times { |number| Gyre::Broadcast.publish(:live_news, number.to_s) } }.join
+      all = (0...20).to_a.join(" ")
+      pages.each do |page|
+        html = page.html until html&.start_with?(all)
+      end
+    end
+  end
+
+  def test_a_page_that_leaves_leaves_its_topics
+    serve(News) do |served|
+      peer = open_websocket(served)
+      Document.new(peer).html
+      peer.close(1000)
+      eventually { Gyre::Broadcast.count(:live_news).zero? }
+    end
+  end
+
+  def test_every_runs_again_and_again_until_the_page_has_left
+    ticks = 0
+    clock = Class.new(Gyre::Live) do
+      define_method(:mount) { |_env| every(0.001) { ticks += 1 } }
+      define_method(:render) { ticks.to_s }
+      define_singleton_method(:name) { "Clock" }
+    end
+    serve(clock) do |served|
+      peer = open_websocket(served)
+      page = Document.new(peer)
+      page.html
+      assert_operator page.html.to_i, :<, page.html.to_i
+      peer.client.reset
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  def test_update_may_be_called_by_a_thread_and_within_a_handler
+    views = Thread::Queue.new
+    view = Class.new(Gyre::Live) do
+      on(:twice) { |_| 2.times { update { @text += "!" } } }
+      define_method(:mount) do |_env|
+        @text = "hello"
+        views << self
+      end
+      define_method(:render) { @text }
+      define_singleton_method(:name) { "Text" }
+    end
+    serve(view) do |served|
+      page = Document.new(open_websocket(served))
+      assert_equal "hello", page.html
+      seen = views.pop
+      Thread.new { seen.update { @text = "thread" } }.join
+      assert_equal "thread", page.html
+      assert_equal "thread!!", page.send("twice", nil).html
+    end
+  end
+
+  def test_a_secret_has_32_bytes
+    assert_raises(ArgumentError) { Gyre::Live.secret = "short" }
+    was = Gyre::Live.secret
+    token = Gyre::Live::State.sign(Counter, {})
+    Gyre::Live.secret = "x" * 32
+    assert_equal [{}, 1], [Gyre::Live::State.verify(Counter, token), Gyre::Live::State.sign(Counter, {}).count(".")]
+  ensure
+    Gyre::Live.secret = was if was
+  end
+end
+
+GyreTest::HTTPContract.run(LivePages, over: %i[http1 tls])
