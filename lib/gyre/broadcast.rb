@@ -42,6 +42,21 @@ module Gyre
     @swept = 64 # topics, after which those without subscribers are dropped
 
     class << self
+      # Carries messages to all processes that are connected to the same Redis, and theirs to this
+      # one, on any machine. For config.ru or an initializer; each process makes two connections
+      # with its first message or subscriber. While Redis is away, messages of this process wait,
+      # and those of others are lost; a warning reports it.
+      #
+      # @param url [String] redis://user:password@host:port/database or redis+unix:///path
+      # @param channel [String] of Redis
+      # @return [nil]
+      # @raise [ArgumentError] another address
+      def connect(url, channel: "gyre:broadcast")
+        require "gyre/broadcast/redis"
+        Relay.attach(Redis.new(url, channel) { |text| warn("gyre: #{text}") }, inherited: true)
+        nil
+      end
+
       # Subscribes until the subscriber closes or unsubscribes.
       #
       # @param topic [String, Symbol, Array]
@@ -50,6 +65,7 @@ module Gyre
       # @return [Boolean] false: it is closed
       # @raise [ArgumentError] a topic that other processes could not know
       def subscribe(topic, subscriber, as: nil)
+        Relay.attached?
         topics = as ? [key(topic), identity(as)] : [key(topic)]
         @lock.synchronize do
           sweep if @topics.size > @swept
@@ -108,13 +124,16 @@ module Gyre
         @topics[key(topic)]&.size || 0
       end
 
-      # Called by Relay with a message of another process.
+      # Called by Relay with a message of another process. Sockets get it soon in any case, as the
+      # one before may have come in another thread.
       # @api private
       def arrived(kind, topic, data, options)
-        return close_all(subscribers(topic)) if kind == "disconnect"
-
         data = data.unpack1("m0") if kind == "binary"
-        deliver(Message.new(data, options), subscribers(topic))
+        message = Message.new(data, options) unless kind == "disconnect"
+        act = message ? ->(subscriber) { subscriber.deliver(message) } : :disconnect.to_proc
+        sockets, streams = subscribers(topic).partition { |subscriber| subscriber.respond_to?(:thread_calls) }
+        streams.each(&act)
+        in_their_threads(sockets, &act)
       end
 
       private

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Messages on their way to another process, in order and in bounded memory: those beyond are
-# dropped, counted and reported. Relay and the supervisor fill it; one fiber takes them and sends.
+# dropped, counted and reported. Relay and the supervisor fill it; one fiber takes them and sends
+# them.
 
 module Gyre
   module Broadcast
@@ -33,13 +34,13 @@ module Gyre
       # Adds a message that may not be dropped.
       def push(text) = @lock.synchronize { add(text) }
 
-      # Waits for the next message.
+      # Waits for messages and takes all.
       def take
         @lock.synchronize do
           @filled.wait(@lock) while @texts.empty?
-          @bytes -= @texts.first.bytesize
-          recovered if @dropped.positive? && @bytes.zero?
-          @texts.shift
+          recovered if @dropped.positive?
+          @bytes = 0
+          @texts.slice!(0..)
         end
       end
 

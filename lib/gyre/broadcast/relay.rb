@@ -18,20 +18,29 @@ module Gyre
       private_constant :ORIGINS_LIMIT
 
       @lock = Thread::Mutex.new
+      @arrivals = Thread::Mutex.new # keeps a publisher's messages in order, whichever way they come
       @carriers = []
+      @inherited = [] # those also of forked children
       @numbers = {} # last numbers of other processes
 
       class << self
-        # `carrier` takes encoded messages (`offer`, see Outbox), in this process only.
-        def attach(carrier)
+        # `carrier` takes encoded messages (`offer`, see Outbox) in this process. An inherited one
+        # does so in forked children, too, after its `start`.
+        def attach(carrier, inherited: false)
           @lock.synchronize do
             renew unless @pid == Process.pid
-            @carriers |= [carrier]
+            @inherited += [carrier] if inherited
+            @carriers += [carrier]
           end
         end
 
-        # Whether messages go to other processes.
-        def attached? = @carriers.any? && @pid == Process.pid
+        # Whether messages go to other processes. Called before a process's first message and its
+        # first subscriber, and starts what carries them.
+        def attached?
+          @lock.synchronize { renew unless @pid == Process.pid }
+          @inherited.each(&:start)
+          @carriers.any?
+        end
 
         # Sends a message to all other processes.
         def send(kind, topic, data, options)
@@ -47,9 +56,11 @@ module Gyre
         # Takes a decoded message of another process. Drops one that has come before.
         def receive(message)
           origin, number, kind, topic, data, options = message
-          return unless @lock.synchronize { new?(origin, number) } && Broadcast.respond_to?(:arrived)
+          @arrivals.synchronize do
+            next unless new?(origin, number) && Broadcast.respond_to?(:arrived)
 
-          Broadcast.arrived(kind, topic, data, options.transform_keys(&:to_sym))
+            Broadcast.arrived(kind, topic, data, options.transform_keys(&:to_sym))
+          end
         end
 
         private
@@ -59,7 +70,7 @@ module Gyre
           @pid = Process.pid
           @origin = SecureRandom.alphanumeric(12)
           @number = 0
-          @carriers = []
+          @carriers = @inherited
         end
 
         def new?(origin, number)

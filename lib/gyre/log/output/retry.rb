@@ -19,10 +19,12 @@ module Gyre
 
         attr_reader :trouble # what fails now, for the status
 
-        def initialize(name, report: nil, longest_pause_s: LONGEST_PAUSE_S)
+        # `meanwhile` names the place of the bytes in messages.
+        def initialize(name, report: nil, longest_pause_s: LONGEST_PAUSE_S, meanwhile: KEPT)
           @name = name
           @report = report
           @longest_pause_s = longest_pause_s
+          @meanwhile = meanwhile
           @trouble = nil
           @depth = 0
           @once = false
@@ -37,9 +39,8 @@ module Gyre
         end
 
         # Repeats the block until it raises none of these errors. In nested blocks, the outermost
-        # block ends the failure. `meanwhile` names the place of the bytes in the message. Returns
-        # the block's value.
-        def until_success(doing, *errors, meanwhile: KEPT)
+        # block ends the failure. Returns the block's value.
+        def until_success(doing, *errors, meanwhile: @meanwhile)
           errors = [SystemCallError] if errors.empty?
           backoff = Backoff.new(FIRST_PAUSE_S, @longest_pause_s)
           @depth += 1
@@ -63,7 +64,7 @@ module Gyre
         def report(message) = @report&.call("#{@name}: #{message}")
 
         # Reports a failure once before the retry.
-        def failed(doing, error, meanwhile = KEPT)
+        def failed(doing, error, meanwhile = @meanwhile)
           text = "#{NO_ROOM.include?(error.class) ? "disk full, " : ""}cannot #{doing}: #{plain(error)}"
           return if text == @trouble
 

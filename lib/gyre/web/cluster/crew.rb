@@ -131,7 +131,7 @@ module Gyre
           member.outbox = outbox = Broadcast::Outbox.new { |text| @log.error("#{member} #{text}") }
           member.link.tasks << @task.async("messages to worker #{member.index}", transient: true) do
             member.link.write("")
-            member.link.write(outbox.take) while true
+            member.link.write(outbox.take.join) while true
           rescue LinkError
             nil # the other task handles that
           end

@@ -76,7 +76,7 @@ module Gyre
         end
 
         def send_broadcasts(outbox)
-          @link.write(%({"broadcast":#{outbox.take}}\n)) while true
+          @link.write(outbox.take.map { |text| %({"broadcast":#{text}}\n) }.join) while true
         rescue LinkError
           nil # see tell
         end

@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+# Carries broadcasts between machines by Redis' PUBLISH and SUBSCRIBE, in a thread of each process
+# that publishes or subscribes: also of one without a server, such as a job queue. Two connections,
+# as a subscribed one takes no other command (RESP 2). Attached to Relay by Broadcast.connect.
+
+require "gyre"
+require "gyre/broadcast/outbox"
+require "gyre/broadcast/relay"
+require "gyre/log/output/redis_connection"
+
+module Gyre
+  module Broadcast
+    # A lost connection is made again: messages of this process wait in the outbox meanwhile and may
+    # be sent twice, which Relay notices; those of others are lost.
+    # @api private
+    class Redis
+      PING_S = 10
+      RECONNECT_S = 0.1
+      EXIT_S = 2
+      Connection = Gyre::Log::Output::RedisConnection
+      ERRORS = [*Gyre::Log::Output::ReconnectingSocket::ERRORS, Connection::Refused, Gyre::Log::Output::Resp::Malformed].freeze
+      private_constant :PING_S, :RECONNECT_S, :EXIT_S, :Connection, :ERRORS
+
+      # The block is called with a text of each trouble and its end.
+      def initialize(url, channel, &report)
+        @url = url
+        @channel = channel
+        @report = report
+        @name = "broadcasts over #{Connection.shown(url)}"
+        @lock = Thread::Mutex.new
+        connection("") # raises for a wrong address
+        at_exit { finish if @pid == Process.pid }
+      end
+
+      def offer(text) = @outbox.offer(text)
+
+      # Begins in this process, once.
+      def start
+        return if @pid == Process.pid
+
+        @lock.synchronize do
+          next if @pid == Process.pid
+
+          @outbox = Outbox.new { |text| @report.call("#{@name}: Redis #{text}") }
+          @thread = Thread.new { Gyre.run(@name) { |task| run(task) } }
+          @pid = Process.pid
+        end
+      end
+
+      private
+
+      def run(task)
+        @incoming = connection("those of others are lost")
+        task.async("receive", transient: true) { receive }
+        task.every(PING_S, "ping") { ping }
+        publish
+      end
+
+      def connection(meanwhile)
+        Connection.new(@url, Gyre::Log::Output::Retry.new(@name, report: @report, meanwhile: meanwhile))
+      end
+
+      # Until {#finish}.
+      def publish
+        outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")
+        until (texts = @outbox.take).include?("")
+          outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] })
+        end
+        texts.pop
+        outgoing.ask("publish", *texts.map { |text| ["PUBLISH", @channel, text] })
+      end
+
+      def receive
+        loop do
+          @incoming.ask("subscribe", ["SUBSCRIBE", @channel])
+          @subscribed = true
+          take(*@incoming.read) while true
+        rescue *ERRORS
+          @subscribed = false
+          @incoming.close
+          sleep(RECONNECT_S)
+        end
+      end
+
+      def take(kind, _channel = nil, text = nil)
+        Relay.receive(JSON.parse(text)) if kind == "message"
+      rescue StandardError => error
+        @report.call("#{@name}: a message: #{error.message}")
+      end
+
+      # Without its answer the connection counts as lost.
+      def ping
+        @incoming.write(Gyre::Log::Output::Resp.command("PING")) if @subscribed
+      rescue *ERRORS
+        nil # the other task sees that
+      end
+
+      # Sends what waits.
+      def finish
+        @outbox.push("")
+        @thread.join(EXIT_S)
+      end
+    end
+  end
+end
