@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# WebSockets (RFC 6455) in a Rack app, over HTTP/1.1, plain or TLS. An app responds with what
-# Gyre::WebSocket.open returns; then the connection leaves HTTP. Frames are C's
-# (ext/gyre/websocket/), which defines read, write and the rest of an open socket.
+# WebSockets (RFC 6455, 8441) in a Rack app, over HTTP/1.1 and HTTP/2, plain or TLS. An app responds
+# with what Gyre::WebSocket.open returns; then the connection or the stream leaves HTTP. Frames are
+# C's (ext/gyre/websocket/), which defines read, write and the rest of an open socket.
 
 require "gyre/net"
 require "gyre/websocket/compression"

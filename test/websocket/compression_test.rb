@@ -273,4 +273,4 @@ module WebSocketCompressions
   end
 end
 
-GyreTest::HTTPContract.run(WebSocketCompressions, over: %i[http1 tls])
+GyreTest::HTTPContract.run(WebSocketCompressions, over: %i[http1 tls http2])

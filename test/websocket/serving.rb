@@ -119,9 +119,56 @@ module GyreTest
       def silent?(...) = @client.silent?(...)
     end
 
+    # A stream of HTTP/2 with the methods of the HTTP/1 client that a Peer needs.
+    class StreamClient
+      attr_reader :h2, :stream
+
+      def initialize(h2, stream)
+        @h2 = h2
+        @stream = stream
+      end
+
+      def write(*bytes)
+        bytes.each { |part| @stream.write(part) }
+        self
+      end
+
+      def take(length)
+        bytes = @stream.take(length).to_s
+        @h2.test.flunk("stream #{@stream.id} ended: #{@stream.error.inspect}; #{@h2}") if bytes.bytesize < length
+        bytes
+      end
+
+      # The rest of the stream, however it ends.
+      def rest
+        nil until @stream.over? || !@h2.next_frame
+        @stream.received
+      end
+
+      def ended? = rest.empty?
+      def silent?(...) = @h2.silent?(...)
+      def reset = @h2.reset
+      def close = @h2.close
+    end
+
+    # Fields of a CONNECT for a WebSocket (RFC 8441).
+    def connect_fields(path = "/", host: "gyre.test", **fields)
+      more = { sec_websocket_version: "13", **fields }.map { |name, value| [name.to_s.tr("_", "-"), value] }
+      [%w[:method CONNECT], %w[:protocol websocket], [":scheme", tls? ? "https" : "http"], [":path", path], [":authority", host], *more]
+    end
+
+    # @return [Peer] of a stream of this client
+    def open_stream(h2, path = "/", **fields)
+      stream = h2.open_fields(connect_fields(path, **fields), end_stream: false).head
+      assert_equal 200, stream.status, stream.received
+      Peer.new(StreamClient.new(h2, stream), stream)
+    end
+
     # @return [Peer] after the handshake, which must succeed
     def open_websocket(served, path = "/", **fields)
       client = connect(served)
+      return open_stream(client.h2, path, **fields) if http2?
+
       response = client.get("GET #{path} HTTP/1.1", **FIELDS, **fields)
       assert_equal 101, response.status, response.body
       Peer.new(client, response)

@@ -69,16 +69,6 @@ module WebSocketSockets
     end
   end
 
-  def test_a_long_message_goes_both_ways
-    serve(echo_app(message_bytes_limit: "8M"), buffers: 20_000) do |served|
-      peer = open_websocket(served)
-      long = "0123456789abcdef" * 200_000
-      sender = Thread.new { peer.text(long) }
-      assert_equal long, peer.message
-      sender.join
-    end
-  end
-
   def test_a_handler_is_called_in_order_and_may_wait
     order = Thread::Queue.new
     events = Events.new do |socket, message|
@@ -155,53 +145,7 @@ module WebSocketSockets
     serve(app, buffers: 20_000, limits: { write_timeout_s: 0.1 }) do |served|
       open_websocket(served)
       assert_equal 1006, codes.pop
-      eventually { served.stats.values_at(:connections, :upgraded) == [0, 0] }
-    end
-  end
-
-  def test_a_client_is_held_up_while_nothing_reads
-    go = Thread::Queue.new
-    app = socket_app do |socket|
-      go.pop
-      socket.each { |message| socket.write(message.bytesize.to_s) }
-    end
-    serve(app, buffers: 20_000) do |served|
-      peer = open_websocket(served)
-      sent = 0
-      sender = Thread.new { 100.times { peer.text("y" * 20_000) and sent += 1 } }
-      eventually { sender.status == "sleep" }
-      sleep(0.05)
-      assert_operator sent, :<, 50
-      go << true
-      100.times { assert_equal "20000", peer.message }
-      sender.join
-    end
-  end
-
-  def test_a_flood_of_pings_is_answered_as_fast_as_the_client_reads
-    serve(echo_app, buffers: 20_000) do |served|
-      peer = open_websocket(served)
-      count = 20_000
-      sender = Thread.new { peer.write(GyreTest::WebSocketServing.frame(9, "p" * 100) * count) }
-      eventually { sender.status == "sleep" }
-      count.times { assert_equal [10, "p" * 100], peer.frame.to_a.first(2) }
-      sender.join
-      peer.text("after")
-      assert_equal "after", peer.message
-    end
-  end
-
-  def test_others_are_served_during_a_flood_of_pings
-    serve(echo_app) do |served|
-      flood = open_websocket(served)
-      stop = false
-      reader = Thread.new { loop { flood.client.socket.readpartial(65_536) } rescue nil }
-      sender = Thread.new { flood.write(GyreTest::WebSocketServing.frame(9) * 1000) until stop }
-      peer = open_websocket(served)
-      4.times { |index| assert_equal index.to_s, peer.text(index.to_s).message }
-      stop = true
-      sender.join
-      reader.kill.join
+      eventually { served.stats.values_at(:connections, :upgraded) == [http2? ? 1 : 0, 0] }
     end
   end
 
@@ -349,15 +293,6 @@ module WebSocketSockets
     end
   end
 
-  def test_frames_may_come_with_the_handshake
-    serve(echo_app) do |served|
-      client = connect(served)
-      client.request("GET / HTTP/1.1", GyreTest::WebSocketServing.frame(1, "early"), **GyreTest::WebSocketServing::FIELDS)
-      peer = GyreTest::WebSocketServing::Peer.new(client, client.response)
-      assert_equal "early", peer.message
-    end
-  end
-
   def test_other_threads_may_use_it
     results = Thread::Queue.new
     app = socket_app do |socket|
@@ -457,6 +392,74 @@ module WebSocketSockets
       assert_equal [1, 0], served.stats.values_at(:upgraded, :running)
     end
   end
+
+  # With threads that send, and bytes of HTTP/1.
+  module HTTP1
+    def test_a_long_message_goes_both_ways
+      serve(echo_app(message_bytes_limit: "8M"), buffers: 20_000) do |served|
+        peer = open_websocket(served)
+        long = "0123456789abcdef" * 200_000
+        sender = Thread.new { peer.text(long) }
+        assert_equal long, peer.message
+        sender.join
+      end
+    end
+
+    def test_a_client_is_held_up_while_nothing_reads
+      go = Thread::Queue.new
+      app = socket_app do |socket|
+        go.pop
+        socket.each { |message| socket.write(message.bytesize.to_s) }
+      end
+      serve(app, buffers: 20_000) do |served|
+        peer = open_websocket(served)
+        sent = 0
+        sender = Thread.new { 100.times { peer.text("y" * 20_000) and sent += 1 } }
+        eventually { sender.status == "sleep" }
+        sleep(0.05)
+        assert_operator sent, :<, 50
+        go << true
+        100.times { assert_equal "20000", peer.message }
+        sender.join
+      end
+    end
+
+    def test_a_flood_of_pings_is_answered_as_fast_as_the_client_reads
+      serve(echo_app, buffers: 20_000) do |served|
+        peer = open_websocket(served)
+        count = 20_000
+        sender = Thread.new { peer.write(GyreTest::WebSocketServing.frame(9, "p" * 100) * count) }
+        eventually { sender.status == "sleep" }
+        count.times { assert_equal [10, "p" * 100], peer.frame.to_a.first(2) }
+        sender.join
+        peer.text("after")
+        assert_equal "after", peer.message
+      end
+    end
+
+    def test_others_are_served_during_a_flood_of_pings
+      serve(echo_app) do |served|
+        flood = open_websocket(served)
+        stop = false
+        reader = Thread.new { loop { flood.client.socket.readpartial(65_536) } rescue nil }
+        sender = Thread.new { flood.write(GyreTest::WebSocketServing.frame(9) * 1000) until stop }
+        peer = open_websocket(served)
+        4.times { |index| assert_equal index.to_s, peer.text(index.to_s).message }
+        stop = true
+        sender.join
+        reader.kill.join
+      end
+    end
+
+    def test_frames_may_come_with_the_handshake
+      serve(echo_app) do |served|
+        client = connect(served)
+        client.request("GET / HTTP/1.1", GyreTest::WebSocketServing.frame(1, "early"), **GyreTest::WebSocketServing::FIELDS)
+        peer = GyreTest::WebSocketServing::Peer.new(client, client.response)
+        assert_equal "early", peer.message
+      end
+    end
+  end
 end
 
-GyreTest::HTTPContract.run(WebSocketSockets, over: %i[http1 tls])
+GyreTest::HTTPContract.run(WebSocketSockets, over: %i[http1 tls http2 http2_tls])

@@ -24,7 +24,8 @@ static ssize_t received(struct gyre_http_connection *connection, ssize_t count) 
   /* New bytes cause a new edge; an end already reported does not. */
   connection->readable = count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport,
                                                                                        (size_t)count, GYRE_LENT_BYTES));
-  if (!connection->readable) gyre_loop_drained(gyre_http_loop(connection), connection->transport.fd, GYRE_READABLE);
+  if (!connection->readable && !connection->inner)
+    gyre_loop_drained(gyre_http_loop(connection), connection->transport.fd, GYRE_READABLE);
   return count;
 }
 
@@ -41,8 +42,16 @@ ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, co
 
 bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions) {
   if (++*receptions <= GYRE_HTTP_RECEIVES_AT_ONCE) return false;
-  gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE);
+  gyre_http_connection_report_again(connection);
   return true;
+}
+
+void gyre_http_connection_report_again(struct gyre_http_connection *connection) {
+  if (connection->inner) {
+    gyre_http_protocols.inner->report(connection);
+  } else {
+    gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE);
+  }
 }
 
 /* Discards further bytes of a refused client, so that no reset overtakes its response. */
@@ -320,8 +329,18 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   return connection;
 }
 
+void gyre_http_connection_begin_inner(struct gyre_http_connection *connection,
+                                      const struct gyre_http_connection *outer) {
+  connection->acceptor = outer->acceptor;
+  connection->inner = true;
+  connection->watch.fd = -1;
+  connection->watch.ready = on_ready;
+  connection->timer.fire = on_time;
+  gyre_list_append(&connection->acceptor->connections, &connection->node);
+}
+
 void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool idle) {
-  if (connection->is_idle == idle) return;
+  if (connection->is_idle == idle || connection->inner) return;
   connection->is_idle = idle;
   connection->acceptor->counts.idle += idle ? 1u : -1u;
 }
@@ -333,7 +352,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);
-  gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
+  if (!connection->inner) gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
   gyre_http_connection_set_idle(connection, false);
   if (connection->counted) gyre_acceptor_count(&acceptor->net, -1);
   if (!connection->counted && connection->state == GYRE_HTTP_LINGERING) acceptor->counts.lingering_refused--;
@@ -347,8 +366,12 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset) {
   if (connection->state == GYRE_HTTP_CLOSED || connection->state == GYRE_HTTP_HIJACKED) return;
   gyre_http_connection_detach(connection);
-  gyre_transport_close(&connection->transport, reset);
   connection->state = GYRE_HTTP_CLOSED;
+  if (connection->inner) {
+    gyre_http_protocols.inner->close(connection, reset);
+  } else {
+    gyre_transport_close(&connection->transport, reset);
+  }
   if (connection->exchange) gyre_http_exchange_peer_ended(connection->exchange);
 }
 
@@ -373,8 +396,9 @@ void gyre_http_connection_end(struct gyre_http_connection *connection, bool rese
 
 void gyre_http_connection_linger(struct gyre_http_connection *connection) {
   if (connection->state == GYRE_HTTP_CLOSED || connection->state == GYRE_HTTP_HIJACKED) return;
-  int error = gyre_transport_end(&connection->transport);
-  if (error < 0 && error != -EAGAIN) {
+  int error = connection->inner ? connection->transport.operations->end(&connection->transport)
+                                : gyre_transport_end(&connection->transport);
+  if ((error < 0 && error != -EAGAIN) || connection->inner) { /* a stream ends without its reader */
     gyre_http_connection_close(connection, false);
     return;
   }

@@ -1,6 +1,7 @@
 /*
  * One connection: its transport, the steps before a protocol, and its end (connection.c). A
- * protocol is a table; HTTP/1 (h1/) and HTTP/2 (h2/) implement it side by side.
+ * protocol is a table; HTTP/1 (h1/) and HTTP/2 (h2/) implement it side by side. A connection may
+ * also be within a stream of HTTP/2 (h2/tunnel.c).
  *
  *   accepted ─► (PROXY) ─► (HANDSHAKE, with TLS) ─► FIRST_BYTE ─► a protocol: BETWEEN ◄─► SERVING
  *                                                                    └─► LINGERING ─► CLOSED, HIJACKED
@@ -34,6 +35,14 @@ struct gyre_http_protocol {
   /* Frees connection->own; `gone`: loop and exchanges are already freed. Returns false if it is in
    * use and will be freed later. */
   bool (*free)(struct gyre_http_connection *connection, bool gone);
+  /* For a connection within a stream: some of its output has left, or none ever will. */
+  void (*room)(struct gyre_http_connection *connection);
+};
+
+/* Of connections within streams of HTTP/2: calls `readable` in the next turn; ends the stream. */
+struct gyre_http_inner {
+  void (*report)(struct gyre_http_connection *connection);
+  void (*close)(struct gyre_http_connection *connection, bool reset);
 };
 
 /* BETWEEN: no exchange is usable; an idle connection holds neither a fiber nor a buffer. */
@@ -77,6 +86,7 @@ struct gyre_http_connection {
   bool is_idle : 1;  /* counted in acceptor->counts.idle */
   bool keep_alive : 1;
   bool https : 1;     /* env's scheme */
+  bool inner : 1;     /* within a stream of HTTP/2 (h2/tunnel.c), without a descriptor */
   bool abandoned : 1; /* belongs to the parent, in a forked child: handlers are not called */
   unsigned proxy : 2; /* versions of the PROXY header expected first */
 };
@@ -89,11 +99,17 @@ struct gyre_http_connection {
 /* Set when the extension loads; `http2` stays NULL without libnghttp2. */
 struct gyre_http_protocols {
   const struct gyre_http_protocol *http1, *http2;
+  const struct gyre_http_inner *inner;
 };
 extern struct gyre_http_protocols gyre_http_protocols;
 
 struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                       const struct sockaddr_storage *address);
+/* Begins a connection within a stream of another. */
+void gyre_http_connection_begin_inner(struct gyre_http_connection *connection,
+                                      const struct gyre_http_connection *outer);
+/* Calls `readable` in the next turn. */
+void gyre_http_connection_report_again(struct gyre_http_connection *connection);
 /* Passes the connection to a protocol, after the first bytes or at an upgrade. */
 void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
                                 const char *bytes, size_t length);

@@ -48,6 +48,8 @@ struct gyre_http_exchange_operations {
 
   VALUE (*next_request)(VALUE self); /* after the first */
   VALUE (*read_body)(VALUE self, size_t most);
+  /* Returns what another protocol takes over after the head; NULL without memory. */
+  struct gyre_http_connection *(*upgrade)(struct gyre_http_exchange *exchange);
   VALUE (*hijack)(struct gyre_http_exchange *exchange);
   void (*close)(struct gyre_http_exchange *exchange, bool reset);
 

@@ -34,7 +34,7 @@ static void finish(struct gyre_websocket *websocket, bool linger) {
     gyre_http_connection_close(connection, false);
   }
   if (connection->state == GYRE_HTTP_LINGERING && connection->readable) {
-    gyre_loop_report_again(gyre_http_loop(connection), &connection->watch, GYRE_READABLE);
+    gyre_http_connection_report_again(connection);
   } else if (connection->state == GYRE_HTTP_CLOSED) {
     gyre_http_connection_free(connection);
   }
@@ -74,13 +74,15 @@ static void wait_for_room(struct gyre_websocket *websocket) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
   const struct gyre_transport *transport = &websocket->connection->transport;
   unsigned wants = transport->write.wants;
-  gyre_loop_drained(loop, transport->fd, wants);
   websocket->backed_up = true;
-  if (websocket->room.fd >= 0 && websocket->room.interest == wants) return;
-  gyre_loop_unwatch(loop, &websocket->room);
-  if (gyre_loop_watch(loop, &websocket->room, transport->fd, wants) < 0) {
-    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
-    return;
+  if (!websocket->connection->inner) {
+    gyre_loop_drained(loop, transport->fd, wants);
+    if (websocket->room.fd >= 0 && websocket->room.interest == wants) return;
+    gyre_loop_unwatch(loop, &websocket->room);
+    if (gyre_loop_watch(loop, &websocket->room, transport->fd, wants) < 0) {
+      gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+      return;
+    }
   }
   if (!websocket->blocked_ns) websocket->blocked_ns = gyre_loop_now(loop);
   gyre_websocket_schedule(websocket);
@@ -88,7 +90,7 @@ static void wait_for_room(struct gyre_websocket *websocket) {
 
 static void flush(struct gyre_websocket *websocket) {
   int error = gyre_transport_flush(&websocket->connection->transport);
-  if (error == -EAGAIN) {
+  if (error == -EAGAIN || (error == 0 && gyre_websocket_unsent(websocket) > 0)) { /* 0: held by a stream */
     wait_for_room(websocket);
   } else if (error < 0) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
@@ -102,8 +104,7 @@ static void flush(struct gyre_websocket *websocket) {
     gyre_post(websocket->acceptor->scheduler, &websocket->starting);
   }
   websocket->backed_up = false;
-  if (websocket->choked)
-    gyre_loop_report_again(gyre_websocket_loop(websocket), &websocket->connection->watch, GYRE_READABLE);
+  if (websocket->choked) gyre_http_connection_report_again(websocket->connection);
   websocket->choked = false;
 }
 
@@ -112,12 +113,15 @@ static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
   flush(GYRE_CONTAINER(sending, struct gyre_websocket, sending));
 }
 
-static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned ready) {
-  struct gyre_websocket *websocket = GYRE_CONTAINER(room, struct gyre_websocket, room);
-  (void)ready;
-  gyre_loop_unwatch(loop, room);
+void gyre_websocket_have_room(struct gyre_websocket *websocket) {
   websocket->blocked_ns = 0;
   flush(websocket);
+}
+
+static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned ready) {
+  (void)ready;
+  gyre_loop_unwatch(loop, room);
+  gyre_websocket_have_room(GYRE_CONTAINER(room, struct gyre_websocket, room));
 }
 
 /* Sends what the socket takes. Returns bytes or -errno. */
@@ -143,12 +147,13 @@ static int queue(struct gyre_transport *transport, const struct iovec *piece, si
 }
 
 /* The first frame of a turn leaves at once, without a copy in memory; others of the turn leave
- * together at its end. */
+ * together at its end. A stream collects them itself. */
 static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
   struct gyre_transport *transport = &websocket->connection->transport;
   ssize_t sent = 0;
-  if (gyre_transport_unsent(transport) == 0 && websocket->sent_turn != loop->statistics.turns) {
+  if (websocket->connection->inner ||
+      (gyre_transport_unsent(transport) == 0 && websocket->sent_turn != loop->statistics.turns)) {
     websocket->sent_turn = loop->statistics.turns;
     sent = send_at_once(transport, &head, &payload);
   }
@@ -264,7 +269,7 @@ static bool look(struct gyre_websocket *websocket) {
       websocket->choked = gyre_websocket_unsent(websocket) > websocket->limits.output_bytes;
       if (websocket->choked) return false;
       if (++controls < CONTROLS_AT_ONCE) break;
-      gyre_loop_report_again(gyre_websocket_loop(websocket), &websocket->connection->watch, GYRE_READABLE);
+      gyre_http_connection_report_again(websocket->connection);
       return false;
     case GYRE_WEBSOCKET_MESSAGE:
       websocket->unread = !websocket->discards;

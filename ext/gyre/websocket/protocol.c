@@ -20,6 +20,11 @@ static void readable(struct gyre_http_connection *connection) {
   RB_GC_GUARD(self);
 }
 
+static void room(struct gyre_http_connection *connection) {
+  struct gyre_websocket *websocket = connection->own;
+  if (websocket) gyre_websocket_have_room(websocket);
+}
+
 static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
   return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
 }
@@ -140,5 +145,10 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   if (connection->acceptor->draining) drain(connection);
 }
 
-const struct gyre_http_protocol gyre_websocket_protocol = {
-    .begin = begin, .readable = readable, .late = late, .drain = drain, .detached = detached, .free = free_own};
+const struct gyre_http_protocol gyre_websocket_protocol = {.begin = begin,
+                                                           .readable = readable,
+                                                           .late = late,
+                                                           .drain = drain,
+                                                           .detached = detached,
+                                                           .free = free_own,
+                                                           .room = room};

@@ -255,7 +255,7 @@ static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
   for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next)
     gyre_wake(websocket->acceptor->scheduler, &GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked);
   /* The peer's close may be here already. */
-  gyre_loop_report_again(&websocket->acceptor->scheduler->loop, &websocket->connection->watch, GYRE_READABLE);
+  gyre_http_connection_report_again(websocket->connection);
   return Qnil;
 }
 
@@ -324,8 +324,8 @@ static void agree(struct gyre_websocket *websocket, VALUE compression) {
   websocket->input.may_compress = true;
 }
 
-/* Takes over the connection of a request whose 101 has been sent. The session begins once the
- * request is over. */
+/* Takes over the connection of a request whose 101 (in a stream: 200) has been sent. The session
+ * begins once the request is over. */
 static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol,
                                  VALUE compression) {
   struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);
@@ -345,12 +345,16 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   websocket->input.message_bytes = websocket->limits.message_bytes;
   agree(websocket, compression);
   handshake = gyre_http_exchange_open(exchange);
-  if (!handshake) rb_raise(closed_error, "the client has left");
-  struct gyre_http_connection *connection = handshake->connection;
-  websocket->acceptor = connection->acceptor;
-  rb_hash_aset(connection->acceptor->upgraded, self, Qtrue);
+  if (!handshake || gyre_http_exchange_is_over(handshake)) rb_raise(closed_error, "the client has left");
+  websocket->acceptor = handshake->connection->acceptor;
+  rb_hash_aset(websocket->acceptor->upgraded, self, Qtrue);
   gyre_http_exchange_leave_place(handshake);
-  connection->acceptor->statistics.upgrades++;
+  struct gyre_http_connection *connection = handshake->operations->upgrade(handshake);
+  if (!connection) {
+    rb_hash_delete(websocket->acceptor->upgraded, self);
+    rb_memerror();
+  }
+  websocket->acceptor->statistics.upgrades++;
   connection->own = websocket;
   websocket->connection = connection;
   gyre_http_connection_enter(connection, &gyre_websocket_protocol, NULL, 0);

@@ -1,8 +1,9 @@
 /*
- * A WebSocket (RFC 6455) on an HTTP/1.1 connection that its request has handed over: the third
- * implementer of http/connection.h's table (protocol.c). connection.c moves frames, session.c runs
- * the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It holds neither a fiber nor
- * a buffer while it waits, unless the app's fiber reads.
+ * A WebSocket (RFC 6455) on an HTTP/1.1 connection, or one within a stream of HTTP/2 (RFC 8441),
+ * that its request has handed over: the third implementer of http/connection.h's table
+ * (protocol.c). connection.c moves frames, session.c runs the app's code, socket.c has Ruby's
+ * methods (lib/gyre/websocket.rb). It holds neither a fiber nor a buffer while it waits, unless the
+ * app's fiber reads.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘
@@ -89,6 +90,8 @@ void gyre_websocket_schedule(struct gyre_websocket *websocket);
 void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 /* Receives until a message is whole (websocket->unread), no bytes are left, or it is over. */
 void gyre_websocket_receive(struct gyre_websocket *websocket);
+/* The peer has taken some of the output. */
+void gyre_websocket_have_room(struct gyre_websocket *websocket);
 /* Sends or queues a frame. Nothing once it is over. */
 void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
                          size_t length);

@@ -9,6 +9,9 @@ module Gyre
   module HTTP
     # Hashes after the Rack 3.1 SPEC, plus gyre.trailers for chunked bodies.
     module Env
+      WEBSOCKET_KEY = ["a stream of HTTP"].pack("m0").freeze # 16 bytes
+      private_constant :WEBSOCKET_KEY
+
       class << self
         # Returns the constant entries of a server's requests, and placeholders for the others:
         # filling existing keys is cheaper. `extra` adds entries; `early_hints` adds
@@ -26,6 +29,13 @@ module Gyre
           template["rack.early_hints"] = nil if early_hints
           template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze
+        end
+
+        # Makes a CONNECT for a WebSocket (RFC 8441) look like an upgrade of HTTP/1.1: routes,
+        # Gyre::WebSocket and hijacking gems serve both. The key proves nothing here.
+        def upgrade(env, exchange)
+          env.update("REQUEST_METHOD" => "GET", "HTTP_CONNECTION" => "Upgrade", "HTTP_UPGRADE" => "websocket",
+                     "HTTP_SEC_WEBSOCKET_KEY" => WEBSOCKET_KEY, "rack.hijack" => exchange)
         end
 
         # Adds a verified client certificate, if one was requested: under the names of Apache's

@@ -37,6 +37,7 @@ module Gyre
         elsif @special["rack.hijack"] then partial_hijack(@special["rack.hijack"])
         elsif @special["rack.protocol"] && upgrade? then switch(101)
         elsif @status == 101 || tunnel? then switch(@status)
+        elsif stream_of_http2? && @env["rack.protocol"] && @status < 300 then refuse_upgrade
         else send_body
         end
       end
@@ -300,7 +301,11 @@ module Gyre
 
       # For Gyre::WebSocket: another protocol takes over the connection after this request.
       def leave_http(upgrade)
-        @exchange.write_head(101, @headers.merge("connection" => "upgrade"), :raw)
+        if stream_of_http2?
+          @exchange.write_head(200, @headers.except("upgrade", "sec-websocket-accept"), :raw)
+        else
+          @exchange.write_head(101, @headers.merge("connection" => "upgrade"), :raw)
+        end
         upgrade.call(@exchange)
       end
 
@@ -325,10 +330,15 @@ module Gyre
         @env["SERVER_PROTOCOL"] == "HTTP/2.0"
       end
 
+      # A 2xx would open the stream.
+      def refuse_upgrade
+        @exchange.write_response(400, { "content-type" => "text/plain" }, ["the response opens no WebSocket\n"])
+      end
+
       # HTTP/2 has no 101: a 2xx to CONNECT opens the stream in both directions (RFC 9113, section
       # 8.5; RFC 8441, section 5).
       def switch_stream
-        raise ArgumentError, "there is no 101 in HTTP/2" unless @env["REQUEST_METHOD"] == "CONNECT"
+        raise ArgumentError, "there is no 101 in HTTP/2" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]
 
         @status = 200 if @status == 101
         @headers.delete("content-length")

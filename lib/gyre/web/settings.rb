@@ -66,7 +66,7 @@ module Gyre
       ],
       "Optional parts of HTTP" => [
         row[:early_hints, :flag, "let the app send 103 Early Hints, which nginx before 1.29 mistakes for the response", default: false],
-        row[:extended_connect, :flag, "let HTTP/2 clients open WebSockets by CONNECT (RFC 8441), which the app has to serve", default: false]
+        row[:extended_connect, :flag, "let HTTP/2 clients open WebSockets within a connection (RFC 8441)", default: false]
       ],
       "Metrics" => [
         row[:metrics, Types::CONTROL, "where /metrics (Prometheus) and /status (gyre top) are served: a port, host:port or unix:///path", list: true,

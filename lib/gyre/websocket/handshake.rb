@@ -39,7 +39,7 @@ module Gyre
 
       def find_refusal(origins)
         unless self.class.requested?(@env) && @env.key?("gyre.client_gone")
-          return refuse(426, "this address is for WebSockets over HTTP/1.1", "upgrade" => "websocket", "connection" => "upgrade")
+          return refuse(426, "this address is for WebSockets", "upgrade" => "websocket", "connection" => "upgrade")
         end
         unless @env["HTTP_SEC_WEBSOCKET_VERSION"] == VERSION
           return refuse(426, "only version #{VERSION} of WebSockets is spoken here", "sec-websocket-version" => VERSION)

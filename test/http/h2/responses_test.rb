@@ -95,7 +95,7 @@ module H2Responses
       client = connect(served).greet
       assert_equal 1, client.settings[:enable_connect_protocol]
       stream = websocket(client).head
-      assert_equal [200, ["CONNECT", "/chat", ["websocket"]]], [stream.status, seen]
+      assert_equal [200, ["GET", "/chat", ["websocket"]]], [stream.status, seen]
       %w[one two].each { |word| assert_equal "got #{word}", stream.write(word).take(7) }
       assert_nil stream.read
       eventually { served.stats[:running].zero? }

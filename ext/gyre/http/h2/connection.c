@@ -18,11 +18,24 @@ static struct gyre_http2_connection *own(const struct gyre_http_connection *conn
 
 static bool is_open(const struct gyre_http_connection *connection) { return connection->state == GYRE_HTTP_SERVING; }
 
-static void wake(struct gyre_http_exchange *exchange) {
+/* The exchange that owns a stream, or NULL. */
+static struct gyre_http_exchange *exchange_of(const struct gyre_http2_stream *stream) {
+  return stream->tunnel ? NULL : stream->owner;
+}
+
+/* The stream has an owner. */
+static void wake(struct gyre_http2_stream *stream) {
+  if (stream->tunnel) {
+    struct gyre_http_connection *inner = stream->owner;
+    if (stream->input || gyre_http2_stream_is_read(stream) || inner->transport.write.wants)
+      gyre_http_connection_report_again(inner);
+    return;
+  }
+  struct gyre_http_exchange *exchange = stream->owner;
   const struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   gyre_http_exchange_wake_reader(exchange);
   if (own->writer) gyre_wake(exchange->connection->acceptor->scheduler, &own->writer->wait.parked);
-  if (own->stream->closed && own->stream->departed && !own->stream->own_reset) gyre_http_exchange_peer_ended(exchange);
+  if (stream->closed && stream->departed && !stream->own_reset) gyre_http_exchange_peer_ended(exchange);
 }
 
 /* --- sending --- */
@@ -40,7 +53,7 @@ static void interrupt_handlers(struct gyre_http_connection *connection) {
   VALUE stop = rb_protect(make_stop, Qnil, &state);
   if (state) rb_set_errinfo(Qnil);
   for (struct gyre_list *node = streams->next; !state && node != streams; node = node->next) {
-    const struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner;
+    const struct gyre_http_exchange *exchange = exchange_of(GYRE_CONTAINER(node, struct gyre_http2_stream, node));
     if (exchange && !NIL_P(exchange->fiber))
       gyre_interrupt_fiber(connection->acceptor->scheduler, exchange->fiber, stop);
   }
@@ -100,7 +113,7 @@ static bool send_some(struct gyre_http_connection *connection) {
 /* Leaves new streams to `deliver`. */
 static void wake_changed(struct gyre_http_connection *connection) {
   struct gyre_http2_stream *stream;
-  while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream->owner);
+  while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream);
 }
 
 /* These enclose each call from the loop; the connection is not freed between them. They pass on
@@ -377,9 +390,11 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
 
 /* True if bodies exceed their budget and the app is not reading this one. */
 static bool holds_too_much(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
-  const struct gyre_http_exchange *exchange = stream->owner;
-  return gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input_counted && !stream->closed &&
-         !(exchange && exchange->reader);
+  const struct gyre_http_connection *tunnel = stream->tunnel ? stream->owner : NULL;
+  const struct gyre_http_exchange *exchange = exchange_of(stream);
+  bool reads = tunnel ? !tunnel->transport.input : exchange && exchange->reader;
+  return !reads && gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input_counted &&
+         !stream->closed;
 }
 
 /* Returns false if the caller must send the refusal. */
@@ -389,7 +404,7 @@ static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2
   gyre_http2_stream_discard(stream);
   if (stream->owner) {
     gyre_http2_stream_reset(stream, GYRE_HTTP2_ENHANCE_YOUR_CALM);
-    wake(stream->owner);
+    wake(stream);
     return true;
   }
   if (stream->started && gyre_list_empty(&stream->waiter.node)) return true; /* already refused */
@@ -406,7 +421,7 @@ static int deliver(struct gyre_http_connection *connection) {
       start(stream);
       raised = serve(connection, stream);
     } else if (stream->started) {
-      if (stream->owner) wake(stream->owner);
+      if (stream->owner) wake(stream);
     } else if (stream->counts || is_taken(connection, stream)) {
       if (lacks_body(connection, stream) && await_body(connection, stream)) continue;
       start(stream);
@@ -448,7 +463,7 @@ static int end_input(struct gyre_http_connection *connection) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
     if (!gyre_list_empty(&stream->waiter.node))
       gyre_admission_put_last(&connection->acceptor->capacity->admission, &stream->waiter);
-    if (stream->owner) gyre_http_exchange_peer_ended(stream->owner);
+    if (exchange_of(stream)) gyre_http_exchange_peer_ended(stream->owner);
   }
   gyre_http2_connection_send(connection);
   return deliver(connection);
@@ -509,6 +524,17 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
   schedule(connection);
 }
 
+/* Queued bytes are sent without the handler. */
+void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http2_connection *http2 = connection->own;
+  stream->progress_ns = stream->left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
+  stream->left_bytes = stream->sent_bytes;
+  gyre_http2_stream_release(stream);
+  http2->running--;
+  gyre_http2_connection_send(connection);
+  gyre_http2_connection_settle(connection);
+}
+
 static void drain(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   if (!is_open(connection) || http2->warned_ns || http2->session.going) return;
@@ -555,11 +581,16 @@ static void detached(struct gyre_http_connection *connection) {
   gyre_loop_unwatch(gyre_http_loop(connection), &http2->room);
   for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
-    struct gyre_http_exchange *exchange = stream->owner;
+    struct gyre_http_exchange *exchange = exchange_of(stream);
     stream->closed = true;
     gyre_admission_withdraw(&connection->acceptor->capacity->admission, &stream->waiter);
+    if (stream->tunnel && connection->abandoned) {
+      stream->tunnel = false;
+      stream->owner = NULL;
+      http2->running--;
+    }
+    if (stream->owner && !connection->abandoned) wake(stream);
     if (!exchange) continue;
-    if (!connection->abandoned) wake(exchange);
     if (!connection->abandoned && !stream->output_over) gyre_http_exchange_peer_ended(exchange);
     exchange->reader = gyre_http2_of(exchange)->writer = NULL;
   }

@@ -15,7 +15,7 @@ struct gyre_http2_connection {
   struct gyre_http_connection *connection;
   struct gyre_deferred sending; /* at the turn's end */
   struct gyre_watch room;       /* while the socket is full; fd -1 else */
-  uint32_t running;             /* handlers */
+  uint32_t running;             /* handlers, and connections within streams */
   uint32_t entered;             /* calls from the loop in progress; they delay freeing */
   int64_t began_ns, idle_ns;    /* idle: end of the last stream */
   int64_t blocked_ns;           /* start of the wait for a full socket; 0: none */
@@ -27,8 +27,10 @@ struct gyre_http2_connection {
 struct gyre_http2_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http2_stream *stream;
-  struct gyre_http_reader *writer; /* the fiber waiting for room */
-  bool cut;                        /* the app has closed it */
+  struct gyre_http_reader *writer;     /* the fiber waiting for room */
+  struct gyre_http_connection *tunnel; /* another protocol has taken the stream over; or NULL */
+  bool cut;                            /* the app has closed it */
+  bool websocket;                      /* requested by CONNECT (RFC 8441), in env like an upgrade */
 };
 
 static inline struct gyre_http2_exchange *gyre_http2_of(const struct gyre_http_exchange *exchange) {
@@ -45,7 +47,16 @@ extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
 /* Adjusts timers and room after a handler's end or another change. */
 void gyre_http2_connection_settle(struct gyre_http_connection *connection);
+/* Sends the rest of a stream without its handler or tunnel, which has ended. May free both. */
+void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 void gyre_init_http2_connection(void);
+
+/* tunnel.c */
+/* Makes a connection of the exchange's stream; NULL without memory. */
+struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange);
+/* Its handler has returned. False: the connection had ended before, and is freed. */
+bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
+extern const struct gyre_http_inner gyre_http2_tunnel;
 
 /* response.c: for gyre_http2_exchange_operations. */
 void gyre_http2_end_head(struct gyre_http_response_head *head);

@@ -7,6 +7,7 @@
 #ifdef GYRE_HAVE_NGHTTP2
 
 #include "http/h2/h2.h"
+#include "http/scan.h"
 
 static VALUE exchange_class, key_protocol;
 
@@ -37,27 +38,26 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
     acceptor->counts.requests++;
     gyre_http_exchange_limit(exchange);
     VALUE protocol = Qnil;
-    if (stream->protocol.length) /* RFC 8441 */
-      protocol = rb_ary_new_from_args(1, rb_str_new(request->bytes + stream->protocol.offset, stream->protocol.length));
+    if (stream->protocol.length) { /* RFC 8441 */
+      const char *name = request->bytes + stream->protocol.offset;
+      gyre_http2_of(exchange)->websocket = SAME_WORD(name, stream->protocol.length, "websocket");
+      protocol = rb_ary_new_from_args(1, rb_str_new(name, stream->protocol.length));
+    }
     exchange->env = gyre_http_env(exchange, head, request->bytes);
     if (!NIL_P(protocol)) rb_hash_aset(exchange->env, key_protocol, protocol);
+    if (gyre_http2_of(exchange)->websocket)
+      rb_funcall(rb_path2class("Gyre::HTTP::Env"), rb_intern("upgrade"), 2, exchange->env, exchange->handle);
   }
   gyre_http2_stream_drop_head(stream);
 }
 
-/* Queued bytes are sent without the handler. */
 static void done(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange) {
-  struct gyre_http2_connection *http2 = connection->own;
   struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
+  struct gyre_http_connection *tunnel = gyre_http2_of(exchange)->tunnel;
   struct gyre_http_reader *writer = gyre_http2_of(exchange)->writer;
   if (writer) gyre_wake(connection->acceptor->scheduler, &writer->wait.parked);
   gyre_http_exchange_free(exchange);
-  stream->progress_ns = stream->left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
-  stream->left_bytes = stream->sent_bytes;
-  gyre_http2_stream_release(stream);
-  http2->running--;
-  gyre_http2_connection_send(connection);
-  gyre_http2_connection_settle(connection);
+  if (!tunnel || !gyre_http2_tunnel_begin(tunnel, stream)) gyre_http2_connection_leave_stream(connection, stream);
 }
 
 static void drop(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
@@ -152,6 +152,7 @@ const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
     .is_over = is_over,
     .keeps_alive = keeps_alive,
     .read_body = read_body,
+    .upgrade = gyre_http2_tunnel_open,
     .hijack = hijack,
     .close = close_stream,
     .end_head = gyre_http2_end_head,
@@ -164,6 +165,7 @@ const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
 
 void gyre_init_http2(void) {
   gyre_init_http2_connection();
+  gyre_http_protocols.inner = &gyre_http2_tunnel;
   exchange_class = gyre_http_define_exchange("H2", &gyre_http2_exchange_operations);
   key_protocol = rb_str_freeze(rb_str_new_cstr("rack.protocol"));
   rb_gc_register_mark_object(key_protocol);

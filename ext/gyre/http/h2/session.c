@@ -102,10 +102,10 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
   if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
 }
 
-/* Input of a stream without a handler leaves the connection's window unchanged: the stream's window
- * and the budget of input limit it. */
+/* Input of a stream without a handler, or with a tunnel, leaves the connection's window unchanged:
+ * the stream's window and the budget of input limit it. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
-  if (stream->owner) return;
+  if (stream->owner && !stream->tunnel) return;
   (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
   stream->granted += (uint32_t)length;
 }

@@ -40,7 +40,7 @@ struct gyre_http2_stream {
   struct gyre_http2_session *session;
   struct gyre_admission_waiter waiter;             /* while the request waits for a place */
   uint32_t counted, input_counted, output_counted; /* bytes in the budgets of heads, input and output */
-  void *owner;                                     /* the exchange; NULL before and after it */
+  void *owner; /* the exchange, or with `tunnel` the connection within; NULL before and after it */
   int32_t id;
 
   /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
@@ -70,6 +70,7 @@ struct gyre_http2_stream {
   bool output_sent : 1;
   bool cut : 1;       /* ends with a reset after the queued bytes */
   bool deferred : 1;  /* libnghttp2 waits for output */
+  bool tunnel : 1;    /* another protocol has taken it over (tunnel.c) */
   bool discards : 1;  /* the rest of the body is dropped */
   bool own_reset : 1; /* reset by this side, without a fault of the client */
   bool departed : 1;  /* reset by the client, or for its errors */
@@ -169,6 +170,10 @@ void gyre_http2_stream_count(struct gyre_http2_stream *stream);
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
 /* Records that the app has read `length` bytes of the input. */
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
+/* No input follows what is held. */
+static inline bool gyre_http2_stream_is_read(const struct gyre_http2_stream *stream) {
+  return stream->input_ended || stream->closed || stream->session->input_over;
+}
 static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *stream) {
   return gyre_bytes_held(stream->output);
 }

@@ -1,0 +1,148 @@
+/*
+ * A connection within a stream (RFC 8441): another protocol has taken over the stream of a CONNECT,
+ * and moves its bytes through a transport as it does over a socket. Its flow control is the
+ * stream's. The loop calls the protocol in the turn after a change, never from within a session.
+ *
+ *   upgrade ─► the handler returns: the stream's owner ─► closed: the stream sends its rest alone
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_NGHTTP2
+
+#include "http/h2/h2.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct tunnel {
+  struct gyre_http_connection connection; /* freed as such */
+  struct gyre_http_connection *outer;     /* outlives it, as it counts like a handler */
+  struct gyre_http2_stream *stream;       /* NULL once closed */
+  struct gyre_post changed;
+  uint64_t sent_bytes; /* of the stream, when the protocol was last told to wait for room */
+};
+
+/* --- the transport --- */
+
+static ssize_t tunnel_receive(struct gyre_transport *transport, void *bytes, size_t length) {
+  struct tunnel *tunnel = transport->state;
+  struct gyre_http2_stream *stream = tunnel->stream;
+  size_t held = gyre_bytes_held(stream->input);
+  if (!held && stream->closed && stream->departed) return -ECONNRESET;
+  if (!held) return gyre_http2_stream_is_read(stream) ? 0 : -EAGAIN;
+  if (length > held) length = held;
+  memcpy(bytes, stream->input->bytes + stream->input->offset, length);
+  gyre_http2_stream_taken(stream, length);
+  gyre_http2_connection_send(tunnel->outer); /* the client's window grows */
+  return (ssize_t)length;
+}
+
+/* Takes everything: the protocol limits what is unsent. */
+static ssize_t tunnel_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
+  struct tunnel *tunnel = transport->state;
+  ssize_t taken = 0;
+  for (int i = 0; i < count; i++) {
+    int error = gyre_http2_stream_write(tunnel->stream, pieces[i].iov_base, pieces[i].iov_len);
+    if (error < 0) return error;
+    taken += (ssize_t)pieces[i].iov_len;
+  }
+  gyre_http2_connection_send(tunnel->outer);
+  return taken;
+}
+
+static size_t tunnel_held(const struct gyre_transport *transport) {
+  const struct tunnel *tunnel = transport->state;
+  return tunnel->stream ? gyre_http2_stream_queued(tunnel->stream) : 0;
+}
+
+/* Queued bytes are the stream's: it is told whether the protocol waits for them to leave. */
+static int tunnel_flush(struct gyre_transport *transport) {
+  struct tunnel *tunnel = transport->state;
+  if (tunnel->stream->closed) return -EPIPE;
+  if (!transport->write.wants && gyre_http2_stream_queued(tunnel->stream)) {
+    tunnel->sent_bytes = tunnel->stream->sent_bytes;
+    transport->write.wants = GYRE_WRITABLE;
+  }
+  return 0;
+}
+
+static int tunnel_end(struct gyre_transport *transport) {
+  struct tunnel *tunnel = transport->state;
+  return gyre_http2_stream_finish(tunnel->stream, NULL, 0);
+}
+
+static const struct gyre_transport_operations operations = {
+    .receive = tunnel_receive, .sendv = tunnel_sendv, .flush = tunnel_flush, .end = tunnel_end, .held = tunnel_held};
+
+/* --- changes --- */
+
+/* The protocol may free the connection. */
+static void on_change(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  struct tunnel *tunnel = GYRE_CONTAINER(post, struct tunnel, changed);
+  struct gyre_http_connection *connection = &tunnel->connection;
+  const struct gyre_http2_stream *stream = tunnel->stream;
+  if (connection->exchange) return; /* until its handler has returned */
+  connection->hung_up |= gyre_http2_stream_is_read(stream);
+  if (connection->transport.write.wants && (stream->closed || stream->sent_bytes != tunnel->sent_bytes)) {
+    connection->transport.write.wants = 0;
+    gyre_post(scheduler, post);
+    connection->protocol->room(connection);
+  } else {
+    connection->watch.ready(&scheduler->loop, &connection->watch, GYRE_READABLE);
+  }
+}
+
+static void report(struct gyre_http_connection *connection) {
+  gyre_post(connection->acceptor->scheduler, &GYRE_CONTAINER(connection, struct tunnel, connection)->changed);
+}
+
+/* --- life --- */
+
+struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange) {
+  struct tunnel *tunnel = calloc(1, sizeof(*tunnel));
+  if (!tunnel) return NULL;
+  tunnel->outer = exchange->connection;
+  tunnel->stream = gyre_http2_stream_of(exchange);
+  tunnel->changed.run = on_change;
+  gyre_list_init(&tunnel->changed.node);
+  gyre_transport_init(&tunnel->connection.transport, -1, &operations);
+  tunnel->connection.transport.state = tunnel;
+  tunnel->connection.exchange = exchange;
+  gyre_http_connection_begin_inner(&tunnel->connection, tunnel->outer);
+  return gyre_http2_of(exchange)->tunnel = &tunnel->connection;
+}
+
+bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
+  connection->exchange = NULL;
+  if (connection->state == GYRE_HTTP_CLOSED) {
+    gyre_http_connection_free(connection);
+    return false;
+  }
+  stream->owner = connection;
+  stream->tunnel = true;
+  if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) /* fired */
+    (void)gyre_timers_arm(&gyre_http_loop(connection)->timers, &connection->timer, connection->deadline_ns);
+  report(connection);
+  return true;
+}
+
+/* The stream's rest is sent, unless it ends in the middle. */
+static void close_tunnel(struct gyre_http_connection *connection, bool reset) {
+  struct tunnel *tunnel = GYRE_CONTAINER(connection, struct tunnel, connection);
+  struct gyre_http2_stream *stream = tunnel->stream;
+  gyre_list_remove(&tunnel->changed.node);
+  if (!stream) return;
+  tunnel->stream = NULL;
+  if (reset || (!stream->output_over && gyre_http2_stream_queued(stream))) {
+    gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
+  } else {
+    (void)gyre_http2_stream_finish(stream, NULL, 0);
+  }
+  if (!stream->tunnel) return; /* its handler runs */
+  stream->tunnel = false;
+  gyre_http2_connection_leave_stream(tunnel->outer, stream);
+}
+
+const struct gyre_http_inner gyre_http2_tunnel = {.report = report, .close = close_tunnel};
+
+#endif
