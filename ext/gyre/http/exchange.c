@@ -180,7 +180,7 @@ void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   gyre_http_exchange_end_limit(exchange);
   struct gyre_http_connection *connection = exchange->connection;
   struct gyre_http_acceptor *acceptor = connection->acceptor;
-  bool hijacked = connection->state == GYRE_HTTP_HIJACKED;
+  bool hijacked = gyre_http_exchange_is_hijacked(exchange);
   acceptor->measured_ns = gyre_loop_now(&acceptor->scheduler->loop);
   gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
   if (hijacked && !exchange->response.status) return; /* the app itself sends the response */

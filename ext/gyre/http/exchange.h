@@ -96,6 +96,7 @@ struct gyre_http_exchange {
   bool taken : 1;    /* next_request has returned it to the app */
   bool measured : 1; /* counted in the statistics */
   bool placed : 1;   /* holds a place */
+  bool hijacked : 1; /* its stream is the app's; of HTTP/1 the connection's state */
   int64_t began_ns;  /* time at which its head was complete */
   struct {
     struct gyre_timer timer;
@@ -179,6 +180,9 @@ static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
 }
 static inline bool gyre_http_exchange_is_over(const struct gyre_http_exchange *exchange) {
   return exchange->operations->is_over && exchange->operations->is_over(exchange);
+}
+static inline bool gyre_http_exchange_is_hijacked(const struct gyre_http_exchange *exchange) {
+  return exchange->hijacked || exchange->connection->state == GYRE_HTTP_HIJACKED;
 }
 /* True if other requests wait for its place. */
 static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchange *exchange) {

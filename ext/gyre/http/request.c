@@ -175,7 +175,7 @@ QUESTION(head_sent_p, exchange->response.head_sent)
 QUESTION(expects_continue_p, exchange->expects_continue && !exchange->response.head_sent)
 QUESTION(head_only_p, exchange->head_only)
 QUESTION(keep_alive_p, exchange->operations->keeps_alive(exchange))
-QUESTION(hijacked_p, exchange->connection->state == GYRE_HTTP_HIJACKED)
+QUESTION(hijacked_p, gyre_http_exchange_is_hijacked(exchange))
 
 static VALUE exchange_closed_p(VALUE self) {
   const struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);

@@ -25,13 +25,13 @@ static struct gyre_http_exchange *exchange_of(const struct gyre_http2_stream *st
 
 /* The stream has an owner. */
 static void wake(struct gyre_http2_stream *stream) {
-  if (stream->tunnel) {
-    struct gyre_http_connection *inner = stream->owner;
+  struct gyre_http_exchange *exchange = exchange_of(stream);
+  if (!exchange || exchange->hijacked) {
+    struct gyre_http_connection *inner = exchange ? gyre_http2_of(exchange)->tunnel : stream->owner;
     if (stream->input || gyre_http2_stream_is_read(stream) || inner->transport.write.wants)
       gyre_http_connection_report_again(inner);
     return;
   }
-  struct gyre_http_exchange *exchange = stream->owner;
   const struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   gyre_http_exchange_wake_reader(exchange);
   if (own->writer) gyre_wake(exchange->connection->acceptor->scheduler, &own->writer->wait.parked);

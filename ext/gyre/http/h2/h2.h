@@ -56,7 +56,12 @@ void gyre_init_http2_connection(void);
 struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange);
 /* Its handler has returned. False: the connection had ended before, and is freed. */
 bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
+/* Sends a head before any bytes. Returns 0 or -errno. */
+int gyre_http2_tunnel_respond(struct gyre_http_connection *connection, int status, const char *lines, size_t length);
 extern const struct gyre_http_inner gyre_http2_tunnel;
+
+/* hijack.c: returns a socket for the app. */
+VALUE gyre_http2_hijack(VALUE self);
 
 /* response.c: for gyre_http2_exchange_operations. */
 void gyre_http2_end_head(struct gyre_http_response_head *head);

@@ -113,8 +113,9 @@ static VALUE read_body(VALUE self, size_t most) {
 /* --- the end --- */
 
 static VALUE hijack(struct gyre_http_exchange *exchange) {
-  (void)exchange;
-  rb_raise(rb_eIOError, "a stream of HTTP/2 has no socket of its own that could be hijacked");
+  if (!gyre_http2_of(exchange)->websocket || exchange->response.head_sent || gyre_http_exchange_is_over(exchange))
+    rb_raise(rb_eIOError, "only a stream of HTTP/2 for a WebSocket, before its response, can be hijacked");
+  return gyre_http2_hijack(exchange->handle);
 }
 
 static bool is_reset(const struct gyre_http_exchange *exchange) { return gyre_http2_stream_of(exchange)->closed; }
@@ -128,7 +129,8 @@ static bool is_over(const struct gyre_http_exchange *exchange) {
 static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   struct gyre_http_connection *connection = exchange->connection;
-  if (connection->state != GYRE_HTTP_SERVING || own->stream->closed) return;
+  if (own->tunnel && !exchange->hijacked) gyre_http_connection_close(own->tunnel, reset);
+  if (connection->state != GYRE_HTTP_SERVING || own->stream->closed || own->tunnel) return;
   if (reset) gyre_http2_stream_reset(own->stream, GYRE_HTTP2_INTERNAL_ERROR);
   own->cut = true;
   gyre_http2_stream_cut(own->stream);

@@ -81,7 +81,7 @@ static void on_change(struct gyre_scheduler *scheduler, struct gyre_post *post) 
   struct tunnel *tunnel = GYRE_CONTAINER(post, struct tunnel, changed);
   struct gyre_http_connection *connection = &tunnel->connection;
   const struct gyre_http2_stream *stream = tunnel->stream;
-  if (connection->exchange) return; /* until its handler has returned */
+  if (connection->exchange && !connection->exchange->hijacked) return; /* until its handler has returned */
   connection->hung_up |= gyre_http2_stream_is_read(stream);
   if (connection->transport.write.wants && (stream->closed || stream->sent_bytes != tunnel->sent_bytes)) {
     connection->transport.write.wants = 0;
@@ -93,7 +93,15 @@ static void on_change(struct gyre_scheduler *scheduler, struct gyre_post *post) 
 }
 
 static void report(struct gyre_http_connection *connection) {
-  gyre_post(connection->acceptor->scheduler, &GYRE_CONTAINER(connection, struct tunnel, connection)->changed);
+  struct tunnel *tunnel = GYRE_CONTAINER(connection, struct tunnel, connection);
+  if (tunnel->stream) gyre_post(connection->acceptor->scheduler, &tunnel->changed);
+}
+
+int gyre_http2_tunnel_respond(struct gyre_http_connection *connection, int status, const char *lines, size_t length) {
+  struct tunnel *tunnel = GYRE_CONTAINER(connection, struct tunnel, connection);
+  int error = gyre_http2_stream_respond(tunnel->stream, status, lines, length, false);
+  gyre_http2_connection_send(tunnel->outer);
+  return error;
 }
 
 /* --- life --- */
@@ -126,14 +134,14 @@ bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyr
   return true;
 }
 
-/* The stream's rest is sent, unless it ends in the middle. */
+/* The stream's rest is sent, unless it ends in the middle of it. */
 static void close_tunnel(struct gyre_http_connection *connection, bool reset) {
   struct tunnel *tunnel = GYRE_CONTAINER(connection, struct tunnel, connection);
   struct gyre_http2_stream *stream = tunnel->stream;
   gyre_list_remove(&tunnel->changed.node);
   if (!stream) return;
   tunnel->stream = NULL;
-  if (reset || (!stream->output_over && gyre_http2_stream_queued(stream))) {
+  if (reset || !stream->answered || (!stream->output_over && gyre_http2_stream_queued(stream))) {
     gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
   } else {
     (void)gyre_http2_stream_finish(stream, NULL, 0);
