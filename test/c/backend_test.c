@@ -62,7 +62,6 @@ static unsigned reported(int fd, uint32_t generation, unsigned wanted, int64_t w
     int count = backend->wait(state, events, 16, left > 0 ? left : 0);
     CHECK(count >= 0 && count <= 16);
     for (int i = 0; i < count; i++) {
-      if (events[i].fd == GYRE_OPERATION_ENDED) events[i].operation->complete(events[i].operation);
       if (events[i].fd != fd || events[i].generation != generation) continue;
       ready |= ready_of(&events[i]);
       ended_by_report = events[i].ready & GYRE_ENDED;
@@ -631,140 +630,6 @@ static void a_signal_handler_may_wake(void) {
   sigaction(SIGUSR1, &before, NULL);
 }
 
-/* --- operations --- */
-
-static int ended; /* how many have been reported */
-
-static void end_operation(struct gyre_operation *operation) {
-  CHECK(operation->complete == end_operation);
-  operation->context = &ended;
-  ended++;
-}
-
-static struct gyre_operation *make_operation(enum gyre_operation_kind kind, size_t length) {
-  struct gyre_operation *operation = calloc(1, sizeof(*operation) + length);
-  operation->kind = kind;
-  operation->complete = end_operation;
-  return operation;
-}
-
-static struct gyre_operation *transfer(enum gyre_operation_kind kind, int fd, size_t length, int64_t offset) {
-  struct gyre_operation *operation = make_operation(kind, length);
-  operation->fd = fd;
-  operation->length = length;
-  operation->offset = offset;
-  memset(operation->bytes, 'x', length);
-  CHECK(backend->submit(state, operation) == 0);
-  return operation;
-}
-
-/* Waits until `count` operations have ended, each of them once. */
-static void all_end(int count) {
-  struct gyre_event events[16];
-  for (int64_t end = now() + LONG; ended < count && now() < end;) {
-    int got = backend->wait(state, events, 16, LONG);
-    for (int i = 0; i < got; i++) {
-      if (events[i].fd == GYRE_OPERATION_ENDED) events[i].operation->complete(events[i].operation);
-    }
-  }
-  CHECK(ended == count);
-}
-
-static int result_of(struct gyre_operation *operation) {
-  ended = 0;
-  all_end(1);
-  CHECK(operation->context == &ended);
-  int result = operation->result;
-  free(operation);
-  return result;
-}
-
-static bool has_operations(void) { return backend->capabilities & GYRE_BACKEND_OPERATIONS; }
-
-static void files_are_written_and_read(void) {
-  if (!has_operations()) return;
-  FILE *file = tmpfile();
-  int fd = fileno(file);
-  char bytes[8] = "";
-  CHECK(result_of(transfer(GYRE_OPERATION_WRITE, fd, 5, -1)) == 5);
-  CHECK(lseek(fd, 0, SEEK_CUR) == 5);
-  CHECK(result_of(transfer(GYRE_OPERATION_WRITE, fd, 2, 100)) == 2);
-  CHECK(lseek(fd, 0, SEEK_CUR) == 5 && lseek(fd, 0, SEEK_END) == 102);
-  CHECK(pread(fd, bytes, 3, 99) == 3 && !memcmp(bytes, "\0xx", 3));
-
-  CHECK(lseek(fd, 3, SEEK_SET) == 3);
-  struct gyre_operation *operation = transfer(GYRE_OPERATION_READ, fd, 4, -1);
-  ended = 0;
-  all_end(1);
-  CHECK(operation->result == 4 && !memcmp(operation->bytes, "xx\0\0", 4));
-  free(operation);
-  CHECK(lseek(fd, 0, SEEK_CUR) == 7);
-  CHECK(result_of(transfer(GYRE_OPERATION_READ, fd, 10, 98)) == 4);
-  CHECK(result_of(transfer(GYRE_OPERATION_READ, fd, 10, 102)) == 0);
-  CHECK(result_of(transfer(GYRE_OPERATION_READ, lowest_free_descriptor(), 10, -1)) == -EBADF);
-  fclose(file);
-}
-
-static void a_cancelled_operation_ends_once_and_gives_its_memory_back(void) {
-  if (!has_operations()) return;
-  int ends[2];
-  make_pipe(ends);
-  struct gyre_operation *first = transfer(GYRE_OPERATION_READ, ends[0], 10, -1);
-  struct gyre_operation *second = transfer(GYRE_OPERATION_READ, ends[0], 10, -1);
-  settle();
-  backend->cancel(state, first);
-  CHECK(result_of(first) == -ECANCELED);
-  put(ends[1]);
-  CHECK(result_of(second) == 1);
-  ended = 0;
-  settle();
-  CHECK(ended == 0);
-  close_both(ends);
-}
-
-static void more_operations_than_the_queue_holds(void) {
-  if (!has_operations()) return;
-  struct gyre_operation *operations[3000];
-  FILE *file = tmpfile();
-  ended = 0;
-  for (int i = 0; i < 3000; i++) operations[i] = transfer(GYRE_OPERATION_WRITE, fileno(file), 3, i * 3);
-  all_end(3000);
-  for (int i = 0; i < 3000; i++) {
-    CHECK(operations[i]->result == 3);
-    free(operations[i]);
-  }
-  CHECK(lseek(fileno(file), 0, SEEK_END) == 9000);
-  fclose(file);
-}
-
-static void the_end_of_a_child_is_reported_and_it_stays_to_be_waited_for(void) {
-  if (!has_operations()) return;
-  int ends[2], status = -1;
-  make_pipe(ends);
-  fflush(NULL);
-  pid_t pid = fork();
-  if (pid == 0) {
-    char byte;
-    close(ends[1]);
-    _exit(read(ends[0], &byte, 1) == 0 ? 7 : 1);
-  }
-  struct gyre_operation *operation = make_operation(GYRE_OPERATION_WAITID, 0);
-  operation->id_type = P_PID;
-  operation->pid = pid;
-  int outcome = backend->submit(state, operation);
-  CHECK(outcome == 0 || outcome == -ENOSYS); /* before Linux 6.7 */
-  ended = 0;
-  if (outcome == 0) settle();
-  CHECK(ended == 0);
-  close_both(ends);
-  if (outcome == 0) {
-    CHECK(result_of(operation) == 0);
-  } else {
-    free(operation);
-  }
-  CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7);
-}
-
 /* --- processes --- */
 
 /* What a child of the loop's process does: it lets go of what it inherited, and starts over. */
@@ -855,10 +720,6 @@ static void (*const cases[])(void) = {
     wake_ups_by_other_threads_are_not_lost,
     a_wait_for_ever_ends_with_a_wake_up,
     a_signal_handler_may_wake,
-    files_are_written_and_read,
-    a_cancelled_operation_ends_once_and_gives_its_memory_back,
-    more_operations_than_the_queue_holds,
-    the_end_of_a_child_is_reported_and_it_stays_to_be_waited_for,
     a_child_does_not_disturb_its_parent,
     without_a_descriptor_to_spare_it_does_not_open,
     it_describes_itself,

@@ -1,14 +1,12 @@
 # frozen_string_literal: true
 
 # What only the io_uring backend has (ext/gyre/loop/backend_io_uring.c): set-up flags that step
-# down, rings that change threads, operations in flight when a loop ends. What all backends do is in
+# down, rings that change threads. What all backends do is in
 # test/contracts/scheduler/ and backend_contract_test.rb.
 require "test_helper"
 require "support/engines"
 require "support/plain_c"
 require "gyre/scheduler"
-require "tempfile"
-require "tmpdir"
 
 class IoUringTest < Minitest::Test
   include GyreTest::PlainC::Assertions
@@ -49,44 +47,6 @@ class IoUringTest < Minitest::Test
       scheduler.spawn { scheduler.kernel_sleep(0.005).then { writer.write("x") } }
       scheduler.run
       p [turns, *steps.sort] # on a machine that stands still both are due at once
-    RUBY
-  end
-
-  def test_a_scheduler_may_close_while_the_kernel_reads_for_it
-    Tempfile.create("gyre-io_uring") do |file|
-      file.write("x" * 100_000)
-      file.fsync
-      assert_program "closed\n", <<~RUBY
-        20.times do
-          Thread.new do
-            scheduler = Gyre::Scheduler.new("io_uring")
-            Fiber.set_scheduler(scheduler)
-            file = File.open(#{file.path.inspect})
-            file.advise(:dontneed, 0, 0)
-            8.times { |number| scheduler.spawn { file.pread(100, number * 10_000) rescue nil } } # rubocop:disable Style/RescueModifier
-            raise SystemExit
-          rescue SystemExit
-            nil
-          end.join
-        end
-        GC.start
-        puts "closed"
-      RUBY
-    end
-  end
-
-  def test_any_child_is_waited_for_without_a_thread
-    assert_program "true\n", <<~RUBY
-      scheduler = Gyre::Scheduler.new("io_uring")
-      Fiber.set_scheduler(scheduler)
-      waitid = Gyre::Loop.explain.include?("waitid")
-      scheduler.spawn do
-        pid = Process.spawn("sleep 0.05")
-        threads = nil
-        scheduler.spawn { threads = Thread.list.size }
-        p Process.wait == pid && (!waitid || threads == 1)
-      end
-      scheduler.run
     RUBY
   end
 

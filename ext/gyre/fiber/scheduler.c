@@ -29,7 +29,6 @@ static void scheduler_free(void *opaque) {
   struct gyre_scheduler *scheduler = opaque;
   gyre_timeouts_free(scheduler);
   gyre_fibers_free(scheduler);
-  gyre_loop_orphan(&scheduler->loop);
   gyre_loop_close(&scheduler->loop);
   gyre_block_free(scheduler);
   xfree(scheduler);
@@ -58,7 +57,6 @@ static VALUE scheduler_allocate(VALUE class) {
   gyre_list_init(&scheduler->clients);
   gyre_list_init(&scheduler->sweeping.descriptor_waits);
   gyre_list_init(&scheduler->loop.unverified);
-  gyre_list_init(&scheduler->loop.operations);
   gyre_list_init(&scheduler->loop.deferred);
   scheduler->closed = true;
   return self;

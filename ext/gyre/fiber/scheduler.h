@@ -350,13 +350,6 @@ VALUE gyre_wait_body(VALUE wait);
  * or -errno. A negative timeout has no limit. */
 int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns, VALUE blocker);
 
-/*
- * Submits the operation and parks until it has ended. Returns 0: the caller frees it, with its
- * result; -errno: not submitted (-ENOSYS: do it another way), and freed. An exception that ends the
- * wait frees it as well.
- */
-int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker);
-
 /* For scheduler->sweeping.before_sleep: arms a check for closed descriptors and deadlocks. */
 void gyre_sweep(struct gyre_scheduler *scheduler);
 

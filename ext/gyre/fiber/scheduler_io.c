@@ -138,43 +138,6 @@ static void transfer_take(struct transfer *transfer, size_t at, const char *byte
   if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
 }
 
-/* A file operation done by the kernel while this fiber is parked, if the backend can. It uses
- * its own memory: the fiber may leave and its buffer go. */
-struct file_operation {
-  struct transfer *transfer;
-  size_t at; /* in the buffer */
-  struct gyre_operation *operation;
-};
-
-static VALUE file_operation_taken(VALUE argument) {
-  struct file_operation *file = (struct file_operation *)argument;
-  transfer_take(file->transfer, file->at, file->operation->bytes, file->operation->result);
-  return Qnil;
-}
-
-static VALUE file_operation_free(VALUE argument) {
-  gyre_operation_free(((struct file_operation *)argument)->operation);
-  return Qnil;
-}
-
-/* -ENOSYS: unsupported by the backend. */
-static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length) {
-  struct gyre_operation *operation =
-      gyre_operation_new(transfer->writes ? GYRE_OPERATION_WRITE : GYRE_OPERATION_READ, length);
-  if (!operation) return -ENOMEM;
-  operation->fd = transfer->fd;
-  operation->length = length;
-  operation->offset = transfer_place(transfer);
-  if (transfer->writes) memcpy(operation->bytes, transfer->base + at, length);
-  int error = gyre_wait_operation(transfer->scheduler, operation, transfer->io);
-  if (error < 0) return error;
-
-  int result = operation->result;
-  struct file_operation file = {transfer, at, operation};
-  rb_ensure(file_operation_taken, (VALUE)&file, file_operation_free, (VALUE)&file);
-  return result;
-}
-
 /* Reads in a thread while this fiber is parked. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
   VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
@@ -185,23 +148,9 @@ static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t 
   return count;
 }
 
-/* A write usually goes to the kernel's memory at once; submitting pays only if it is long, or
- * waits for the disk. */
-static bool pays(const struct transfer *transfer, size_t length, bool waits) {
-  if (!transfer->writes) return waits;
-  return transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS &&
-         (length >= FILE_PART || fcntl(transfer->fd, F_GETFL) & (O_DSYNC | O_DIRECT));
-}
-
+/* A write usually goes to the kernel's memory at once. */
 static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
-  if (pays(transfer, length, waits)) {
-    ssize_t count = -ENOSYS;
-    if (transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS)
-      count = file_operate(transfer, at, length);
-    /* Else the file system cannot do it, or the ring was closed. */
-    if (count != -ENOSYS && count != -EAGAIN && count != -EINTR && count != -ECANCELED) return count;
-    if (!transfer->writes) return file_read_in_thread(transfer, at, length);
-  }
+  if (waits && !transfer->writes) return file_read_in_thread(transfer, at, length);
   return gyre_file_call(transfer->fd, transfer->base + at, length, transfer_place(transfer), transfer->writes);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Waits for child processes (the process_wait hook): by an operation of the backend, else by a
- * pidfd on the loop, else in a thread.
+ * Waits for child processes (the process_wait hook): by a pidfd on the loop, else in a
+ * thread.
  */
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -25,24 +25,6 @@ struct process_wait {
 
 VALUE gyre_child_status(VALUE pid, int flags) {
   return rb_funcall(process_status_class, rb_intern("wait"), 2, pid, INT2NUM(flags | WNOHANG));
-}
-
-/* By the kernel's own waitid, also for any child or group. Qundef: unsupported by the backend. */
-static VALUE wait_by_operation(struct gyre_scheduler *scheduler, VALUE pid, int flags) {
-  for (;;) {
-    VALUE status = gyre_child_status(pid, flags);
-    if (!NIL_P(status)) return status;
-
-    struct gyre_operation *operation = gyre_operation_new(GYRE_OPERATION_WAITID, 0);
-    if (!operation) return Qundef;
-    int number = NUM2PIDT(pid);
-    operation->id_type = number > 0 ? P_PID : number == -1 ? P_ALL : P_PGID;
-    operation->pid = number > 0 ? number : number == -1 ? 0 : -number;
-    if (gyre_wait_operation(scheduler, operation, pid) < 0) return Qundef;
-    int result = operation->result;
-    gyre_operation_free(operation);
-    if (result < 0 && result != -ECHILD && result != -EINTR) return Qundef;
-  }
 }
 
 static VALUE process_wait_body(VALUE argument) {
@@ -72,15 +54,10 @@ static VALUE process_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Fiber::Scheduler#process_wait: by pidfd (Linux 5.3), else in a thread; with io_uring by waitid
- * (Linux 6.7). */
+/* Fiber::Scheduler#process_wait: by pidfd (Linux 5.3), else in a thread. */
 static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   struct process_wait wait = {.scheduler = gyre_scheduler_opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
   if (wait.flags & WNOHANG) return gyre_child_status(pid, wait.flags);
-  if (!wait.flags && wait.scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS) {
-    VALUE status = wait_by_operation(wait.scheduler, pid, wait.flags);
-    if (status != Qundef) return status;
-  }
   if (!wait.flags) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
   gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* its number's former use */

@@ -97,55 +97,6 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
   return (int)wait.ready;
 }
 
-struct operation_wait {
-  struct gyre_wait wait;
-  struct gyre_operation *operation;
-  bool ended, returned;
-};
-
-static void operation_has_ended(struct gyre_operation *operation) {
-  struct operation_wait *wait = operation->context;
-  wait->ended = true;
-  gyre_wake(wait->wait.scheduler, &wait->wait.parked);
-}
-
-static VALUE operation_body(VALUE argument) {
-  struct operation_wait *wait = (struct operation_wait *)argument;
-  while (!wait->ended) gyre_wait_again(&wait->wait);
-  wait->returned = true;
-  return Qnil;
-}
-
-/* If an exception ends the wait, the operation and its memory live on until it ends. */
-static VALUE operation_ensure(VALUE argument) {
-  struct operation_wait *wait = (struct operation_wait *)argument;
-  if (!wait->ended) {
-    gyre_loop_cancel(&wait->wait.scheduler->loop, wait->operation);
-  } else if (!wait->returned) {
-    gyre_operation_free(wait->operation);
-  }
-  gyre_wait_end(&wait->wait);
-  return Qnil;
-}
-
-int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker) {
-  if (gyre_thread_is_foreign(scheduler)) {
-    gyre_operation_free(operation);
-    return -ENOSYS;
-  }
-  struct operation_wait wait = {.operation = operation};
-  operation->complete = operation_has_ended;
-  operation->context = &wait;
-  int error = gyre_loop_submit(&scheduler->loop, operation);
-  if (error < 0) {
-    gyre_operation_free(operation);
-    return error;
-  }
-  gyre_wait_begin(scheduler, &wait.wait, blocker);
-  rb_ensure(operation_body, (VALUE)&wait, operation_ensure, (VALUE)&wait);
-  return 0;
-}
-
 /*
  * The kernel drops the watch of a closed descriptor, and Ruby does not report closes in C (see
  * loop_close.c). After fibers have run, at most once in SWEEP_NS, poll(2) finds closed descriptors.
@@ -157,8 +108,7 @@ int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation 
 /* True if nothing in this loop will wake a fiber. */
 static bool is_idle(const struct gyre_scheduler *scheduler) {
   const struct gyre_loop *loop = &scheduler->loop;
-  return loop->timers.count == gyre_timer_armed(&scheduler->pool.trim) && loop->watched_count == 0 &&
-         gyre_list_empty(&loop->operations);
+  return loop->timers.count == gyre_timer_armed(&scheduler->pool.trim) && loop->watched_count == 0;
 }
 
 static bool may_be_stuck(const struct gyre_scheduler *scheduler) {

@@ -47,50 +47,12 @@
 /* Only reported: the watch has ended with this report. */
 #define GYRE_ENDED 64u
 
-struct gyre_operation;
-
 /* A change of a descriptor. `generation` is that of the `watch` it is for: a report for an
  * earlier use of the number has an older one. */
 struct gyre_event {
-  int fd; /* or GYRE_OPERATION_ENDED */
-  union {
-    struct {
-      uint32_t generation;
-      unsigned ready;
-    };
-    struct gyre_operation *operation;
-  };
-};
-#define GYRE_OPERATION_ENDED (-1)
-
-/* Work that the kernel does in the background, if the backend supports it. From `submit` until
- * its end is reported, even after a cancel, the operation and its bytes belong to the backend. */
-enum gyre_operation_kind {
-  GYRE_OPERATION_READ,  /* length bytes of fd at the offset; -1: at the file's position */
-  GYRE_OPERATION_WRITE, /* the same */
-  GYRE_OPERATION_WAITID /* waits for the end of a child, without reaping it; id_type and pid as in waitid(2) */
-};
-
-struct gyre_operation {
-  struct gyre_list node; /* of the loop's */
-  enum gyre_operation_kind kind;
-  union {
-    struct {
-      int fd;
-      size_t length;
-      int64_t offset;
-    };
-    struct {
-      int id_type, pid;
-    };
-  };
-  int result; /* valid at the end; -errno, or -ECANCELED after a `cancel` in time */
-  /* Set by the submitter; runs on the loop's thread and takes the operation back. NULL:
-   * abandoned, the loop frees it. */
-  void (*complete)(struct gyre_operation *operation);
-  void *context;
-  bool lost; /* its end was not awaited: the kernel may still use its memory */
-  char bytes[];
+  int fd;
+  uint32_t generation;
+  unsigned ready;
 };
 
 /*
@@ -99,9 +61,6 @@ struct gyre_operation {
  * stay, unless they have GYRE_LEVEL; the loop asks again each turn.
  */
 #define GYRE_BACKEND_EDGE 1u
-
-/* Has `submit` and `cancel`. */
-#define GYRE_BACKEND_OPERATIONS 2u
 
 struct gyre_backend_operations {
   const char *name;
@@ -129,11 +88,6 @@ struct gyre_backend_operations {
 
   /* Ends the present or the next wait. */
   void (*wake)(void *state);
-
-  /* With GYRE_BACKEND_OPERATIONS. Returns 0 or -errno; -ENOSYS: unsupported kind. */
-  int (*submit)(void *state, struct gyre_operation *operation);
-  /* Requests its end, which is reported in any case. */
-  void (*cancel)(void *state, struct gyre_operation *operation);
 
   /* Optional: flags and features found on this machine, for messages; valid as long as the
    * state. */

@@ -10,8 +10,7 @@
  *
  * The 64 bits of user data identify the owner of a completion:
  *   generation (32) | fd (31) | 1    a watch
- *   pointer to an operation    | 0   operations are aligned
- *   IGNORED, WAKEUP                  small even numbers, no pointers
+ *   IGNORED, WAKEUP            | 0
  */
 #include "feature.h"
 
@@ -27,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define SUBMISSIONS 256
@@ -36,11 +34,8 @@
 #define IGNORED UINT64_C(0)
 #define WAKEUP UINT64_C(2)
 
-#define OPCODE_WAITID 50 /* IORING_OP_WAITID, Linux 6.7; liburing 2.3 does not name it */
-
 /* RSRC_TAGS came with multishot polls in 5.13 and indicates them. */
-#define FEATURES                                                                                                       \
-  (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_RW_CUR_POS | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
+#define FEATURES (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
 /* Set-up flags, tried in this order until the kernel supports a row. SINGLE_ISSUER and
  * DEFER_TASKRUN delay a completion's work until the ring is entered: nothing interrupts Ruby. */
@@ -73,7 +68,6 @@ struct uring_state {
   bool enabled;      /* on first use, which binds the ring to its thread */
   bool wakeup_armed; /* a poll of the wake-up's descriptor is in flight */
   bool bound;        /* to one thread */
-  bool waitid;       /* the kernel has IORING_OP_WAITID */
   unsigned quiet;    /* flag for submissions that report no success (5.17), else 0 */
   char description[128];
 };
@@ -104,14 +98,6 @@ static int set_up(struct uring_state *state) {
   return error;
 }
 
-static void look_for_waitid(struct uring_state *state) {
-  struct io_uring_probe *probe = io_uring_get_probe_ring(&state->ring);
-  state->waitid = probe && io_uring_opcode_supported(probe, OPCODE_WAITID);
-  io_uring_free_probe(probe);
-  if (state->waitid)
-    strncat(state->description, "; waitid", sizeof(state->description) - strlen(state->description) - 1);
-}
-
 static int uring_backend_open(void **result) {
   struct uring_state *state = calloc(1, sizeof(*state));
   if (!state) return -ENOMEM;
@@ -121,7 +107,6 @@ static int uring_backend_open(void **result) {
   int error = set_up(state);
   if (error < 0) goto fail_set_up;
   if ((error = gyre_wakeup_open(&state->wakeup)) < 0) goto fail_wakeup;
-  look_for_waitid(state);
   *result = state;
   return 0;
 
@@ -242,46 +227,6 @@ static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   return 0;
 }
 
-/* Submits at once: the program may close the operation's descriptor before the turn ends. */
-static int uring_backend_submit(void *opaque, struct gyre_operation *operation) {
-  struct uring_state *state = opaque;
-  struct io_uring_sqe *submission;
-  if (state->forks != gyre_forks) return -EBADF;
-  if (operation->kind == GYRE_OPERATION_WAITID && !state->waitid) return -ENOSYS;
-  int error = next_submission(state, &submission);
-  if (error < 0) return error;
-
-  switch (operation->kind) {
-  case GYRE_OPERATION_READ:
-    io_uring_prep_read(submission, operation->fd, operation->bytes, (unsigned)operation->length,
-                       (uint64_t)operation->offset);
-    break;
-  case GYRE_OPERATION_WRITE:
-    io_uring_prep_write(submission, operation->fd, operation->bytes, (unsigned)operation->length,
-                        (uint64_t)operation->offset);
-    break;
-  case GYRE_OPERATION_WAITID:
-    io_uring_prep_rw(OPCODE_WAITID, submission, operation->pid, NULL, (unsigned)operation->id_type, 0);
-    submission->file_index = WEXITED | WNOWAIT;
-    break;
-  }
-  submission->user_data = (uint64_t)(uintptr_t)operation;
-  if ((error = flush(state)) < 0) {
-    io_uring_prep_nop(submission);
-    submission->user_data = IGNORED;
-  }
-  return error;
-}
-
-static void uring_backend_cancel(void *opaque, struct gyre_operation *operation) {
-  struct uring_state *state = opaque;
-  struct io_uring_sqe *submission;
-  if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
-  io_uring_prep_cancel(submission, operation, 0);
-  submission->user_data = IGNORED;
-  submission->flags |= state->quiet;
-}
-
 /* --- completions --- */
 
 static unsigned ready(int result) {
@@ -299,19 +244,12 @@ static unsigned ready(int result) {
 static bool translate(struct uring_state *state, const struct io_uring_cqe *completion, struct gyre_event *event) {
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
-  if (mark & 1) {
-    /* Cancelled by the backend; unbound, also by the end of the requesting thread. */
-    if (completion->res == -ECANCELED && state->bound) return false;
-    event->fd = (int)((uint32_t)mark >> 1);
-    event->generation = (uint32_t)(mark >> 32);
-    event->ready = ready(completion->res) | (more ? 0 : GYRE_ENDED);
-    return true;
-  }
   if (mark == WAKEUP && !more) state->wakeup_armed = false;
-  if (mark == WAKEUP || mark == IGNORED) return false;
-  event->fd = GYRE_OPERATION_ENDED;
-  event->operation = (struct gyre_operation *)(uintptr_t)mark;
-  event->operation->result = completion->res;
+  /* Cancelled by the backend; unbound, also by the end of the requesting thread. */
+  if (!(mark & 1) || (completion->res == -ECANCELED && state->bound)) return false;
+  event->fd = (int)((uint32_t)mark >> 1);
+  event->generation = (uint32_t)(mark >> 32);
+  event->ready = ready(completion->res) | (more ? 0 : GYRE_ENDED);
   return true;
 }
 
@@ -365,15 +303,12 @@ static void uring_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct urin
 
 const struct gyre_backend_operations gyre_backend_io_uring = {
     .name = "io_uring",
-    .capabilities = GYRE_BACKEND_OPERATIONS,
     .open = uring_backend_open,
     .close = uring_backend_close,
     .watch = uring_backend_watch,
     .unwatch = uring_backend_unwatch,
     .wait = uring_backend_wait,
     .wake = uring_backend_wake,
-    .submit = uring_backend_submit,
-    .cancel = uring_backend_cancel,
     .describe = uring_backend_describe,
     .refusal = uring_backend_refusal,
 };

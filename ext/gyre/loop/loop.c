@@ -27,7 +27,6 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
   loop->now_ns = loop->polled_ns = gyre_timers_now();
   gyre_timers_init(&loop->timers);
   gyre_list_init(&loop->unverified);
-  gyre_list_init(&loop->operations);
   gyre_list_init(&loop->deferred);
   gyre_list_init(&loop->to_call);
   gyre_list_init(&loop->again);
@@ -37,11 +36,7 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
 
 static void close_backend(struct gyre_loop *loop) {
   if (!loop->backend_state) return;
-  for (; loop->event_next < loop->event_count; loop->event_next++) { /* reported, not delivered */
-    if (loop->events[loop->event_next].fd == GYRE_OPERATION_ENDED)
-      gyre_operation_complete(loop->events[loop->event_next].operation);
-  }
-  if (!gyre_list_empty(&loop->operations)) gyre_loop_end_operations(loop);
+  loop->event_next = loop->event_count = 0;
   loop->backend->close(loop->backend_state);
   loop->backend_state = NULL;
 }
@@ -87,14 +82,6 @@ static int renew(struct gyre_loop *loop) {
   return error;
 }
 
-int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation) {
-  if (!loop->backend_state || !(loop->backend->capabilities & GYRE_BACKEND_OPERATIONS)) return -ENOSYS;
-  int error = loop->backend->submit(loop->backend_state, operation);
-  if (error == -EEXIST && (error = renew(loop)) == 0) error = loop->backend->submit(loop->backend_state, operation);
-  if (error == 0) gyre_list_append(&loop->operations, &operation->node);
-  return error;
-}
-
 void gyre_loop_close(struct gyre_loop *loop) {
   if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* was opened */
   if (loop->deferred.next) gyre_loop_drop_deferred(loop);
@@ -108,21 +95,11 @@ void gyre_loop_close(struct gyre_loop *loop) {
 int gyre_loop_reopen(struct gyre_loop *loop) {
   const struct gyre_backend_operations *backend = loop->backend;
   gyre_timers_cancel_all(&loop->timers);
-  /* The kernel uses the parent's memory, not this copy. */
-  gyre_loop_orphan(loop);
-  while (!gyre_list_empty(&loop->operations))
-    gyre_operation_complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
-  loop->event_next = loop->event_count = 0;
   gyre_loop_close(loop);
   return gyre_loop_open(loop, backend);
 }
 
 int gyre_loop_move(struct gyre_loop *loop) {
-  while (!gyre_list_empty(&loop->operations)) {
-    struct gyre_operation *operation = GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node);
-    operation->result = -EIO;
-    gyre_operation_complete(operation);
-  }
   loop->event_next = loop->event_count = 0;
   loop->backend->close(loop->backend_state);
   loop->backend_state = NULL;
@@ -342,10 +319,6 @@ static void deliver(struct gyre_loop *loop) {
   gyre_loop_report_left(loop);
   while (loop->event_next < loop->event_count) {
     struct gyre_event *event = &loop->events[loop->event_next++];
-    if (event->fd == GYRE_OPERATION_ENDED) {
-      gyre_operation_complete(event->operation);
-      continue;
-    }
     if (event->fd >= loop->descriptor_capacity) continue;
     struct gyre_descriptor *state = &loop->descriptors[event->fd];
     if (state->generation != event->generation) {
@@ -428,12 +401,9 @@ static VALUE wait_ensure(VALUE opaque) {
   return Qnil;
 }
 
-/* True while a thread, a child process or the kernel works for this loop. */
-static bool others_work(const struct gyre_loop *loop) { return loop->outside || !gyre_list_empty(&loop->operations); }
-
 /* Moves the virtual clock to the next timer instead of sleeping. */
 static bool jump(struct gyre_loop *loop, int64_t next) {
-  if (!loop->virtual_ns || next < 0 || others_work(loop)) return false;
+  if (!loop->virtual_ns || next < 0 || loop->outside) return false;
   loop->virtual_ns = next;
   return true;
 }
@@ -455,7 +425,7 @@ static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
   gyre_lag_add(&loop->lag, now_ns - loop->polled_ns);
   loop->statistics.waits++;
   loop->waiting = true;
-  int64_t real_ns = loop->virtual_ns && others_work(loop) ? gyre_timers_now() : 0;
+  int64_t real_ns = loop->virtual_ns && loop->outside ? gyre_timers_now() : 0;
   rb_ensure(wait_body, (VALUE)loop, wait_ensure, (VALUE)loop);
   if (real_ns) loop->virtual_ns += gyre_timers_now() - real_ns;
   if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) loop->statistics.wakeups++;

@@ -90,18 +90,14 @@ struct gyre_loop {
 
 /* 0 or -errno. */
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend);
-/* Operations in flight end with -ECANCELED. */
 void gyre_loop_close(struct gyre_loop *loop);
-
-/* Abandons operations in flight: their waiters are gone. */
-void gyre_loop_orphan(struct gyre_loop *loop);
 
 /* Starts over in a forked child: nothing is watched or timed; the parent's kernel objects stay
  * untouched. */
 int gyre_loop_reopen(struct gyre_loop *loop);
 
-/* Continues in the daemon that replaced this process: watches and timers stay, operations in
- * flight end with -ECANCELED. Returns 0 or -errno. */
+/* Continues in the daemon that replaced this process: watches and timers stay. Returns
+ * 0 or -errno. */
 int gyre_loop_move(struct gyre_loop *loop);
 
 /* Begins a watch. Returns 0 or -errno (-EPERM: always ready, such as a regular file). Without
@@ -174,18 +170,6 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd);
 /* Passes begun and ended watches to the kernel at once, if the backend would delay them. */
 void gyre_loop_hand_over(struct gyre_loop *loop);
 
-/* A new operation with room for `length` bytes in `bytes`; NULL without memory. Freed by
- * gyre_operation_free. */
-struct gyre_operation *gyre_operation_new(enum gyre_operation_kind kind, size_t length);
-void gyre_operation_free(struct gyre_operation *operation);
-
-/* Submits an operation; 0 or -errno (-ENOSYS: unsupported, do it another way). It is the loop's
- * until completed. */
-int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation);
-
-/* Abandons an operation: it ends by itself, and the loop frees it. */
-void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation);
-
 /* For loop.c: calls the watches of `fd` for `ready`. Returns whether there were any. */
 bool gyre_loop_report(struct gyre_loop *loop, int fd, unsigned ready);
 
@@ -196,16 +180,6 @@ void gyre_loop_report_left(struct gyre_loop *loop);
 /* reports.c. Calls the watches whose descriptors were closed unnoticed, as poll(2) finds. */
 #define GYRE_CLOSED_BATCH 256 /* watches, at most */
 void gyre_loop_report_closed(struct gyre_loop *loop, struct gyre_watch *const *watches, int count);
-
-/* For loop.c, once its end was reported: calls its `complete`, or frees it. */
-void gyre_operation_complete(struct gyre_operation *operation);
-
-/*
- * For loop.c, before the backend closes: cancels operations in flight and waits briefly for their
- * ends. Operations that have not ended, or belong to another thread, are never freed; as they may
- * still be carried out, they must not be repeated.
- */
-void gyre_loop_end_operations(struct gyre_loop *loop);
 
 /* Asks the backend once, first without waiting; gives up the GVL only to wait. Then calls
  * watches and fires timers. Raises what a signal or another thread raises here. */
