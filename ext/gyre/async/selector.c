@@ -3,8 +3,8 @@
  * its own fibers and timers (lib/gyre/async.rb installs it). Moves fibers only by transfer, between
  * the loop's fiber, which calls `select`, and waiting fibers. Does not use Gyre::Scheduler.
  *
- * Ready waits are first listed and entered after the poll: a fiber may raise out of `select`, and a
- * change is reported only once.
+ * Enters listed ready waits only after the poll: a fiber may raise out of `select`, and each change
+ * is reported once.
  */
 #include "feature.h"
 
@@ -20,7 +20,7 @@
 struct gyre_selector_entry {
   struct gyre_list node;
   VALUE fiber;                               /* or what responds to alive? and transfer */
-  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* a fiber that queued itself; an entry of `push`; the end of a flush */
+  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* a fiber that queued itself, an entry of `push`, or the end of a flush */
   struct gyre_selector_entry *allocated;     /* list of all on the heap */
 };
 
@@ -35,7 +35,7 @@ static void selector_mark(void *opaque) {
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->reported, node) rb_gc_mark(wait->fiber);
 }
 
-/* Waits are on the stacks of fibers that may still run: tells them that the selector is gone. */
+/* Tells waits on the stacks of living fibers that the selector is gone. */
 static void abandon_waits(struct gyre_list *list) {
   while (!gyre_list_empty(list)) {
     struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
@@ -83,7 +83,7 @@ struct gyre_selector *gyre_selector_get(VALUE self) {
 struct gyre_selector *gyre_selector_opened(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) rb_raise(rb_eRuntimeError, "the selector is closed");
-  /* A child would take the kernel's reports from its parent. */
+  /* Drops the child's watches, which would take reports from its parent. */
   if (selector->forks != gyre_forks)
     rb_raise(rb_eRuntimeError, "the selector belongs to the process that this one was forked from");
   return selector;
@@ -244,7 +244,8 @@ static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   return pass(self, raise_body, argc, argv);
 }
 
-/* The next to enter, skipping boundaries of other flushes; NULL at its own, or at the end. */
+/* Returns the next entry, skipping ends of other flushes; NULL at its own end, or at the
+ * queue's. */
 static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
                                               const struct gyre_selector_entry *boundary) {
   GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) {
@@ -321,8 +322,8 @@ static void sweep(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* Asked before each sleep. A signal masked during `select`, as Async does, is handled first:
- * nothing else would end the sleep. */
+/* Asked before each sleep. Handles a signal masked during `select`, as Async does, first: nothing
+ * else would end the sleep. */
 static bool sleeping(struct gyre_loop *loop) {
   struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
   if (RTEST(rb_funcallv(rb_cThread, rb_intern("pending_interrupt?"), 0, NULL))) return false;

@@ -23,7 +23,7 @@ struct gyre_selector_wait {
 struct gyre_selector {
   struct gyre_loop loop;
   VALUE loop_fiber;
-  /* Its maker, which waits on the loop. */
+  /* the loop's fiber, which made it */
   VALUE thread;
   struct gyre_list ready;                /* struct gyre_selector_entry */
   struct gyre_list waiting, reported;    /* struct gyre_selector_wait */
@@ -31,10 +31,10 @@ struct gyre_selector {
   struct gyre_selector_entry *allocated; /* all on the heap */
   struct gyre_timer limit, sweep;
   unsigned rounds;  /* since the last question to the kernel */
-  int64_t slice_ns; /* the coarse time of that */
+  int64_t slice_ns; /* coarse time of that question */
   int64_t slept_ns; /* when the present sleep began; 0 outside */
   int64_t idle_ns;  /* of the last select */
-  bool swept;       /* nothing has run since the descriptors were checked */
+  bool swept;       /* no fiber has run since the descriptors were checked */
   unsigned forks;   /* of its process */
   bool closed;
 };

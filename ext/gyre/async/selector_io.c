@@ -88,7 +88,7 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` bytes; 0 means one try. Bytes moved win over a later error. */
+/* Moves at least `least` bytes; 0 means one try. Reports moved bytes, even if an error follows. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;

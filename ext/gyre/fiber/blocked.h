@@ -25,7 +25,7 @@ void gyre_blocked_free(struct gyre_blocked_table *table);
 /* Forgets all nodes, whose memory may be gone. */
 void gyre_blocked_clear(struct gyre_blocked_table *table);
 
-/* Touches no other node: they are on stacks far apart. */
+/* Touches no other node, as nodes are on stacks far apart. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
 /* Harmless if it is gone. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);

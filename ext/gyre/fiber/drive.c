@@ -1,14 +1,14 @@
 /*
- * Drives the loop, in turns: raise interrupts, run ready fibers, ask the kernel, deliver. Of
- * several drivers (run inside run_until, a parked fiber without a driver) the newest drives.
+ * Drives the loop, in turns: raise interrupts, run ready fibers, ask the kernel, deliver. The
+ * newest of several drivers drives (run inside run_until, or a parked fiber without a driver).
  */
 #include "fiber/fibers.h"
 
 #define UNWIND_NS INT64_C(1000000000) /* for stopped fibers to clean up when the scheduler closes */
 #define UNWIND_ROUNDS 3
 
-/* The newest driver also waits for those that it has overtaken. These do not wait for each
- * other. */
+/* The newest driver also waits for those that it has overtaken. Overtaken drivers do not wait for
+ * each other. */
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   size_t parked_count = scheduler->waits.parked_count;
   if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
@@ -117,7 +117,8 @@ static VALUE drive_body(VALUE argument) {
   struct gyre_scheduler *scheduler = drive->scheduler;
   struct gyre_driving *driving = &drive->driving;
   while (!driving->done(scheduler, driving)) {
-    /* A forked child has forgotten its drivers. The forking fiber has ended and returned here. */
+    /* A forked child has forgotten its drivers. The forking fiber has ended and control returned
+     * here. */
     if (!scheduler->drivers.newest) set_driving(scheduler, driving);
     if (scheduler->drivers.newest == driving) {
       turn(scheduler, driving);
@@ -177,7 +178,7 @@ static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *drivi
 }
 
 static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
-  /* only ends the loop's sleep: `unwound` then reads the clock */
+  /* only ends the loop's sleep; `unwound` then reads the clock */
 }
 
 /* Copies the list, as interrupts run Ruby code that changes it. */

@@ -37,8 +37,8 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
 
 /* --- threads --- */
 
-/* Another thread may take over a scheduler whose thread has ended or stayed in the parent of a
- * fork, without its pooled fibers. */
+/* Another thread may take over a scheduler without its pooled fibers, if its own thread has ended
+ * or stayed in the parent of a fork. */
 void gyre_thread_check(struct gyre_scheduler *scheduler) {
   VALUE thread = rb_thread_current();
   if (scheduler->thread == thread) return;
@@ -75,7 +75,7 @@ void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *pa
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
   parked->blocker = blocker;
   parked->fiber = rb_fiber_current();
-  /* A fiber that was entered from here is in the right thread. */
+  /* A fiber entered from here runs in the right thread. */
   if (__builtin_expect(parked->fiber != scheduler->running.entered, 0)) gyre_thread_check(scheduler);
   parked->entered = NIL_P(scheduler->running.entered) ? parked->fiber : scheduler->running.entered;
   parked->worker = scheduler->running.worker;
@@ -179,7 +179,7 @@ bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_drivin
 
 static VALUE answer_body(VALUE block) { return rb_proc_call_with_block(block, 0, NULL, Qnil); }
 
-/* An exception (an Interrupt, perhaps) is for the asking fiber, not for this one. */
+/* An exception (such as Interrupt) is for the asking fiber, not for this one. */
 static void answer(struct gyre_scheduler *scheduler) {
   struct gyre_question *question = scheduler->running.question;
   int state = 0;

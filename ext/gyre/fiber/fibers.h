@@ -44,8 +44,8 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
 /* Makes postponed interrupts due: their fibers have run. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
-/* Raises the interrupt of a wait that has ended. Returns, with the interrupt requeued, if the
- * wait was given something just then. */
+/* Raises the interrupt of a wait that has ended. Requeues the interrupt and returns if the wait was
+ * given something just then. */
 void gyre_interrupt_raise(struct gyre_parked *parked);
 /* Requeues the interrupt of a wait that another exception has ended; it is raised at the next
  * wait. */

@@ -65,7 +65,7 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id) {
 /* --- queueing --- */
 
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception) {
-  /* Drops the exception of an ended job, which must not reach the pool or the next job. */
+  /* Drops the exception of an ended job, which must not reach the next job. */
   struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
   if (worker && !worker->function) return NULL;
   struct gyre_interrupt *interrupt = calloc(1, sizeof(*interrupt));
@@ -98,7 +98,8 @@ void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interru
 
 /* --- giving --- */
 
-/* Ruby's internal objects have no class. Fibers wait for one kind of them only: mutexes. */
+/* Ruby's internal objects have no class. Fibers wait for one kind of internal object only:
+ * mutexes. */
 static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
 
 bool gyre_is_mutex(VALUE blocker) {
@@ -139,7 +140,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
 
 /* --- raising --- */
 
-/* Runs in the fiber that the exception is for, or in a fiber which that one has resumed. */
+/* Runs in the interrupted fiber, or in a fiber that it has resumed. */
 NORETURN(static void raise_here(VALUE fiber, VALUE exception));
 static void raise_here(VALUE fiber, VALUE exception) {
   if (NIL_P(exception)) rb_funcall(rb_path2class("Gyre::Scheduler::FiberRaise"), rb_intern("end_here"), 1, fiber);
@@ -195,9 +196,8 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
 }
 
 /*
- * An interrupt would lose the gift of an unblock (a lock, an element of a queue) whose fiber has
- * not run yet. Another waiter gets it; without another waiter the fiber first runs up to its next
- * wait.
+ * Would lose the gift of an unblock (a lock, a queue element) whose fiber has not run yet. The gift
+ * goes to another waiter; without one the fiber first runs up to its next wait.
  */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   struct gyre_wait *wait = gyre_given(scheduler, parked);
@@ -206,8 +206,8 @@ static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre
   return wait->unblocked;
 }
 
-/* Makes the fiber ready to raise it at its wait, before other fibers: behind `last`, a node of
- * the ready queue or its head. */
+/* Makes the fiber ready to raise at its wait, before other fibers: behind `last`, a node of the
+ * ready queue or its head. */
 static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt,
                                   struct gyre_parked *parked, struct gyre_list *last) {
   move(&scheduler->interrupts.raising, interrupt);
@@ -233,8 +233,8 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* True if a fiber that the program has resumed waits; `given`: and was given something, so that
- * nothing can be raised there yet. */
+/* True if a fiber resumed by the program waits; `given`: it also was given something, so nothing
+ * can be raised there yet. */
 static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) {
     if (parked->fiber != parked->entered && (!given || gyre_given(scheduler, parked))) return true;
@@ -252,8 +252,8 @@ static VALUE raise_body(VALUE argument) {
 }
 
 /*
- * True if it has resumed another fiber. A transfer to it is refused then, with an error that says
- * so. A fiber that left by its own transfer would be entered, so its position is checked first.
+ * True if it has resumed another fiber. Transfers to such a fiber fail with a clear error. Checks
+ * the fiber's position first: a fiber that left by its own transfer would be entered.
  */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(1));
@@ -271,9 +271,8 @@ static bool is_resuming(VALUE fiber) {
 
 /*
  * For a fiber without a wait of its own. If it has resumed a waiting fiber, directly or not,
- * Fiber#raise finds that one (from Ruby 3.3 on). If it has yielded, the exception is held for its
- * next wait: entering it here would end its suspension, and its exceptions would be raised in the
- * driver.
+ * Fiber#raise finds that fiber (Ruby 3.3 and later). Holds the exception of a fiber that has
+ * yielded for its next wait: entering it here would end its suspension and raise in the driver.
  */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
@@ -311,7 +310,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       last = raise_at(scheduler, interrupt, parked, last);
     } else if (interrupt->fiber == rb_fiber_current() ||
                interrupt->fiber == scheduler->drivers.newest->parked.entered) {
-      /* it drives, or has resumed the driving fiber */
+      /* the fiber drives, or has resumed the driver */
       VALUE fiber = interrupt->fiber, exception = interrupt->exception;
       end_interrupt(interrupt);
       raise_here(fiber, exception);
@@ -329,7 +328,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   GYRE_EACH(struct gyre_interrupt, interrupt, &scheduler->interrupts.held, node) {
     if (interrupt->fiber != parked->fiber) continue;
-    /* Another fiber may have a collected one's address. */
+    /* The address of a collected fiber may be another's now. */
     if (NIL_P(interrupt->id) || gyre_live_fiber(scheduler, interrupt->id) == parked->fiber)
       move(&scheduler->interrupts.due, interrupt);
   }

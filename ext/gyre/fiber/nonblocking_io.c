@@ -43,8 +43,8 @@ int gyre_ready_now(int fd, unsigned events) {
 /* Anything with a position is a file (or a block device), which epoll cannot watch. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* For a file without RWF_NOWAIT. Network file systems may wait long, file systems in memory
- * never do. */
+/* For files without RWF_NOWAIT. Network file systems may wait long; file systems in memory never
+ * do. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
   static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,
@@ -94,7 +94,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
   int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
-  /* A ready pipe in blocking mode still waits for room beyond PIPE_BUF. */
+  /* A ready pipe in blocking mode still waits beyond PIPE_BUF. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   do {
     count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);

@@ -21,7 +21,7 @@
 enum gyre_io_kind {
   GYRE_IO_ANY,
   GYRE_IO_SOCKET,  /* probably a socket */
-  GYRE_IO_REGULAR, /* probably a file whose writes do not support RWF_NOWAIT */
+  GYRE_IO_REGULAR, /* probably a file without RWF_NOWAIT for writes */
   GYRE_IO_PIPE     /* probably a pipe: "would block" does not come from a disk */
 };
 
@@ -36,8 +36,8 @@ int gyre_socket_type(int fd);
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);
 ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind);
 
-/* Reads at an offset, as much as is in memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS if that is
- * nothing or unknown. */
+/* Reads at an offset what is in memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS if that is nothing or
+ * unknown. */
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from);
 
 #endif

@@ -115,7 +115,7 @@ static VALUE scheduler_yield(VALUE self) {
 }
 
 static VALUE call_job(VALUE job) {
-  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* less stack than by the method */
+  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* uses less stack than by the method */
   if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, rb_intern("call"), 0, NULL);
   long count = RARRAY_LEN(job);
   VALUE callable = rb_ary_entry(job, 0);
@@ -210,8 +210,8 @@ static VALUE scheduler_wakeup(VALUE self) {
   return Qnil;
 }
 
-/* Notifies each client once. A client may run Ruby code that adds and removes others, so the
- * list is walked again after each. New ones are not notified. */
+/* Notifies each client once. Walks the list again after each: a client may run Ruby code that adds
+ * and removes others. New ones are not notified. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   GYRE_EACH(struct gyre_client, client, clients, node) client->due = true;
@@ -295,7 +295,7 @@ static VALUE scheduler_process_fork(VALUE self) {
   return Qnil;
 }
 
-/* For Process.daemon: another process replaces this one, and all its fibers go on there. */
+/* For Process.daemon: another process replaces this one and continues all fibers. */
 static VALUE scheduler_process_move(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;

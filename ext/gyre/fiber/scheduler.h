@@ -27,12 +27,12 @@ struct gyre_parked {
   struct gyre_list node;         /* in scheduler->waits.parked or scheduler->waits.ready */
   struct gyre_list foreign_node; /* in scheduler->waits.foreign, if it is foreign */
   VALUE fiber;
-  VALUE entered;              /* the fiber entered last before this wait: `fiber`, or a fiber that has resumed it */
-  struct gyre_worker *worker; /* of `entered`, if that is a pooled fiber */
-  struct gyre_parked *outer;  /* an outer wait of the same worker: a signal handler may wait inside one */
+  VALUE entered;                    /* the fiber entered last before this wait: `fiber`, or one that has resumed it */
+  struct gyre_worker *worker;       /* of `entered`, if that is a pooled fiber */
+  struct gyre_parked *outer;        /* outer wait of the same worker, in which a signal handler waits */
   struct gyre_interrupt *interrupt; /* raised as soon as the fiber goes on */
   bool foreign;                     /* not a pooled fiber */
-  bool first;                       /* goes on before all others: its fiber has just started another */
+  bool first;                       /* goes first: its fiber has just started another */
   VALUE blocker;                    /* awaited object, for display; Qundef outside of a struct gyre_wait */
   enum gyre_parked_state state;
 };
@@ -42,23 +42,23 @@ struct gyre_worker {
   struct gyre_list node;               /* in scheduler->pool.busy or scheduler->pool.idle */
   struct gyre_blocked_node table_node; /* in scheduler->pool.workers */
   VALUE fiber;
-  struct gyre_parked *parked; /* the wait of its fiber, or of a fiber that this one has resumed; NULL while it runs */
+  struct gyre_parked *parked;        /* wait of its fiber, or of a fiber resumed by it; NULL while it runs */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
   VALUE storage;          /* initial fiber storage, or nil */
   bool once;              /* the fiber ends with its job */
-  uintptr_t unused_below; /* while idle: an address in its stack */
+  uintptr_t unused_below; /* address in its stack, while idle */
 };
 
-/* A fiber that runs turns until a condition holds. The newest drives; overtaken ones are parked,
- * and the newest checks their conditions, too. */
+/* A fiber that runs turns until a condition holds. The newest drives and also checks the conditions
+ * of the overtaken ones, which are parked. */
 struct gyre_driving {
   struct gyre_driving *before;
   struct gyre_parked parked; /* RUNNING while it is the newest */
   bool (*done)(struct gyre_scheduler *, struct gyre_driving *);
   void *context;
   bool asked;   /* the condition was checked in this turn */
-  bool overdue; /* began with a spent budget: asks the kernel before its own fiber goes on */
+  bool overdue; /* began with a spent budget: asks the kernel before its own fiber continues */
 };
 
 /* A block that another fiber runs when entered; then it continues its wait. */
@@ -70,8 +70,8 @@ struct gyre_question {
 struct gyre_interrupt {
   struct gyre_list node; /* in scheduler->interrupts.due, raising, postponed, deferred or held */
   VALUE fiber, exception;
-  VALUE id;                   /* of a fiber that may be collected (gyre_live_fiber), or nil */
-  struct gyre_parked *parked; /* the wait that raises it, once found */
+  VALUE id;                   /* id of a fiber that may be collected (gyre_live_fiber), or nil */
+  struct gyre_parked *parked; /* the wait that raises it, once known */
   struct gyre_timer retry;
   struct gyre_interrupt **owner;  /* the sender's reference, for gyre_interrupt_cancel; set to NULL when raised */
   struct gyre_interrupt **raiser; /* the driver's reference during Fiber#raise; set to NULL as well */
@@ -87,9 +87,9 @@ struct gyre_waits {
 struct gyre_interrupts {
   struct gyre_list due;       /* in the next turn */
   struct gyre_list raising;   /* their fibers are ready to raise them */
-  struct gyre_list postponed; /* until their fiber has run */
+  struct gyre_list postponed; /* waits until their fiber has run */
   struct gyre_list deferred;  /* until their timer fires */
-  struct gyre_list held;      /* until their fiber, suspended by the program, waits */
+  struct gyre_list held;      /* waits until their fiber, suspended by the program, waits */
   struct gyre_list timeouts;  /* on the heap (scheduler_timeout.c) */
   bool is_away;               /* the driver is inside Fiber#raise and cannot run a question */
   VALUE live_fibers; /* ObjectSpace::WeakMap: object_id => fiber, for gyre_live_fiber; nil before its first use */
@@ -113,14 +113,14 @@ struct gyre_pool {
 struct gyre_drivers {
   struct gyre_driving *newest;
   size_t overtaken_count; /* parked drivers */
-  VALUE fiber;            /* of the newest, or nil */
+  VALUE fiber;            /* fiber of the newest driver, or nil */
 };
 
 /* fibers.c */
 struct gyre_running {
   VALUE entered;                  /* the fiber entered last, or nil; never dereferenced */
   struct gyre_worker *worker;     /* its worker, if pooled */
-  struct gyre_question *question; /* for the fiber entered next */
+  struct gyre_question *question; /* argument for the fiber entered next */
 };
 
 /* How long fibers run before the kernel is asked. */
@@ -134,9 +134,9 @@ struct gyre_slice {
 
 /* scheduler_block.c */
 struct gyre_blocks {
-  struct gyre_blocked_table table; /* by their fiber, for unblock */
-  st_table *early;   /* fibers whose unblock came before they parked => its blocker; nearly always empty */
-  st_table *signals; /* fibers in ConditionVariable#wait => whether an unblock for a mutex has come */
+  struct gyre_blocked_table table; /* nodes by fiber, for unblock */
+  st_table *early;   /* fiber => blocker of an unblock that came before the fiber parked; nearly always empty */
+  st_table *signals; /* fiber in ConditionVariable#wait => whether an unblock for a mutex has come */
 };
 
 /* wait.c: closed descriptors and deadlocks */
@@ -145,13 +145,13 @@ struct gyre_sweeping {
   void (*before_sleep)(struct gyre_scheduler *scheduler); /* called before the loop waits */
   struct gyre_timer timer;
   uint64_t switches; /* at the last sweep */
-  bool suspicious;   /* also looks for deadlocks while something goes on */
+  bool suspicious;   /* also looks for deadlocks while timers or descriptors may wake fibers */
 };
 
 struct gyre_scheduler {
   struct gyre_loop loop;
   VALUE self;
-  VALUE thread; /* whose fibers it moves; nil before the first wait */
+  VALUE thread; /* thread whose fibers it moves; nil before the first wait */
   struct gyre_waits waits;
   struct gyre_interrupts interrupts;
   struct gyre_pool pool;
@@ -160,9 +160,9 @@ struct gyre_scheduler {
   struct gyre_slice slice;
   struct gyre_blocks blocks;
   struct gyre_sweeping sweeping;
-  struct gyre_timer unwinding; /* limits the time of stopped fibers at the close */
+  struct gyre_timer unwinding; /* limits the time of stopped fibers at closing */
   struct gyre_list posts;      /* struct gyre_post from other threads, for the next turn */
-  struct gyre_list keepers;    /* keep `run` going: listening sockets */
+  struct gyre_list keepers;    /* count of listening sockets, which keep `run` going */
   struct gyre_list clients;    /* struct gyre_client: C parts with Ruby objects to mark */
   bool closed;
   bool is_native; /* false: the portable engine's */
@@ -174,7 +174,7 @@ struct gyre_post {
   void (*run)(struct gyre_scheduler *scheduler, struct gyre_post *post);
 };
 
-/* A C part on a scheduler that holds Ruby objects. */
+/* A C part that holds Ruby objects on a scheduler. */
 struct gyre_client {
   struct gyre_list node;
   bool due; /* not notified yet */
@@ -186,7 +186,8 @@ struct gyre_client {
 
 extern VALUE gyre_mGyre, gyre_cScheduler;
 
-/* Skips the type check, 25 instructions in every hook: only the class's allocator makes objects. */
+/* Skips the type check (25 instructions in every hook): only the class's allocator makes
+ * objects. */
 static inline struct gyre_scheduler *gyre_scheduler_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
 /* The same; raises RuntimeError if it is closed. */
@@ -243,17 +244,17 @@ void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* Must follow each gyre_park_begin (rb_ensure). */
 void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 
-/* Makes a parked fiber ready; ignores a ready one. */
+/* Makes a parked fiber ready; ignores a fiber that is ready already. */
 void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 
-/* From any thread with the GVL: the driver runs it once, at the beginning of its next turn.
+/* Runs in the driver, once, at the beginning of its next turn; any thread with the GVL may post.
  * Ignores a pending post. */
 void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 
 /* Requeues the current fiber at the end and lets the others run. */
 void gyre_yield(struct gyre_scheduler *scheduler);
 
-/* True if the fiber has run for some milliseconds since the kernel was asked. Never with a
+/* True if the fiber has run for some milliseconds since the kernel was asked. Always false with a
  * virtual clock or a drawn order. */
 static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
   if (scheduler->slice.random || scheduler->loop.virtual_ns) return false;
@@ -265,7 +266,7 @@ static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
  * may never wait; may raise. */
 void gyre_yield_if_due(struct gyre_scheduler *scheduler);
 
-/* For calls too short to read the clock each time: true for every fourth. */
+/* For calls too short to read the clock each time; true for every fourth call. */
 static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
   return ++scheduler->slice.unwaited % GYRE_CLOCK_INTERVAL == 0;
 }
@@ -284,7 +285,7 @@ struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VA
 /* Interrupts a fiber through a weak reference. */
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception);
 
-/* Weak references to fibers: a fiber's id, and an id's fiber, or nil once it is collected. */
+/* Weak references to fibers: the id of a fiber, and the fiber of an id (nil once collected). */
 VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
 VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
@@ -299,7 +300,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 /* True if an unblock with this blocker comes from a mutex. */
 bool gyre_is_mutex(VALUE blocker);
 
-/* Frees the idle workers: no jobs follow. */
+/* Frees the idle workers, as no jobs follow. */
 void gyre_workers_close(struct gyre_scheduler *scheduler);
 
 /* True if the current fiber is a pooled one, which lives until its job ends. */
@@ -324,13 +325,13 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
 struct gyre_wait {
   struct gyre_scheduler *scheduler;
   struct gyre_list descriptor_node;      /* in scheduler->sweeping.descriptor_waits */
-  struct gyre_blocked_node blocked_node; /* in scheduler->blocks.table, when it is a block */
+  struct gyre_blocked_node blocked_node; /* in scheduler->blocks.table during a block */
   struct gyre_parked parked;
   struct gyre_timer timer;
   struct gyre_watch watch;
   unsigned ready; /* reported by the watch; 0 after a timeout */
   bool timed_out;
-  bool unblocked; /* wins over timed_out: the fiber keeps what it was given */
+  bool unblocked; /* takes precedence over timed_out: the fiber keeps the gift */
   /* For a wait on several descriptors: true if one of them is closed; else NULL. */
   bool (*is_broken)(struct gyre_wait *wait);
 };
@@ -350,11 +351,11 @@ VALUE gyre_wait_body(VALUE wait);
  * or -errno. A negative timeout has no limit. */
 int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns, VALUE blocker);
 
-/* For scheduler->sweeping.before_sleep: arms a check for closed descriptors and deadlocks. */
+/* For scheduler->sweeping.before_sleep: arms the check for closed descriptors and deadlocks. */
 void gyre_sweep(struct gyre_scheduler *scheduler);
 
-/* scheduler_read.c: parks until a thread of Gyre::Offload has read; an offset of -1 is the
- * file's position. Returns an object with the bytes, and their count or -errno. */
+/* scheduler_read.c: parks until a thread of Gyre::Offload has read; offset -1 is the file's
+ * position. Returns an object with the bytes, and their count or -errno. */
 VALUE gyre_read_in_thread(VALUE io, int fd, off_t offset, size_t length);
 ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
 /* Frees its memory before the collector would. */

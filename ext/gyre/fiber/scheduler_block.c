@@ -1,7 +1,7 @@
 /*
  * Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep, called
  * by Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives. An unblock may give
- * the fiber something: a lock, an element of a queue. This gift is never lost. It wins over a
+ * the fiber something, such as a lock or a queue element. The gift is never lost. It wins over a
  * timeout of the same turn; an exception that comes before the fiber goes on hands it to another
  * waiter (interrupts.c).
  */
@@ -13,10 +13,10 @@ static VALUE sleeping; /* :sleep */
  * --- what comes early ---
  *
  * An unblock may come before its fiber has parked: another thread takes the fiber off a queue's
- * waiters just before the fiber calls `block`. It is kept with its blocker until the fiber's next
- * block, and ends that block if the blocker is the same. An unblock that comes late, for a wait
- * that has ended by itself, thus ends no other. Only the blocker's address is kept, with a bit for
- * ending a sleep.
+ * waiters just before the fiber calls `block`. An early unblock is kept with its blocker for the
+ * fiber's next block, which it ends if the blockers are equal. So a late unblock, for a wait that
+ * has ended by itself, ends no other wait. Keeps only the blocker's address, with a bit that tells
+ * whether it ends a sleep.
  */
 
 #define EARLY_SIGNAL ((st_data_t)1)
@@ -25,9 +25,9 @@ static VALUE sleeping; /* :sleep */
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
 /*
- * Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait, which is
- * an unblock for its mutex; and IO#close, which unblocks users of the IO for the IO (Ruby 4.0) or
- * for the closing fiber's thread (3.4).
+ * Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait (an
+ * unblock for its mutex), and IO#close (an unblock for the IO on Ruby 4.0, for the closing fiber's
+ * thread on 3.4).
  */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
   return blocker == scheduler->thread || RB_TYPE_P(blocker, T_FILE) || gyre_is_mutex(blocker);
@@ -75,8 +75,8 @@ static VALUE block_body(VALUE argument) {
   return Qnil;
 }
 
-/* Ruby raises here by itself in a killed fiber, and for exceptions from other threads; the
- * wait's gift is handed on. */
+/* Ruby raises here in a killed fiber, and exceptions of other threads; the gift passes to another
+ * waiter. */
 static VALUE block_ensure(VALUE argument) {
   struct blocking *blocking = (struct blocking *)argument;
   struct gyre_wait *wait = &blocking->wait;
@@ -108,7 +108,7 @@ static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   return block(scheduler, blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
 }
 
-/* A sleep ends by itself or by a signal, not by an unblock of an earlier wait. */
+/* A sleep ends by itself or by a signal; unblocks of earlier waits do not end it. */
 static bool ends(const struct gyre_wait *wait, VALUE blocker) {
   return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
 }
@@ -125,8 +125,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
   if (wait && wait->unblocked) {
-    /* The fiber has another's gift and is still on its blocker's list: the next waiter gets this
-     * one. */
+    /* The fiber has another gift and is still on its blocker's list: the next waiter gets this
+     * gift. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
     /* A pending exception moves to the fiber's next wait, unless another fiber can take the
@@ -158,8 +158,8 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
 
 /* --- for condition variables --- */
 
-/* ConditionVariable#wait begins in this fiber: records from now on whether a signal, for any
- * mutex, may have reached it. */
+/* ConditionVariable#wait begins in this fiber: records from now on whether it may have been
+ * signalled through any mutex. */
 static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
   st_insert(gyre_scheduler_opened(self)->blocks.signals, (st_data_t)rb_fiber_current(), false);
   return Qnil;
@@ -180,7 +180,7 @@ void gyre_block_init(struct gyre_scheduler *scheduler) {
   scheduler->blocks.signals = st_init_numtable();
 }
 
-/* Fibers in `signals` are in a wait, which keeps them alive and removes them at its end. */
+/* Waiting keeps the fibers in `signals` alive; the end of the wait removes them. */
 void gyre_block_mark(struct gyre_scheduler *scheduler) {
   if (scheduler->blocks.early) rb_mark_set(scheduler->blocks.early);
 }

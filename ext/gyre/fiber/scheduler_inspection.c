@@ -135,7 +135,7 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   scheduler->running.question = before;
   if (state) {
     if (!rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError)) rb_jump_tag(state);
-    rb_set_errinfo(Qnil); /* a FiberError, such as: it resumes another one */
+    rb_set_errinfo(Qnil); /* a FiberError, for example because it resumes another fiber */
     return Qnil;
   }
   if (RTEST(rb_obj_is_kind_of(question.error, rb_eException))) rb_exc_raise(question.error);

@@ -16,15 +16,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Yields once the slice of time is over: for calls that may succeed for long without waiting and
- * use no other hook (accept, recv and the like; lib/gyre/scheduler/pacing.rb). */
+/* Yields at the end of the slice of time, for calls that may succeed for long and use no other hook
+ * (accept, recv; lib/gyre/scheduler/pacing.rb). */
 static VALUE scheduler_pace(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_yield_if_due(scheduler);
   return Qnil;
 }
 
-/* For a timeout of 0: asks the kernel. If nothing is ready, lets other fibers run, which may
+/* For a timeout of 0: asks the kernel. Lets other fibers run if nothing is ready, as they may
  * change that. */
 static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
   int ready = gyre_ready_now(fd, events);
@@ -36,8 +36,8 @@ static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) 
   return ready;
 }
 
-/* Waits for `timeout`, or without one for the IO's own (IO#timeout, Ruby 3.2 and later), which
- * raises IO::TimeoutError. Returns ready events, 0 after the timeout, or -errno. */
+/* Waits for `timeout`, or else for the IO's own (IO#timeout, Ruby 3.2 and later), which raises
+ * IO::TimeoutError. Returns ready events, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
   VALUE own_timeout = Qnil;
 #ifdef GYRE_HAVE_IO_TIMEOUT
@@ -83,8 +83,8 @@ enum { UNKNOWN, OTHER, SOCKET, STREAM_SOCKET, PIPE, REGULAR };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
-/* length, offset → transfer. Until Ruby 4.0 a length is the least to be moved, and 0 means one
- * try; from 4.1 (interface version 4) the arguments are offset, length, and length is the most. */
+/* length, offset → transfer. The length is a minimum until Ruby 4.0 (0: one try); from 4.1
+ * (interface version 4) the order is offset, length, and the length is a maximum. */
 static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second, size_t size) {
 #if RUBY_FIBER_SCHEDULER_VERSION >= 4
   transfer->offset = NUM2SIZET(first);
@@ -124,15 +124,15 @@ static void transfer_arguments(struct transfer *transfer, int count, const VALUE
 /* The offset in the file; -1: its own position. */
 static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
 
-/* Gets the descriptor and the buffer's bytes, also after a wait, in which the program may have
- * closed or freed them. Returns the buffer's size. */
+/* Gets the descriptor and the buffer's bytes; called again after a wait, in which the program may
+ * have closed or freed them. Returns the buffer's size. */
 static size_t transfer_open(struct transfer *transfer) {
   transfer->fd = rb_io_descriptor(transfer->io);
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Takes over bytes read elsewhere during a wait. The IO may be closed now and the buffer gone;
- * the next part needs the buffer as it was. */
+/* Takes over bytes that were read during a wait. The IO may be closed and the buffer freed by now;
+ * the next part needs an unchanged buffer. */
 static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
   if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
   if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
@@ -199,7 +199,7 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
 }
 
 /* The descriptor's kind. Its mode is not kept, as IO#nonblock=, IO#reopen and other processes
- * change it. The kind may be wrong after a reopen; it is dropped after a wait in vain. */
+ * change it. The kind may be wrong after a reopen; a useless wait drops it. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   static const enum gyre_io_kind kinds[] = {
       [SOCKET] = GYRE_IO_SOCKET, [STREAM_SOCKET] = GYRE_IO_SOCKET, [PIPE] = GYRE_IO_PIPE, [REGULAR] = GYRE_IO_REGULAR};
@@ -224,7 +224,7 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
-  /* A short count of anything else may be a message or a line, with the next one ready. */
+  /* A short count on other descriptors may be one message or line with more behind it. */
   if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
     gyre_descriptor_drained(held, interest);
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;
@@ -241,18 +241,20 @@ static bool is_override(VALUE frame, bool writes) {
 }
 
 /*
- * True if the hook may wait: for `least`, or as one of Ruby's blocking methods called it (gets,
- * readpartial, read). These would wait after "would block" anyway; waiting here saves two calls of
- * hooks. IO#read_nonblock, written in Ruby, must not wait, nor must direct calls of the hook.
- * Ruby's writing methods wait by themselves except IO#syswrite, which raises EAGAIN: right only for
- * a descriptor in non-blocking mode.
+ * True if the hook may wait: to reach `least`, or in Ruby's blocking methods (gets, readpartial,
+ * read). Saves two calls of hooks, as these methods would wait after "would block" anyway. Excludes
+ * IO#read_nonblock, written in Ruby, and direct calls of the hook. Ruby's writing methods wait by
+ * themselves except IO#syswrite, which raises EAGAIN: right only for a descriptor in non-blocking
+ * mode.
  */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;
-  VALUE frames[8]; /* the hook, overrides of a subclass, their caller; Ruby 3.1 does not count skipped C frames */
+  VALUE
+  frames[8]; /* the hook, overrides, their caller; Ruby 3.1 does not count C frames */
   int lines[8];
-  int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* usually enough; each one more takes time */
+  int count = rb_profile_frames(0, 2, frames, lines),
+      caller = 1; /* frames that usually suffice; each further one takes time */
   if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);
   while (caller < count && is_override(frames[caller], transfer->writes)) caller++;
   if (caller == count || !NIL_P(rb_profile_frame_path(frames[caller]))) return false;
@@ -297,7 +299,7 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
   struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes,
                               .positioned = positioned};
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
-  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); further down -1 has another meaning */
+  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* below, -1 has another meaning */
   if (gyre_clock_is_due(transfer.scheduler) && gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
     gyre_yield_if_due(transfer.scheduler);
     if (transfer_open(&transfer) < transfer.offset + transfer.most) return INT2FIX(-EFAULT);
@@ -334,7 +336,7 @@ static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
 
 /* --- opening --- */
 
-/* Whether opening this path may wait, as a FIFO or a device may (waiting_path.rb). Uses one
+/* True if opening this path may wait, as for a FIFO or a device (waiting_path.rb). Uses one
  * stat(2): Ruby's methods make objects or use a thread. */
 static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
   struct stat status;
@@ -356,9 +358,9 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
 
 void gyre_init_scheduler_io(void) {
   /*
-   * Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 has a
-   * broken interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and
-   * calls io_wait.
+   * Ruby before 3.3.1 could lose the buffer's lock in the io_write hook (bug 19640); 3.2.5 has a
+   * broken interface of both hooks (fixed in 3.2.6). Without the hooks Ruby reads and writes itself
+   * and calls io_wait.
    */
   const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
   bool broken = strcmp(version, "3.2.5") == 0;

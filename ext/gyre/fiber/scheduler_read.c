@@ -37,7 +37,7 @@ static struct thread_read *get(VALUE self) {
   return read;
 }
 
-/* Runs in the thread. The number may be another file's by now. */
+/* Runs in the thread. The number may belong to another file by now. */
 static VALUE thread_read_call(VALUE self) {
   struct thread_read *read = get(self);
   if (RTEST(rb_funcallv(read->io, rb_intern("closed?"), 0, NULL))) return Qnil;

@@ -19,7 +19,7 @@ struct selected_watch {
 struct selecting {
   struct gyre_wait wait;
   VALUE arrays[3];
-  VALUE elements, ios; /* of all arrays: the objects and their IOs */
+  VALUE elements, ios; /* the objects of all arrays and their IOs */
   long count;
   struct pollfd *descriptors;
   struct selected_watch *watches;
@@ -81,8 +81,8 @@ static VALUE select_body(VALUE argument) {
     for (long i = 0; i < selecting->count; i++) {
       struct selected_watch *selected_watch = &selecting->watches[i];
       if (selected_watch->kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
-        /* Out-of-band data are over, which select(2) does not report; the kernel would repeat
-         * the end without pause. */
+        /* Ends a watch for out-of-band data at the end, which select(2) does not report and the
+         * kernel would repeat without pause. */
         gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
         continue;
       }
@@ -92,7 +92,7 @@ static VALUE select_body(VALUE argument) {
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
     gyre_wait_again(wait);
-    /* A timer that fires after something else has made the fiber ready leaves no mark. */
+    /* Ignores a timer that fires after the fiber was made ready. */
     if (selecting->limited && !gyre_timer_armed(&wait->timer)) wait->timed_out = true;
   }
   return result;
@@ -133,8 +133,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
     if (!NIL_P(selecting.arrays[kind])) add_array(&selecting, kind);
     ends[kind] = selecting.count;
   }
-  /* Raises here, before anything is allocated, for an io closed meanwhile, perhaps by another's
-   * to_io. */
+  /* Raises for an io closed meanwhile (perhaps by another's to_io) before allocating anything. */
   for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(selecting.ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
@@ -154,7 +153,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   gyre_list_append(&scheduler->sweeping.descriptor_waits, &selecting.wait.descriptor_node);
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
   if (timeout_ns == 0 && NIL_P(result))
-    gyre_yield(scheduler); /* a program may ask until another fiber has done its part */
+    gyre_yield(scheduler); /* a program may ask repeatedly until another fiber has done its part */
   return result;
 }
 

@@ -2,10 +2,9 @@
  * Timeout.timeout (the timeout_after hook): a timer in C, and an interrupt if it fires before the
  * block has ended.
  *
- * The timer of a pooled fiber is on its C stack, as the fiber lives until its job has ended. Any
- * other fiber (an Enumerator's) may be collected in the middle of the block and its stack reused:
- * its timeout is on the heap, owned by a Ruby object that only that stack refers to, and goes with
- * the fiber.
+ * A pooled fiber's timer is on its C stack, as the fiber lives until its job ends. Any other fiber
+ * (such as an Enumerator's) may be collected inside the block: its timeout is on the heap, owned by
+ * a Ruby object that only its stack refers to.
  */
 #include "fiber/fibers.h"
 
@@ -17,7 +16,7 @@ struct timeout {
   struct gyre_timer timer;
   struct gyre_interrupt *interrupt;
   VALUE fiber; /* a pooled one, or Qundef */
-  VALUE id;    /* of another one, else nil */
+  VALUE id;    /* fiber outside the pool, else nil */
   VALUE duration;
   VALUE exception;       /* once fired; else nil */
   struct making *making; /* while its exception is made */
@@ -38,8 +37,7 @@ static void timeout_mark(void *opaque) {
   rb_gc_mark(timeout->exception);
 }
 
-/* On the driving fiber's stack: the exception's constructor may wait, and the block end
- * meanwhile. */
+/* Protects the driver: the exception's constructor may wait, and the block may end meanwhile. */
 struct making {
   struct timeout *timeout; /* NULL once ended */
   int count;
@@ -103,8 +101,8 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   VALUE fiber = timeout->fiber;
   if (!NIL_P(timeout->id)) {
-    /* The timeout's objects live as long as the fiber; without it the collector may have freed
-     * some. */
+    /* The timeout's objects live as long as its fiber; without the fiber the collector may have
+     * freed some. */
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
@@ -131,8 +129,8 @@ static VALUE timeout_body(VALUE argument) {
   return result;
 }
 
-/* The timeout's exception leaves the block. Raises a cancellation that it must not replace
- * instead: see Gyre::Scheduler#cancellation_in. */
+/* The timeout's exception leaves the block. Raises a cancellation instead, which it must not
+ * replace: see Gyre::Scheduler#cancellation_in. */
 static void prefer_cancellation(VALUE self, VALUE exception) {
   rb_set_errinfo(Qnil);
   VALUE before = rb_gv_get("$!");

@@ -1,7 +1,7 @@
 /*
- * Releases memory of idle fibers' stacks, for workers.c. Ruby keeps the pages of a stack that was
- * deep once, also of a collected fiber: 3.1 for good, later versions until memory is short
- * (MADV_FREE). It counts neither.
+ * Releases memory of idle fibers' stacks, for workers.c. Ruby keeps the pages of a deep stack, also
+ * of a collected fiber: 3.1 for good, later versions until memory is short (MADV_FREE). It counts
+ * neither.
  *
  * Ruby hides the ends of stacks. A guard page below each makes it a mapping of its own in
  * /proc/self/maps (proc(5)); without that file nothing happens. The virtual machine's stack is in
@@ -26,14 +26,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Below the address: Ruby's frames of a switch, 370 bytes on x86-64 if optimised. */
+/* bytes below the address for Ruby's frames of a switch: 370 on x86-64 if optimised */
 #ifdef GYRE_HAVE_OPTIMIZED_RUBY
 #define KEPT_BYTES 2048
 #else
 #define KEPT_BYTES 4096
 #endif
-#define KEPT_VM_BYTES 4096 /* at each end of the virtual machine's stack: some 60 control frames */
-#define FRAMES_BYTES 16384 /* above the address, at most: a fiber that has just begun */
+#define KEPT_VM_BYTES 4096 /* bytes at each end of the virtual machine's stack, for some 60 control frames */
+#define FRAMES_BYTES 16384 /* most bytes above the address in a fiber that has just begun */
 
 static int ascending(const void *left, const void *right) {
   uintptr_t a = *(const uintptr_t *)left, b = *(const uintptr_t *)right;

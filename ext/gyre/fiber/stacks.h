@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Returns the unused pages of the stacks at these addresses to the kernel. Only for fibers
- * suspended a little below the address, with few frames: nothing is in use below it, nor between
- * the ends of the virtual machine's stack. Skips addresses in no mapping, or in one larger than a
+ * Returns the unused pages of the stacks at these addresses to the kernel. Requires fibers
+ * suspended shortly below the address, with few frames: nothing is in use below it, nor between the
+ * ends of the virtual machine's stack. Skips addresses in no mapping, or in one larger than a
  * stack. Sorts the addresses.
  *
  * machine_bytes, vm_bytes: the sizes of both parts of a stack; Ruby adds up to a page.

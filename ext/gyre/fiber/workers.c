@@ -3,8 +3,8 @@
  * functions; their exceptions are handled here. Nothing of a job (fiber-locals, storage, pending
  * unblocks and interrupts) reaches the next.
  *
- * A fiber that the program can keep (Fiber.schedule) ends with its one job: the handle never means
- * another's work.
+ * A fiber visible to the program (Fiber.schedule) ends with its one job: its handle never stands
+ * for another's work.
  */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #define IDLE_KEPT 16               /* idle workers kept for good */
-#define TRIM_NS INT64_C(500000000) /* the others go after this idle time */
-#define ENDED_LIMIT 4096           /* ended single-job fibers before their stacks are collected */
+#define TRIM_NS INT64_C(500000000) /* idle time after which further workers go */
+#define ENDED_LIMIT 4096           /* ended single-job fibers before a collection frees their stacks */
 #define STACKS_LIMIT 24000         /* ended and live fibers; a process has room for 30,000 or so */
 
 static VALUE pooled_options, minor_options, fiber_class;
@@ -35,9 +35,9 @@ void gyre_init_workers(void) {
   blocking_key = ID2SYM(rb_intern("blocking"));
   storage_key = ID2SYM(rb_intern("storage"));
   pooled_options = rb_hash_new();
-  rb_gc_register_mark_object(pooled_options); /* at once: each call below may collect garbage */
+  rb_gc_register_mark_object(pooled_options); /* read first, as each call below may collect garbage */
   rb_hash_aset(pooled_options, blocking_key, Qfalse);
-  /* Otherwise its first job would begin with the storage of the fiber that made it. */
+  /* Clears the storage inherited from the fiber that made it, before the first job. */
   if (rb_method_boundp(fiber_class, rb_intern("storage"), 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
   rb_obj_freeze(pooled_options);
   minor_options = rb_hash_new();
@@ -82,8 +82,8 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 
 /* --- the size of the pool --- */
 
-/* Idle workers are suspended in wait_for_job. Skips one that the program has entered, which may
- * wait further down its stack, in a signal handler. */
+/* Idle workers are suspended in wait_for_job. Skips a worker entered by the program, which may wait
+ * further down its stack in a signal handler. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
@@ -93,8 +93,8 @@ static void discard_stacks(struct gyre_scheduler *scheduler) {
   gyre_stacks_discard(addresses, count, machine_bytes, vm_bytes);
 }
 
-/* Frees the workers that were idle since the last look, from the end of the list. The collector
- * gets their fibers. */
+/* Frees the workers idle since the last check, from the end of the list. The collector gets their
+ * fibers. */
 static void trim(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   if (scheduler->pool.idle_least > IDLE_KEPT) discard_stacks(scheduler);
@@ -104,7 +104,7 @@ static void trim(struct gyre_timer *timer, void *context) {
   }
   scheduler->pool.idle_least = scheduler->pool.idle_count;
   timer->fire = trim;
-  if (scheduler->pool.idle_count > IDLE_KEPT) /* without memory for it they stay */
+  if (scheduler->pool.idle_count > IDLE_KEPT) /* kept without memory for it */
     (void)gyre_timers_arm(&scheduler->loop.timers, timer, gyre_loop_now(&scheduler->loop) + TRIM_NS);
 }
 
@@ -165,7 +165,7 @@ static VALUE report_error(VALUE argument) {
   return rb_funcall(scheduler->self, rb_intern("fiber_failed"), 2, error, rb_fiber_current());
 }
 
-/* True for an exception to report, false if it ends the program or thread. */
+/* True for exceptions to report; false for those that end the program or thread. */
 static bool reportable(void) {
   VALUE error = rb_errinfo();
   return rb_obj_is_kind_of(error, rb_eException) && !rb_obj_is_kind_of(error, rb_eSystemExit) &&
@@ -180,13 +180,13 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
   gyre_forget_early(scheduler, worker->fiber);
 }
 
-/* An idle worker's wait for a job. The pool may free the worker meanwhile, and the program may
- * enter its fiber (Fiber#raise). */
+/* An idle worker's wait for a job. The pool may free the worker during the wait, and the program
+ * may enter its fiber (Fiber#raise). */
 struct rest {
   struct gyre_scheduler *scheduler;
   struct gyre_worker *worker;
   VALUE fiber;
-  size_t freed_count; /* of workers, at its beginning */
+  size_t freed_count; /* of idle workers, at the beginning of the list */
   bool over;          /* the worker was freed */
 };
 
@@ -195,8 +195,8 @@ static bool is_given_up(const struct rest *rest) {
 }
 
 /*
- * Leaves the idle worker's fiber until it has a job. Returns early if there is no fiber to enter:
- * the program has entered this one (Fiber#raise), and at its end Ruby goes on in the thread's root
+ * Leaves the idle worker's fiber until it has a job. Returns early without a fiber to enter: the
+ * program has entered this fiber (Fiber#raise), and at its end Ruby continues in the thread's root
  * fiber.
  */
 static VALUE wait_for_job(VALUE argument) {
@@ -216,8 +216,9 @@ static VALUE wait_for_job(VALUE argument) {
  * --- stacks ---
  *
  * Ruby takes fiber stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two at the
- * same time crash. Only one Ractor at a time therefore enters a worker's fiber for the first time.
- * The lock names its process, as a forked child may inherit it from a thread that the child lacks.
+ * same time crash. Lets only one Ractor at a time enter a worker's fiber for the first time. The
+ * lock contains its process id, as a forked child may inherit it from a thread that the child
+ * lacks.
  */
 
 static unsigned stacks_owner; /* atomic; 0: not taken */
@@ -236,11 +237,10 @@ static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC
 
 /*
  * Ruby keeps an ended fiber's stack until it collects the fiber, and counts neither memory nor
- * maps. A collection therefore precedes a new stack once as many fibers have ended as live, because
- * a collection reads all live stacks. Counting them as memory (rb_gc_adjust_memory_usage) would
- * collect at any time, even when no stack is needed. A minor collection leaves only fibers that an
- * old object referred to; a full one follows when these may be too many. Both counts are atomic,
- * for all Ractors.
+ * maps. Collects before a new stack is made, once as many fibers have ended as live, because a
+ * collection reads all live stacks. Counting stacks as memory (rb_gc_adjust_memory_usage) would
+ * collect even when no stack is needed. A minor collection keeps fibers that an old object referred
+ * to; a full one follows when these may be too many. Both counts are atomic, for all Ractors.
  */
 static size_t ended_count; /* since the last collection */
 static size_t left_count;  /* before that, and after the last full collection made here */
@@ -357,12 +357,12 @@ static VALUE enter_body(VALUE argument) {
   stacks_take();
   entering->stacks_taken = true;
   entering->scheduler->pool.starting =
-      entering->worker; /* a signal handler may have started another while it waited for the stacks */
+      entering->worker; /* a signal handler may have started another job during the wait for stacks */
   gyre_enter(entering->scheduler, entering->worker->fiber);
   return Qnil;
 }
 
-/* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, or too many
+/* Enters the worker's fiber. A new fiber may fail to begin: no memory for its stack, or too many
  * memory maps. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
   if (scheduler->pool.starting != worker) {
@@ -411,9 +411,9 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
   scheduler->pool.busy_count++;
 
   VALUE fiber = worker->fiber;
-  gyre_forget_early(scheduler, fiber); /* an unblock for its last job */
+  gyre_forget_early(scheduler, fiber); /* a leftover unblock for its last job */
   if (rb_fiber_current() == scheduler->drivers.fiber) {
-    /* The driver needs no place in the queue: a fiber that finds nothing ready returns to it. */
+    /* Needs no entry in the queue: a fiber that finds nothing ready returns to the driver. */
     scheduler->running.entered = fiber;
     scheduler->running.worker = worker;
     enter(scheduler, worker, fiber);
@@ -477,8 +477,8 @@ void gyre_workers_free(struct gyre_scheduler *scheduler) {
   gyre_blocked_free(&scheduler->pool.workers);
 }
 
-/* Only the forking fiber's worker goes on. The others move to a list, as waits on their stacks
- * may still refer to them. */
+/* Keeps only the forking fiber's worker. The others move to a list, as waits on their stacks may
+ * still refer to them. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
   gyre_workers_close(scheduler);
   GYRE_EACH(struct gyre_worker, worker, &scheduler->pool.busy, node) {

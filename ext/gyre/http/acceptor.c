@@ -33,7 +33,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->departures.promises);
   rb_gc_mark(acceptor->exempt.paths);
   rb_gc_mark(acceptor->exempt.files);
-  /* Idle connections hold no object, so that the GC need not visit them. */
+  /* Idle connections hold no object that the GC would visit. */
   for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
        node = node->next) {
     struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
@@ -42,11 +42,11 @@ static void acceptor_mark(void *opaque) {
   }
 }
 
-/* Does not touch the loop, as the scheduler may already be freed. */
+/* Leaves the loop alone, as the scheduler may already be freed. */
 static void acceptor_free(void *opaque) {
   struct gyre_http_acceptor *acceptor = opaque;
   while (
-      !gyre_list_empty(&acceptor->exchanges.active)) { /* their handles are garbage too and would mark the acceptor */
+      !gyre_list_empty(&acceptor->exchanges.active)) { /* their handles are garbage too, and would mark the acceptor */
     struct gyre_list *node = acceptor->exchanges.active.next;
     gyre_list_remove(node);
     free(GYRE_CONTAINER(node, struct gyre_http_exchange, node));
@@ -191,7 +191,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->exchanges.active);
   gyre_list_init(&acceptor->departures.leaving);
   gyre_list_init(&acceptor->exchanges.spare);
-  acceptor->exempt.paths = rb_ary_new(); /* may collect: everything to mark is initialized */
+  acceptor->exempt.paths = rb_ary_new(); /* may collect: everything to mark is initialized by now */
   acceptor->departures.promises = rb_ary_new();
   acceptor->upgraded = rb_hash_new();
   rb_funcall(acceptor->upgraded, rb_intern("compare_by_identity"), 0);
@@ -204,8 +204,8 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
   return GYRE_CONTAINER(net, struct gyre_http_acceptor, net);
 }
 
-/* True if this peer may send a PROXY header: a configured proxy, or if none is configured, a
- * process of this machine on a Unix socket. */
+/* True if this peer may send a PROXY header: it is a configured proxy, or (without configured ones)
+ * a process of this machine on a Unix socket. */
 static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct sockaddr_storage *peer) {
   static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
   const uint8_t *address;
@@ -324,8 +324,8 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   return self;
 }
 
-/* Called before start. `versions` has an Integer for each socket; `ranges` has family, bits and 16
- * address bytes of each range. */
+/* Called before start. `versions` has an Integer per socket; `ranges` has family, bits and 16
+ * address bytes per range. */
 static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(versions, T_ARRAY);
@@ -434,8 +434,8 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   return LONG2NUM(count);
 }
 
-/* Leaves the loop, which goes on and must not keep acceptor, handler and app. A later call from
- * another thread raises that the server has ended. Returns a state for rb_jump_tag. */
+/* Leaves the loop, which lives on and must not keep acceptor, handler and app alive. Later calls
+ * from other threads raise that the server has ended. Returns a state for rb_jump_tag. */
 static int leave_scheduler(struct gyre_http_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return 0;
   if (RHASH_SIZE(acceptor->upgraded) || gyre_thread_is_foreign(acceptor->scheduler)) return 0;

@@ -16,7 +16,7 @@
 
 #include <netinet/in.h>
 
-/* Values common to requests with this authority from this address; see env.c. */
+/* Values that requests with this authority from this address share; see env.c. */
 struct gyre_http_usual {
   VALUE server_name, server_port, remote; /* frozen; nil before the first */
   uint32_t misses;
@@ -26,11 +26,11 @@ struct gyre_http_usual {
   char authority[256];
 };
 
-/* Places for the entries that each env sets; see env.c. */
+/* Positions of the entries that each env sets; see env.c. */
 #define GYRE_HTTP_ENV_PLACES 64
 struct gyre_http_env_places {
-  int8_t values[GYRE_HTTP_ENV_PLACES]; /* the entry's value, or -1 */
-  uint16_t missing;                    /* a bit for each value without an entry */
+  int8_t values[GYRE_HTTP_ENV_PLACES]; /* position of the entry's value, or -1 */
+  uint16_t missing;                    /* bits of values without an entry */
 };
 
 struct gyre_http_acceptor {
@@ -42,8 +42,8 @@ struct gyre_http_acceptor {
   struct gyre_http_limits limits;
   struct gyre_http_capacity *capacity; /* shared by all acceptors of a server */
   struct gyre_list connections;
-  bool draining, https, started; /* `started`: on the loop, beside others of its capacity */
-  bool cancel_when_gone;         /* cancels requests of departed clients */
+  bool draining, https, started; /* `started`: on the loop, beside other acceptors of its capacity */
+  bool cancel_when_gone;         /* whether requests of departed clients are cancelled */
   void *scratch;                 /* for HTTP/1; valid until the next call on a connection */
   struct {
     VALUE object;          /* Gyre::HTTP::ThreadCalls: calls from other threads */
@@ -53,18 +53,18 @@ struct gyre_http_acceptor {
     struct gyre_list leaving; /* exchanges */
     VALUE promises;           /* an Array of promises to settle */
     struct gyre_post post;    /* linked while there may be promises to settle */
-    struct gyre_timer again;  /* retries if no fiber could be made */
+    struct gyre_timer again;  /* retries when no fiber could be made */
   } departures;
   struct {
-    struct gyre_proxy_range *ranges; /* peers with trusted PROXY headers; none: all peers */
+    struct gyre_proxy_range *ranges; /* peers with trusted PROXY headers; empty: all peers */
     uint32_t count;
   } proxies;
   struct {
     VALUE paths; /* an Array */
     VALUE files; /* responds to call(path): whether the file exists */
-  } exempt;      /* requests that need no place */
+  } exempt;      /* finds requests that need no place */
   struct {
-    struct gyre_list active, spare; /* spare exchanges serve the next requests */
+    struct gyre_list active, spare; /* spare exchanges for the next requests */
     int spare_count;
   } exchanges;
   /* Objects of connections that have left HTTP; they respond to interrupt. */
@@ -73,7 +73,7 @@ struct gyre_http_acceptor {
     uint32_t idle, lingering_refused;
     uint32_t upgraded_drained;
     uint64_t running, requests, malformed, refused;
-    uint64_t handshake_turn; /* turn of the loop for `handshakes` */
+    uint64_t handshake_turn; /* turn of the loop that `handshakes` counts */
     uint32_t handshakes;
   } counts;
   struct gyre_http_statistics statistics;
@@ -85,12 +85,12 @@ struct gyre_http_acceptor {
     struct gyre_peer last_peer; /* the last formatted peer */
     char last_text[INET6_ADDRSTRLEN];
   } env;
-  struct gyre_http_buffer output; /* for heads of responses, until the fiber parks */
+  struct gyre_http_buffer output; /* lent for heads of responses, until the fiber parks */
   struct gyre_http_date date;
 };
 
-/* Time for a request that may be on its way when the drain begins. While other workers run, a
- * longer wait for a slow client costs nothing. */
+/* Time for a request that may be on its way when the drain begins. While other workers run, waiting
+ * longer for a slow client costs nothing. */
 static inline int64_t gyre_http_acceptor_grace(const struct gyre_http_acceptor *acceptor) {
   return acceptor->net.shared ? 2 * GYRE_HTTP_GRACE_NS : GYRE_HTTP_GRACE_NS;
 }
@@ -99,7 +99,7 @@ static inline struct gyre_loop *gyre_http_loop(const struct gyre_http_connection
 }
 
 /* acceptor.c */
-/* A closed acceptor leaves the loop with the last session of its upgraded connections. */
+/* Leaves the loop with the last session of its upgraded connections, if closed. */
 void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
 
 /* limits.c, capacity.c */
@@ -107,11 +107,11 @@ void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits);
 void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits);
 struct gyre_http_capacity *gyre_http_capacity_take(VALUE self); /* adds an owner */
 
-/* env.c: before the first env. */
+/* env.c: called before the first env. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor);
 
 /* departures.c */
-/* From now on settles the promises of departed clients, each in its own fiber. */
+/* Settles the promises of departed clients from now on, each in a fiber of its own. */
 void gyre_http_departures_start(struct gyre_http_acceptor *acceptor);
 /* In a forked child: leaves the loop's lists alone. */
 void gyre_http_departures_forget(struct gyre_http_acceptor *acceptor);

@@ -2,7 +2,7 @@
 #include "http/admission.h"
 
 #define STARTS_A_TURN 64 /* requests that start before the kernel is asked again */
-#define MAKES_ROOM 0     /* deadline of a request that leaves the queue to make room */
+#define MAKES_ROOM 0     /* deadline of a request that leaves the queue to make room for another */
 
 static struct gyre_admission_waiter *first(const struct gyre_list *list) {
   return gyre_list_empty(list) ? NULL : GYRE_CONTAINER(list->next, struct gyre_admission_waiter, node);
@@ -23,8 +23,8 @@ static void arm_places(struct gyre_admission *admission) {
     (void)gyre_timers_arm(&admission->loop->timers, &admission->places, gyre_loop_now(admission->loop));
 }
 
-/* Sets the timer for the oldest waiter, which times out first because all limits are equal. The
- * other list is unordered. */
+/* Sets the timer for the oldest waiter, which times out first, as all limits are equal. Searches
+ * the other list, which is unordered. */
 static void arm_late(struct gyre_admission *admission) {
   struct gyre_timers *timers = &admission->loop->timers;
   int64_t when_ns = INT64_MAX;
@@ -51,8 +51,8 @@ static void end_wait(struct gyre_admission *admission, struct gyre_admission_wai
   gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
 }
 
-/* Starts waiting requests. A handler may finish at once and free its place for the next request; it
- * may also raise, so the timer for the others is set before. */
+/* Starts waiting requests. Sets the timer for the others first: a handler may finish at once and
+ * pass on its place, or raise. */
 static void start_waiting(struct gyre_timer *timer, void *context) {
   struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
   struct gyre_loop *loop = context;
@@ -115,8 +115,8 @@ void gyre_admission_stop(struct gyre_admission *admission) {
   gyre_admission_forget(admission);
 }
 
-/* Refuses a request of a half-closed client. Until the end of this turn the queue may hold one more
- * request. */
+/* Refuses a request of a half-closed client. Lets the queue hold one more request until the end of
+ * this turn. */
 static bool make_room(struct gyre_admission *admission) {
   for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
     struct gyre_admission_waiter *waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);

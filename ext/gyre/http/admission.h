@@ -14,7 +14,7 @@
  * be gone) come last and are the first to make room.
  *
  * start and refuse are called from the loop's timers, never from within enter, leave or withdraw.
- * The waiter is off the queue by then, and its memory is not touched after the call.
+ * The waiter is off the queue by then; its memory is not touched after the call.
  */
 #ifndef GYRE_HTTP_ADMISSION_H
 #define GYRE_HTTP_ADMISSION_H
@@ -25,7 +25,7 @@
 enum gyre_admission_answer { GYRE_ADMISSION_ADMITTED, GYRE_ADMISSION_WAITS, GYRE_ADMISSION_REFUSED };
 
 struct gyre_admission_waiter {
-  struct gyre_list node; /* in admission->waiting or admission->ended; unlinked while it does not wait */
+  struct gyre_list node; /* in admission->waiting or admission->ended; unlinked unless it waits */
   int64_t since_ns;      /* when it entered */
   int64_t deadline_ns;   /* INT64_MAX: none */
   void (*start)(struct gyre_admission_waiter *waiter);
@@ -39,8 +39,8 @@ struct gyre_admission {
   uint32_t running;                    /* places taken */
   uint32_t waiting_count;              /* in both lists */
   struct gyre_list waiting, ended;     /* struct gyre_admission_waiter, oldest first */
-  struct gyre_timer places, late;      /* places: free for waiters; late: next deadline */
-  uint64_t waited, refused;            /* requests that waited; requests refused, at once or later */
+  struct gyre_timer places, late;      /* places: starts waiters for free places; late: the next deadline */
+  uint64_t waited, refused;            /* counts of requests: waited; refused, at once or later */
   struct gyre_http_histogram waits;    /* durations of ended waits: admitted, refused or withdrawn */
 };
 
@@ -52,16 +52,16 @@ void gyre_admission_stop(struct gyre_admission *admission);
 /* In a forked child: forgets all waiters without touching the loop. */
 void gyre_admission_forget(struct gyre_admission *admission);
 
-/* True if a new request would run at once. The request then takes its place by
- * gyre_admission_take. */
+/* True if a new request would run at once. Must be followed by gyre_admission_take, which takes the
+ * place. */
 static inline bool gyre_admission_has_place(const struct gyre_admission *admission) {
   return !admission->running_limit || (admission->running < admission->running_limit && admission->waiting_count == 0);
 }
 
 static inline void gyre_admission_take(struct gyre_admission *admission) { admission->running++; }
 
-/* Adds a request for which no place is free. WAITS: the waiter, with start and refuse set, is in
- * the queue. */
+/* Queues a request that finds no free place. WAITS: the waiter, with start and refuse set, is
+ * queued. */
 enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
 /* True if the queue is full, so that a request without a place is refused. */
@@ -70,13 +70,13 @@ static inline bool gyre_admission_is_full(const struct gyre_admission *admission
          admission->waiting_count >= admission->queue_limit;
 }
 
-/* Moves the waiter to the end, as its half-closed client may be gone. */
+/* Moves the waiter to the end of the queue: its half-closed client may be gone. */
 void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
 /* Ends the wait, if any. */
 void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter);
 
-/* Frees a place: once for each start and each gyre_admission_take. */
+/* Frees a place; called once for each start and each gyre_admission_take. */
 void gyre_admission_leave(struct gyre_admission *admission);
 
 #endif

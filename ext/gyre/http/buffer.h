@@ -12,7 +12,7 @@
 struct gyre_http_buffer {
   char *bytes;
   size_t length, capacity;
-  bool failed; /* out of memory; later text is dropped */
+  bool failed; /* set if out of memory; later text is dropped */
 };
 
 /* The line of the date field, renewed each second. */

@@ -75,7 +75,7 @@ struct gyre_http_capacity *gyre_http_capacity_take(VALUE self) {
   return capacity;
 }
 
-/* Use of each budget, for tests and figures. */
+/* Returns the use of each budget, for tests and figures. */
 static VALUE capacity_used(VALUE self) {
   const struct gyre_http_capacity *capacity = get(self);
   VALUE used = rb_hash_new();

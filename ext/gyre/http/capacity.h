@@ -1,7 +1,7 @@
 /*
- * What one server has to share among its acceptors and protocols: places for requests
- * (admission.h), and budgets of memory and open files. Each connection and stream holds a part of a
- * budget, notes its size, and gives it back. No ruby.h.
+ * What a server's acceptors and protocols share: places for requests (admission.h), and budgets of
+ * memory and open files. Each connection and stream takes a share of a budget, records its size,
+ * and gives it back. No ruby.h.
  */
 #ifndef GYRE_HTTP_CAPACITY_H
 #define GYRE_HTTP_CAPACITY_H
@@ -14,11 +14,11 @@ struct gyre_http_budget {
 
 struct gyre_http_capacity {
   struct gyre_admission admission;
-  struct gyre_http_budget heads;  /* incomplete, or waiting for a place */
-  struct gyre_http_budget input;  /* bodies of requests, unread by the app */
-  struct gyre_http_budget output; /* of responses, not taken by clients */
+  struct gyre_http_budget heads;  /* heads: incomplete, or waiting for a place */
+  struct gyre_http_budget input;  /* request bodies that the app has not read */
+  struct gyre_http_budget output; /* responses that clients have not taken */
   struct gyre_http_budget files;  /* descriptors being sent */
-  uint32_t owners;                /* the Ruby object, and acceptors */
+  uint32_t owners;                /* owners: the Ruby object, and acceptors */
   uint32_t started;               /* acceptors on the loop */
 };
 
@@ -37,12 +37,12 @@ static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budge
 #define GYRE_HTTP_BODIES_HOLD_TOO_MUCH "the bodies of requests hold too much memory"
 #define GYRE_HTTP_WAITING_HOLD_TOO_MUCH "the requests that wait hold too much memory"
 
-/* Queues a request for a place with this much memory of its head; `last`: the client is
- * half-closed. Returns NULL, or the reason for a refusal: the request then holds no memory. */
+/* Queues a request with this much memory of its head; `last`: its client is half-closed. Returns
+ * NULL, or the reason of a refusal, after which the request holds no memory. */
 const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
                                      uint32_t *counted, size_t bytes, bool last);
 
-/* Called for each acceptor: the first start sets the admission's loop, the last stop removes it. */
+/* Called by each acceptor: the first start sets the admission's loop, the last stop removes it. */
 void gyre_http_capacity_start(struct gyre_http_capacity *capacity, struct gyre_loop *loop);
 void gyre_http_capacity_stop(struct gyre_http_capacity *capacity);
 /* In a forked child: leaves the loop alone. */

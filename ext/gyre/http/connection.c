@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_BYTES_LIMIT (1 << 20) /* discarded of a refused client before the connection is cut */
+#define LINGER_BYTES_LIMIT (1 << 20) /* bytes of a refused client to discard before the connection is cut */
 #define HANDSHAKES_A_TURN 16
-#define LOOKED INT64_MIN /* deadline already passed; a last read decides about the end */
+#define LOOKED INT64_MIN /* the deadline has passed already; a last read decides */
 
 struct gyre_http_protocols gyre_http_protocols;
 
@@ -21,7 +21,7 @@ struct gyre_http_protocols gyre_http_protocols;
 
 static ssize_t received(struct gyre_http_connection *connection, ssize_t count) {
   if (count < 0 && count != -EAGAIN) return count;
-  /* New bytes cause a new edge; an end already reported does not. */
+  /* Reads at once: new bytes cause a new edge, but an end already reported does not. */
   connection->readable = count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport,
                                                                                        (size_t)count, GYRE_LENT_BYTES));
   if (!connection->readable && !connection->inner)
@@ -80,8 +80,8 @@ void gyre_http_connection_enter(struct gyre_http_connection *connection, const s
   protocol->begin(connection, bytes, length);
 }
 
-/* Selects the protocol by the first bytes; NULL: they may become HTTP/2's preface (RFC 9113,
- * section 3.4). */
+/* Selects the protocol by the first bytes; NULL: more bytes may complete HTTP/2's preface (RFC
+ * 9113, section 3.4). */
 static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t length) {
   const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
   if (!http2 || bytes[0] != http2->preface[0]) return gyre_http_protocols.http1;
@@ -123,7 +123,7 @@ static void read_first(struct gyre_http_connection *connection) {
 static void await_first(struct gyre_http_connection *connection) {
   const struct gyre_http_acceptor *acceptor = connection->acceptor;
   connection->state = GYRE_HTTP_FIRST_BYTE;
-  connection->readable = true; /* bytes may have come with the earlier ones */
+  connection->readable = true; /* further bytes may have come with the first ones */
   gyre_http_connection_deadline(connection, acceptor->draining ? GYRE_HTTP_GRACE_NS : acceptor->limits.first_byte_ns);
 }
 
@@ -159,7 +159,7 @@ static void handshake_failed(struct gyre_http_connection *connection) {
   read_off(connection);
 }
 
-/* Runs a step of the handshake. The steps of a turn are limited, as each computes for up to half a
+/* Runs a step of the handshake. Limits the steps of a turn, as each computes for up to half a
  * millisecond while requests wait. */
 static void shake_hands(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
@@ -254,13 +254,13 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
 }
 
 /*
- * Whether the client still takes what was sent. Bytes that arrive after the close, such as windows
- * of HTTP/2, would reset the connection and lose the rest. Its time limit is that of a slow
- * response.
+ * Returns whether the client still takes sent bytes. Waits with closing: bytes that arrive later,
+ * such as HTTP/2's windows, would reset the connection and lose the rest. Has the time limit of a
+ * slow response.
  */
 static bool still_takes(struct gyre_http_connection *connection) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
-  (void)gyre_transport_flush(&connection->transport); /* the end of TLS may have found the socket full */
+  (void)gyre_transport_flush(&connection->transport); /* the end of TLS may have met a full socket */
   size_t untaken = gyre_transport_untaken(&connection->transport);
   if (untaken > UINT32_MAX) untaken = UINT32_MAX;
   bool moved = untaken != connection->untaken;
@@ -283,8 +283,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
-    /* Waiting bytes came in time, reported or not: a delayed loop receives many bytes at once and
-     * only part of the reports. */
+    /* Counts waiting bytes as in time, reported or not: a delayed loop gets many bytes at once and
+     * part of the reports. */
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);
@@ -305,7 +305,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   struct gyre_http_connection *connection = calloc(1, sizeof(*connection));
   if (!connection) return NULL;
   connection->acceptor = acceptor;
-  connection->protocol = gyre_http_protocols.http1; /* until the first bytes decide */
+  connection->protocol = gyre_http_protocols.http1; /* protocol unknown until the first bytes */
   connection->proxy = listener->proxy & 3;
   connection->state = listener->proxy ? GYRE_HTTP_PROXY : listener->tls ? GYRE_HTTP_HANDSHAKE : GYRE_HTTP_FIRST_BYTE;
   connection->https = listener->tls || acceptor->https;
@@ -317,7 +317,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   }
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
-  /* Forgets the number, as the program may have closed the former file outside the loop. */
+  /* Forgets the number's former use: the program may have closed that file outside the loop. */
   gyre_loop_forget(&acceptor->scheduler->loop, fd);
   if (gyre_acceptor_open(listener, &connection->transport, fd) < 0 ||
       gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {
@@ -398,7 +398,7 @@ void gyre_http_connection_linger(struct gyre_http_connection *connection) {
   if (connection->state == GYRE_HTTP_CLOSED || connection->state == GYRE_HTTP_HIJACKED) return;
   int error = connection->inner ? connection->transport.operations->end(&connection->transport)
                                 : gyre_transport_end(&connection->transport);
-  if ((error < 0 && error != -EAGAIN) || connection->inner) { /* a stream ends without its reader */
+  if ((error < 0 && error != -EAGAIN) || connection->inner) { /* a stream ends when it has no reader */
     gyre_http_connection_close(connection, false);
     return;
   }

@@ -16,9 +16,9 @@
 
 struct gyre_http_connection;
 
-/* Functions called from the loop, never from within each other. Each may free the connection. */
+/* Called from the loop, never from within each other. Each may free the connection. */
 struct gyre_http_protocol {
-  const char *alpn, *preface; /* name in TLS, first bytes of clients; NULL: default protocol */
+  const char *alpn, *preface; /* name in ALPN, first bytes of clients; NULL: default protocol */
   /* Allocates, by malloc, memory shared by an acceptor's connections. */
   void *(*make_scratch)(const struct gyre_http_limits *limits);
   /* Takes over the connection with the received bytes: lent memory, or the transport's input. */
@@ -29,23 +29,24 @@ struct gyre_http_protocol {
   void (*late)(struct gyre_http_connection *connection);
   /* Ends idle work and completes the rest, as the server stops. */
   void (*drain)(struct gyre_http_connection *connection);
-  /* Wakes all waiting fibers, as the connection leaves the protocol and perhaps the loop. May be
+  /* Wakes all waiting fibers, as the connection leaves the protocol and possibly the loop. May be
    * called again. */
   void (*detached)(struct gyre_http_connection *connection);
-  /* Frees connection->own; `gone`: loop and exchanges are already freed. Returns false if it is in
+  /* Frees connection->own; `gone`: loop and exchanges are freed already. Returns false if it is in
    * use and will be freed later. */
   bool (*free)(struct gyre_http_connection *connection, bool gone);
-  /* For a connection within a stream: some of its output has left, or none ever will. */
+  /* For a connection within a stream: reports that some of its output has left, or that none ever
+   * will. */
   void (*room)(struct gyre_http_connection *connection);
 };
 
-/* Of connections within streams of HTTP/2: calls `readable` in the next turn; ends the stream. */
+/* For connections within streams of HTTP/2: calls `readable` in the next turn; ends the stream. */
 struct gyre_http_inner {
   void (*report)(struct gyre_http_connection *connection);
   void (*close)(struct gyre_http_connection *connection, bool reset);
 };
 
-/* BETWEEN: no exchange is usable; an idle connection holds neither a fiber nor a buffer. */
+/* BETWEEN: no exchange is in use; an idle connection holds neither a fiber nor a buffer. */
 enum gyre_http_state {
   GYRE_HTTP_PROXY,
   GYRE_HTTP_HANDSHAKE,
@@ -59,7 +60,7 @@ enum gyre_http_state {
 
 struct gyre_peer {
   uint8_t family;
-  uint8_t address[16]; /* of AF_INET and AF_INET6, else zero */
+  uint8_t address[16]; /* AF_INET or AF_INET6, else zero */
 };
 
 /* The part of a connection that exists while it is idle. */
@@ -67,7 +68,7 @@ struct gyre_http_connection {
   struct gyre_list node; /* in acceptor->connections */
   struct gyre_http_acceptor *acceptor;
   const struct gyre_http_protocol *protocol;
-  void *own;                           /* the protocol's; NULL while it needs nothing */
+  void *own;                           /* memory of the protocol; NULL while it needs none */
   struct gyre_http_exchange *exchange; /* the exchange of HTTP/1 while its handler runs, else NULL */
   struct gyre_watch watch;
   struct gyre_timer timer;
@@ -75,11 +76,11 @@ struct gyre_http_connection {
   struct gyre_transport transport;
   uint32_t requests;
   uint32_t lingered; /* bytes discarded */
-  uint32_t untaken;  /* LINGERING: bytes unread by the client at the last check */
+  uint32_t untaken;  /* LINGERING: bytes that the client had not taken at the last check */
   struct gyre_peer peer;
-  uint8_t unmoved;   /* consecutive checks without a change of `untaken` */
+  uint8_t unmoved;   /* consecutive checks with the same `untaken` */
   uint8_t state;     /* enum gyre_http_state */
-  uint8_t phase;     /* the protocol's; 0 at first */
+  uint8_t phase;     /* phase of the protocol; 0 at first */
   bool readable : 1; /* there may be bytes to read */
   bool hung_up : 1;  /* the peer sends no more */
   bool counted : 1;  /* in acceptor->net.open */
@@ -87,13 +88,13 @@ struct gyre_http_connection {
   bool keep_alive : 1;
   bool https : 1;     /* env's scheme */
   bool inner : 1;     /* within a stream of HTTP/2 (h2/tunnel.c), without a descriptor */
-  bool abandoned : 1; /* belongs to the parent, in a forked child: handlers are not called */
-  unsigned proxy : 2; /* versions of the PROXY header expected first */
+  bool abandoned : 1; /* belongs to the parent of this forked child, which calls no handlers */
+  unsigned proxy : 2; /* accepted versions of a PROXY header, which comes first */
 };
 
 /* Time for bytes that may be on their way when a drain begins. */
 #define GYRE_HTTP_GRACE_NS INT64_C(250000000)
-/* Reads into lent memory before other connections get their turn. */
+/* Limits bytes read into lent memory before other connections get their turn. */
 #define GYRE_HTTP_RECEIVES_AT_ONCE 8
 
 /* Set when the extension loads; `http2` stays NULL without libnghttp2. */
@@ -105,7 +106,7 @@ extern struct gyre_http_protocols gyre_http_protocols;
 
 struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                       const struct sockaddr_storage *address);
-/* Begins a connection within a stream of another. */
+/* Makes a connection within a stream of another. */
 void gyre_http_connection_begin_inner(struct gyre_http_connection *connection,
                                       const struct gyre_http_connection *outer);
 /* Calls `readable` in the next turn. */
@@ -114,10 +115,10 @@ void gyre_http_connection_report_again(struct gyre_http_connection *connection);
 void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
                                 const char *bytes, size_t length);
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset);
-void gyre_http_connection_detach(struct gyre_http_connection *connection); /* off the loop, still open */
+void gyre_http_connection_detach(struct gyre_http_connection *connection); /* detaches it: off the loop, still open */
 /* Closes the server's side and discards further bytes of the client. */
 void gyre_http_connection_linger(struct gyre_http_connection *connection);
-/* Does nothing while a handler runs; the handler's end frees the connection. */
+/* Ignored while a handler runs, whose end frees the connection. */
 void gyre_http_connection_free(struct gyre_http_connection *connection);
 /* Frees the connection after loop and exchanges are freed. */
 void gyre_http_connection_discard(struct gyre_http_connection *connection);
@@ -129,8 +130,8 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
 ssize_t gyre_http_connection_fill(struct gyre_http_connection *connection);
 /* Receives into lent memory and sets *bytes, valid until the fiber or thread yields. */
 ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, const char **bytes);
-/* Returns true if the caller must stop reading, so that other connections get their turn. One read
- * of TLS may contain many small records. */
+/* Returns true if the caller must stop reading, so that other connections get their turn. A single
+ * read of TLS may contain many small records. */
 bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Settles promises of clients' departures in fibers of their own, as the loop's callbacks that find
- * a departure (gyre_http_exchange_peer_ended) cannot run the app's code.
+ * Settles promises of clients' departures in fibers of their own: the callbacks that find a
+ * departure (gyre_http_exchange_peer_ended) cannot run the app's code.
  */
 #include "http/exchange.h"
 
 #define TELL_AGAIN_NS INT64_C(100000000)
 
-/* Skips requests that have ended meanwhile, whose handlers have settled their promises. */
+/* Skips requests that have ended since; their handlers have settled the promises. */
 static VALUE collect_departures(VALUE argument) {
   struct gyre_http_acceptor *acceptor = (struct gyre_http_acceptor *)argument;
   while (!gyre_list_empty(&acceptor->departures.leaving)) {
@@ -30,7 +30,7 @@ static VALUE settle_next(VALUE self) {
 
 struct telling {
   struct gyre_http_acceptor *acceptor;
-  long left; /* promises left before the last fiber was started */
+  long left; /* promises that came before the last fiber was started */
 };
 
 static VALUE start_telling(VALUE argument) {

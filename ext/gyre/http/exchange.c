@@ -10,7 +10,7 @@
 #include <string.h>
 
 #ifdef __SANITIZE_ADDRESS__
-#define SPARE_LIMIT 0 /* finds uses after the end */
+#define SPARE_LIMIT 0 /* catches uses after the end */
 #else
 #define SPARE_LIMIT 64
 #endif
@@ -44,7 +44,7 @@ static const rb_data_type_t handle_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-/* Keeps spare exchanges, as a malloc for each request would cost 5 % of its time in C. */
+/* Keeps spare exchanges: a malloc per request would cost 5 % of its time in C. */
 static struct gyre_http_exchange *take(struct gyre_http_acceptor *acceptor, size_t bytes) {
   struct gyre_http_exchange *exchange;
   if (gyre_list_empty(&acceptor->exchanges.spare)) {
@@ -95,7 +95,7 @@ static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt
   if (*interrupt) (*interrupt)->owner = interrupt;
 }
 
-/* Excludes the time spent waiting for the client, which has its own limits. */
+/* Excludes waits for the client, which have limits of their own. */
 static void limit_is_over(struct gyre_timer *timer, void *context) {
   struct gyre_http_exchange *exchange = GYRE_CONTAINER(timer, struct gyre_http_exchange, limit.timer);
   struct gyre_loop *loop = context;
@@ -149,8 +149,8 @@ void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange) {
   gyre_wake(exchange->connection->acceptor->scheduler, &reader->wait.parked);
 }
 
-/* Returns a Gyre::Promise: true when the client has left, false when the request has ended; nil
- * after the request's end. Returns at once in the app's fiber. */
+/* Returns a Gyre::Promise, or nil after the request's end: true when the client has left, false
+ * when the request has ended. Returns at once in the app's fiber. */
 VALUE gyre_http_exchange_client_gone(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) return Qnil;
@@ -215,7 +215,7 @@ int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint6
   struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
   const struct gyre_http_limits *limits = &acceptor->limits;
   struct gyre_http_budget *output = &acceptor->capacity->output;
-  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* more than the kernel's memory */
+  if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* more than the kernel holds */
   if (exchange->response.whole && gyre_http_exchange_holds_place(exchange)) {
     gyre_http_budget_hold(output, &exchange->response.output_counted, held);
     if (!gyre_http_budget_is_over(output)) gyre_http_exchange_leave_place(exchange);

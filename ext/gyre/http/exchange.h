@@ -1,7 +1,7 @@
 /*
- * One request and its response, from a head, complete or refused, to the next request or the
- * handler's end (exchange.c), and its handler's fiber (handler.c). request.c and response.c define
- * Ruby's methods (lib/gyre/http/exchange.rb); each version has its part in a table.
+ * One request and its response, from a complete or refused head to the next request or the
+ * handler's end (exchange.c). handler.c runs its fiber; request.c and response.c define Ruby's
+ * methods (lib/gyre/http/exchange.rb); each version adds a table.
  */
 #ifndef GYRE_HTTP_EXCHANGE_H
 #define GYRE_HTTP_EXCHANGE_H
@@ -17,11 +17,11 @@ struct gyre_http_response_head;
 
 /* A complete or refused head. Valid until the next call on its connection. */
 struct gyre_http_request {
-  const struct gyre_http_head *head; /* NULL: unknown; incomplete if refused */
+  const struct gyre_http_head *head; /* NULL: unknown; may be incomplete in a refused head */
   const char *bytes;
   void *stream;        /* of HTTP/2 */
-  uint32_t held;       /* bytes of the transport's input; 0: elsewhere or incomplete */
-  size_t length, came; /* bytes of its head, and bytes after it in `bytes` */
+  uint32_t held;       /* bytes in the transport's input; 0: elsewhere or incomplete */
+  size_t length, came; /* length of its head, and bytes behind it in `bytes` */
   uint16_t status;     /* refuses it; 0: valid */
   const char *reason;  /* constant text, with status */
   bool placed;         /* it has a place */
@@ -32,15 +32,15 @@ struct gyre_http_request {
 /* The functions of an exchange that each version implements. Functions with a handle run in a fiber
  * of the app and may raise. */
 struct gyre_http_exchange_operations {
-  size_t bytes; /* of the version's struct, which begins with the exchange */
+  size_t bytes; /* size of the version's struct, which begins with the exchange */
   VALUE *class;
-  bool alone; /* it is alone on the connection; a refusal ends both */
+  bool alone; /* uses the connection alone; a refusal ends both */
 
   /* Sets the exchange's env from a head, or the status of its refusal. */
   void (*begin)(struct gyre_http_exchange *exchange, const struct gyre_http_request *request);
   /* Frees the exchange after its handler has returned. */
   void (*done)(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange);
-  /* Refuses the request, as memory for the exchange is short. */
+  /* Refuses the request for lack of memory. */
   void (*drop)(struct gyre_http_connection *connection, const struct gyre_http_request *request);
   bool (*is_reset)(const struct gyre_http_exchange *exchange); /* by the client */
   bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: ends with its connection */
@@ -53,11 +53,11 @@ struct gyre_http_exchange_operations {
   VALUE (*hijack)(struct gyre_http_exchange *exchange);
   void (*close)(struct gyre_http_exchange *exchange, bool reset);
 
-  /* Write the begin and the end of a head to head->output. */
+  /* Write the beginning and the end of a head to head->output. */
   void (*begin_head)(struct gyre_http_buffer *output, int status);
   void (*end_head)(struct gyre_http_response_head *head);
   void (*send_head)(VALUE self, const struct gyre_http_response_head *head); /* interim or final */
-  /* Sends head, body (an Array of Strings) and end. */
+  /* Sends head, body (an Array of Strings) and end at once. */
   void (*send_response)(VALUE self, const struct gyre_http_response_head *head, VALUE body);
   void (*send_body)(VALUE self, VALUE string);
   uint64_t (*send_file)(VALUE self, VALUE io, int64_t offset, uint64_t length);
@@ -72,7 +72,7 @@ enum gyre_http_framing {
   GYRE_HTTP_RAW
 };
 
-/* A fiber waiting for its client, on its stack. */
+/* A fiber that waits for its client, on its stack. */
 struct gyre_http_reader {
   VALUE self;
   struct gyre_wait wait;
@@ -81,46 +81,46 @@ struct gyre_http_reader {
 };
 
 struct gyre_http_exchange {
-  struct gyre_list node; /* in acceptor->exchanges, active or spare */
+  struct gyre_list node; /* in acceptor->exchanges: active or spare */
   const struct gyre_http_exchange_operations *operations;
   struct gyre_http_connection *connection;
   VALUE handle, fiber, env;
-  VALUE trailers, response_trailers; /* a Hash each, or nil */
+  VALUE trailers, response_trailers; /* each a Hash, or nil */
   struct gyre_http_reader *reader;   /* fiber waiting for the request's body */
   const char *reason;                /* constant text, with status */
-  uint16_t status;                   /* refuses the request; 0: valid */
+  uint16_t status;                   /* status of a refusal; 0: valid */
   uint8_t method;                    /* enum gyre_http_method */
   bool http_1_0 : 1;                 /* without chunks and interim responses */
   bool expects_continue : 1;
   bool head_only : 1;
-  bool taken : 1;    /* next_request has returned it to the app */
+  bool taken : 1;    /* next_request has passed it to the app */
   bool measured : 1; /* counted in the statistics */
   bool placed : 1;   /* holds a place */
-  bool hijacked : 1; /* its stream is the app's; of HTTP/1 the connection's state */
-  int64_t began_ns;  /* time at which its head was complete */
+  bool hijacked : 1; /* the app has its stream; with HTTP/1 the connection's state */
+  int64_t began_ns;  /* when its head was complete */
   struct {
     struct gyre_timer timer;
     struct gyre_interrupt *interrupt; /* on its way to the fiber */
   } limit;                            /* of the request's time */
   struct {
     struct gyre_list node; /* in acceptor->departures.leaving until its promise is settled */
-    VALUE promise;         /* a Gyre::Promise if the app requested it, else nil */
+    VALUE promise;         /* Gyre::Promise requested by the app, or nil */
     struct gyre_interrupt *interrupt;
     bool seen, told;
   } departure; /* of its client */
   struct {
-    int64_t received, ahead; /* bytes; `ahead`: received before the start of the request */
-    int64_t waited_ns;       /* for the body, or for discarding its rest */
-    bool over, reading_off;  /* `reading_off`: discarding the rest that the app left */
+    int64_t received, ahead; /* bytes of the body; `ahead`: received before the request began */
+    int64_t waited_ns;       /* time limits: for the body; for discarding its rest */
+    bool over, reading_off;  /* `reading_off`: discards the rest that the app has not read */
   } body;                    /* of the request */
   struct {
-    uint16_t status;                        /* of the final head; 0: not sent */
+    uint16_t status;                        /* status of the final head; 0: not sent */
     uint8_t framing;                        /* enum gyre_http_framing */
-    bool head_sent, whole;                  /* `whole`: the app has written all of it */
-    bool writing;                           /* a fiber waits in the middle of a message */
+    bool head_sent, whole;                  /* `whole`: the app has written everything */
+    bool writing;                           /* a fiber waits within a message */
     uint64_t body_bytes, taken_before;      /* `taken_before`: bytes sent before the first wait */
-    int64_t waited_ns;                      /* spent waiting for a slow client */
-    uint32_t output_counted, files_counted; /* counted in the budgets: unsent bytes; open files */
+    int64_t waited_ns;                      /* time spent waiting for a slow client */
+    uint32_t output_counted, files_counted; /* shares of the budgets: unsent bytes, open files */
   } response;
 };
 
@@ -135,12 +135,12 @@ void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 /* Sets the size of exchanges for this version. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
 void gyre_http_exchange_free_spare(struct gyre_http_acceptor *acceptor);
-/* Frees its place, if any: the rest does not count as a running request. */
+/* Frees its place, if any: its rest does not count as a running request. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
 /*
- * Begins a wait for the client with this much unsent memory. A whole response gives up its place,
- * unless all such responses hold too much memory. Returns the client's time; 0: it is too slow; -1:
- * no limit.
+ * Begins a wait for the client with this much unsent memory. Gives up the place of a complete
+ * response, unless such responses hold too much memory. Returns the client's remaining time; 0: too
+ * slow; -1: no limit.
  */
 int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint64_t given, size_t held);
 void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns);
@@ -155,11 +155,11 @@ void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange);
 VALUE gyre_http_exchange_client_gone(VALUE self);
 
-/* The promise of the client's departure, and its value. */
+/* The promise of the client's departure; its value is true or false. */
 struct gyre_http_promise {
-  VALUE promise, gone; /* or nil; true or false */
+  VALUE promise, gone; /* nil, true or false */
 };
-/* Removes an unsettled promise from an ending request, for the caller to settle. */
+/* Takes an unsettled promise off an ending request, for the caller to settle. */
 static inline struct gyre_http_promise gyre_http_exchange_take_promise(struct gyre_http_exchange *exchange) {
   bool gone = exchange->departure.seen || exchange->connection->state == GYRE_HTTP_CLOSED;
   struct gyre_http_promise taken = {exchange->departure.told ? Qnil : exchange->departure.promise,
@@ -168,10 +168,11 @@ static inline struct gyre_http_promise gyre_http_exchange_take_promise(struct gy
   return taken;
 }
 /* Settles the promise unless nil. Runs Ruby code, which may switch fibers: call it in a fiber, with
- * no part of the loop on the stack. */
+ * nothing of the loop on the stack. */
 void gyre_http_exchange_settle(struct gyre_http_promise promise);
 
-/* Returns NULL after the exchange's end. Does not check the class, as in gyre_scheduler_get. */
+/* Returns NULL after the exchange's end. Skips the check of the class, as gyre_scheduler_get
+ * does. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 /* Also returns NULL if its connection is closed. */
 static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
@@ -188,12 +189,12 @@ static inline bool gyre_http_exchange_is_hijacked(const struct gyre_http_exchang
 static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchange *exchange) {
   return exchange->placed && exchange->connection->acceptor->capacity->admission.running_limit;
 }
-/* True if the current thread must not touch the exchange. Then a fiber of the loop's thread runs
+/* True if the current thread must not touch the exchange. Then a fiber on the loop's thread runs
  * the method while this thread waits for the result. */
 bool gyre_http_exchange_is_outside(VALUE self);
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 
-/* exempt.c: true if the request runs now; its place is taken then. */
+/* exempt.c: true if the request runs now and has its place. */
 bool gyre_http_is_exempt(const struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request);
 bool gyre_http_admit(struct gyre_http_acceptor *acceptor, struct gyre_http_request *request);
 
@@ -205,13 +206,13 @@ VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes)
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection);
 
 /* request.c */
-/* Parks until exchange->reader is woken; returns false after its time limit, with the reason. */
+/* Parks until exchange->reader is woken; returns false with the reason after its time limit. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason);
 /* Raises if another fiber reads, the request is refused, or the connection is closed. */
 struct gyre_http_exchange *gyre_http_request_reading(VALUE self);
 /* Returns the env, or nil after a refusal. */
 VALUE gyre_http_request_take(struct gyre_http_exchange *exchange);
-/* Fails the request: its response may still be sent, but no input is read. */
+/* Fails the request: its response may be sent, but no more input is read. */
 NORETURN(void gyre_http_request_fail(struct gyre_http_exchange *exchange, int status, const char *reason));
 NORETURN(void gyre_http_request_cut(VALUE self));
 NORETURN(void gyre_http_refuse_second_reader(void));
@@ -235,8 +236,8 @@ int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, boo
 
 /* error.c */
 VALUE gyre_http_error(const char *name, int status, const char *message);
-/* Makes an exception without the program's code, for callbacks of the loop: that code could wait
- * and let others change data in use. */
+/* Makes an exception without running the program's code, which could wait and let others change
+ * data in use; for callbacks of the loop. */
 VALUE gyre_http_cancellation(const char *class, const char *message);
 NORETURN(void gyre_http_request_is_over(void));
 

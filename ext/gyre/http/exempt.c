@@ -1,6 +1,6 @@
 /*
- * Finds requests that run even if all places are taken: those about the server itself, and files
- * that are sent without the app. Asked by a connection with a head and no place.
+ * Finds requests that run even if all places are taken: requests about the server itself, and files
+ * sent without the app. Called by a connection that has a head and no place.
  */
 #include "http/exchange.h"
 
@@ -28,8 +28,8 @@ static VALUE ask(VALUE argument) {
   return rb_funcall(asking->files, rb_intern("call"), 1, rb_str_new(asking->path, asking->length));
 }
 
-/* Runs on the loop's fiber, so it does not wait. An error is reported, and the request waits
- * like any other. */
+/* Never waits, as it runs on the loop's fiber. Reports an error; the request then waits like any
+ * other. */
 static bool is_file(const struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (NIL_P(acceptor->exempt.files)) return false;
   const struct gyre_http_slice method = request->head->method, path = request->head->path;

@@ -1,11 +1,11 @@
 /*
- * Gyre::HTTP::OpenFile: opens a regular file below a folder by a name from a client.
- * Files::Root (Ruby) checks the name. The kernel resolves it in one step, so a folder cannot be
- * exchanged for a symbolic link in between. Asks a disk only if the caller allows it, without the
- * GVL, in a thread of Gyre::Offload.
+ * Gyre::HTTP::OpenFile: opens a regular file below a folder by a name from a client. Files::Root
+ * (Ruby) checks the name. The kernel resolves it in one step, so that no folder can become a
+ * symbolic link in between. Asks a disk only with the caller's permission, without the GVL, in a
+ * thread of Gyre::Offload.
  *
- * Without openat2(2) (before Linux 5.6, or hidden by a container) each folder on the way is opened
- * by itself, and no symbolic link is followed.
+ * Without openat2(2) (before Linux 5.6, or filtered in a container) it opens each folder on the way
+ * and follows no symbolic link.
  */
 #include "feature.h"
 
@@ -35,8 +35,8 @@
 #else
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #endif
-/* Opens non-blocking, as a FIFO would wait for a writer. O_NOCTTY: a terminal does not become the
- * controlling terminal. */
+/* Opens without blocking, as a FIFO would wait for a writer. O_NOCTTY: a terminal does not become
+ * the controlling terminal. */
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 struct open_file {
@@ -50,7 +50,7 @@ static VALUE open_file_class;
 
 /* --- opening --- */
 
-/* Errors reported to a client as a missing file. */
+/* Errors that a client sees as a missing file. */
 static bool is_absent(int error) {
   switch (error) {
   case ENOENT:
@@ -102,7 +102,7 @@ static long call_openat2(int folder, const char *path, uint64_t flags, uint64_t 
   return syscall(SYS_openat2, folder, path, &how, sizeof(how));
 }
 
-/* Containers' filters return EPERM for unknown calls; so do some files. */
+/* Containers' filters return EPERM for unknown calls, but some files do as well. */
 static bool openat2_is_refused(void) {
   long fd = call_openat2(AT_FDCWD, ".", O_PATH | O_CLOEXEC, 0);
   if (fd >= 0) close((int)fd);
@@ -110,10 +110,10 @@ static bool openat2_is_refused(void) {
 }
 #endif
 
-/* Returns a descriptor or -errno; -EAGAIN: the name is not in memory, and `wait` is false. */
+/* Returns a descriptor or -errno; -EAGAIN: a disk would be asked, and `wait` is false. */
 static int open_beneath(int folder, const char *path, bool follow, bool wait) {
 #ifdef GYRE_HAVE_OPENAT2
-  static bool missing, no_cached; /* set once, by any thread, to the same value */
+  static bool missing, no_cached; /* set once by any thread, always to the same value */
   for (int attempt = 0; !missing; attempt++) {
     uint64_t resolve = RESOLVE_NO_MAGICLINKS | (follow ? 0 : RESOLVE_BENEATH);
     bool cached = false;
@@ -183,7 +183,7 @@ static struct open_file *get(VALUE self) {
 static struct open_file *get_open(VALUE self) {
   struct open_file *file = get(self);
   if (file->fd < 0) rb_raise(rb_eIOError, "closed file");
-  /* Raises if the app has closed the IO itself, as the number may belong to another file. */
+  /* Raises if the app has closed the IO, whose number may belong to another file. */
   if (!NIL_P(file->io)) (void)rb_io_descriptor(file->io);
   return file;
 }
@@ -218,14 +218,14 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
       open_without_gvl(&opening);
       break;
     }
-    /* Copies the folder's descriptor, as the folder may be closed meanwhile. Interrupts are
-     * checked once the object has the descriptor. */
+    /* Copies the folder's descriptor, as the folder may be closed meanwhile. Checks interrupts once
+     * the object has the descriptor. */
     opening.folder = fcntl(opening.folder, F_DUPFD_CLOEXEC, 0);
     if (opening.folder < 0) rb_sys_fail("dup");
     rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     close(opening.folder);
     if (opening.result != -EINTR) break;
-    rb_thread_check_ints(); /* raises for an interrupt; after a wake-up, retries */
+    rb_thread_check_ints(); /* raises an interrupt; retries after a wake-up */
   }
   RB_GC_GUARD(folder);
   RB_GC_GUARD(path);
@@ -284,7 +284,7 @@ static VALUE open_file_to_io(VALUE self) {
 
 /* --- reading --- */
 
-/* Reads a range from memory; nil if a part is missing there. A truncated file returns fewer
+/* Reads a range from memory; nil if a part is on disk only. A truncated file returns fewer
  * bytes. */
 static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
@@ -309,7 +309,7 @@ static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   return bytes;
 }
 
-/* Checks samples of a range for sending without waiting for a disk. */
+/* Checks by samples whether a range can be sent without waiting for a disk. */
 static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
   int64_t offset = NUM2LL(from), length = NUM2LL(size);
@@ -339,7 +339,7 @@ static void *load_without_gvl(void *opaque) {
     size_t most = loading->length < LOAD_BYTES ? (size_t)loading->length : LOAD_BYTES;
     ssize_t count = pread(loading->fd, bytes, most, (off_t)loading->offset);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break; /* the send finds the same error */
+    if (count <= 0) break; /* sending will meet the same error */
     loading->offset += count;
     loading->length -= count;
   }
@@ -353,7 +353,7 @@ static void interrupt_loading(void *opaque) { ((struct loading *)opaque)->interr
  * may be closed meanwhile. */
 static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
   struct loading loading = {.offset = NUM2LL(from), .length = NUM2LL(size)};
-  while (!loading.begun) { /* a pending interrupt prevents its start */
+  while (!loading.begun) { /* not started with a pending interrupt */
     loading.fd = fcntl(get_open(self)->fd, F_DUPFD_CLOEXEC, 0);
     if (loading.fd < 0) rb_sys_fail("dup");
     rb_nogvl(load_without_gvl, &loading, interrupt_loading, &loading, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);

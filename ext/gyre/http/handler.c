@@ -1,11 +1,11 @@
 /*
- * Runs the handler's fiber: a connection starts it with a head, complete or refused, and it ends
- * with the last request that it serves. Reads and writes nothing.
+ * Runs the handler's fiber, from a complete or refused head to the last request that it serves.
+ * Reads and writes nothing.
  */
 #include "http/exchange.h"
 
 struct running {
-  struct gyre_http_connection *connection; /* lives as long as it has a handler */
+  struct gyre_http_connection *connection; /* lives as long as its handler */
   VALUE handle;
 };
 
@@ -14,8 +14,8 @@ static VALUE run_handler(VALUE handle) {
   return rb_funcall(exchange->connection->acceptor->handler, rb_intern("call"), 1, handle);
 }
 
-/* Ends the handler's fiber after any result: the connection continues without a fiber, or is freed.
- * Settles the promise last: other fibers may run meanwhile and end the connection. */
+/* Ends the handler's fiber, whatever its result: the connection continues without a fiber, or is
+ * freed. Settles the promise last: other fibers may run then and end the connection. */
 static VALUE finish_handler(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_http_connection *connection = running->connection;
@@ -76,9 +76,8 @@ int gyre_http_handler_start(struct gyre_http_connection *connection, const struc
 }
 
 /*
- * Ends this request alone if no memory or fiber is left. Once the handler has begun (its connection
- * may be freed), its errors are not the connection's: SystemExit, for example, or an exception from
- * another thread.
+ * Ends only this request if memory or fibers run out. Errors after the handler's beginning
+ * (SystemExit, an exception from another thread) are not the connection's, which may be freed.
  */
 int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun) {
   VALUE error = rb_errinfo();

@@ -1,4 +1,4 @@
-/* Parses parts of a request's head shared by both versions (see head.h). */
+/* Parses parts of a request's head for both versions (see head.h). */
 #include "http/head.h"
 #include "http/scan.h"
 
@@ -66,8 +66,8 @@ bool gyre_http_same_name(const char *name, size_t length, const char *lower, siz
   return true;
 }
 
-/* RFC 9110, section 6.5.1: fields for framing, routing, authentication or conditions precede the
- * body. */
+/* Fields for framing, routing, authentication or conditions must precede the body (RFC 9110,
+ * section 6.5.1). */
 bool gyre_http_is_no_trailer(const char *name, size_t length) {
   static const char names[] =
       "te host range cookie expect pragma trailer upgrade if-match if-range connection keep-alive set-cookie "
@@ -94,7 +94,7 @@ static bool is_ipv4(const char *p, const char *end) {
   return p == end;
 }
 
-/* IPv6address: eight groups, or up to seven and one "::"; a final IPv4address counts as two. */
+/* IPv6address: eight groups, or up to seven with one "::"; a final IPv4address counts as two. */
 static bool is_ipv6(const char *p, const char *end) {
   unsigned groups = 0;
   bool shortened = false;

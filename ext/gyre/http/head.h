@@ -15,14 +15,14 @@ struct gyre_http_slice {
   uint32_t length;
 };
 
-/* One header or trailer line. The value has no white space around it; the name keeps its letter
+/* One header or trailer line. White space around the value is removed; the name keeps its letter
  * case. */
 struct gyre_http_field {
   uint32_t name;
   uint32_t value;
   uint32_t value_length;
   uint16_t name_length;
-  uint16_t flags; /* enum gyre_http_field_flag: known name, and form */
+  uint16_t flags; /* enum gyre_http_field_flag: known name and form */
 };
 
 /* field.flags & GYRE_HTTP_FIELD_NAME_MASK is a name used by the parser. */
@@ -36,23 +36,23 @@ enum gyre_http_field_flag {
   GYRE_HTTP_FIELD_EXPECT,
   GYRE_HTTP_FIELD_UPGRADE,
   GYRE_HTTP_FIELD_NAME_MASK = 0xff,
-  GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* "_" in the name, equal to "-" in a CGI environment */
+  GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* the name contains "_", which a CGI environment cannot tell from "-" */
 };
 
 /* Limits, each inclusive: a line of exactly request_line_bytes is accepted. */
 struct gyre_http_head_limits {
-  uint32_t request_line_bytes; /* the request line with its CRLF; beyond: 414 */
-  uint32_t header_bytes;       /* all later lines and the blank line; beyond: 431 */
-  uint16_t header_count;       /* also limited by reset's capacity; beyond: 431 */
+  uint32_t request_line_bytes; /* bytes of the request line with its CRLF; beyond: 414 */
+  uint32_t header_bytes;       /* bytes of all later lines and the blank line; beyond: 431 */
+  uint16_t header_count;       /* number of fields, also limited by reset's capacity; beyond: 431 */
 };
 
 #define GYRE_HTTP_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
-#define GYRE_HTTP_NAME_BYTES_LIMIT 1024               /* of a field name; beyond: 431 */
-#define GYRE_HTTP_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
+#define GYRE_HTTP_NAME_BYTES_LIMIT 1024               /* bytes of a field name; beyond: 431 */
+#define GYRE_HTTP_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* value of Content-Length or of one chunk size; beyond: 400 */
 
 #define GYRE_HTTP_VERSION_2 2
 
-/* Methods as numbers, so that their text is compared only once. */
+/* Methods as numbers, so that text is compared once. */
 enum gyre_http_method {
   GYRE_HTTP_METHOD_OTHER = 0,
   GYRE_HTTP_METHOD_GET,
@@ -78,13 +78,13 @@ enum gyre_http_target {
   GYRE_HTTP_TARGET_ASTERISK    /* *, OPTIONS only */
 };
 
-/* head.flags, complete when parse has returned > 0. */
+/* head.flags, complete once parse has returned > 0. */
 enum gyre_http_flag {
   GYRE_HTTP_HEAD_KEEP_ALIVE = 1 << 0,      /* the connection may serve another request after this one */
   GYRE_HTTP_HEAD_CHUNKED = 1 << 1,         /* Transfer-Encoding: chunked */
   GYRE_HTTP_HEAD_CONTENT_LENGTH = 1 << 2,  /* Content-Length was sent; never together with CHUNKED */
   GYRE_HTTP_HEAD_EXPECT_CONTINUE = 1 << 3, /* Expect: 100-continue, HTTP/1.1, and a body follows */
-  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* Upgrade field of HTTP/1.1, also in Connection */
+  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* HTTP/1.1 with an Upgrade field, also listed in Connection */
 };
 
 /* State and results of one head or trailer section. Set up by reset, and read-only for the
@@ -94,7 +94,7 @@ struct gyre_http_head {
   struct gyre_http_slice method;
   struct gyre_http_slice target;    /* as sent */
   struct gyre_http_slice path;      /* never empty: "/" for http://host, the target itself for host:port and * */
-  struct gyre_http_slice query;     /* without "?"; see has_query, as it may be present and empty */
+  struct gyre_http_slice query;     /* without "?"; has_query tells an empty query from none */
   struct gyre_http_slice authority; /* from the target or Host; length 0: none (HTTP/1.0 only) */
   struct gyre_http_slice host;      /* authority without the port; an IPv6 address keeps its brackets */
   struct gyre_http_slice port;      /* digits, 0 to 65535; length 0: not given */
@@ -105,11 +105,11 @@ struct gyre_http_head {
   uint8_t has_query;
   uint8_t method_number; /* enum gyre_http_method */
   uint8_t target_form;   /* enum gyre_http_target */
-  uint8_t minor_version; /* of HTTP/1: 0 or 1; a higher one counts as 1. Or GYRE_HTTP_VERSION_2 */
+  uint8_t minor_version; /* minor version of HTTP/1: 0, or 1 for all higher ones Or GYRE_HTTP_VERSION_2 */
   uint16_t flags;        /* enum gyre_http_flag */
   /* on refusal */
   uint16_t status;    /* 400, 414, 417, 431, 501 or 505; 0 while nothing is wrong */
-  const char *reason; /* constant, English, one line without a full stop */
+  const char *reason; /* reason of a refusal: a constant English line without a full stop */
   /* private: the parser's position */
   uint32_t position;
   uint32_t section;
@@ -123,12 +123,12 @@ bool gyre_http_is_name(const char *name, size_t length);
 bool gyre_http_is_value(const char *value, size_t length);
 /* True if two names are equal except for letter case; `lower` is in lower case. */
 bool gyre_http_same_name(const char *name, size_t length, const char *lower, size_t lower_length);
-/* Reads the next element of a comma-separated list without its blanks; skips empty elements (RFC
- * 9110, section 5.6.1.2). Returns false after the last element. */
+/* Reads the next element of a comma-separated list without blanks; skips empty elements (RFC 9110,
+ * section 5.6.1.2). Returns false after the last element. */
 bool gyre_http_next_element(const char **p, const char *end, const char **element, size_t *length);
 /* Parses 1*DIGIT; returns -1 for invalid text or a number out of range. */
 int64_t gyre_http_number(const char *text, size_t length);
-/* True if a field is dropped from received trailers, and refused in sent ones. */
+/* True if a field is dropped from received trailers and refused in sent ones. */
 bool gyre_http_is_no_trailer(const char *name, size_t length);
 
 /* Host and port of a URI (RFC 3986, section 3.2). */

@@ -1,7 +1,7 @@
 /*
- * HTTP on the loop, as gyre.c calls it. Each part has a header of its own: acceptor.h, connection.h
- * (and the table that a protocol is), exchange.h (and the table that a version of HTTP is for one),
- * admission.h and capacity.h, limits.h, head.h, buffer.h, response_head.h, statistics.h.
+ * HTTP on the loop, for gyre.c. Other headers: acceptor.h, connection.h (with the table of
+ * protocols), exchange.h (with the table of versions), admission.h, capacity.h, limits.h, head.h,
+ * buffer.h, response_head.h, statistics.h.
  */
 #ifndef GYRE_HTTP_HTTP_H
 #define GYRE_HTTP_HTTP_H

@@ -7,15 +7,15 @@
 
 #include "http/head.h"
 
-/* Factor of the client's minimum rate while its request holds a place that others wait for. */
+/* Factor for the client's minimum rate while its request has a place that others need. */
 #define GYRE_HTTP_PLACE_RATE 16
 
 struct gyre_http2_limits {
   struct gyre_http_head_limits head;
   uint32_t trailer_bytes;
   uint32_t streams;                          /* at once */
-  uint32_t resets;                           /* at once; one tenth is refilled each second */
-  uint32_t control_frames;                   /* at once, and refilled each second */
+  uint32_t resets;                           /* resets allowed at once; one tenth is refilled each second */
+  uint32_t control_frames;                   /* frames allowed at once, and refilled each second */
   uint32_t stream_window, connection_window; /* of request bodies, unread */
   uint32_t output;                           /* of a response, queued */
   bool extended_connect;                     /* RFC 8441 is offered */
@@ -28,12 +28,12 @@ struct gyre_http_limits {
   int64_t body_bytes, unread_body_bytes, body_rate, response_rate;
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns;
   int64_t body_ns, body_grace_ns, unread_body_ns, request_ns;
-  uint32_t requests, connections; /* of a connection; of an acceptor */
+  uint32_t requests, connections; /* connections of an acceptor, streams of a connection */
   uint32_t body_ahead;            /* body bytes read before a place is taken */
 };
 
-/* Returns the time limit for the next bytes of a body after this much time and data; -1: none. The
- * rate is sixteen times as high while other requests wait for this request's place. */
+/* Returns the time limit for the next bytes of a body after this much time and data; -1: none.
+ * Other requests that wait for this request's place raise the rate sixteenfold. */
 int64_t gyre_http_body_limit_ns(const struct gyre_http_limits *limits, int64_t received, int64_t waited_ns, bool placed,
                                 const char **reason);
 /* Returns the waiting time that `bytes` earn for a client. */

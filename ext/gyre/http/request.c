@@ -1,7 +1,7 @@
 /*
  * Implements the request's side of an exchange (lib/gyre/http/exchange.rb) that all versions of
- * HTTP share. Runs in the handler's fiber, or another one of the app's. The exchange may end during
- * a wait, so it is fetched again from its handle.
+ * HTTP share. Runs in the handler's fiber, or another one of the app's. Fetches the exchange from
+ * its handle again after a wait, during which it may end.
  */
 #include "http/exchange.h"
 
@@ -21,7 +21,7 @@ static VALUE input_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns the time limit for the next piece of the body. Counts only waiting, as the app may read
+/* Returns the time limit for the next piece of the body. Counts waits only, as the app may read
  * slowly. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http_limits *limits = &exchange->connection->acceptor->limits;
@@ -36,8 +36,8 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 
 void gyre_http_refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* No other fiber may read meanwhile: this fiber's stack has the rest of the body and the position
- * of its trailers. */
+/* Excludes other readers: this fiber's stack has the rest of the body and the position of its
+ * trailers. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
@@ -49,7 +49,7 @@ bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
   if (gyre_http_exchange_open(self) && !input.kept) gyre_http_refuse_second_reader();
   exchange = gyre_http_exchange_get(self);
-  /* A delayed loop may have left bytes waiting: that delay is not the client's. */
+  /* Checks waiting bytes first: a delayed loop is not the client's fault. */
   int64_t until_ns = input.came_ns < 0 ? gyre_loop_now(&scheduler->loop) : input.came_ns;
   if (exchange && until_ns > from_ns) exchange->body.waited_ns += until_ns - from_ns;
   return !input.wait.timed_out;
@@ -95,7 +95,7 @@ static VALUE exchange_interrupt_reader(VALUE self, VALUE fiber, VALUE exception)
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange || !exchange->reader || exchange->reader->wait.parked.fiber != fiber) return Qnil;
   gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, fiber, exception);
-  /* looked up again, as Ruby code may have run */
+  /* fetched again, as Ruby code may have run */
   exchange = gyre_http_exchange_get(self);
   if (exchange) exchange->reader = NULL;
   return Qnil;

@@ -1,7 +1,7 @@
 /*
- * Implements the response's side of an exchange (lib/gyre/http/exchange.rb) that all versions of
- * HTTP share: what is sent, in which framing. Converts arguments before it fetches the exchange, as
- * their methods may do anything, even respond.
+ * Implements the response's side of an exchange (lib/gyre/http/exchange.rb) for all versions of
+ * HTTP: content and framing. Converts arguments before it fetches the exchange: their methods may
+ * do anything, even respond.
  */
 #include "http/response_head.h"
 
@@ -60,8 +60,8 @@ static void app_fields(struct gyre_http_response_head *head, VALUE headers) {
   if (head->unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
 }
 
-/* An HTTP/2 body ends with its stream: :close means :chunked, and :raw a stream in both directions
- * (RFC 9113, section 8.5; RFC 8441). */
+/* An HTTP/2 body ends with its stream: :close means :chunked, and :raw means a stream in both
+ * directions (RFC 9113, section 8.5; RFC 8441). */
 static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
   if (gyre_http_exchange_is_outside(self))
     return gyre_http_exchange_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
@@ -115,7 +115,7 @@ static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
   return gyre_http_response_interim(exchange, code, headers) ? Qtrue : Qfalse;
 }
 
-/* Checked when they are sent. */
+/* Trailers are checked when they are sent. */
 static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) gyre_http_request_is_over();
@@ -129,7 +129,7 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   Check_Type(string, T_STRING);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* the client may be fast */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client need not wait */
   exchange = gyre_http_response_writable(self);
   VALUE length = SIZET2NUM((size_t)RSTRING_LEN(string));
   if (RSTRING_LEN(string) == 0 || exchange->response.framing == GYRE_HTTP_NO_BODY) return length;
@@ -194,7 +194,7 @@ void gyre_http_response_refuse(struct gyre_http_exchange *exchange) {
   arguments[2] = ULL2NUM(exchange ? exchange->response.body_bytes : 0);
   arguments[3] = DBL2NUM((double)(gyre_loop_now(&scheduler->loop) - from_ns) / 1e9);
   if (exchange && alone) gyre_http_connection_linger(exchange->connection);
-  rb_check_funcall(handler, rb_intern("refused"), 4, arguments); /* tests' handlers may lack it */
+  rb_check_funcall(handler, rb_intern("refused"), 4, arguments); /* handlers of tests may lack it */
 }
 
 void gyre_http_define_response(VALUE class) {

@@ -4,7 +4,7 @@
  */
 #include "http/response_head.h"
 
-#define OUTPUT_BYTES_KEPT 65536 /* a larger buffer held an uncommon head and is freed */
+#define OUTPUT_BYTES_KEPT 65536 /* frees a larger buffer, which held an unusual head */
 
 static void add_value(struct gyre_http_response_head *fields, const char *name, size_t name_length, VALUE value) {
   if (!RB_TYPE_P(value, T_STRING)) {
@@ -131,7 +131,7 @@ bool gyre_http_response_head_whole(struct gyre_http_response_head *head, struct 
     return false;
   int code = FIX2INT(status);
   if (code < 200 || code > 599) return false;
-  if (code < 300 && exchange->method == GYRE_HTTP_METHOD_CONNECT) return false; /* a tunnel, without a body */
+  if (code < 300 && exchange->method == GYRE_HTTP_METHOD_CONNECT) return false; /* a tunnel has no body */
 
   uint64_t length = 0;
   for (long i = 0; i < RARRAY_LEN(body); i++) {

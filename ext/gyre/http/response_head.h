@@ -12,13 +12,13 @@ struct gyre_http_response_head {
   struct gyre_http_exchange *exchange;
   struct gyre_http_buffer *output;
   VALUE announced;  /* the app's content-length, or nil */
-  VALUE wrong;      /* an invalid name or value */
-  bool strict;      /* for write_response: stops at unusual values, for Response */
+  VALUE wrong;      /* set for an invalid name or value */
+  bool strict;      /* for write_response: stops at unusual values, which Response handles */
   bool own_framing; /* keeps the app's content-length, transfer-encoding and connection */
   bool has_date, declined, closing, unknown_kind;
   int status; /* 0: trailers */
   bool no_body;
-  uint64_t length; /* size of a whole body */
+  uint64_t length; /* size of a complete body */
 };
 
 /* Empties the acceptor's buffer and writes into it: valid until the fiber parks. Status 0: only
@@ -27,7 +27,7 @@ struct gyre_http_response_head gyre_http_response_head_begin(struct gyre_http_ex
 /* Adds the app's headers; raises ArgumentError for invalid ones. */
 void gyre_http_response_head_fields(struct gyre_http_response_head *head, VALUE headers);
 /* Begins the head of a whole response with an Array body. Returns false for an unusual response,
- * for Response. */
+ * which Response handles. */
 bool gyre_http_response_head_whole(struct gyre_http_response_head *head, struct gyre_http_exchange *exchange,
                                    VALUE status, VALUE headers, VALUE body);
 /* Adds the app's trailers after `before`; raises ArgumentError for invalid ones. */

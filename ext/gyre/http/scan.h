@@ -1,7 +1,7 @@
 /*
  * Shared by the parsers of both versions: a table of allowed bytes, and searches for the first byte
- * that is not allowed. The searches never read
- * at or after `end`; SSE2's 16 bytes at a time only while 16 are left.
+ * that is not allowed. Reads nothing at or after `end`; SSE2 takes 16 bytes at a time while 16 are
+ * left.
  */
 #ifndef GYRE_HTTP1_SCAN_H
 #define GYRE_HTTP1_SCAN_H
@@ -38,8 +38,8 @@ static inline bool is(char byte, unsigned wanted) { return (classes[(uint8_t)byt
 static inline bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 
 /*
- * Whether text equals a word of small letters and "-", letter case aside. text must consist of
- * tchars, as 0x0d | 0x20 is a "-" too.
+ * Compares text with a word of small letters and "-", ignoring letter case. text must consist of
+ * tchars, as 0x0d | 0x20 is also "-".
  */
 static inline bool same_word(const char *text, size_t length, const char *word, size_t word_length) {
   if (length != word_length) return false;
@@ -55,7 +55,7 @@ static inline const char *skip_class(const char *p, const char *end, unsigned wa
   return p;
 }
 
-/* Finds the first byte that a field value may not hold, usually a line's CR. */
+/* Finds the first byte that a field value may not contain, usually a CR. */
 static inline const char *skip_value(const char *p, const char *end) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i last_control = _mm_set1_epi8(0x1f), tab = _mm_set1_epi8('\t'), delete = _mm_set1_epi8(0x7f);

@@ -1,7 +1,7 @@
 /*
- * Counts of an acceptor's responses, for /metrics and `gyre top`: by status class, duration, bytes
- * both ways. exchange.c feeds it once a response, with one reading of the clock and no allocation.
- * No ruby.h.
+ * Counts an acceptor's responses for /metrics and `gyre top`: status class, duration, bytes both
+ * ways. exchange.c calls it once per response, which reads the clock once and allocates nothing. No
+ * ruby.h.
  */
 #ifndef GYRE_HTTP_STATISTICS_H
 #define GYRE_HTTP_STATISTICS_H
@@ -16,22 +16,22 @@
 extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
 
 struct gyre_http_histogram {
-  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* up to each bound, not cumulative; the last: above all */
+  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* one count per bound, not cumulative; the last: above all */
   int64_t sum_ns;
 };
 
 void gyre_http_histogram_add(struct gyre_http_histogram *histogram, int64_t duration_ns);
 
 struct gyre_http_statistics {
-  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by first digit of the status; 0: client left */
+  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* index: first digit of the status; 0: client left */
   struct gyre_http_histogram durations;
-  uint64_t received_bytes, sent_bytes;                        /* of transports, without TLS's own */
+  uint64_t received_bytes, sent_bytes;                        /* bytes of transports, without TLS's own */
   uint64_t upgrades, messages_received, messages_sent;        /* of WebSockets */
-  uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed among those, failed */
+  uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */
 };
 
-/* Counts a response, sent or failed (status 0). A negative duration marks an open-ended response,
- * whose duration is not counted. */
+/* Counts a response, sent or failed (status 0). A negative duration marks a response without an end
+ * of its own, whose duration is not counted. */
 void gyre_http_statistics_response(struct gyre_http_statistics *statistics, unsigned status, int64_t duration_ns);
 
 /* Moves a transport's counts here, so that they count once. */

@@ -16,7 +16,7 @@
   (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF)
 
 /*
- * Returns a descriptor for inotify(7), then the number of each path's watch; nil if there is none.
+ * Returns a descriptor for inotify(7), then a watch number for each path; nil without inotify.
  * Raises SystemCallError if a path cannot be watched.
  */
 static VALUE keyed_inotify(VALUE class, VALUE paths) {
@@ -41,7 +41,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
 static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 #endif
 
-/* Returns nil if the kernel has none, or the process is not a child that can be waited for. */
+/* Returns nil without kernel support, or if the process is not a child to wait for. */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
   int fd = gyre_child_descriptor(NUM2PIDT(pid));
   return fd < 0 ? Qnil : INT2NUM(fd);

@@ -1,6 +1,6 @@
 /*
- * A keyed loop's keys (see keyed_loop.h): any objects, found as a Hash finds them. Most keys equal
- * only themselves and are in a table by address, which needs no methods and no objects.
+ * A keyed loop's keys (see keyed_loop.h): any objects, compared as Hash keys are. Keys that equal
+ * only themselves, as most do, are in a table by address, which needs no methods and no objects.
  */
 #include "keyed/keyed_loop.h"
 

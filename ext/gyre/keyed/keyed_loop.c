@@ -69,8 +69,8 @@ static void leave_scheduler(struct gyre_keyed *keyed) {
   if (keyed->depth == 0) keyed->thread = Qnil;
 }
 
-/* Takes the watches off the scheduler's loop, which closes: they continue where this loop is
- * used next. Its waiting fibers never go on. */
+/* Takes the watches off the scheduler's loop, which closes: they continue where this loop is used
+ * next. Its waiting fibers never continue. */
 static void closing(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   while (!gyre_list_empty(&keyed->waiters)) gyre_list_remove(keyed->waiters.next);
@@ -88,8 +88,8 @@ static void drop_events(struct gyre_keyed *keyed) {
   }
 }
 
-/* In a forked child nothing is watched or queued. Calls helpers last: if one raises, the next
- * call starts over. */
+/* In a forked child nothing is watched or queued. Calls helpers last, so that the next call starts
+ * over if one raises. */
 static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   if (keyed->scheduler) leave_scheduler(keyed);
@@ -238,8 +238,9 @@ static void ask(struct gyre_keyed *keyed, bool wait) {
 }
 
 /*
- * Lets other threads run first: an IO that they hand back is watched again while its registration
- * exists, without a system call or a sleep. Not with a scheduler, whose fibers would have to wait.
+ * Lets other threads run first: an IO that they hand back is watched again through its existing
+ * registration, without a system call or a sleep. Skipped under a scheduler, whose fibers would
+ * have to wait.
  */
 static void let_threads_run(struct gyre_keyed *keyed) {
   if (!keyed->handed_back || keyed->scheduler || gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING])) return;
@@ -259,7 +260,7 @@ static void wait_for_events(struct gyre_keyed *keyed) {
   if (always) gyre_keyed_queue_always(keyed);
 }
 
-/* Asks the kernel now and then while the queue is never empty. */
+/* Asks the kernel now and then even if the queue never empties. */
 static void look_now_and_then(struct gyre_keyed *keyed) {
   if (gyre_timers_coarse_now() == keyed->polled_ns) return;
   gyre_keyed_settle(keyed);

@@ -29,23 +29,23 @@ enum gyre_keyed_state {
   GYRE_KEYED_RESTING,
   GYRE_KEYED_ALWAYS,
   GYRE_KEYED_FAILED,
-  GYRE_KEYED_ENDING /* being released, in no list, while the key's methods run */
+  GYRE_KEYED_ENDING /* being released while the key's methods run; in no list */
 };
 
 struct gyre_keyed_watch {
   struct gyre_list node; /* in the list of its state */
   struct gyre_keyed *keyed;
-  struct gyre_watch watch; /* its fd is -1 while the loop does not watch it */
+  struct gyre_watch watch; /* fd is -1 while unwatched by the loop */
   struct gyre_timer timer;
-  VALUE key, io, helper; /* helper: called when the event is taken and when the watch ends; nil for most */
+  VALUE key, io, helper; /* helper, called when the event is taken and when the watch ends; usually nil */
   int fd;                /* -1: a timer, or a helper's key */
   unsigned interest;
-  int64_t interval_ns; /* of a repeating timer, else 0 */
+  int64_t interval_ns; /* interval of a repeating timer, else 0 */
   enum gyre_keyed_state state;
   bool oneshot, timed;
   bool queued;   /* its event is in the queue */
   bool trusted;  /* the registration was reused without asking the kernel */
-  bool identity; /* which table has the key */
+  bool identity; /* the table that has the key */
   bool overdue;  /* was resting already when the kernel was last asked */
 };
 
@@ -63,11 +63,11 @@ struct gyre_keyed_waiter {
 struct gyre_keyed {
   VALUE self;
   VALUE backend;          /* requested, or nil */
-  struct gyre_loop *loop; /* where the watches are: its own or the scheduler's; NULL: nowhere yet */
+  struct gyre_loop *loop; /* its own loop or the scheduler's; NULL: none yet */
   struct gyre_loop own;
   struct gyre_scheduler *scheduler; /* whose loop it is */
   struct gyre_client client;
-  VALUE thread; /* of the scheduler, or the thread inside each or next_event */
+  VALUE thread; /* thread of the scheduler, or inside each or next_event */
   int depth;
   unsigned forks; /* of the process when it was last used */
 
@@ -113,15 +113,15 @@ void gyre_init_keyed_watch(void);
 void gyre_keyed_watches_init(struct gyre_keyed *keyed);
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed);
 void gyre_keyed_watches_free(struct gyre_keyed *keyed);
-/* Returns a finished watch whose event was taken to the pool. */
+/* Returns a watch to the pool, once its event was taken. */
 void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
 /* Takes all watches off the loop, or puts them there. */
 void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 /* Ends all watches. */
 void gyre_keyed_clear(struct gyre_keyed *keyed);
-/* Prepares for asking the kernel. `waits`: the queue is empty, so resting watches end. Raises
- * the IOError of a watch whose io is closed; may call helpers and keys' methods. */
+/* Prepares to ask the kernel; `waits`: the queue is empty, so resting watches end. Raises the
+ * IOError of a watch whose io is closed; may call helpers and keys' methods. */
 void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits);
 /* Queues events of descriptors that are always ready, such as regular files. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
@@ -131,7 +131,7 @@ void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, 
                                  VALUE helper);
 void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns, int64_t interval_ns);
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
-/* Ends a watch. Calls the key's methods, and the helper last. */
+/* Ends a watch. Calls the key's methods, then the helper. */
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
 /* keyed_requests.c, keyed_helper.c */
 void gyre_init_keyed_requests(VALUE class);

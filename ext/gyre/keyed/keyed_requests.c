@@ -73,9 +73,9 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * For watch_process, watch_file and watch_signal: a helper makes or filters the key's events. The
+ * For watch_process, watch_file and watch_signal: a helper makes or filters the key's events. A
  * helper has io (to watch, or nil), interval (seconds between events, or nil), event (called when
- * one is taken; true delivers it) and cancel (called when the watch is over).
+ * an event is taken; true delivers it) and cancel (called when the watch ends).
  */
 static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);

@@ -16,7 +16,7 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 
-#define SWEEP_NS INT64_C(100000000) /* how often watched IOs are checked for closes, under load */
+#define SWEEP_NS INT64_C(100000000) /* pause between checks of watched IOs for closes, under load */
 #define FREE_LIMIT 4096             /* structures kept for reuse */
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
@@ -73,7 +73,7 @@ void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch
   }
 }
 
-/* Ends the loop's part; a level-triggered registration must not remain without a watch. */
+/* Ends the loop's part, as a level-triggered registration must not outlive its watch. */
 static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   if (!keyed->loop) return;
   gyre_timers_cancel(&keyed->loop->timers, &watch->timer);
@@ -87,7 +87,7 @@ static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *wat
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   VALUE key = watch->key, helper = watch->helper;
   if (watch->state == GYRE_KEYED_FREE || watch->state == GYRE_KEYED_ENDING)
-    return; /* the key's own methods came first */
+    return; /* the key's own methods have run before */
   stop_watching(keyed, watch);
   gyre_list_remove(&watch->node);
   watch->state = GYRE_KEYED_ENDING;
@@ -147,7 +147,7 @@ void gyre_keyed_attach(struct gyre_keyed *keyed) {
 
 /* --- what happens --- */
 
-/* A one-shot watch has fired and is over for the program. */
+/* Ends a one-shot watch that has fired. */
 static void fire_last(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   move(watch, GYRE_KEYED_RESTING);
   watch->overdue = false;
@@ -169,7 +169,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, uns
     gyre_keyed_wake(keyed);
   } else if (watch->oneshot) {
     fire_last(keyed, watch);
-  } else if (watch->queued) { /* the event is still queued: the loop must not spin */
+  } else if (watch->queued) { /* its event is still queued: the loop must not spin */
     gyre_loop_unwatch(loop, ready_watch);
     move(watch, GYRE_KEYED_PAUSED);
   } else {
@@ -177,7 +177,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, uns
   }
 }
 
-/* A timer that is late by more than its interval fires once and keeps its rhythm. */
+/* A timer late by more than its interval fires once and keeps its rhythm. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(timer, struct gyre_keyed_watch, timer);
   struct gyre_loop *loop = context;
@@ -244,8 +244,8 @@ static void raise_failure(struct gyre_keyed *keyed) {
   VALUE key = watch->key;
   const char *closed = NIL_P(watch->io) ? "descriptor" : "io";
   gyre_keyed_release(keyed, watch);
-  if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* the peer sees the close before the loop's next turn */
-  /* Last, as the key's inspect may do anything, even unwatch it. */
+  if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* lets the peer see the close before the loop's next turn */
+  /* Runs last: the key's inspect may do anything, even unwatch it. */
   rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
 }
 
@@ -316,7 +316,7 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
   refuse_closed();
 }
 
-/* Ends this loop's watches of closed IOs with this number, whose events are not theirs. */
+/* Ends this loop's watches of closed IOs that had this number before. */
 static void end_closed_watches(struct gyre_keyed *keyed, int fd, VALUE io) {
   if (fd >= keyed->loop->descriptor_capacity) return;
   struct gyre_watch *watch = keyed->loop->descriptors[fd].first;

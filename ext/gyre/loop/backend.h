@@ -2,10 +2,10 @@
  * The contract between the loop and a way of asking the kernel (epoll, io_uring, kqueue).
  *
  * A backend is a table of functions and capability bits. loop.c keeps the books, once for all
- * backends. A backend never includes ruby.h, never raises and never calls back; it returns counts
- * or -errno. `wait` may run without the GVL, `wake` from any thread and from a signal handler;
- * everything else runs on the loop's own thread. If the backend cannot be used from a new thread,
- * `watch`, `wait` and `submit` return -EEXIST, and the loop reopens it.
+ * backends. Never includes ruby.h, raises or calls back; returns counts or -errno. `wait` may run
+ * without the GVL, `wake` from any thread and from a signal handler, everything else on the loop's
+ * own thread. `watch` and `wait` return -EEXIST if the backend cannot be used from a new thread;
+ * the loop then reopens it.
  */
 #ifndef GYRE_BACKEND_H
 #define GYRE_BACKEND_H
@@ -23,12 +23,12 @@
 #define GYRE_WRITABLE 4u
 
 /*
- * Only reported, at most once: one side has ended, and its calls return at once from now on
- * (remaining bytes, end of file, or error). Comes with GYRE_READABLE or GYRE_WRITABLE. The peer's
- * half-close ends only the read side; writers go on waiting. A reset or complete hang-up ends both.
+ * Only reported, at most once: one side has ended, so its calls return at once (remaining bytes,
+ * end of file, or error). Comes with GYRE_READABLE or GYRE_WRITABLE. The peer's half-close ends
+ * only the read side; writers go on waiting. A reset or complete hang-up ends both.
  *
- * Requesting GYRE_READ_ENDED means that the end was reported, and the watch is for the rest. A
- * backend whose watches would end with that report keeps such a watch until `unwatch`.
+ * Requests the rest of the events after a reported GYRE_READ_ENDED. Keeps the watch until
+ * `unwatch`, even in a backend whose watches end with a report.
  */
 #define GYRE_READ_ENDED 8u
 #define GYRE_WRITE_ENDED 256u
@@ -47,8 +47,8 @@
 /* Only reported: the watch has ended with this report. */
 #define GYRE_ENDED 64u
 
-/* A change of a descriptor. `generation` is that of the `watch` it is for: a report for an
- * earlier use of the number has an older one. */
+/* A change of a descriptor. `generation` identifies the `watch` that it belongs to: reports for an
+ * earlier use of the number have an older one. */
 struct gyre_event {
   int fd;
   uint32_t generation;
@@ -73,8 +73,7 @@ struct gyre_backend_operations {
   /*
    * Reports `fd` when it is or becomes ready for `interest`. `previous` is the generation of an
    * earlier watch that this one replaces, or 0. Returns 0 or -errno; -EPERM: always ready, cannot
-   * be waited for. A backend that registers later reports such a descriptor as ready for
-   * everything.
+   * be waited for. A backend that registers later reports such descriptors as ready for everything.
    */
   int (*watch)(void *state, int fd, uint32_t generation, unsigned interest, uint32_t previous);
 
@@ -89,7 +88,7 @@ struct gyre_backend_operations {
   /* Ends the present or the next wait. */
   void (*wake)(void *state);
 
-  /* Optional: flags and features found on this machine, for messages; valid as long as the
+  /* Optional: describes the flags and features of this machine, for messages; valid as long as the
    * state. */
   const char *(*describe)(const void *state);
   /* Optional: the meaning of an errno of `open`; NULL if the errno is clear. */

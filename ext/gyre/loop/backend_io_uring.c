@@ -1,12 +1,12 @@
 /*
- * The io_uring backend (Linux 5.13 and later, through liburing). Requests gather in the submission
- * queue; one io_uring_enter a turn submits them and fetches completions. A turn without either
- * makes no system call. backend.h has the contract, loop.c the books.
+ * The io_uring backend (Linux 5.13 and later, through liburing). One io_uring_enter a turn submits
+ * gathered requests and fetches completions. A turn without requests and completions makes no
+ * system call. backend.h has the contract, loop.c the books.
  *
  * A poll keeps its file open and would hide a close(2) from the peer. It is therefore one-shot,
  * unless the watcher ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP to each
- * poll (IO_POLL_UNMASK): after the peer's half-close a one-shot poll for room to write would end at
- * once, so it is multishot then (GYRE_READ_ENDED).
+ * poll (IO_POLL_UNMASK), so that a one-shot poll for writing would end at once after the peer's
+ * half-close; such a poll is multishot (GYRE_READ_ENDED).
  *
  * The 64 bits of user data identify the owner of a completion:
  *   generation (32) | fd (31) | 1    a watch
@@ -34,11 +34,12 @@
 #define IGNORED UINT64_C(0)
 #define WAKEUP UINT64_C(2)
 
-/* RSRC_TAGS came with multishot polls in 5.13 and indicates them. */
+/* Indicates multishot polls, which came with RSRC_TAGS in 5.13. */
 #define FEATURES (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
 /* Set-up flags, tried in this order until the kernel supports a row. SINGLE_ISSUER and
- * DEFER_TASKRUN delay a completion's work until the ring is entered: nothing interrupts Ruby. */
+ * DEFER_TASKRUN delay completion work until the ring is entered, so that nothing interrupts
+ * Ruby. */
 static const struct flags {
   unsigned bits;
   const char *names;
@@ -55,7 +56,7 @@ static const struct flags {
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
 
 /*
- * Set once two threads have used a loop of this process: later rings are not bound to a thread.
+ * Set once two threads have used a loop of this process; later rings are not bound to a thread.
  * Ruby's M:N threads (those of Ractors, and all with RUBY_MN_THREADS=1) change their system thread.
  * Atomic.
  */
@@ -187,7 +188,7 @@ static int flush(struct uring_state *state) {
   return 0;
 }
 
-/* Rejects files, which the kernel would report as ready, as epoll does. Returns 0 or -errno. */
+/* Rejects files, as epoll does; the kernel would report them as ready. Returns 0 or -errno. */
 static int can_be_watched(int fd) {
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
@@ -200,8 +201,8 @@ static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
   if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
-  /* Not POLL_REMOVE: while a report is under way in the kernel, that fails with -EALREADY and
-   * the poll goes on. */
+  /* Cancels instead of POLL_REMOVE, which fails with -EALREADY while a report is under way, and the
+   * poll goes on. */
   io_uring_prep_cancel64(submission, watch_mark(fd, generation), 0);
   submission->user_data = IGNORED;
   submission->flags |= state->quiet;
@@ -245,7 +246,8 @@ static bool translate(struct uring_state *state, const struct io_uring_cqe *comp
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark == WAKEUP && !more) state->wakeup_armed = false;
-  /* Cancelled by the backend; unbound, also by the end of the requesting thread. */
+  /* Ignores cancels by the backend; the end of the requesting thread also cancels unbound
+   * requests. */
   if (!(mark & 1) || (completion->res == -ECANCELED && state->bound)) return false;
   event->fd = (int)((uint32_t)mark >> 1);
   event->generation = (uint32_t)(mark >> 32);

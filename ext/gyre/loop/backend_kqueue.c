@@ -3,8 +3,8 @@
  * kevent for each direction, edge-triggered unless requested otherwise, and stays for the
  * descriptor's life. backend.h has the contract, loop.c the books.
  *
- * Urgent data (GYRE_PRIORITY) is reported where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly);
- * elsewhere a request for it is ignored, as programs make it beside others.
+ * Reports urgent data (GYRE_PRIORITY) where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly);
+ * ignores such requests elsewhere.
  */
 #include "feature.h"
 
@@ -27,7 +27,7 @@
 #define TIMEOUT_LIMIT_S 86400 /* some systems refuse a longer time; the loop asks again */
 #define FILTERS_LIMIT 3
 
-/* A user event needs no descriptor. libkqueue takes a lock for it, which a signal handler must
+/* Needs no descriptor for a user event. libkqueue takes a lock for it, which a signal handler must
  * not. */
 #if defined(EVFILT_USER) && (!defined(LIBKQUEUE) || defined(GYRE_KQUEUE_USER_WAKEUP))
 #define USER_WAKEUP 1
@@ -47,7 +47,7 @@
 
 struct kqueue_state {
   int fd;
-  unsigned forks; /* a forked child does not inherit the queue; the number may be another file's there */
+  unsigned forks; /* an inherited number may be another file's in a forked child, which has no queue */
   struct gyre_wakeup wakeup;
 };
 
@@ -158,14 +158,14 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* Makes the kevent again: an existing one keeps its flags and, on some systems, does not report
+/* Makes the kevent again, as an existing one keeps its flags and, on some systems, does not report
  * the present state. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
-  /* kqueue would stop reporting them at their end. */
+  /* kqueue stops reporting them at their end */
   if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return -EPERM;
 
   struct kevent changes[2 * FILTERS_LIMIT];
@@ -176,7 +176,7 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
       change(&changes[count++], fd, i, EV_ADD | (interest & GYRE_LEVEL ? 0 : EV_CLEAR), generation);
   }
   int error = count ? apply(state->fd, changes, count) : 0;
-  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* one direction may be registered */
+  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* only one direction may be registered */
   /* A device that kqueue does not support, like epoll's EPERM. */
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
 }

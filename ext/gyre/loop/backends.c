@@ -1,6 +1,5 @@
 /*
- * The table of backends, in the order in which they are tried by default (see backends.h).
- * bench/results has the figures behind the order.
+ * The table of backends, in the default order of trying (see backends.h, bench/results).
  */
 #include "feature.h"
 

@@ -1,8 +1,8 @@
 /*
  * Decides whether to ask the backend for some microseconds before a sleep. A server's reply on the
- * same machine comes sooner than a process falls asleep and wakes up. After each failure busy
- * polling is left out for twice as long. The loop uses it for expected replies; it asks nothing
- * itself. No ruby.h.
+ * same machine comes sooner than a process falls asleep and wakes up. Leaves busy polling out for
+ * twice as long after each failure. Decides only for expected replies; asks nothing itself. No
+ * ruby.h.
  */
 #ifndef GYRE_BUSY_POLL_H
 #define GYRE_BUSY_POLL_H
@@ -11,12 +11,12 @@
 #include <stdint.h>
 
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
-#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* then left out 1,024 times */
+#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* most failures, after which it is left out 1,024 times */
 
 /* Ready for use when zeroed. */
 struct gyre_busy_poll {
   unsigned in_vain;  /* failures in a row */
-  unsigned left_out; /* times still to be left out */
+  unsigned left_out; /* times left to skip */
 };
 
 static inline bool gyre_busy_poll_is_due(struct gyre_busy_poll *busy) {

@@ -8,8 +8,8 @@ void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   if (!gyre_deferred_waits(deferred)) gyre_list_append(&loop->deferred, &deferred->node);
 }
 
-/* Moves the work to a list of its own first: work deferred from now on is for the next turn, and
- * cancelled work leaves either list. */
+/* Moves the work to a separate list first: later work is for the next turn, and cancelled work
+ * leaves either list. */
 void gyre_loop_run_deferred(struct gyre_loop *loop) {
   struct gyre_list due = {&due, &due};
   gyre_list_splice(&due, &loop->deferred);

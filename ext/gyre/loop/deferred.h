@@ -1,7 +1,7 @@
 /*
  * Work for the end of a loop's turn: runs once, after the ready fibers and before the kernel is
- * asked. Output of several fibers in one turn (bytes for a socket, frames for a connection) leaves
- * together there.
+ * asked. Lets output of several fibers (bytes for a socket, frames for a connection) leave
+ * together.
  */
 #ifndef GYRE_DEFERRED_H
 #define GYRE_DEFERRED_H
@@ -31,7 +31,7 @@ static inline bool gyre_deferred_waits(const struct gyre_deferred *deferred) {
   return !gyre_list_empty(&deferred->node);
 }
 
-/* Runs it at the end of this turn, or of the next if the end has begun. Ignores work that is
+/* Runs it at the end of this turn, or of the next turn if this end has begun. Ignores work that is
  * pending already. */
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
@@ -41,7 +41,7 @@ static inline void gyre_deferred_cancel(struct gyre_deferred *deferred) { gyre_l
 /* Runs all pending work except what is deferred meanwhile. */
 void gyre_loop_run_deferred(struct gyre_loop *loop);
 
-/* For loop.c: the loop closes; nothing pending runs. */
+/* For loop.c: the loop closes; pending work never runs. */
 void gyre_loop_drop_deferred(struct gyre_loop *loop);
 
 #endif

@@ -48,7 +48,7 @@ static inline ssize_t gyre_write_now(int fd, const struct iovec *vector) {
 #ifdef GYRE_HAVE_EPOLL
 #include <sys/epoll.h>
 static inline int gyre_epoll_wait(int fd, struct epoll_event *events, int capacity, int timeout_ms) {
-#if defined(__LP64__) && defined(SYS_epoll_pwait) /* some architectures lack the older call */
+#if defined(__LP64__) && defined(SYS_epoll_pwait) /* architectures without the older call */
   return (int)syscall(SYS_epoll_pwait, fd, events, capacity, timeout_ms, NULL, (size_t)0);
 #else
   return epoll_wait(fd, events, capacity, timeout_ms);

@@ -1,4 +1,5 @@
-/* Counts forks (see forks.h), in the children. Backends call gyre_forks_count when they open. */
+/* Counts forks (see forks.h); runs in the children. Backends call gyre_forks_count when they
+ * open. */
 #include "loop/forks.h"
 
 #include <pthread.h>

@@ -1,13 +1,13 @@
 /*
- * How long ready work waits for the loop: a histogram of fixed size. Four buckets to each doubling
- * keep its figures at most a quarter too high. loop.c feeds it once a turn.
+ * How long ready work waits for the loop: a histogram of fixed size. Four buckets for each doubling
+ * make figures at most a quarter too high. loop.c feeds it once a turn.
  */
 #ifndef GYRE_LAG_H
 #define GYRE_LAG_H
 
 #include <stdint.h>
 
-#define GYRE_LAG_BUCKETS 168 /* the last one holds waits of more than an hour */
+#define GYRE_LAG_BUCKETS 168 /* the last bucket holds waits of more than an hour */
 
 struct gyre_lag {
   uint64_t counts[GYRE_LAG_BUCKETS];
@@ -29,9 +29,9 @@ static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
   if (ns > lag->longest_ns) lag->longest_ns = ns;
 }
 
-/* In nanoseconds: this share (0 to 1) of all waits was not longer. 0 without data. */
+/* Returns the nanoseconds that this share (0 to 1) of all waits did not exceed; 0 without data. */
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
-/* The number of waits that were certainly not longer. */
+/* Returns the number of waits that were certainly not longer. */
 uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);
 
 #endif

@@ -14,7 +14,8 @@ struct gyre_list {
 
 #define GYRE_CONTAINER(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
-/* Runs a body for each member of type `type`, whose node is `member`. The body may unlink it. */
+/* Runs a body for each member of type `type` that has its node in `member`. The body may unlink
+ * it. */
 #define GYRE_EACH(type, variable, list, member)                                                                        \
   for (type *variable = GYRE_CONTAINER((list)->next, type, member), *following_##variable;                             \
        following_##variable = GYRE_CONTAINER(variable->member.next, type, member), &variable->member != (list);        \

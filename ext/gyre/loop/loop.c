@@ -2,10 +2,10 @@
  * The loop's books and its poll (see loop.h).
  *
  * Watches are registered with the kernel once, edge-triggered. A watch that begins after "would
- * block" trusts the existing registration (`drained`). The number may have been closed and reopened
- * unnoticed, so the registration is verified after VERIFY_NS, for which a sleeping loop wakes.
- * Neither a busy loop nor a loop with short sleeps makes registration calls, and none sleeps longer
- * on a stale registration.
+ * block" trusts the existing registration (`drained`). Verifies the registration after VERIFY_NS,
+ * for which a sleeping loop wakes: the number may have been closed and reopened unnoticed. Busy
+ * loops and loops with short sleeps make no registration calls, and no loop sleeps longer on a
+ * stale registration.
  */
 #include "loop/loop.h"
 
@@ -52,7 +52,7 @@ static void register_later(struct gyre_loop *loop, struct gyre_descriptor *descr
   for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) gyre_loop_ask_again(loop, watch);
 }
 
-/* A new backend gets every registration. */
+/* Registers everything with a new backend. */
 static void register_all_later(struct gyre_loop *loop) {
   for (int fd = 0; fd < loop->descriptor_capacity; fd++) {
     struct gyre_descriptor *state = &loop->descriptors[fd];
@@ -61,8 +61,7 @@ static void register_all_later(struct gyre_loop *loop) {
   }
 }
 
-/* Reopens the backend, whose thread has ended. Without descriptors for a new one the old one
- * stays. */
+/* Reopens the backend, whose thread has ended. Keeps the old one if descriptors are short. */
 static int replace(struct gyre_loop *loop) {
   void *fresh = NULL;
   int error = loop->backend->open(&fresh);
@@ -140,8 +139,8 @@ static void next_generation(struct gyre_descriptor *descriptor) {
 }
 
 /*
- * Registers it with the backend. Events requested once stay registered, as a change costs a system
- * call, unless they would be reported without end.
+ * Registers it with the backend. Keeps events registered that were requested once, as a change
+ * costs a system call, unless they would be reported without end.
  */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
@@ -155,7 +154,7 @@ static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *des
   if (error == -EEXIST && (error = renew(loop)) == 0)
     error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
   descriptor->registered = error < 0 ? 0 : (uint8_t)interest;
-  descriptor->ended = 0; /* reported again if still so */
+  descriptor->ended = 0; /* reported again if still true */
   return error;
 }
 
@@ -274,9 +273,8 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
 }
 
 /*
- * Registers everything that trusted an earlier registration. A descriptor that cannot be watched
- * any more (closed unnoticed) is called, and its next call shows the error. Returns whether there
- * was any.
+ * Registers everything that trusted an earlier registration. Calls a descriptor that can no longer
+ * be watched (closed unnoticed); its next call shows the error. Returns whether there was any.
  */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
@@ -301,15 +299,14 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
 }
 
 /*
- * Handles a report for a watch that is over. A single one is a matter of timing. A second one means
- * that the number was closed while a child process or a duplicate keeps its file open: such a
+ * Handles a report for a watch that is over. A single such report is a matter of timing. A second
+ * one means that the number was closed while a child or a duplicate keeps its file open: such a
  * registration cannot be removed (epoll(7), questions and answers) and would report without end.
  */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale_turn;
-  if (!same && age <= STALE_TURNS && loop->stale.generation)
-    return; /* one of several: waits for the first to come again */
+  if (!same && age <= STALE_TURNS && loop->stale.generation) return; /* one of several: waits for the first to repeat */
   loop->stale = *event;
   loop->stale_turn = loop->statistics.turns;
   if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
@@ -334,7 +331,7 @@ static void deliver(struct gyre_loop *loop) {
     if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
     if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
     if (!state->first) {
-      /* Nothing waits any more: the kernel need not wake the loop for it. */
+      /* Nothing waits any more, so the kernel need not wake the loop for it. */
       if (state->registered) gyre_loop_forget(loop, fd);
       continue;
     }
@@ -355,7 +352,7 @@ static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
          !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
-/* Asks repeatedly for a moment, to spare the sleep. Returns the number of events, or -errno. */
+/* Asks repeatedly for a moment to avoid sleeping. Returns the number of events, or -errno. */
 static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) {
   int count;
   int64_t end_ns = gyre_timers_now() + GYRE_BUSY_POLL_NS;
@@ -437,7 +434,7 @@ static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
 /* Takes the next events into loop->events. Returns whether it slept. */
 static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->event_next = loop->event_count = 0;
-  /* Verifies before asking: reports for the earlier registration would be dropped. */
+  /* Verifies first: reports for the earlier registration would be dropped. */
   if (!gyre_list_empty(&loop->unverified) && verification_is_due(loop, gyre_timers_coarse_now()) && verify(loop))
     wait = false;
   if (!loop->backend_state) closed();

@@ -1,10 +1,10 @@
 /*
- * The memcached client in C. A connection (memcached_connection.c) has the commands of one home in
- * one pipeline, a call (memcached_call.c) is what one caller waits for, a server
- * (memcached_server.c) has the connections of its homes and Ruby's methods.
+ * The memcached client in C. A connection (memcached_connection.c) pipelines the commands of one
+ * home. A call (memcached_call.c) is the wait of one caller. A server (memcached_server.c) has its
+ * homes' connections and Ruby's methods.
  *
- * A home is a thread's loop: its fibers share a pipeline, which the loop reads. All threads that
- * have no loop are one more home; one of those that wait reads for all (memcached_threads.c).
+ * A home is a thread's loop: its fibers share a pipeline, which the loop reads. All threads without
+ * a loop are one more home; one waiting thread reads for all (memcached_threads.c).
  */
 #ifndef GYRE_MEMCACHED_H
 #define GYRE_MEMCACHED_H
@@ -15,12 +15,12 @@
 #include "net/deferred_send.h"
 #include "net/transport.h"
 
-#define GYRE_MEMCACHED_CODED 3 /* flags of a value that is serialized or compressed, as Dalli has them */
+#define GYRE_MEMCACHED_CODED 3 /* flags of serialized or compressed values, as in Dalli */
 #define GYRE_MEMCACHED_UTF8 4
 
 struct gyre_memcached_connection;
 
-/* Value of a call for its caller: */
+/* The value of a call: */
 enum gyre_memcached_kind {
   GYRE_MEMCACHED_GET,    /* the stored value; nil */
   GYRE_MEMCACHED_SET,    /* the CAS number; false */
@@ -37,7 +37,7 @@ enum gyre_memcached_verb {
   GYRE_MEMCACHED_VERB_MS,
   GYRE_MEMCACHED_VERB_MD,
   GYRE_MEMCACHED_VERB_MA,
-  GYRE_MEMCACHED_VERB_MN, /* and all quiet commands before it */
+  GYRE_MEMCACHED_VERB_MN, /* covers all quiet commands before it */
   GYRE_MEMCACHED_VERB_STATS,
   GYRE_MEMCACHED_VERB_WORD, /* version, flush_all, … */
 };
@@ -49,10 +49,10 @@ enum gyre_memcached_verb {
  *                                     \---its caller leaves: the replies are dropped---> over
  */
 struct gyre_memcached_call {
-  struct gyre_memcached_connection *connection; /* from its first command on; kept by the caller */
+  struct gyre_memcached_connection *connection; /* connection, from the first command on; kept alive by the caller */
   uint64_t first;                               /* the number of its first command */
   uint64_t start;                               /* position of that command in the stream */
-  uint32_t outstanding;                         /* missing replies; 0: done or not begun */
+  uint32_t outstanding;                         /* replies still due; 0: done or not begun */
   uint32_t flags;                               /* of the value */
   uint32_t refused;                             /* QUIET: failed commands */
   uint8_t kind;                                 /* enum gyre_memcached_kind */
@@ -67,7 +67,7 @@ struct gyre_memcached_call {
   VALUE keys;             /* VALUES: the names of the values */
   VALUE coded;            /* VALUES: key, flags and bytes in turn, to be decoded; nil: none */
   VALUE error;            /* the server's first error line, or nil */
-  struct gyre_wait *wait; /* of its fiber while parked in a loop */
+  struct gyre_wait *wait; /* entry of its fiber while parked in a loop */
   VALUE owner;            /* its Ruby object, marked by the connection; nil: on a stack */
 };
 
@@ -83,20 +83,20 @@ struct gyre_memcached_pipeline {
   uint32_t capacity;   /* a power of 2 */
   uint64_t head, tail; /* numbers of commands */
   uint64_t offered;    /* number of the last command passed to the socket */
-  size_t wanted;       /* input bytes needed for the first reply */
+  size_t wanted;       /* input bytes that complete the first reply */
   bool taking;         /* replies are being delivered */
 };
 
 /* The part of a connection that a loop drives. */
 struct gyre_memcached_on_loop {
   bool linked; /* in the loop's lists, and marked by the scheduler */
-  bool waits;  /* a timer runs for awaited replies */
+  bool waits;  /* a timer runs for due replies */
   struct gyre_client client;
   struct gyre_watch watch;
   struct gyre_timer timer;
   struct gyre_post closing; /* another thread has closed it */
   struct gyre_deferred_send sends;
-  struct gyre_busy_poll busy; /* for the reply of a lone command */
+  struct gyre_busy_poll busy; /* busy polling for the reply of a lone command */
   struct gyre_list room;      /* struct gyre_memcached_room: fibers waiting for room */
 };
 
@@ -111,8 +111,8 @@ struct gyre_memcached_reader {
 
 /* The part of a connection that threads without a loop drive. */
 struct gyre_memcached_on_threads {
-  struct gyre_memcached_reader *reading; /* reads for all threads; NULL: no reader */
-  struct gyre_list sleeping;             /* the others, in their order */
+  struct gyre_memcached_reader *reading; /* the reading thread; NULL: none */
+  struct gyre_list sleeping;             /* other waiting threads, in order */
 };
 
 struct gyre_memcached_connection {
@@ -123,11 +123,11 @@ struct gyre_memcached_connection {
   struct gyre_memcached_on_loop on_loop;
   struct gyre_memcached_on_threads on_threads;
   int64_t timeout_ns;
-  int64_t moved_ns; /* time of the last received bytes, or of the first of these commands */
-  int64_t used_ns;  /* last time without a command, by the coarse clock */
-  unsigned forks;   /* gyre_forks, when it was made */
-  bool failed;      /* neither sends nor receives any more */
-  bool ended;       /* the server sends no more */
+  int64_t moved_ns; /* when the last bytes came, or when the first of these commands was sent */
+  int64_t used_ns;  /* when it last had no command, by the coarse clock */
+  unsigned forks;   /* gyre_forks at its creation */
+  bool failed;      /* sends and receives nothing any more */
+  bool ended;       /* the server has ended its side */
   char reason[160]; /* reason of the failure */
 };
 
@@ -136,7 +136,7 @@ struct gyre_memcached_room {
   struct gyre_wait *wait;
 };
 
-/* A reason of a failed connection, also in lib/gyre/memcached/server.rb. */
+/* The reason of a failed connection, also in lib/gyre/memcached/server.rb. */
 #define GYRE_MEMCACHED_CLOSED "the client was closed"
 
 #define GYRE_MEMCACHED_PENDING_LIMIT (UINT32_C(1) << 16) /* commands in a pipeline */
@@ -158,11 +158,12 @@ static inline bool gyre_memcached_is_over(const struct gyre_memcached_connection
 /* Reserves `length` bytes for commands. Returns NULL if memory is short, or the connection has
  * failed. */
 char *gyre_memcached_connection_reserve(struct gyre_memcached_connection *connection, size_t length);
-/* Queues a command of `length` bytes from the reserved memory, with a reply for the call, or for a
+/* Queues a command of `length` bytes from the reserved memory. Its reply is for the call, or for a
  * quiet group without a call yet (NULL). -ENOMEM: queued nothing. */
 int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
                                     enum gyre_memcached_verb verb, uint32_t index, size_t length);
-/* Sends the queue: at once if no other command can join in this turn, else at the turn's end. */
+/* Sends the queue: at once if no other command can join in this turn, else at the end of the
+ * turn. */
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone);
 /* In a forked child: leaves the connection and its calls to the parent. */
 void gyre_memcached_connection_forked(struct gyre_memcached_connection *connection);
@@ -174,12 +175,12 @@ void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection
 void gyre_memcached_connection_expire(struct gyre_memcached_connection *connection);
 /* Wakes threads whose waits are over and, if no thread reads, the next reader. */
 void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *connection);
-/* Drops later replies of the call. */
+/* Drops replies of the call that are still to come. */
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
 void gyre_init_memcached_connection(void);
 
-/* memcached_threads.c: waits until the call is over, or with NULL until room is free, for
- * `timeout_ns` at most; -1: no limit. */
+/* memcached_threads.c: waits until the call is over, or (NULL) until room is free, at most
+ * `timeout_ns`; -1: no limit. */
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call,
                                  int64_t timeout_ns);
 void gyre_init_memcached_threads(void);

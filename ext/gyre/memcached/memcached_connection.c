@@ -1,7 +1,7 @@
 /*
- * The pipeline of one home to one memcached (see memcached.h): commands are queued behind each
- * other, leave together at the end of the loop's turn, and replies are matched in order. Never
- * waits and never connects. memcached_threads.c drives the threads' connection.
+ * The pipeline of one home to one memcached (see memcached.h): commands queue up, leave together at
+ * the end of the turn, and get their replies in order. Never waits and never connects.
+ * memcached_threads.c drives the threads' connection.
  */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
@@ -15,7 +15,7 @@
 
 #define FIRST_ENTRIES 64
 #define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for an incoming value */
-#define LOOK_NS INT64_C(1000000000) /* unused for longer, the server may have closed it */
+#define LOOK_NS INT64_C(1000000000) /* idle time after which the server may have closed it */
 #define LINES_LIMIT 65536           /* of a reply: statistics, refusals of a group */
 #define RECEPTIONS 16               /* before other connections get their turn */
 
@@ -35,14 +35,14 @@ static void connection_mark(void *opaque) {
   rb_gc_mark(connection->scheduler_object);
   rb_gc_mark(connection->name);
   VALUE last = Qnil;
-  if (connection->forks != gyre_forks) return; /* a child lacks the other threads' stacks */
+  if (connection->forks != gyre_forks) return; /* a child lacks the stacks of other threads */
   for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {
     const struct gyre_memcached_call *call = entry_at(connection, number)->call;
     if (call && call->owner != last) rb_gc_mark(last = call->owner);
   }
 }
 
-/* A scheduler marks connections in its lists: both are garbage here, and the lists may be freed. */
+/* Leaves the scheduler's lists alone: both are garbage here, and the lists may be freed. */
 static void connection_free(void *opaque) {
   struct gyre_memcached_connection *connection = opaque;
   gyre_deferred_cancel(&connection->on_loop.sends.deferred); /* the loop's end walks that list */
@@ -107,7 +107,7 @@ static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
   return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->on_loop.timer, now_ns + in_ns);
 }
 
-/* Stays linked for a while when idle, so that single commands do not link it each time. */
+/* Stays linked for a while when idle, so that single commands need not link it each time. */
 static bool link_to_loop(struct gyre_memcached_connection *connection) {
   struct gyre_loop *loop = &connection->scheduler->loop;
   int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, GYRE_READABLE);
@@ -132,8 +132,8 @@ static int64_t now_of(const struct gyre_memcached_connection *connection) {
   return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
 }
 
-/* Starts the next reply's time limit when its command is sent, as a computing loop may have delayed
- * it. */
+/* Starts the time limit of the next reply when its command is sent: a computing loop may have
+ * delayed the command. */
 static void on_sending(struct gyre_memcached_connection *connection, bool again) {
   if (again || connection->pipeline.head >= connection->pipeline.offered) connection->moved_ns = now_of(connection);
   connection->pipeline.offered = connection->pipeline.tail;
@@ -143,7 +143,7 @@ static void on_deferred_sending(struct gyre_deferred_send *sends, bool again) {
   on_sending(GYRE_CONTAINER(sends, struct gyre_memcached_connection, on_loop.sends), again);
 }
 
-/* Runs the only timer: fails a server with a late reply, unlinks an unused connection, and sends
+/* Serves as the only timer: fails a server with a late reply, unlinks an idle connection, and sends
  * commands held for long. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, on_loop.timer);
@@ -263,7 +263,7 @@ bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *
          gyre_bytes_held(connection->transport->output) < GYRE_MEMCACHED_OUTPUT_BYTES;
 }
 
-/* True if an idle connection is open, without unexpected bytes. */
+/* True if an idle connection is open and has no unexpected bytes. */
 static bool look(struct gyre_memcached_connection *connection) {
   char byte;
   ssize_t count =
@@ -353,7 +353,8 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* After refusing a value, the server may read it as commands: only SERVER_ERROR skips it. */
+/* Closes after most refusals of a value, as the server may read the value as commands; only
+ * SERVER_ERROR skips it. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
@@ -386,7 +387,7 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
 static ssize_t take(struct gyre_memcached_connection *connection, const char *bytes, size_t length) {
   size_t used = 0;
   connection->pipeline.wanted = 0;
-  connection->pipeline.taking = true; /* an exception leaves it inconsistent */
+  connection->pipeline.taking = true; /* an exception would leave it inconsistent */
   while (used < length) {
     struct gyre_memcached_reply reply;
     size_t wanted;
@@ -430,7 +431,7 @@ static bool take_input(struct gyre_memcached_connection *connection) {
   return true;
 }
 
-/* Reserves room for an incoming value at once, which avoids repeated moves. */
+/* Reserves room for a whole incoming value, which avoids repeated moves. */
 static bool make_room(struct gyre_memcached_connection *connection) {
   size_t available = gyre_transport_available(connection->transport), wanted = connection->pipeline.wanted;
   if (wanted <= available) return true;
@@ -473,7 +474,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
     return;
   }
   for (int i = 0;; i++) {
-    if (i == RECEPTIONS) { /* a thread calls again by itself */
+    if (i == RECEPTIONS) { /* threads call again by themselves */
       if (connection->on_loop.linked)
         gyre_loop_report_again(&connection->scheduler->loop, &connection->on_loop.watch, GYRE_READABLE);
       break;
@@ -492,7 +493,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return;
     }
-    /* New bytes cause a new edge; an end already reported does not. */
+    /* Reports input at once: new bytes cause a new edge, but an end already reported does not. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;
@@ -543,7 +544,7 @@ void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
 
 /* --- Ruby --- */
 
-/* Takes a connected transport of the current thread's loop, or without a loop, of all threads. */
+/* Takes a connected transport of the current thread's loop, or of all threads without a loop. */
 static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALUE timeout) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   if (!NIL_P(connection->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
@@ -573,7 +574,8 @@ static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 
 
 /*
  * Closes the connection and fails its calls. A forked child closes only its own descriptor. Returns
- * false while another thread's loop watches it or a thread reads from it; then call again.
+ * false while another thread's loop watches it or a thread reads from it; the caller then tries
+ * again.
  */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);

@@ -1,18 +1,18 @@
 /*
- * Gyre::Memcached::Server's calls for many keys. Values are requested one by one, in one write, and
- * matched in order, which is cheaper than naming keys in replies. Stores and deletes are quiet: the
- * server replies only to refuse, and to the mn behind each group.
+ * Gyre::Memcached::Server's calls for many keys. Requests values one by one, in one write, and
+ * matches replies in order, which is cheaper than naming keys in replies. Stores and deletes are
+ * quiet: the server answers only refusals, and the mn behind each group.
  */
 #include "memcached/memcached_request.h"
 
 #include <errno.h>
 #include <ruby/encoding.h>
 
-#define GROUP_BYTES (64 * 1024) /* of quiet commands, up to their mn */
+#define GROUP_BYTES (64 * 1024) /* bytes of quiet commands up to their mn */
 
 /* --- values --- */
 
-/* Runs no Ruby code between the commands of a call, as it might never return. */
+/* Runs no Ruby code between the commands of a call, as such code might never return. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
     if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
@@ -52,8 +52,8 @@ static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   return all;
 }
 
-/* values(keys, names): returns a Call, whose value is a Hash of the found values by name; without
- * names (nil) the Hash itself, by key. */
+/* values(keys, names): returns a Call with a Hash of the found values by name; without names (nil)
+ * the Hash itself, by key. */
 static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, "get_multi");
@@ -84,7 +84,7 @@ static int put_one(struct gyre_memcached_request *request) {
   return gyre_memcached_put(request);
 }
 
-/* Runs no Ruby code, so that no other command comes between those of the group. */
+/* Runs no Ruby code, so that no other command gets between those of the group. */
 static int put_group(struct gyre_memcached_request *request) {
   struct gyre_memcached_connection *connection = request->connection;
   const struct gyre_transport *transport = connection->transport;
@@ -107,7 +107,7 @@ static int put_group(struct gyre_memcached_request *request) {
   return -EPIPE;
 }
 
-/* Copies the rest before other fibers run, as they may change it. */
+/* Copies the rest, which may change while other fibers run. */
 static void keep(const struct gyre_memcached_request *request) {
   for (long i = request->done; i < RARRAY_LEN(request->list); i++) {
     VALUE text = RARRAY_AREF(request->list, i);
@@ -156,7 +156,7 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   return run_quiet(&request, 2);
 }
 
-/* Copies the list of a call that only starts; every `step` items begin with a full key. */
+/* Copies the list, as this call only starts; a full key begins every `step` items. */
 static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step) {
   Check_Type(items, T_ARRAY);
   VALUE list = rb_ary_new_capa(RARRAY_LEN(items));
@@ -169,7 +169,7 @@ static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step
   return list;
 }
 
-/* set_all(triples, ttl_s): takes full keys, bytes and flags in turn. The Call's value is the number
+/* set_all(triples, ttl_s): takes full keys, bytes and flags in turn. Returns a Call with the number
  * stored. */
 static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   struct gyre_memcached_request request;
@@ -179,7 +179,7 @@ static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   return run_quiet(&request, 3);
 }
 
-/* delete_all(keys): the Call's value is the number of deleted keys; the keys are full. */
+/* delete_all(keys): takes full keys; returns a Call with the number of deleted keys. */
 static VALUE server_delete_all(VALUE self, VALUE keys) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "delete_multi");

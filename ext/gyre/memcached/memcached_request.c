@@ -1,7 +1,7 @@
 /*
- * Carries out a call of the memcached client: queues its command in the present home's pipeline,
- * sends it, waits, and makes the value. memcached_server.c and memcached_multi.c fill in what is
- * queued. Never retries.
+ * Carries out a call of the memcached client: queues its command in the pipeline of the present
+ * home, sends it, waits, makes the value. memcached_server.c and memcached_multi.c fill in
+ * requests. Never retries.
  */
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
@@ -80,8 +80,8 @@ static VALUE leave_loop(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until the call is over, or with NULL until room is free; in a thread without a loop for
- * `timeout_ns` at most; -1: no limit. */
+/* Waits until the call is over, or (NULL) until room is free; without a loop at most `timeout_ns`;
+ * -1: no limit. */
 static void wait_until_over(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
                             int64_t timeout_ns) {
   if (!connection->scheduler) {
@@ -210,7 +210,7 @@ static VALUE result(const struct gyre_memcached_call *call) {
 }
 
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
-  /* Another library's scheduler may drop waiting fibers. */
+  /* Uses a thread, as another library's scheduler may drop waiting fibers. */
   bool kept = request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler());
   if (kept && !request->drops) request->call = gyre_memcached_call_keep(&request->own);
   VALUE owner = request->call->owner;
@@ -225,7 +225,7 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
 
 /*
  * Waits for a started call in its home, up to `timeout` seconds in a thread without a loop. Several
- * threads may wait: an exception of one leaves the reply to the others. Returns whether the call is
+ * threads may wait; an exception in one leaves the reply to the others. Returns whether the call is
  * over.
  */
 static VALUE call_wait(VALUE self, VALUE timeout) {

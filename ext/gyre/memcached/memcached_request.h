@@ -8,13 +8,13 @@
 #include "memcached/memcached.h"
 
 struct gyre_memcached_server {
-  VALUE connections; /* Array, one for each used home */
+  VALUE connections; /* Array of calls, one for each used home */
   VALUE keys;        /* makes full keys (Gyre::Memcached::Keys); nil: keys are full */
-  VALUE prefix;      /* its prefix, or nil; false: may change */
+  VALUE prefix;      /* prefix of keys, or nil; false: may change */
   VALUE values;      /* Gyre::Memcached::Values */
-  unsigned failures; /* in a row, without a reply between them */
+  unsigned failures; /* commands in a row without a reply between them */
   bool raw;          /* values are bytes, without flags */
-  long direct_bytes; /* Strings up to this length are stored unchanged; -1: none */
+  long direct_bytes; /* longest String stored unchanged; -1: none */
 };
 
 struct gyre_memcached_request {
@@ -24,7 +24,7 @@ struct gyre_memcached_request {
   VALUE connection_object;
   struct gyre_memcached_call *call, own;
   bool starts;  /* only starts the call */
-  bool holds;   /* does not send it yet */
+  bool holds;   /* queues it without sending */
   bool drops;   /* drops the reply */
   bool started; /* the call has started */
   /* Queues all commands. 0; -EPIPE: the connection has failed; -ENOMEM: queued nothing. */
@@ -32,7 +32,7 @@ struct gyre_memcached_request {
   /* The command. */
   enum gyre_memcached_verb verb;
   enum gyre_memcached_key form;
-  char key[GYRE_MEMCACHED_KEY_BYTES]; /* a copy, as other code may run before the command is sent */
+  char key[GYRE_MEMCACHED_KEY_BYTES]; /* copied, as other code may run before the command is sent */
   size_t key_length;
   const char *flags; /* each with a space before it */
   size_t flags_length;
@@ -43,7 +43,7 @@ struct gyre_memcached_request {
   VALUE list;
   long done; /* of the list */
   bool full; /* its keys are full ones */
-  long step; /* quiet groups: items of the list for each command; else 0 */
+  long step; /* for quiet groups, items of the list per command; else 0 */
 };
 
 VALUE gyre_memcached_server_allocate(VALUE class);
@@ -62,15 +62,15 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request);
 /* Waits until the pipeline has room, or has failed. */
 void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection);
 
-/* Sets the key for the wire from a caller's key; the last function takes a result of Keys#full. The
- * first function runs no Ruby code and returns false for an unusual key. */
+/* Sets the wire's key from a caller's key; the last function takes a result of Keys#full. The first
+ * function runs no Ruby code and returns false for an unusual key. */
 bool gyre_memcached_plain_key(struct gyre_memcached_request *request, VALUE key);
 void gyre_memcached_callers_key(struct gyre_memcached_request *request, VALUE key);
 void gyre_memcached_full_key(struct gyre_memcached_request *request, VALUE key);
 
 /* True if the value is stored unchanged; then sets its flags. Runs no Ruby code. */
 bool gyre_memcached_direct_value(struct gyre_memcached_request *request, VALUE value);
-/* Returns the bytes to store for the set key, and sets their flags. */
+/* Returns the bytes to store under the set key, and sets their flags. */
 VALUE gyre_memcached_dump(struct gyre_memcached_request *request, VALUE value);
 
 /* Returns the meta command of that name, such as mg. */

@@ -11,7 +11,7 @@ static ID id_close;
 
 /* --- one key --- */
 
-/* Returns a Call if the call only starts: `how` is nil, :send, :hold (sent with other commands) or
+/* Returns a Call if the call only starts; `how` is nil, :send, :hold (waits for other commands) or
  * :drop (held, without a reply). */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
   if (NIL_P(given)) return;
@@ -77,7 +77,7 @@ static int put_line(struct gyre_memcached_request *request) {
 }
 
 /* line(command, line, how): sends a command of the text protocol, with its CRLF. Returns the text
- * after the reply's first word; a Hash for stats. */
+ * after the reply's first word, or a Hash for stats. */
 static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, name_of(command));
@@ -136,7 +136,7 @@ static VALUE server_forget(VALUE self) {
   return connections;
 }
 
-/* Returns the failures in a row. */
+/* Returns the number of failures in a row. */
 static VALUE server_failures(VALUE self) { return UINT2NUM(gyre_memcached_server_get(self)->failures); }
 
 static VALUE server_set_failures(VALUE self, VALUE count) {
@@ -149,7 +149,7 @@ static VALUE server_connections(VALUE self) {
   return NIL_P(server->connections) ? rb_ary_new() : rb_ary_dup(server->connections);
 }
 
-/* Sets the makers of keys and values. */
+/* Sets the objects that make keys and values. */
 static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, VALUE direct_bytes) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   server->raw = RTEST(rb_funcall(values, rb_intern("raw?"), 0));

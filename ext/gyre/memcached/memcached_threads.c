@@ -1,10 +1,10 @@
 /*
  * Drives the connection of threads without a loop: they share its pipeline, and one waiting thread
- * reads for all. When it has its reply, the next one reads. Commands are written at once even while
- * another thread reads.
+ * reads for all. The next thread reads once the reader has its reply. Commands are written at once
+ * even while another thread reads.
  *
- * Fibers of another library's scheduler wait by a thread of Gyre::Offload: such a fiber may be
- * dropped, and then its stack must be in no list here.
+ * Fibers under another library's scheduler wait by a thread of Gyre::Offload, as that scheduler may
+ * drop them: their stacks must be in no list here.
  */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
@@ -12,8 +12,8 @@
 
 #include <ruby/fiber/scheduler.h>
 
-/* A trap handler, which runs in the main thread during a wait there, may read the awaited reply.
- * Ruby then continues its wait for the socket. */
+/* A trap handler, which runs inside a wait of the main thread, may read the awaited reply. Ruby
+ * then resumes its wait for the socket. */
 #define TRAP_NS INT64_C(50000000)
 
 static ID id_wait_beside;
@@ -86,11 +86,11 @@ static VALUE read_or_sleep(VALUE argument) {
   return Qnil;
 }
 
-/* Also runs when the thread is killed, so that another thread reads. */
+/* Runs even if the thread is killed, so that another thread reads. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_reader *reader = (struct gyre_memcached_reader *)argument;
   struct gyre_memcached_connection *connection = reader->connection;
-  if (connection->forks != gyre_forks) return Qnil; /* the other threads' stacks are gone */
+  if (connection->forks != gyre_forks) return Qnil; /* the stacks of other threads are gone */
   gyre_list_remove(&reader->node);
   if (connection->on_threads.reading == reader) connection->on_threads.reading = NULL;
   gyre_memcached_connection_wake_threads(connection);

@@ -86,7 +86,8 @@ static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
   return -1;
 }
 
-/* Parses digits up to `end` or a space; false for no digits, other bytes, or more than 64 bits. */
+/* Parses digits up to `end` or a space; returns false without digits, for other bytes, or beyond 64
+ * bits. */
 static bool number(const char **place, const char *end, uint64_t *value) {
   const char *p = *place;
   uint64_t result = 0;
@@ -204,7 +205,7 @@ static ssize_t parse_value(struct gyre_memcached_reply *reply, const char *bytes
 
 ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *bytes, size_t length, size_t *wanted) {
   *wanted = length + 1;
-  if (length < 4) return 0; /* the shortest reply: HD and CRLF */
+  if (length < 4) return 0; /* length of the shortest reply: HD and CRLF */
   *reply = (struct gyre_memcached_reply){.hit = -1, .ttl_s = INT64_MIN, .idle_s = INT64_MIN};
   int code = meta_code(bytes);
   if (code >= 0 && bytes[2] == '\r' && bytes[3] == '\n' && code != GYRE_MEMCACHED_VA) {

@@ -11,10 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define GYRE_MEMCACHED_KEY_BYTES 250 /* on the wire, base64 included */
+#define GYRE_MEMCACHED_KEY_BYTES 250 /* length on the wire, base64 included */
 #define GYRE_MEMCACHED_LINE_BYTES 8192
 #define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's own limit of -I */
-/* Most bytes that a command needs besides its key, value and the caller's flags. */
+/* Most bytes of a command besides its key, value and the caller's flags. */
 #define GYRE_MEMCACHED_COMMAND_BYTES 128
 
 enum gyre_memcached_code {
@@ -25,7 +25,7 @@ enum gyre_memcached_code {
   GYRE_MEMCACHED_EX,
   GYRE_MEMCACHED_VA,
   GYRE_MEMCACHED_MN,
-  GYRE_MEMCACHED_OK, /* words of the text protocol from here on */
+  GYRE_MEMCACHED_OK, /* from here on, words of the text protocol */
   GYRE_MEMCACHED_STORED,
   GYRE_MEMCACHED_RESET,
   GYRE_MEMCACHED_VERSION,
@@ -43,7 +43,7 @@ struct gyre_memcached_reply {
   uint32_t flags;        /* f */
   uint64_t cas;          /* c */
   int64_t ttl_s, idle_s; /* t (-1: no expiry), l; INT64_MIN: missing */
-  const char *text;      /* the line after its first word */
+  const char *text;      /* the rest of the line after its first word */
   size_t text_length;
   const char *data; /* of VA */
   size_t data_length;
@@ -56,11 +56,11 @@ ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *byt
 enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMCACHED_REFUSED };
 
 /* A key's form on the wire: unchanged, or base64 (flag b) for control characters, spaces or bytes
- * above 126. Refused: an empty key, or one too long in this form. */
+ * above 126. Refuses an empty key, or one that is too long in this form. */
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
-/* These functions append to `to` and return the new end. `to` has room for the key's form and for
- * GYRE_MEMCACHED_COMMAND_BYTES; flags are written unchanged, each after a space. */
+/* Appends to `to`, which has room for the key's form and GYRE_MEMCACHED_COMMAND_BYTES, and returns
+ * the new end; writes flags unchanged, each after a space. */
 char *gyre_memcached_put_command(char *to, const char *verb, const char *key, size_t length,
                                  enum gyre_memcached_key form, const char *flags, size_t flags_length);
 /* Writes the line of ms, before the value and its CRLF. */

@@ -17,10 +17,10 @@
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
-#define TURN_NS INT64_C(2000000) /* time for others, from a process with very many connections */
-#define TURN_CONNECTIONS 64      /* half that time with this many */
+#define TURN_NS INT64_C(2000000) /* pause of a process with very many connections */
+#define TURN_CONNECTIONS 64      /* number of connections for half that pause */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* time for a process with far fewer to wake up on a busy machine */
+#define PATIENCE_NS INT64_C(20000000) /* pause in which a process with far fewer wakes up, even on a busy machine */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -71,7 +71,7 @@ static bool has_gone(int error) {
   }
 }
 
-/* Without descriptors or memory, only a pause helps. */
+/* Pauses, as nothing else helps without descriptors or memory. */
 static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   struct gyre_loop *loop = acceptor->loop;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
@@ -79,7 +79,7 @@ static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   acceptor->operations->paused(acceptor, error);
 }
 
-/* Other processes share the socket and its mode, and may have made it blocking. */
+/* Does not rely on the mode: other processes share the socket and may have made it blocking. */
 static void do_not_block(int fd) {
   int flags = fcntl(fd, F_GETFL);
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
@@ -112,10 +112,10 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
 }
 
 /*
- * For sockets of several processes: each learns of each connection, and the first one awake would
- * take all of them for their whole lives. So a process takes one at a time and waits before the
- * next, longer with more connections. It waits much longer if another process has far fewer, unless
- * that one did not react last time. If many still wait, each turn takes more.
+ * Shares sockets fairly between processes: each learns of each connection, and the first one awake
+ * would take all of them for good. Takes one at a time and waits before the next, longer with more
+ * connections. Waits much longer if another process has far fewer, unless that process did not
+ * react last time. Takes more each turn while many still wait.
  */
 static void arm_turn(struct gyre_acceptor *acceptor) {
   int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
@@ -188,7 +188,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
     int one = 1;
-    /* Accepted sockets inherit both (Linux, BSD); fails harmlessly on a Unix socket. */
+    /* Accepted sockets inherit both options (Linux, BSD); fails harmlessly on Unix sockets. */
     setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     do_not_block(listener->fd);
     int error = watch(listener);
@@ -199,7 +199,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   return 0;
 }
 
-/* Accepts one queue full at most, as connections may come without end. */
+/* Accepts at most one full queue, as connections may come without end. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor) {
   for (uint32_t i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];

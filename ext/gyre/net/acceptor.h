@@ -1,8 +1,7 @@
 /*
- * An acceptor: listening sockets on a loop and the accept loop over them, with its budget a turn,
- * its limit of open connections, and its pause while descriptors or memory are short. A protocol's
- * server embeds one and gets the connections. Closes no listening socket and holds no fiber. No
- * ruby.h.
+ * An acceptor: listening sockets on a loop and their accept loop. Limits connections per turn and
+ * in all, and pauses while descriptors or memory are short. A protocol's server embeds one and gets
+ * the connections. Closes no listening socket and holds no fiber. No ruby.h.
  */
 #ifndef GYRE_NET_ACCEPTOR_H
 #define GYRE_NET_ACCEPTOR_H
@@ -26,11 +25,11 @@ struct gyre_acceptor_listener {
 /* The protocol's part. The first two take the accepted descriptor, non-blocking and
  * close-on-exec. */
 struct gyre_acceptor_operations {
-  /* Returns 0, or -errno; then the acceptor closes the descriptor and pauses. */
+  /* Returns 0 or -errno; after an error the acceptor closes the descriptor and pauses. */
   int (*accept)(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer);
-  /* The same beyond the limit of open connections. */
+  /* Takes descriptors beyond the limit of open connections. */
   void (*refuse)(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer);
-  /* Accepting pauses for a second after this error. */
+  /* Reports an error after which accepting pauses for a second. */
   void (*paused)(struct gyre_acceptor *acceptor, int error);
 };
 
@@ -40,9 +39,9 @@ struct gyre_acceptor {
   struct gyre_acceptor_listener *listeners;
   uint32_t listener_count;
   bool listening;
-  bool shared;    /* other processes accept from the same sockets: connections are taken in turns */
+  bool shared;    /* other processes accept from the same sockets: processes take turns */
   bool patient;   /* has left this turn to another process */
-  uint8_t rounds; /* turns in a row after which connections still waited */
+  uint8_t rounds; /* turns in a row that left connections waiting */
   struct gyre_timer pause, turn;
   struct gyre_shares shares; /* the processes' counts */
   uint32_t open, open_limit; /* connections; the protocol counts `open` (gyre_acceptor_count) */
@@ -58,14 +57,14 @@ void gyre_acceptor_free(struct gyre_acceptor *acceptor);
 
 /* Starts to accept. Returns 0, or -errno with nothing watched. */
 int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop);
-/* Accepts the connections that the kernel has ready, then no more. Their clients may already
- * have sent a request, and closing the socket would reset them. */
+/* Accepts the connections that the kernel has ready, then no more. Takes them because closing the
+ * socket would reset clients that may have sent a request. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
 /* Stops accepting at once. */
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor);
 /* Adds `difference` to the count of open connections. */
 void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference);
-/* Makes a transport over an accepted descriptor; a TLS handshake is next, if any. Returns 0 or
+/* Makes a transport over an accepted descriptor; a TLS handshake, if any, is next. Returns 0 or
  * -errno. */
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);
 /* For a forked child: forgets the loop, which is the parent's. */

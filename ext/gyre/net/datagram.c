@@ -11,7 +11,7 @@
 
 /* --- the memory that a thread lends --- */
 
-/* Pages without a packet are never touched: 1 MB of addresses costs a thread some 64 KB. */
+/* Costs a thread some 64 KB for 1 MB of addresses, as pages without a packet are never touched. */
 static pthread_key_t lent_key;
 static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
 static int lent_error;
@@ -120,7 +120,7 @@ size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue) {
     } else if (errno == EWOULDBLOCK || errno == EAGAIN) {
       break;
     } else if (errno == ECONNREFUSED && asked_twice != next) {
-      asked_twice = next; /* an earlier packet's error (udp(7)): this one was not tried */
+      asked_twice = next; /* error of an earlier packet (udp(7)): this packet was not tried */
     } else if (errno != EINTR) {
       next++;
       refused++;

@@ -1,7 +1,7 @@
 /*
- * Datagram sockets: several packets in one system call if possible (recvmmsg, sendmmsg), received
- * into memory lent by the thread. Called by datagram_object.c; each call moves what it can and
- * never waits. No ruby.h.
+ * Datagram sockets: moves several packets in one system call if possible (recvmmsg, sendmmsg), into
+ * memory lent by the thread. Called by datagram_object.c; each call moves what it can and never
+ * waits. No ruby.h.
  */
 #ifndef GYRE_DATAGRAM_H
 #define GYRE_DATAGRAM_H
@@ -15,9 +15,9 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define GYRE_DATAGRAM_BATCH 16    /* packets a call; 64 are no faster */
-#define GYRE_DATAGRAM_BYTES 65536 /* more than any UDP packet */
-#define GYRE_DATAGRAM_QUEUED 2048 /* a larger packet is not queued */
+#define GYRE_DATAGRAM_BATCH 16    /* packets per call; 64 are no faster */
+#define GYRE_DATAGRAM_BYTES 65536 /* longer than any UDP packet */
+#define GYRE_DATAGRAM_QUEUED 2048 /* largest packet that is queued */
 
 struct gyre_datagram_address {
   socklen_t length; /* 0: none, as for an unbound Unix socket */
@@ -38,9 +38,9 @@ struct gyre_datagram_packet {
 };
 
 /*
- * Receives up to `count` packets (GYRE_DATAGRAM_BATCH at most) of up to `limit` bytes
- * (GYRE_DATAGRAM_BYTES at most). Returns their number, -EAGAIN, or -errno: on a connected socket
- * also an earlier packet's, such as -ECONNREFUSED.
+ * Receives up to `count` packets (at most GYRE_DATAGRAM_BATCH) of up to `limit` bytes (at most
+ * GYRE_DATAGRAM_BYTES). Returns their number, -EAGAIN, or -errno, which on a connected socket may
+ * stem from an earlier packet (-ECONNREFUSED).
  */
 int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count);
 

@@ -1,7 +1,7 @@
 /*
- * Gyre::Datagram and its packets, for fibers and threads. Packets received at once are kept in the
- * object, but never while another reader waits; replies of one turn of the scheduler leave together
- * at its end. Everything moves under the GVL, so any thread may call any method.
+ * Gyre::Datagram and its packets, for fibers and threads. Keeps packets received together in the
+ * object, unless another reader waits; replies of one turn leave together at its end. Everything
+ * moves under the GVL, so any thread may call any method.
  */
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
@@ -21,13 +21,13 @@ struct object {
   VALUE io; /* nil before initialize */
   VALUE name;
   VALUE listener;                      /* closes a bound socket; or nil */
-  VALUE received[GYRE_DATAGRAM_BATCH]; /* packets; `count` of them, from `next` on, are not taken */
+  VALUE received[GYRE_DATAGRAM_BATCH]; /* packets not taken yet: `count`, from `next` on */
   int next, count;
   int waiting; /* readers */
   int fd;
   size_t limit;
-  size_t refused;                    /* replies refused by the kernel */
-  unsigned forks;                    /* packets and replies of another process are dropped: they are the parent's */
+  size_t refused;                    /* number of replies refused by the kernel */
+  unsigned forks;                    /* drops packets and replies of a parent process */
   struct gyre_datagram_queue *queue; /* NULL before the first reply */
   struct gyre_deferred flushing;
 };
@@ -35,7 +35,7 @@ struct object {
 struct packet {
   VALUE bytes, socket;
   bool truncated;
-  struct gyre_datagram_address from; /* only its used part has memory */
+  struct gyre_datagram_address from; /* memory is used up to `length` only */
 };
 
 static VALUE datagram_class, packet_class;
@@ -121,7 +121,7 @@ static struct object *get(VALUE self) {
   if (object->forks != gyre_forks) {
     object->count = 0;
     if (object->queue) object->queue->count = 0;
-    gyre_deferred_cancel(&object->flushing); /* belongs to another thread's turn, in the parent only */
+    gyre_deferred_cancel(&object->flushing); /* entry in another thread's turn; in the parent only */
     object->forks = gyre_forks;
   }
   return object;
@@ -134,7 +134,7 @@ static void fail(const struct object *object, int error, const char *what) {
 
 /* --- replies that leave together --- */
 
-/* Packets beyond the kernel's room are lost, as in the network. */
+/* Loses packets beyond the kernel's room, as the network does. */
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
   bool open = object->forks == gyre_forks && gyre_socket_is_open(object->io, object->fd);
@@ -142,7 +142,7 @@ static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *defer
   object->queue->count = 0;
 }
 
-/* Sends queued replies now: later packets must not overtake them. */
+/* Sends queued replies first, so that later packets do not overtake them. */
 static void flush(struct object *object) {
   if (!object->queue || object->queue->count == 0) return;
   gyre_deferred_cancel(&object->flushing);
@@ -176,7 +176,7 @@ static bool wait_for_packets(struct object *object, int64_t until_ns) {
   return RTEST(rb_ensure(reading_body, (VALUE)&reading, reading_ensure, (VALUE)&reading));
 }
 
-/* While others wait, takes one packet at a time: a packet kept here would wake no reader. */
+/* Takes one packet at a time while others wait: a packet kept here would wake no reader. */
 static int fill(VALUE self, struct object *object) {
   struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
   int count = gyre_datagram_receive(object->fd, object->limit, packets, object->waiting ? 1 : GYRE_DATAGRAM_BATCH);
@@ -212,8 +212,8 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
 
 /* --- sending --- */
 
-/* Waits until the kernel has room. An unconnected Unix socket cannot wait: the receiver's queue
- * reports no room. */
+/* Waits until the kernel has room. Fails on an unconnected Unix socket: the full queue of its
+ * receiver cannot be waited for. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);

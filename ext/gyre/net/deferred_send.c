@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-/* Watches for the rest; otherwise the transport is closed, empty or broken. */
+/* Watches for room for the rest; without a rest the transport is closed, empty or broken. */
 static void send_on(struct gyre_deferred_send *sends) {
   struct gyre_transport *transport = sends->transport;
   struct gyre_loop *loop = &sends->scheduler->loop;
@@ -60,8 +60,8 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
   gyre_loop_defer(&scheduler->loop, &sends->deferred);
 }
 
-/* Drops the queue, which the parent sends. Leaves the watch linked: its list may hold watches of
- * fibers, whose stacks a child lacks. */
+/* Drops a queue that the parent process sends. Leaves the watch linked: its list may contain
+ * watches on fibers' stacks, which a child lacks. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends) {
   if (!sends->scheduler || sends->forks == gyre_forks) return;
   sends->watch.fd = -1;

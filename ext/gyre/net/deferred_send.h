@@ -1,7 +1,7 @@
 /*
- * Sends a transport's queue at the end of the scheduler's turn, and the rest when the socket takes
- * more: for writers that do not wait. Called by transport_object.c. An error stays in the
- * transport's write side for the next call.
+ * Sends a transport's queue at the end of the scheduler's turn, and the rest when the socket has
+ * room, for writers that do not wait. Called by transport_object.c. An error stays in the write
+ * side for the next call.
  */
 #ifndef GYRE_DEFERRED_SEND_H
 #define GYRE_DEFERRED_SEND_H
@@ -13,12 +13,12 @@ struct gyre_deferred_send {
   struct gyre_transport *transport;
   VALUE io;                         /* of the transport, whose owner marks it */
   struct gyre_scheduler *scheduler; /* NULL: nothing to send; the transport marks it */
-  unsigned forks;                   /* another number means another process */
-  VALUE owner;                      /* marked by the scheduler until all is sent; movable afterwards */
+  unsigned forks;                   /* a different number means another process */
+  VALUE owner;                      /* marked by the scheduler until all is sent, then movable */
   struct gyre_client client;
   struct gyre_deferred deferred;
   struct gyre_watch watch; /* fd -1: waits for the end of the turn */
-  /* Called before each attempt, unless NULL. `again`: the socket has taken a part. */
+  /* Called before each attempt, unless NULL; `again`: the socket has taken a part. */
   void (*sending)(struct gyre_deferred_send *sends, bool again);
 };
 
@@ -27,7 +27,7 @@ void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_trans
 void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, struct gyre_scheduler *scheduler);
 /* In a forked child, drops a queue that the parent sends. Call before each use. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends);
-/* Nothing is sent any more. Call before closing the socket and before freeing the memory. */
+/* Stops sending. Call before closing the socket and before freeing the memory. */
 void gyre_deferred_send_stop(struct gyre_deferred_send *sends);
 
 #endif

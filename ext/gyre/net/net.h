@@ -14,8 +14,8 @@ void gyre_init_net_tls(void);
 void gyre_init_net_tls_facts(void);
 void gyre_init_net_datagram(void);
 
-/* Makes a Gyre::Transport of a protocol's transport and takes over its buffers and descriptor;
- * the caller forgets the descriptor. If it raises, nothing is taken. */
+/* Makes a Gyre::Transport from a protocol's transport, taking over buffers and descriptor; the
+ * caller forgets the descriptor. Takes nothing if it raises. */
 VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer);
 
 struct gyre_transport *gyre_transport_of(VALUE transport);

@@ -1,6 +1,6 @@
 /*
- * A connection's PROXY header (see proxy_header.h): peeks first (MSG_PEEK), then takes only the
- * header's bytes. A partial header is the transport's input meanwhile.
+ * Reads the PROXY header of a connection (see proxy_header.h): peeks first (MSG_PEEK), then takes
+ * only the header. The transport's input holds a partial header.
  */
 #include "net/proxy_header.h"
 
@@ -26,7 +26,7 @@ int gyre_proxy_header_take(struct gyre_transport *transport, unsigned versions, 
     if (count <= 0) return (int)count;
     int length = gyre_proxy_parse(bytes, held + (size_t)count, versions, source);
     if (length < 0) return -EPROTO;
-    /* All bytes so far belong to the header, so a whole one is longer. */
+    /* A whole header is longer, as all bytes so far belong to it. */
     size_t taken = length > 0 ? (size_t)length - held : (size_t)count;
     ssize_t received = receive(transport->fd, bytes + held, taken, 0);
     if (received != (ssize_t)taken) return received < 0 ? (int)received : -EPROTO;

@@ -8,8 +8,8 @@
 #include "net/proxy_protocol.h"
 #include "net/transport.h"
 
-/* Returns 1 once taken; -EAGAIN: incomplete; 0: the end; or -errno: -EPROTO if it is wrong.
- * Takes no byte behind the header, which may be TLS's. */
+/* Returns 1 once taken, -EAGAIN while incomplete, 0 at the end, or -errno (-EPROTO for an invalid
+ * header). Takes no byte after the header, as the next may be TLS's. */
 int gyre_proxy_header_take(struct gyre_transport *transport, unsigned versions, struct gyre_proxy_source *source);
 
 #endif

@@ -25,7 +25,7 @@ static int parse_v2(const uint8_t *bytes, size_t length, struct gyre_proxy_sourc
     case 0x00: break; /* unknown to the proxy */
     case 0x11: needed = 12; break;
     case 0x21: needed = 36; break;
-    case 0x31: needed = 216; break; /* a Unix socket has no client address */
+    case 0x31: needed = 216; break; /* Unix sockets have no client address */
     default: return GYRE_PROXY_WRONG;
     }
   }

@@ -1,5 +1,5 @@
 /*
- * The PROXY protocol of haproxy, versions 1 and 2 (proxy-protocol.txt): a proxy's client, told
+ * The PROXY protocol of haproxy, versions 1 and 2 (proxy-protocol.txt): announces a proxy's client
  * before the connection's own bytes. Bytes in, an address out: no socket, no clock, no Ruby.
  *
  *   accepted ─► header ─► TLS's handshake or HTTP
@@ -19,7 +19,7 @@
 #define GYRE_PROXY_WRONG (-1)
 
 struct gyre_proxy_source {
-  uint8_t family; /* AF_INET, AF_INET6; 0: the proxy speaks for itself, and the socket's own address counts */
+  uint8_t family; /* AF_INET or AF_INET6; 0: the proxy speaks for itself, and the socket's own address counts */
   uint8_t address[16];
 };
 
@@ -29,8 +29,8 @@ struct gyre_proxy_range {
   uint8_t address[16];
 };
 
-/* Returns the header's length; 0: incomplete; GYRE_PROXY_WRONG: not of these versions
- * (GYRE_PROXY_V1, _V2 or both), or too long. */
+/* Returns the header's length; 0 while incomplete; GYRE_PROXY_WRONG for other versions than allowed
+ * (GYRE_PROXY_V1, _V2 or both), or an overlong header. */
 int gyre_proxy_parse(const uint8_t *bytes, size_t length, unsigned versions, struct gyre_proxy_source *source);
 
 bool gyre_proxy_in_range(const struct gyre_proxy_range *range, uint8_t family, const uint8_t *address);

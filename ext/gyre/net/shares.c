@@ -22,12 +22,12 @@ struct gyre_share {
 };
 
 static struct {
-  atomic_uint used; /* all taken places are below it */
+  atomic_uint used; /* one more than the highest taken place */
   struct gyre_share places[GYRE_SHARES_COUNT];
 } * map;
 
 static struct {
-  int process; /* 0: none; a fork has none */
+  int process; /* this process's place plus one; 0: none, as after a fork */
   unsigned number;
 } place;
 
@@ -39,7 +39,7 @@ int gyre_shares_map(void) {
   return 0;
 }
 
-/* False once a successor in the same process has joined. */
+/* False once a successor has joined in the same process. */
 static bool is_own(struct gyre_shares *shares) {
   return shares->own && atomic_load_explicit(&shares->own->process, memory_order_relaxed) == shares->process;
 }
@@ -73,7 +73,7 @@ void gyre_shares_sign(struct gyre_shares *shares) {
   if (is_own(shares)) atomic_fetch_add_explicit(&shares->own->signs, 1, memory_order_relaxed);
 }
 
-/* With 0 and 2, 1 and 4, 2 and 6 connections the second process waits. */
+/* The second process waits with 0 and 2, 1 and 4, or 2 and 6 connections. */
 static bool has_far_fewer(struct gyre_share *other, uint32_t open) {
   return atomic_load_explicit(&other->process, memory_order_relaxed) != 0 &&
          open / 2 > atomic_load_explicit(&other->open, memory_order_relaxed);

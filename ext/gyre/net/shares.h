@@ -1,7 +1,7 @@
 /*
- * Counts shared by processes that accept from the same sockets: each one's connections, and whether
- * it looks at its sockets at all. A parent maps the memory and its forks inherit it; each process
- * writes its own part. The acceptor asks before it takes a connection that a process with far fewer
+ * Counts shared by processes that accept from the same sockets: each process's connections, and
+ * whether it watches its sockets. A parent maps the memory and its forks inherit it; each process
+ * writes its own part. The acceptor asks before taking a connection that a process with far fewer
  * may take. No ruby.h.
  */
 #ifndef GYRE_NET_SHARES_H
@@ -20,13 +20,13 @@ struct gyre_shares {
   int process;
   struct {
     enum { GYRE_SHARE_KNOWN, GYRE_SHARE_AWAITED, GYRE_SHARE_GIVEN_UP } state;
-    unsigned signs; /* at the last wait; a process that gave none since is not awaited */
+    unsigned signs; /* its number at the last wait; a process that took none since is not awaited */
   } others[GYRE_SHARES_COUNT];
 };
 
 /* Maps the memory, for this process and its forks; once. Returns 0 or -errno. */
 int gyre_shares_map(void);
-/* Gives this process a place, from 0 on. Without a place or the memory it knows no others. */
+/* Gives this process a place, from 0 on. Knows no other processes without a place or the memory. */
 void gyre_shares_place(unsigned number);
 void gyre_shares_join(struct gyre_shares *shares);
 void gyre_shares_leave(struct gyre_shares *shares);

@@ -27,7 +27,7 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
-/* NULL if this thread's scheduler keeps no entry. The hooks of the same IO use it, too. */
+/* NULL if this thread's scheduler has no entry Shares the entry with the hooks of the same IO. */
 static struct gyre_descriptor *held(struct gyre_scheduler *scheduler, VALUE io, int fd) {
   return scheduler ? gyre_loop_held(&scheduler->loop, fd, (uintptr_t)io) : NULL;
 }

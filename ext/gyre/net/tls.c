@@ -1,6 +1,6 @@
 /*
- * TLS by libssl (see tls.h). Each transport has its own BIO: it gives received bytes to libssl and
- * queues bytes to be sent, so that one recv and one send serve many records (20 % less CPU than
+ * TLS by libssl (see tls.h). Each transport has its own BIO, which gives received bytes to libssl
+ * and queues bytes to send: one recv and one send serve many records (20 % less CPU than
  * SSL_set_fd, two system calls fewer a request). libssl releases its own empty buffers.
  */
 #include "feature.h"
@@ -23,9 +23,9 @@
 #define FIRST_RECORD_BYTES 4096
 #define IDLE_NS INT64_C(1000000000)    /* idle time after which the peer's window may be small again */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before sending */
-#define RECORDS_A_CALL 64              /* about half a millisecond, of any kind */
-/* One of this many records must bring data; others are new keys, tickets, alerts (32 in
- * BoringSSL, 16 in Go). A client may cut its hello into single bytes. */
+#define RECORDS_A_CALL 64              /* handshake steps a turn: about half a millisecond each */
+/* One of this many records must bring data; others are new keys, tickets or alerts (BoringSSL: 32,
+ * Go: 16). A client may cut its hello into single bytes. */
 #define IDLE_RECORDS_LIMIT 32
 #define HANDSHAKE_RECORDS_LIMIT 4096
 
@@ -33,21 +33,21 @@ struct tls {
   SSL *ssl;
   struct gyre_tls_context *context;
   struct gyre_transport *transport;
-  struct gyre_bytes *received; /* ciphertext beyond the caller's memory */
+  struct gyre_bytes *received; /* ciphertext kept beyond the caller's memory */
   struct gyre_bytes *queued;   /* ciphertext to be sent */
   const char *lent;            /* ciphertext in the thread's buffer, during a call */
   size_t lent_length;
   int64_t sent_ns;        /* when bytes were last encrypted */
-  uint32_t burst_bytes;   /* encrypted since the transport was idle, counted up to the burst's limit */
-  uint32_t replied_bytes; /* queued by reads since the queue was empty */
+  uint32_t burst_bytes;   /* bytes encrypted since the transport was idle, up to the burst's limit */
+  uint32_t replied_bytes; /* bytes queued by reads since the queue was empty */
   unsigned records;       /* taken in this call */
-  unsigned idle_records;  /* since the last one with data, or the handshake's start */
+  unsigned idle_records;  /* records since the last one with data, or since the handshake's start */
   int error;              /* -errno of the socket */
-  int failure;            /* for the next receive, as bytes came before it: libssl would report it as an end */
-  bool drained, ended;    /* the socket has nothing more for now; it has ended */
-  bool emptied;           /* the last reception of this call brought less than requested */
+  int failure;            /* for the next receive, as bytes preceded it: libssl would report it as an end */
+  bool drained, ended;    /* the socket has nothing more for now, or has ended */
+  bool emptied;           /* the last receive of this call got less than requested */
   bool writes;            /* this call sends, and receives only the rest of a partial record */
-  bool begun, wordy;      /* bytes have come; the first was a letter */
+  bool begun, wordy;      /* bytes have come, the first of them a letter */
   const char *failed;     /* the failed step and its reason: constant texts */
   const char *reason;
   char server[]; /* for a client: the peer's name and address; else "" */
@@ -71,7 +71,7 @@ static void look_at_first(struct tls *tls, const char *bytes) {
   tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
 }
 
-/* Receives from the socket and returns bytes; on 0 `drained`, `ended` or `error` is set. */
+/* Receives from the socket and returns bytes; 0 sets `drained`, `ended` or `error`. */
 static size_t receive(struct tls *tls, char *bytes, size_t length) {
   ssize_t count;
   do {
@@ -112,7 +112,7 @@ static bool refuse(struct tls *tls, const char *reason) {
   return false;
 }
 
-/* Ends a call of libssl that gets one record without data after another. */
+/* Ends a call of libssl that reads one record without data after another. */
 static bool is_worthwhile(struct tls *tls) {
   if (tls->idle_records <= (tls->transport->handshaken ? IDLE_RECORDS_LIMIT : HANDSHAKE_RECORDS_LIMIT)) return true;
   return refuse(tls, "the peer sends record after record without data");
@@ -179,8 +179,8 @@ static void count_record(int sent, int version, int type, const void *bytes, siz
   tls->idle_records++;
 }
 
-/* Keeps ciphertext beyond the caller's memory until the next call, as the lent buffer serves
- * other transports meanwhile. */
+/* Keeps surplus ciphertext until the next call, as the lent buffer serves other transports
+ * meanwhile. */
 static void keep_lent(struct tls *tls) {
   if (gyre_bytes_append(&tls->received, tls->lent, tls->lent_length) < 0) tls->error = -ENOMEM;
   tls->lent = NULL;
@@ -212,10 +212,10 @@ static void note(struct tls *tls) {
     tls->reason = code ? ERR_reason_error_string(code) : NULL;
     if (!tls->reason) tls->reason = "unknown error";
   }
-  ERR_clear_error(); /* Ruby's openssl looks at the same queue */
+  ERR_clear_error(); /* Clears the error queue, which Ruby's openssl reads too. */
 }
 
-/* Translates the result of a call of libssl that moved nothing; 0: the peer has ended in order. */
+/* Translates the result of a call of libssl that moved nothing; 0: the peer has ended properly. */
 static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   switch (SSL_get_error(tls->ssl, result)) {
   case SSL_ERROR_WANT_READ: side->wants = GYRE_READABLE; return -EAGAIN;
@@ -260,7 +260,7 @@ static int tls_handshake(struct gyre_transport *transport) {
     gyre_tls_session_forget(tls->context, tls->server); /* the session may be the refused one */
   int sent = send_queued(tls);                          /* also sends an alert */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
-    transport->read.wants = GYRE_WRITABLE; /* the peer answers only what it has received */
+    transport->read.wants = GYRE_WRITABLE; /* flushes first: the peer replies only to received bytes */
     return -EAGAIN;
   }
   return error == 0 ? sent : error;
@@ -307,7 +307,7 @@ static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }
 
-/* False before the peer's orderly end is received, too. */
+/* Also false before the peer's proper end is received. */
 static bool tls_emptied(const struct gyre_transport *transport) {
   const struct tls *tls = transport->state;
   return tls->emptied && !tls_pending(transport, false) && !(SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN);
@@ -323,8 +323,8 @@ static int tls_flush(struct gyre_transport *transport) {
   return error;
 }
 
-/* A burst begins with a small record: a record is useful only as a whole, and a large one takes
- * a round trip more than the peer's first window. Idle time ends a burst. */
+/* Begins a burst with a small record: a record is useful only as a whole, and a large one may
+ * exceed the peer's first window and cost a round trip. Idle time ends a burst. */
 static size_t record_bytes(struct tls *tls) {
   int64_t now_ns = gyre_timers_now();
   if (now_ns - tls->sent_ns > IDLE_NS) tls->burst_bytes = 0;
@@ -346,8 +346,8 @@ static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   return (ssize_t)count;
 }
 
-/* Returns up to `length` bytes at `offset` of the pieces: part of a piece, or several pieces copied
- * to lent memory. */
+/* Returns up to `length` bytes of the pieces from `offset` on: part of one piece, or several pieces
+ * copied to lent memory. */
 static const char *gather(const struct iovec *pieces, int count, size_t offset, size_t *length) {
   while (count && offset >= pieces->iov_len) {
     offset -= pieces->iov_len;
@@ -429,7 +429,7 @@ static int tls_end(struct gyre_transport *transport) {
 static void tls_release(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls) return;
-  /* libssl drops the session of a connection that was not ended in order, although it is intact. */
+  /* Keeps the session, which libssl drops if the connection was not ended properly. */
   if (!tls->reason) SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(tls->ssl);
   gyre_bytes_free(&tls->received);
@@ -458,7 +458,7 @@ static bool is_address(const char *name) {
   return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* An address is not sent as a name (RFC 6066, section 3). */
+/* Sends no address as a name (RFC 6066, section 3). */
 static bool expect_name(SSL *ssl, const char *name, bool verify) {
   if (is_address(name)) return !verify || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
   if (SSL_set_tlsext_host_name(ssl, name) != 1) return false;
@@ -466,8 +466,8 @@ static bool expect_name(SSL *ssl, const char *name, bool verify) {
   return !verify || SSL_set1_host(ssl, name) == 1;
 }
 
-/* Strips the dot of an absolute name, which neither certificates nor SNI have (RFC 6066, section
- * 3). False: too long. */
+/* Strips the final dot of an absolute name; certificates and SNI have none (RFC 6066, section 3).
+ * False: too long. */
 static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) {
   size_t length = name ? strlen(name) : 0;
   if (length && name[length - 1] == '.') length--;
@@ -477,7 +477,7 @@ static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) 
   return true;
 }
 
-/* Takes over the transport's buffers: the peer's bytes may begin its handshake, its own leave in
+/* Takes over the transport's buffers: the peer's bytes may begin its handshake, own bytes leave in
  * plain text (STARTTLS, a proxy's header). */
 static void take_over(struct tls *tls, struct gyre_transport *transport) {
   tls->transport = transport;
@@ -507,7 +507,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   if (!make_bio_method() || !(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
-  SSL_set_bio(tls->ssl, bio, bio); /* which owns it from now on */
+  SSL_set_bio(tls->ssl, bio, bio); /* the context that owns it from now on */
   if (name[0] && !expect_name(tls->ssl, name, verify)) goto fail;
   SSL_set_msg_callback(tls->ssl, count_record);
   SSL_set_msg_callback_arg(tls->ssl, tls);

@@ -8,7 +8,7 @@
 #include "net/transport.h"
 
 #define GYRE_TLS_ERROR_BYTES 1024
-#define GYRE_TLS_SESSIONS 64 /* kept by a client's context, one for each server */
+#define GYRE_TLS_SESSIONS 64 /* kept by a client's context, one per server */
 
 struct gyre_tls_tickets;
 
@@ -18,18 +18,18 @@ enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_
  * call only. */
 struct gyre_tls_options {
   bool server;
-  const char *certificate; /* followed by those between it and the root */
+  const char *certificate; /* chain: certificates between it and the root */
   const char *key;
   const char *key_passphrase;
-  const char *certificate_name, *key_name; /* their files, for messages, or NULL */
-  const char *ca_file, *ca_folder;         /* paths; both NULL: a client takes the system's */
-  const char *authorities; /* the content of ca_file, which tells the authorities of two contexts apart */
+  const char *certificate_name, *key_name; /* file names for messages, or NULL */
+  const char *ca_file, *ca_folder;         /* paths; if both are NULL, a client takes the system's */
+  const char *authorities;                 /* content of ca_file, which distinguishes the authorities of two contexts */
   enum gyre_tls_verify verify;
   const char *crl, *crl_name;   /* revocation lists, one of each authority; their file */
-  const char *ciphers, *suites; /* of TLS 1.2 and 1.3, for a server; NULL: the usual ones */
+  const char *ciphers, *suites; /* for TLS 1.2 and 1.3 of a server; NULL: the usual ones */
   bool only_1_3;
-  struct gyre_tls_tickets *tickets; /* of a server; NULL: the context has keys of its own */
-  const unsigned char *alpn;        /* protocols as on the wire (RFC 7301): a byte of length before each */
+  struct gyre_tls_tickets *tickets; /* of a server; NULL: the context has its own keys */
+  const unsigned char *alpn;        /* protocols in wire format (RFC 7301): each after a byte with its length */
   unsigned alpn_length;
 };
 
@@ -40,8 +40,8 @@ struct gyre_tls_context; /* reference-counted: each transport over it has a refe
 /* Returns NULL with the reason in `error`, as text. */
 struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *options, char *error);
 void gyre_tls_context_release(struct gyre_tls_context *context);
-/* Adds an identity for clients that ask for this name (SNI, RFC 6066); "*." at its beginning
- * stands for one label. Returns 0 or -ENOMEM. */
+/* Adds an identity for clients that request this name (SNI, RFC 6066); a leading "*." matches one
+ * label. Returns 0 or -ENOMEM. */
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
 
 /* When its certificate's validity begins and ends, in seconds since 1970. False without a
@@ -50,26 +50,26 @@ bool gyre_tls_context_times(const struct gyre_tls_context *context, int64_t *fro
 
 /*
  * Puts TLS under a transport over a plain socket; the handshake is next. Queued bytes leave before
- * it, in plain text. For a client `name` is the peer's: it is sent (unless it is an address) and
- * checked if the context verifies. Sessions are kept by `name` and `address`, any text that tells
- * servers of one name apart. For a server both are NULL. Returns 0 or -errno: -EDESTADDRREQ for a
- * verifying client without a name, -EINVAL for a name that is too long.
+ * it, in plain text. A client sends `name`, the peer's, unless it is an address, and checks it if
+ * the context verifies. Keeps sessions by `name` and `address`, a text that distinguishes servers
+ * of one name. For a server both are NULL. Returns 0 or -errno: -EDESTADDRREQ for a verifying
+ * client without a name, -EINVAL for a name that is too long.
  */
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
                    const char *address);
 
-/* Call for a copied transport, whose original is not used any more. */
+/* Called for a copied transport whose original is not used any more. */
 void gyre_tls_moved(struct gyre_transport *transport);
 
 /* True if the peer has sent anything. */
 bool gyre_tls_begun(const struct gyre_transport *transport);
 /* For a server, after -EPROTO of the handshake: true if the peer speaks plain HTTP or another
- * protocol of words instead of TLS. The transport then is a plain one again, without the bytes
+ * protocol of words instead of TLS. Turns the transport into a plain one, without the bytes
  * received so far. */
 bool gyre_tls_leave(struct gyre_transport *transport);
 
-/* After -EPROTO or GYRE_TRUNCATED: returns the reason and sets the failed step; both are
- * constant texts. NULL: unknown. */
+/* Returns the reason after -EPROTO or GYRE_TRUNCATED, and sets the failed step; both are constant
+ * texts. NULL: unknown. */
 const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed);
 const char *gyre_tls_version(const struct gyre_transport *transport);
 const char *gyre_tls_cipher(const struct gyre_transport *transport);
@@ -88,7 +88,7 @@ int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, si
 
 extern const struct gyre_transport_operations gyre_transport_tls;
 
-#else /* there are no contexts, and so no transports over TLS */
+#else /* without contexts there are no transports over TLS */
 
 static inline int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
                                  const char *address) {

@@ -1,7 +1,6 @@
 /*
  * TLS contexts (see tls.h): versions and ciphers, a server's choice of identity and protocol, and
- * resumption: by tickets for a server, for a client by the newest session with each server. No
- * ruby.h.
+ * resumption (a server's tickets, a client's newest session with each server). No ruby.h.
  */
 #include "feature.h"
 
@@ -18,7 +17,8 @@
 
 /* Mozilla's intermediate configuration, version 5.7, without its three DHE ciphers: their
  * handshakes cost a server far more than its client (CVE-2002-20001), and clients with DHE also
- * have ECDHE. All others are AEAD with forward secrecy, so the client may choose its fastest. */
+ * have ECDHE. The client may choose its fastest cipher, as all others are AEAD with forward
+ * secrecy. */
 #define CIPHERS                                                                                                        \
   "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"                           \
   "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
@@ -76,7 +76,7 @@ void gyre_tls_session_forget(struct gyre_tls_context *context, const char *serve
   if (session) session_free(session);
 }
 
-/* Called by libssl, also after the handshake (TLS 1.3). 1: the reference is kept here. */
+/* Called by libssl, also after the handshake (TLS 1.3). Returns 1: the reference is kept. */
 static int new_session(SSL *ssl, SSL_SESSION *given) {
   struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
   const char *server = SSL_get_app_data(ssl);
@@ -134,7 +134,7 @@ static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
 }
 
 /* Reads the host name of the hello (RFC 6066, section 3), which libssl parses later. The list's
- * length, a type and the name's length precede it. False without one. */
+ * length, a type and the name's length come first. False without one. */
 static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   const unsigned char *bytes;
   size_t size;
@@ -148,7 +148,7 @@ static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   return true;
 }
 
-/* A session is resumed only under the certificate that it was made with. */
+/* Resumes a session only under the same certificate. */
 static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
   unsigned char both[2 * SHA256_DIGEST_LENGTH], policy[SHA256_DIGEST_LENGTH];
   memcpy(both, context->policy, SHA256_DIGEST_LENGTH);
@@ -157,15 +157,15 @@ static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, con
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
-/* Takes only the certificate from the identity. All else, such as the accepted clients, stays
- * the listener's, unlike with SSL_set_SSL_CTX. Called before libssl looks for a session. */
+/* Takes only the certificate from the identity. Keeps everything else, such as accepted clients,
+ * from the listener, unlike SSL_set_SSL_CTX. Called before libssl looks for a session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *context = argument;
   char name[TLSEXT_MAXLEN_host_name + 1];
   struct gyre_tls_context *identity = asked_name(ssl, name) ? find_identity(context, name) : NULL;
   *alert = SSL_AD_INTERNAL_ERROR;
   if (!identity) return SSL_CLIENT_HELLO_SUCCESS; /* the default identity */
-  SSL_certs_clear(ssl);                           /* libssl might still choose one of another kind */
+  SSL_certs_clear(ssl);                           /* otherwise libssl might choose another kind */
   if (!show(ssl, identity) || !limit_sessions(ssl, context, identity)) return SSL_CLIENT_HELLO_ERROR;
   SSL_set_app_data(ssl, identity);
   return SSL_CLIENT_HELLO_SUCCESS;
@@ -179,7 +179,7 @@ static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *vecto
                              EVP_MAC_CTX *mac, int encrypting) {
   struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
   int result = gyre_tls_tickets_choose(context->tickets, name, vector, cipher, mac, encrypting);
-  /* A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4): 2 makes libssl issue a new one. */
+  /* Uses a ticket of TLS 1.3 once (RFC 8446, appendix C.4): 2 makes libssl issue a new one. */
   return result == 1 && !encrypting && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result;
 }
 
@@ -191,8 +191,8 @@ static bool refuse(char *error, const char *what, const char *given) {
   return false;
 }
 
-/* A session is resumed only with the same accepted clients and identities. Contexts with shared
- * ticket keys are told apart by this digest, to which each call adds. */
+/* Resumes a session only with the same accepted clients and identities. Adds to a digest that
+ * distinguishes contexts with shared ticket keys. */
 static bool extend_policy(struct gyre_tls_context *context, const void *bytes, size_t length) {
   unsigned char both[2 * SHA256_DIGEST_LENGTH];
   memcpy(both, context->policy, SHA256_DIGEST_LENGTH);

@@ -1,6 +1,6 @@
 /*
- * Reads certificates, key, authorities and revocation lists into a context of libssl. A mistake
- * becomes a message with the file's name and the remedy. No ruby.h.
+ * Reads certificates, key, authorities and revocation lists into a context of libssl. Reports
+ * mistakes with the file's name and the remedy. No ruby.h.
  */
 #include "feature.h"
 
@@ -40,7 +40,7 @@ static int give_passphrase(char *buffer, int size, int writing, void *argument) 
 
 /* --- certificates --- */
 
-/* Returns the certificates in the order of the text; NULL if it cannot be read. */
+/* Returns the certificates in the text's order; NULL if unreadable. */
 static STACK_OF(X509) * read_certificates(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   STACK_OF(X509) *chain = sk_X509_new_null();
@@ -51,7 +51,8 @@ static STACK_OF(X509) * read_certificates(const char *text) {
     if (!good) X509_free(next);
     next = good ? PEM_read_bio_X509(bio, NULL, give_passphrase, NULL) : NULL;
   }
-  if (good && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) good = false; /* the end of the text */
+  if (good && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+    good = false; /* another reason than the end of the text */
   BIO_free(bio);
   if (good) {
     ERR_clear_error();
@@ -108,11 +109,11 @@ static bool refuse_key(const struct gyre_tls_options *options, const struct pass
     reason = passphrase->text ? " is encrypted, and the passphrase given is not its own"
                               : " is encrypted: give its passphrase (gyre serve: key_password_command), or store it "
                                 "without a passphrase (openssl pkey -in KEY -out NEW)";
-  ERR_clear_error(); /* libssl's own message does not help */
+  ERR_clear_error(); /* replaces a message of libssl that does not help */
   return explain(error, "the key", options->key_name, reason);
 }
 
-/* If a later certificate is the key's, the order is wrong. */
+/* Reports a wrong order if a later certificate matches the key. */
 static bool refuse_pair(EVP_PKEY *key, STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
   const char *name = options->certificate_name, *hint = "";
   for (int i = 1; chain && i < sk_X509_num(chain); i++) {
@@ -173,7 +174,7 @@ static bool use_revocations(SSL_CTX *ssl, const struct gyre_tls_options *options
     X509_CRL_free(list);
   }
   BIO_free(bio);
-  good = good && count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE; /* the end of the text */
+  good = good && count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   if (!good) return explain(error, "the crl", options->crl_name, " cannot be read: it must be revocation lists in PEM");
   ERR_clear_error();
   return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) == 1;

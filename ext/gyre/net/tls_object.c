@@ -12,7 +12,7 @@
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
-static size_t context_size(const void *opaque) { return 4096; } /* roughly; libssl has no figure */
+static size_t context_size(const void *opaque) { return 4096; } /* rough size, as libssl has no figure */
 
 static const rb_data_type_t context_type = {
     .wrap_struct_name = "Gyre::TLS::Context",
@@ -30,7 +30,7 @@ struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
 
 static VALUE option(VALUE options, const char *name) { return rb_hash_lookup(options, ID2SYM(rb_intern(name))); }
 
-/* Of a String or nil. */
+/* Returns the bytes of a String; NULL for nil. */
 static const char *text(VALUE options, const char *name) {
   VALUE string = option(options, name);
   return NIL_P(string) ? NULL : StringValueCStr(string);
@@ -66,7 +66,7 @@ static VALUE context_build(VALUE self, VALUE given) {
       .alpn_length = (unsigned)RSTRING_LEN(alpn),
   };
   struct gyre_tls_context *context = gyre_tls_context_new(&options, error);
-  RB_GC_GUARD(given); /* it keeps all of the texts */
+  RB_GC_GUARD(given); /* keeps all texts alive */
   if (!context) rb_raise(rb_eArgError, "tls: %s", error);
   RTYPEDDATA_DATA(self) = context;
   gyre_tls_context_release(former);

@@ -22,13 +22,13 @@
 #include <string.h>
 #include <time.h>
 
-#define KEYS 3 /* the present one, and older ones that only decrypt */
+#define KEYS 3 /* the present key, then older ones that only decrypt */
 #define STATE_BYTES 32
 #define NAME_BYTES 16
 #define KEY_BYTES 32
-/* A longer jump of the clock is not followed step by step. */
+/* Skips a longer jump of the clock instead of following each step. */
 #define STEPS_LIMIT 10000
-#define NUMBER_LIMIT (INT64_C(1) << 48) /* of an interval; larger ones come from a damaged file */
+#define NUMBER_LIMIT (INT64_C(1) << 48) /* longest interval; larger ones come from a damaged file */
 
 struct key {
   unsigned char name[NAME_BYTES];
@@ -40,7 +40,7 @@ struct gyre_tls_tickets {
   pthread_mutex_t lock;
   int64_t interval_s;
   int64_t skipped; /* intervals, by requested rotations */
-  int64_t oldest;  /* the number of keys[0] and of the state */
+  int64_t oldest;  /* number of keys[0] and of the state */
   unsigned char state[STATE_BYTES];
   struct key keys[KEYS];
 };
@@ -77,7 +77,7 @@ static int64_t oldest_now(const struct gyre_tls_tickets *tickets) {
   return (int64_t)time(NULL) / tickets->interval_s + tickets->skipped - (KEYS - 1);
 }
 
-/* Ignores a clock that went back. False: a key could not be computed. */
+/* Ignores a clock that went back. Returns false if a key could not be computed. */
 static bool follow_time(struct gyre_tls_tickets *tickets) {
   int64_t now = oldest_now(tickets);
   if (tickets->oldest >= now) return true;
@@ -155,13 +155,13 @@ void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets) {
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets) {
   pthread_mutex_lock(&tickets->lock);
   (void)follow_time(tickets);
-  /* Compensates for a clock that went back, where one interval more would not show. */
+  /* Moves along with a clock that went back, where one interval more does not matter. */
   tickets->skipped += tickets->oldest - oldest_now(tickets) + 1;
   (void)follow_time(tickets);
   pthread_mutex_unlock(&tickets->lock);
 }
 
-/* Copies it to *found; returns its place, or -1. */
+/* Copies the key to *found; returns its index, or -1. */
 static int find(struct gyre_tls_tickets *tickets, const unsigned char *name, struct key *found) {
   int place = KEYS - 1;
   pthread_mutex_lock(&tickets->lock);

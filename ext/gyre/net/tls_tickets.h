@@ -1,8 +1,8 @@
 /*
  * Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain with one key for each
  * interval. Processes with the same state compute the same keys. A key encrypts in its interval and
- * decrypts for two more. Past keys cannot be computed from the present state. Shared by contexts;
- * any thread. No ruby.h.
+ * decrypts for two more. Past keys cannot be computed from the present state. Contexts share it;
+ * any thread may use it. No ruby.h.
  */
 #ifndef GYRE_NET_TLS_TICKETS_H
 #define GYRE_NET_TLS_TICKETS_H
@@ -13,7 +13,7 @@
 #include <openssl/evp.h>
 #include <stdint.h>
 
-/* Secret: the state that gives another process the same keys. */
+/* Returns the secret state, which gives another process the same keys. */
 #define GYRE_TLS_TICKETS_BYTES 56
 
 struct gyre_tls_tickets; /* reference-counted */
@@ -27,8 +27,8 @@ void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes
 /* Changes the keys as if an interval had passed. */
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets);
 
-/* For SSL_CTX_set_tlsext_ticket_key_evp_cb: 1, 2 for a ticket of an older key, 0 for an unknown
- * key, -1 on failure. */
+/* For SSL_CTX_set_tlsext_ticket_key_evp_cb: returns 1, 2 for a ticket of an older key, 0 for an
+ * unknown key, -1 on failure. */
 int gyre_tls_tickets_choose(struct gyre_tls_tickets *tickets, unsigned char name[16], unsigned char *vector,
                             EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypting);
 #endif

@@ -30,8 +30,8 @@ char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
   size_t held = gyre_bytes_held(bytes);
   if (room > GYRE_BYTES_LIMIT - held) return NULL;
   if (bytes && bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
-  /* Moves bytes to the front only with half of it free, so that many small reads do not move the
-   * same bytes often. */
+  /* Moves bytes to the front only once half of it is free, so that small reads do not move the same
+   * bytes often. */
   if (bytes && held + room <= bytes->capacity && bytes->offset >= bytes->capacity / 2) {
     memmove(bytes->bytes, bytes->bytes + bytes->offset, held);
   } else {
@@ -206,7 +206,7 @@ static int writable(const struct gyre_transport *transport) {
   return transport->write.state == GYRE_SIDE_OPEN ? 0 : -EPIPE;
 }
 
-/* Returns 0 if bytes may go straight to the operations: no handshake and no queue precede them. */
+/* Returns 0 if bytes may go straight to the operations: no handshake or queue comes first. */
 static int clear_way(struct gyre_transport *transport) {
   int error = writable(transport);
   if (error < 0) return error;
@@ -240,7 +240,7 @@ ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int6
   ssize_t count = transport->operations->sendfile(transport, file, offset, length);
   char byte;
   if (count < 0 && count != -EAGAIN && pread(file, &byte, 1, (off_t)offset) < 0)
-    return -errno; /* an error of the file: a folder, a pipe, write-only, or broken */
+    return -errno; /* an error of the file: a folder, a pipe, write-only, or damaged */
   return sent(transport, count);
 }
 
@@ -276,7 +276,8 @@ int gyre_transport_flush(struct gyre_transport *transport) {
 int gyre_transport_end(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_ENDED) return 0;
   if (transport->occupied) return gyre_transport_flush(transport);
-  bool begun = transport->handshaken || transport->output; /* otherwise there is nothing to end in order */
+  bool begun =
+      transport->handshaken || transport->output; /* without a send in progress there is nothing to end properly */
   if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = begun ? GYRE_SIDE_ENDING : GYRE_SIDE_ENDED;
   if (!begun) return 0;
   return gyre_transport_flush(transport);
@@ -309,7 +310,7 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
 }
 
 /* Reads and sends pieces of a file that sendfile does not support. sendfile needs a non-blocking
- * socket, and raises SIGPIPE, which Ruby ignores. */
+ * socket and raises SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

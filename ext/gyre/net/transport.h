@@ -34,8 +34,8 @@ enum gyre_side_state { GYRE_SIDE_OPEN, GYRE_SIDE_ENDING, GYRE_SIDE_ENDED, GYRE_S
 
 struct gyre_side {
   uint8_t state; /* enum gyre_side_state */
-  uint8_t wants; /* after -EAGAIN: GYRE_READABLE or GYRE_WRITABLE; under TLS perhaps the other side's */
-  int16_t error; /* -errno of a failed side */
+  uint8_t wants; /* after -EAGAIN: GYRE_READABLE or GYRE_WRITABLE; under TLS possibly of the other side */
+  int16_t error; /* -errno of a failed side, else 0 */
 };
 
 /* TLS ended without close_notify: the stream may be truncated (RFC 8446, section 6.1). */
@@ -43,67 +43,67 @@ struct gyre_side {
 
 /* Return -errno; -EAGAIN sets the side's `wants`. */
 struct gyre_transport_operations {
-  int (*handshake)(struct gyre_transport *transport);                               /* 0 once over; NULL: none */
+  int (*handshake)(
+      struct gyre_transport *transport); /* closes the layer; returns 0 once over; NULL: nothing to close */
   ssize_t (*receive)(struct gyre_transport *transport, void *bytes, size_t length); /* 0: the end */
   /* Sends the pieces as one, as far as possible. */
   ssize_t (*sendv)(struct gyre_transport *transport, const struct iovec *pieces, int count);
-  /* Sends bytes of a file; 0: it has none there. */
+  /* Sends bytes of a file; returns 0 if it has none there. */
   ssize_t (*sendfile)(struct gyre_transport *transport, int file, int64_t offset, size_t length);
-  int (*flush)(struct gyre_transport *transport);         /* sends the layer's own bytes; NULL: it holds none */
+  int (*flush)(struct gyre_transport *transport);         /* sends the layer's own bytes; NULL: has none */
   int (*end)(struct gyre_transport *transport);           /* announces the end to the peer */
-  size_t (*held)(const struct gyre_transport *transport); /* bytes for `flush`; NULL: none */
-  /* True if bytes are here that the kernel does not report; `whole`: not just a record's
-   * beginning. NULL: none. */
+  size_t (*held)(const struct gyre_transport *transport); /* number of bytes for `flush`; NULL: none */
+  /* True if the layer holds bytes that the kernel does not report; `whole`: more than the beginning
+   * of a record. NULL: none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
-  /* True if the last reception has emptied the socket, with nothing kept here; NULL: if it was
-   * short. */
+  /* True if the last receive emptied socket and layer; NULL: if it got less than requested. */
   bool (*emptied)(const struct gyre_transport *transport);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: none */
 };
 
-/* 64 bytes; embedded in an idle connection, without further memory. */
+/* Takes 64 bytes; embedded in an idle connection, without further memory. */
 struct gyre_transport {
   const struct gyre_transport_operations *operations;
   void *state;                         /* of the operations */
   struct gyre_bytes *input, *output;   /* received and not consumed; queued and not sent */
-  uint64_t received_bytes, sent_bytes; /* of the protocol above, not of TLS records */
+  uint64_t received_bytes, sent_bytes; /* bytes of the protocol above, without TLS records */
   int fd;                              /* -1 once closed */
   struct gyre_side read, write;
   bool handshaken : 1;
-  bool occupied : 1; /* a message of several calls is under way: queued bytes wait for its end */
+  bool occupied : 1; /* a message of several calls is under way; queued bytes wait for its end */
 };
 
 extern const struct gyre_transport_operations gyre_transport_plain;
 
 void gyre_transport_init(struct gyre_transport *transport, int fd, const struct gyre_transport_operations *operations);
 void gyre_transport_free(struct gyre_transport *transport); /* not the descriptor */
-/* Closes the descriptor. Sent bytes still arrive, and the end of TLS if the socket takes it at
- * once; nothing after a reset. */
+/* Closes the descriptor. Closes: sent bytes still arrive, and the end of TLS if the socket takes it
+ * at once; after a reset nothing arrives. */
 void gyre_transport_close(struct gyre_transport *transport, bool reset);
-/* Closes the descriptor without sending: in a forked child, whose parent keeps the socket. */
+/* Closes the descriptor without sending, for a forked child whose parent keeps the socket. */
 void gyre_transport_abandon(struct gyre_transport *transport);
 
-/* 0, -EAGAIN (see read.wants), or -errno with both sides failed. Other calls make a due
- * handshake. */
+/* 0, -EAGAIN (see read.wants), or -errno with both sides failed. Other calls run a due handshake by
+ * themselves. */
 int gyre_transport_handshake(struct gyre_transport *transport);
 
 /* Receives once into the caller's memory, after the input's bytes. Returns bytes, 0 at the end,
  * -EAGAIN or -errno. */
 ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length);
-/* True if receiving this many instead of `length` bytes has emptied the socket: more will be
- * reported. */
+/* True if receiving `length` bytes instead of the requested number has emptied the socket: the
+ * kernel will report more. */
 static inline bool gyre_transport_emptied(const struct gyre_transport *transport, size_t received, size_t length) {
   return transport->operations->emptied ? transport->operations->emptied(transport) : received < length;
 }
 /* Receives once into lent memory and appends to the input. Returns as gyre_transport_receive. */
 ssize_t gyre_transport_fill(struct gyre_transport *transport);
-/* Keeps received, unused bytes behind the input. Returns 0 or -ENOMEM. */
+/* Appends received, unused bytes to the input. Returns 0 or -ENOMEM. */
 int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, size_t length);
 /* Takes bytes off the input's beginning. */
 void gyre_transport_consume(struct gyre_transport *transport, size_t length);
-/* True if bytes below the input can be received that the kernel does not report. */
+/* True if bytes that the kernel does not report can be received below the input. */
 bool gyre_transport_pending(const struct gyre_transport *transport);
-/* True if bytes have come that were not received: under TLS, of any record. An error or the
+/* True if bytes have come that were not received yet; under TLS, of any record. An error or the
  * peer's end does not count. */
 bool gyre_transport_input_waits(const struct gyre_transport *transport);
 /* True if the kernel knows of a reset by the peer; an orderly end does not count. */
@@ -118,46 +118,47 @@ static inline const char *gyre_transport_input(const struct gyre_transport *tran
 static inline uint32_t gyre_transport_available(const struct gyre_transport *transport) {
   return gyre_bytes_held(transport->input);
 }
-/* The queue, plus bytes that TLS has encrypted and not sent. */
+/* Returns the bytes of the queue, plus those that TLS has encrypted and not sent. */
 static inline size_t gyre_transport_unsent(const struct gyre_transport *transport) {
   size_t held = transport->operations->held ? transport->operations->held(transport) : 0;
   return held + gyre_bytes_held(transport->output);
 }
 
-/* Bytes in the kernel that the peer has not taken (on TCP: acknowledged); 0 if unknown. */
+/* Returns the bytes in the kernel that the peer has not taken (TCP: not acknowledged); 0 if
+ * unknown. */
 size_t gyre_transport_untaken(const struct gyre_transport *transport);
 
 /* Queues a copy. Returns 0 or -errno: -EPIPE after the end, -ENOMEM, -ENOBUFS past
  * GYRE_BYTES_LIMIT, or the write side's error. */
 int gyre_transport_write(struct gyre_transport *transport, const void *bytes, size_t length);
 /*
- * Sends the pieces behind the queue, without a copy. Returns the bytes taken (fewer: the socket is
+ * Sends the pieces after the queue, without a copy. Returns the bytes taken (fewer: the socket is
  * full), -EAGAIN or -errno. TLS may still hold taken bytes: gyre_transport_unsent counts them,
  * gyre_transport_flush sends them.
  */
 ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count);
 /*
- * The same for bytes of a file, perhaps fewer than requested; 0: the file ends before `offset`. On
- * an occupied transport it is a part of that message, ahead of the queue. On an error of the file
- * nothing is sent, and the write side goes on.
+ * Sends bytes of a file, perhaps fewer than requested; returns 0 if the file ends before `offset`.
+ * Sends before the queue on a transport with an unfinished message, as part of it. An error of the
+ * file sends nothing, and the write side goes on.
  */
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
-/* Sends the queue, and the end behind it if requested. Returns 0: nothing is left; -EAGAIN (see
- * write.wants), -errno. */
+/* Sends the queue, and the end behind it if requested. Returns 0 when nothing is left, -EAGAIN (see
+ * write.wants), or -errno. */
 int gyre_transport_flush(struct gyre_transport *transport);
-/* Ends the stream behind the queue: no more writes. Returns as gyre_transport_flush. */
+/* Ends the stream after the queue; later writes fail. Returns as gyre_transport_flush. */
 int gyre_transport_end(struct gyre_transport *transport);
 
 char *gyre_bytes_reserve(struct gyre_bytes **bytes,
-                         size_t room); /* returns room for `room` more; NULL: no memory, or too many */
+                         size_t room); /* returns memory for `room` more bytes; NULL: no memory, or too many */
 int gyre_bytes_append(struct gyre_bytes **bytes, const void *more, size_t length); /* 0 or -ENOMEM */
 void gyre_bytes_consume(struct gyre_bytes **bytes, size_t length);
 void gyre_bytes_free(struct gyre_bytes **bytes);
 
-/* Memory of this thread, valid until the next call into net/ that may use the same half. NULL
+/* Lends memory of this thread until the next call into net/ that may use the same half. NULL
  * without memory. */
 #define GYRE_LENT_BYTES (64 * 1024)
 char *gyre_lent_received(void); /* from the socket */
-char *gyre_lent_plain(void);    /* to or from a protocol */
+char *gyre_lent_plain(void);    /* hands bytes to or from a protocol */
 
 #endif

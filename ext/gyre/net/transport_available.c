@@ -14,7 +14,7 @@
 
 static VALUE wants_read, wants_write, wants_both;
 
-/* What to wait for after -EAGAIN. */
+/* Returns the event to wait for after -EAGAIN. */
 static VALUE wait_symbol(const struct gyre_side *side) {
   return ID2SYM(rb_intern(side->wants == GYRE_WRITABLE ? "wait_writable" : "wait_readable"));
 }

@@ -18,10 +18,10 @@
 
 #define PART_BYTES 16384
 #define PIECES 16
-#define HIGH_WATER (64 * 1024) /* unsent bytes that make a non-waiting writer wait */
+#define HIGH_WATER (64 * 1024) /* unsent bytes at which a non-waiting writer waits */
 #define LOW_WATER (16 * 1024)  /* and until when */
 #define FILE_PIECE_BYTES (1 << 20)
-#define RECEPTIONS 16 /* by a reader that has not taken its turn */
+#define RECEPTIONS 16 /* counted by a reader that has not taken its turn */
 
 static VALUE transport_class;
 
@@ -42,7 +42,7 @@ static void object_mark(void *opaque) {
 static void object_free(void *opaque) {
   struct gyre_transport_object *object = opaque;
   if (object->sends)
-    gyre_deferred_cancel(&object->sends->deferred); /* its scheduler is garbage, too, and would mark this */
+    gyre_deferred_cancel(&object->sends->deferred); /* its scheduler is garbage as well and would mark this */
   xfree(object->sends);
   gyre_transport_free(&object->transport);
   xfree(object);
@@ -124,8 +124,8 @@ static void time_out(const struct gyre_transport_object *object, VALUE timeout, 
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
 }
 
-/* Waits until the descriptor is ready for what the side wants. Raises if another thread has
- * closed it. `whole` is the limit of which `timeout` is the rest. */
+/* Waits until the descriptor is ready for what the side wants. Raises if another thread has closed
+ * it. `whole` is the full limit; `timeout` is what is left of it. */
 static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_object *object,
                                               const struct gyre_side *side, VALUE timeout, VALUE whole,
                                               const char *what) {
@@ -143,7 +143,7 @@ static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_
 
 struct turn {
   VALUE self, turn;
-  VALUE timeout; /* of a wait for it */
+  VALUE timeout; /* entry of a wait for it */
   bool waited;   /* without an exception */
 };
 
@@ -154,7 +154,7 @@ static VALUE turn_wait(VALUE argument) {
   return in_time;
 }
 
-/* If an exception of another thread comes after the wake-up, passes the wake-up on. */
+/* Passes the wake-up on if an exception of another thread follows it. */
 static VALUE turn_waited(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
   struct gyre_transport_object *object = peek(turn->self);
@@ -168,8 +168,8 @@ static VALUE turn_release(VALUE argument) {
   return peek(turn->self)->turn_waiters ? rb_funcall(turn->turn, rb_intern("release"), 0) : rb_mutex_unlock(turn->turn);
 }
 
-/* Times out if nothing has moved for as long as a wait for the descriptor may take. A woken
- * caller takes the turn in any case: it passes the wake-up on with the turn. */
+/* Times out if nothing has moved for the time limit of one wait. A woken caller always takes the
+ * turn, and passes the wake-up on with it. */
 static void turn_take(VALUE self, VALUE turn, bool writes) {
   struct gyre_transport_object *object = peek(self);
   while (!RTEST(rb_mutex_trylock(turn))) {
@@ -215,11 +215,11 @@ struct reading {
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
   bool waits;      /* in its turn */
   int receptions;  /* out of turn */
-  bool keep, rest; /* keeps the separator in the result; at the end returns a rest without one */
+  bool keep, rest; /* keeps the separator in the result; returns a rest without one at the end */
   size_t limit;    /* wanted, or at most */
   VALUE separator;
-  size_t seen;      /* bytes of the input known to have no separator */
-  uint64_t seen_at; /* the position in the stream where these begin */
+  size_t seen;      /* bytes of the input that are known to contain no separator */
+  uint64_t seen_at; /* their position in the stream */
 };
 
 static VALUE take_until(struct reading *reading, struct gyre_transport_object *object) {
@@ -245,7 +245,7 @@ static VALUE take_until(struct reading *reading, struct gyre_transport_object *o
   return Qundef;
 }
 
-/* The result, if the input has it; Qundef: incomplete. */
+/* Returns the result if the input contains it; Qundef if incomplete. */
 static VALUE take_complete(struct reading *reading, struct gyre_transport_object *object) {
   size_t available = gyre_transport_available(&object->transport);
   switch (reading->kind) {
@@ -284,7 +284,7 @@ static ssize_t receive(struct reading *reading, struct gyre_transport_object *ob
   return count;
 }
 
-/* True if receiving would be in vain: the wait may come first. */
+/* True if receiving would fail: the wait may come first. */
 static bool is_drained(struct gyre_transport_object *object) {
   struct gyre_transport *transport = &object->transport;
   if (!transport->handshaken || transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
@@ -385,11 +385,11 @@ static VALUE object_read_until(VALUE self, VALUE separator, VALUE limit, VALUE k
 struct flushing {
   VALUE self;
   int (*call)(struct gyre_transport *transport);
-  uint64_t position; /* at least up to there in the stream */
+  uint64_t position; /* at least this position in the stream */
   bool waits;
 };
 
-/* Sent bytes without those of files, which are never queued. */
+/* Counts sent bytes without those of files, which are never queued. */
 static uint64_t queued_bytes_sent(const struct gyre_transport_object *object) {
   return object->transport.sent_bytes - object->file_bytes;
 }
@@ -410,8 +410,8 @@ static VALUE flush_on(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until all but the last `rest` bytes are sent. An exception leaves `writers` counted: the
- * rest may never be sent. */
+/* Waits until at most `rest` bytes are unsent. Keeps `writers` counted after an exception: the rest
+ * may never be sent. */
 static void flush_but(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *),
                       uint32_t rest) {
   struct flushing flushing = {.self = self,
@@ -429,7 +429,7 @@ static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(
   flush_but(self, object, call, 0);
 }
 
-/* Nothing follows a truncated message. */
+/* Sends nothing after a truncated message. */
 static void cut(struct gyre_transport *transport, int error) {
   if (transport->write.state != GYRE_SIDE_OPEN) return;
   transport->write.state = GYRE_SIDE_FAILED;
@@ -448,8 +448,8 @@ static size_t send_pieces(struct gyre_transport_object *object, const VALUE *str
 
 /*
  * Sends the strings as one message: bytes of other fibers and threads come before or behind.
- * Returns once the kernel has them. After an exception (a timeout, a stop) the rest stays queued,
- * and leaves with the next write.
+ * Returns once the kernel has them. Keeps the rest queued after an exception (a timeout, a stop);
+ * it leaves with the next write.
  *
  * @param strings [Array<String>]
  * @return [Integer] bytes
@@ -576,8 +576,8 @@ static VALUE send_file(VALUE argument) {
 
 /*
  * Sends bytes of a file, by sendfile(2) if possible, as one message: bytes of other fibers and
- * threads come before or behind. If an exception (a timeout, a stop) cuts it, nothing follows:
- * later writes raise ECONNABORTED.
+ * threads come before or behind. Ends the stream if an exception (a timeout, a stop) cuts it: later
+ * writes raise ECONNABORTED.
  *
  * @param file [IO] a regular file; its position is unused
  * @param offset [Integer] bytes
@@ -631,8 +631,8 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
 }
 
 /*
- * Closes the socket without sending the queue or an end of TLS: for a forked child's copy of its
- * parent's transport, and to show the peer that the stream was cut.
+ * Closes the socket without sending the queue or an end of TLS: in a forked child, for its copy of
+ * the parent's transport, or to show the peer that the stream was cut.
  *
  * @return [nil]
  */
@@ -643,7 +643,7 @@ static VALUE object_abandon(VALUE self) {
     gyre_deferred_send_check(object->sends);
     gyre_deferred_send_stop(object->sends);
   }
-  rb_funcall(object->io, rb_intern("close"), 0); /* rb_io_close would bypass the step that wakes waits */
+  rb_funcall(object->io, rb_intern("close"), 0); /* avoids rb_io_close, which would skip waking waits */
   gyre_transport_free(&object->transport);
   object->transport.fd = -1;
   return Qnil;

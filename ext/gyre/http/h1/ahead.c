@@ -1,7 +1,7 @@
 /*
- * Follows how much of a request's body has come behind its head (RFC 9112, section 6) before the
- * request takes a place, as its client may be slow until then. The bytes stay in place and are
- * decoded when the app reads them. No ruby.h; reads and writes nothing.
+ * Follows how much of a request's body has come (RFC 9112, section 6) before the request takes a
+ * place, as its client may be slow. The bytes stay where they are; they are decoded when the app
+ * reads them. No ruby.h; reads and writes nothing.
  */
 #include "http/h1/ahead.h"
 
@@ -16,8 +16,8 @@ void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_ht
     ahead->needed = head->content_length > 0 ? (size_t)head->content_length : 0;
 }
 
-/* Finds the empty line, at once or behind some fields. Too many fields are refused when they are
- * read. */
+/* Finds the empty line, directly or after some fields. Too many fields are refused later, when they
+ * are read. */
 static bool trailers_are_there(const struct gyre_http1_ahead *ahead, const char *bytes, size_t length) {
   if (length > ahead->trailers_most || (length >= 2 && memcmp(bytes, "\r\n", 2) == 0)) return true;
   for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes))); bytes++) {
@@ -36,7 +36,7 @@ bool gyre_http1_ahead_is_there(struct gyre_http1_ahead *ahead, const char *bytes
                                          &data, &data_length);
     ahead->scanned += consumed;
     if (result == GYRE_HTTP1_CHUNKED_MORE) return false;
-    if (result < 0) return true; /* the app meets the error too */
+    if (result < 0) return true; /* the app will meet the error */
     ahead->data_over = result == GYRE_HTTP1_CHUNKED_TRAILERS;
   }
   return trailers_are_there(ahead, bytes + ahead->scanned, length - ahead->scanned);

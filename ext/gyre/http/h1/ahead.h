@@ -1,6 +1,6 @@
 /*
- * Follows how much of a request's body has come (h1/ahead.c). The caller keeps the body's bytes
- * from their beginning and passes all of them each time; scanned ones are not scanned again.
+ * Follows how much of a request's body has come (h1/ahead.c). The caller keeps the body from its
+ * beginning and passes all of it each time; scanned bytes are not scanned again.
  */
 #ifndef GYRE_HTTP1_AHEAD_H
 #define GYRE_HTTP1_AHEAD_H
@@ -16,10 +16,10 @@ struct gyre_http1_ahead {
   struct gyre_http1_chunked chunks;
 };
 
-/* `most`: bytes of a long body that suffice. */
+/* `most`: bytes that suffice of a long body. */
 void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_http_head *head, size_t most,
                             size_t trailers_most);
-/* True if enough bytes have come: the whole body, `most` bytes, or an error. */
+/* True if enough has come: the whole body, `most` bytes, or an error. */
 bool gyre_http1_ahead_is_there(struct gyre_http1_ahead *ahead, const char *bytes, size_t length);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Runs an HTTP/1 connection between its requests, on the loop's fiber: collects a head, and while
- * places are short its body, queues for a place, and passes the head to the handler. Never waits.
+ * Runs an HTTP/1 connection between its requests, on the loop's fiber: collects a head (and its
+ * body, while places are short), queues for a place, and passes the head to the handler. Never
+ * waits.
  *
  *   IDLE ─► HEAD ─► (BODY) ─► (PLACE) ─► the connection is SERVING, and then IDLE again, or HEAD: pipelined
  */
@@ -12,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECENT_NS INT64_C(1000000000) /* after its last response the next request may be on its way */
+#define RECENT_NS INT64_C(1000000000) /* the next request may follow the last response */
 
 /* connection->phase, with the type of connection->own. */
 enum phase {
-  IDLE,  /* NULL; also before the first byte */
-  HEAD,  /* struct partial; also while SERVING, for a pipelined head */
+  IDLE,  /* NULL, also before the first byte */
+  HEAD,  /* struct partial, also during SERVING, for a pipelined head */
   BODY,  /* struct awaiting */
   PLACE, /* struct waiting */
 };
@@ -38,8 +39,8 @@ struct awaiting {
   int64_t since_ns; /* when the head was complete */
 };
 
-/* A whole head in the transport's input, in the admission's queue. Parsed again at its turn in a
- * microsecond, as keeping the result would cost 2 KB each. */
+/* A whole head in the transport's input, in the admission's queue. Parsed again when its turn
+ * comes, within a microsecond: keeping the result would cost 2 KB each. */
 struct waiting {
   uint32_t counted; /* bytes, in capacity->heads */
   struct gyre_admission_waiter waiter;
@@ -139,7 +140,7 @@ bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_
 static bool parse_again(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   release(connection, false);
   if (gyre_http1_parse(connection, request)) return true;
-  gyre_http_connection_end(connection, true); /* impossible: the head was whole */
+  gyre_http_connection_end(connection, true); /* cannot happen: the head was whole */
   return false;
 }
 
@@ -229,7 +230,7 @@ static void on_verdict(struct gyre_admission_waiter *waiter, int verdict) {
 static void on_place(struct gyre_admission_waiter *waiter) { on_verdict(waiter, START); }
 static void on_late(struct gyre_admission_waiter *waiter) { on_verdict(waiter, REFUSE); }
 
-/* Sends the 100 that the client expects. Any socket has room for it after earlier responses. */
+/* Sends the 100 that the client expects. Fits into any socket, after earlier responses. */
 static bool send_continue(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!(request->head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) || request->came > 0) return true;
@@ -241,7 +242,7 @@ static void body_deadline(struct gyre_http_connection *connection) {
   int64_t waited_ns = gyre_loop_coarse_now(gyre_http_loop(connection)) - body->since_ns;
   const char *reason;
   size_t received = gyre_transport_available(&connection->transport) - body->head_length;
-  connection->deadline_ns = INT64_MAX; /* ends the earlier limit of the head */
+  connection->deadline_ns = INT64_MAX; /* ends the former limit, that of the head */
   gyre_http_connection_deadline(
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
@@ -253,13 +254,13 @@ static bool body_fits(struct gyre_http_connection *connection, struct awaiting *
   return !gyre_http_budget_is_over(input);
 }
 
-/* Lets the request wait, and frees the parsed head. */
+/* Makes the request wait and frees the parsed head. */
 static void hold(struct gyre_http_connection *connection, enum phase phase, void *own) {
   release(connection, false);
   connection->own = own;
   connection->phase = phase;
   connection->state = GYRE_HTTP_BETWEEN;
-  connection->deadline_ns = INT64_MAX; /* the limit of the head has ended */
+  connection->deadline_ns = INT64_MAX; /* the limit of the head is over */
   gyre_http_connection_set_idle(connection, false);
 }
 
@@ -309,7 +310,7 @@ static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_h
   }
 }
 
-/* Ends the wait for a body: complete (status 0) or failed. */
+/* Ends the wait for a body: it is complete (status 0) or failed. */
 static void end_body(struct gyre_http_connection *connection, uint16_t status, const char *reason) {
   struct gyre_http_request request;
   if (!parse_again(connection, &request)) return;
@@ -346,7 +347,7 @@ static void read_ahead(struct gyre_http_connection *connection) {
   }
 }
 
-/* Continues to parse the transport's input. Returns true if the head is still incomplete. */
+/* Continues to parse the transport's input. Returns true while the head is incomplete. */
 static bool needs_more(struct gyre_http_connection *connection) {
   struct gyre_http_request request;
   if (!gyre_http1_parse(connection, &request)) return keep_head(connection);
@@ -374,8 +375,8 @@ static void begin_head(struct gyre_http_connection *connection) {
   gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
 }
 
-/* Handles the first bytes of a request. Keeps no bytes if they are a whole head in lent memory, as
- * usual. */
+/* Handles the first bytes of a request. Keeps nothing if the bytes are a whole head in lent memory,
+ * as usual. */
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
   bool whole = false;
@@ -387,8 +388,8 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
       serve(connection, &request);
       return;
     }
-    /* Keeps the bytes of an incomplete head, or the bytes after a whole one; all bytes while the
-     * request waits. */
+    /* Keeps an incomplete head, or the bytes after a whole one; everything while the request
+     * waits. */
     bool waits = whole && !gyre_http1_admit(connection, &request);
     size_t used = waits ? 0 : head_length;
     if (gyre_transport_keep(&connection->transport, bytes + used, length - used) < 0) {
@@ -434,7 +435,7 @@ static void readable(struct gyre_http_connection *connection) {
     break;
   case HEAD: read_more(connection); break;
   case BODY: read_ahead(connection); break;
-  case PLACE: /* reads later; but the client may leave the queue */
+  case PLACE: /* reads later, unless the client leaves the queue */
     if (!connection->hung_up) break;
     if (gyre_transport_is_reset(&connection->transport)) {
       gyre_http_connection_end(connection, true);
@@ -469,7 +470,8 @@ void gyre_http1_idle(struct gyre_http_connection *connection) {
   }
   connection->state = GYRE_HTTP_BETWEEN;
   gyre_http_connection_set_idle(connection, true);
-  /* Waits in a drain too: the response has promised it, and the next request may be on its way. */
+  /* Waits in a drain too: the response has promised to keep the connection, and the next request
+   * may be on its way. */
   gyre_http_connection_deadline(connection, acceptor->draining ? gyre_http_acceptor_grace(acceptor)
                                                                : acceptor->limits.keep_alive_ns);
 }
@@ -485,16 +487,16 @@ void gyre_http1_go_on(struct gyre_http_connection *connection) {
   }
 }
 
-/* An active client has probably sent its next request, or will soon. A close would lose a request
- * on its way. */
+/* Waits for an active client, which has probably sent its next request, or will soon. A close would
+ * lose a request on its way. */
 static bool busy_lately(const struct gyre_http_connection *connection) {
   if (connection->state <= GYRE_HTTP_FIRST_BYTE || connection->deadline_ns == INT64_MAX) return true;
   int64_t idle_since_ns = connection->deadline_ns - connection->acceptor->limits.keep_alive_ns;
   return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
 }
 
-/* Responds to each received request, as its client cannot know whether to send it again. The next
- * request may still be incomplete, in a TLS record. */
+/* Answers each received request, as its client cannot know whether to repeat it. The next request
+ * may be incomplete in a TLS record. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
   if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {

@@ -5,8 +5,8 @@
  *   FIELD ─► NAME ─► VALUE_START ─► VALUE ─► VALUE_LF ─► FIELD …
  *     └─ CR ─► END_LF ─► done
  *
- * Each phase looks at a byte once. At the input's end phase and position are kept, with the
- * incomplete field behind the complete ones.
+ * Each phase looks at a byte once. Keeps phase and position at the end of the input, with the
+ * incomplete field after the complete ones.
  */
 #include "http/h1/fields.h"
 #include "http/scan.h"
@@ -20,7 +20,7 @@ int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *
   return -1;
 }
 
-/* Names that the parser reads, or that need care from every caller. */
+/* Names that the parser reads, or that callers must treat with care. */
 static uint16_t known_name(const char *name, size_t length) {
   switch (length) {
   case 4: return SAME_WORD(name, length, "host") ? GYRE_HTTP_FIELD_HOST : GYRE_HTTP_FIELD_OTHER;

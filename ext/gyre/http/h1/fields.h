@@ -1,6 +1,6 @@
 /*
  * Reads a section of field lines: a request's header lines or a chunked body's trailer lines.
- * Called by h1/parser.c only, which passes a function for the meaning of fields. Uses struct
+ * Called by h1/parser.c only, which passes a function that interprets fields. Uses struct
  * gyre_http_head alone.
  */
 #ifndef GYRE_HTTP1_FIELDS_H
@@ -28,7 +28,7 @@ enum gyre_http1_phase {
   PHASE_REFUSED
 };
 
-/* Higher limits are reduced to this value, so that every offset fits. */
+/* Reduces higher limits to this value, so that every offset fits. */
 #define GYRE_HTTP1_SECTION_BYTES_MAX (UINT32_C(1) << 29)
 
 /* Applies a complete field. Returns 0, 1 to drop the field, or the result of gyre_http1_refuse. */
@@ -36,9 +36,9 @@ typedef int gyre_http1_field_meaning(struct gyre_http_head *head, const char *by
                                      const struct gyre_http_field *field);
 
 /*
- * Reads on from head->position in a section that starts at head->section. Calls `meaning` for each
- * field with a known name, or for every field. Returns 1 after the blank line (position is behind
- * it), 0 or -1.
+ * Continues at head->position in a section that starts at head->section. Calls `meaning` for each
+ * field with a known name, or for every field. Returns 1 after the blank line (with position behind
+ * it), else 0 or -1.
  */
 int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size_t length,
                             const struct gyre_http_head_limits *limits, gyre_http1_field_meaning *meaning,
@@ -47,8 +47,8 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
 /* Notes status and reason; returns -1. */
 int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *reason);
 
-/* target.c: finds the form of head->target and sets path, query and authority. Returns 0, or -1 for
- * a refusal. */
+/* target.c: detects the form of head->target and sets path, query and authority. Returns 0, or -1
+ * for a refusal. */
 int gyre_http1_target_parse(struct gyre_http_head *head, const char *bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * HTTP/1: one request after another on a connection. connection.c collects heads on the loop's
- * fiber, request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h)
+ * fiber; request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h)
  * needs no Ruby. Calls nothing of HTTP/2.
  */
 #ifndef GYRE_HTTP1_H1_H
@@ -31,11 +31,11 @@ bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_
 void gyre_http1_release_partial(struct gyre_http_connection *connection);
 /* True if the request runs now and has its place. */
 bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request);
-/* Lets the current request wait for its body or a place; its bytes are the transport's input,
- * parsed but not consumed. Returns false if the caller must refuse it with its status. */
+/* Makes the current request wait for its body or a place; its bytes stay in the transport's input,
+ * parsed but not consumed. Returns false with a status by which the caller must refuse it. */
 bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_idle(struct gyre_http_connection *connection);
-/* Continues the connection without a fiber after its handler. */
+/* Lets the connection continue without a fiber after its handler. */
 void gyre_http1_go_on(struct gyre_http_connection *connection);
 void gyre_init_http1_connection(void);
 

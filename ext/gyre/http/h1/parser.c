@@ -1,6 +1,6 @@
 /*
- * The head of a request: its request line, what its field lines mean for framing, and the trailer
- * section's rules. See h1/parser.h; the field lines themselves are read in h1/fields.c,
+ * Parses the head of a request: the request line, the framing that field lines give, and the rules
+ * of the trailer section. See h1/parser.h; the field lines themselves are read in h1/fields.c,
  * targets and authorities in h1/target.c.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (h1/fields.c)
@@ -74,7 +74,7 @@ static int parse_request_line(struct gyre_http_head *head, const char *bytes, si
   bool limited = false;
   int result = 0;
 
-  /* RFC 9112, section 2.2: skips one empty line before the request line. */
+  /* Skips one empty line before the request line (RFC 9112, section 2.2). */
   if (head->phase == PHASE_START) {
     if (p == stop) return 0;
     if (*p == '\r') {
@@ -100,7 +100,7 @@ static int parse_request_line(struct gyre_http_head *head, const char *bytes, si
 #define NEED(phase)                                                                                                    \
   if (p == stop) return stop_at(head, bytes, p, limited, phase)
 
-  if (p > stop) return stop_at(head, bytes, p, limited, PHASE_METHOD); /* the limits have shrunk meanwhile */
+  if (p > stop) return stop_at(head, bytes, p, limited, PHASE_METHOD); /* the limits are smaller by now */
   switch ((enum gyre_http1_phase)head->phase) {
   case PHASE_TARGET: goto target;
   case PHASE_QUERY: goto query;
@@ -145,7 +145,7 @@ version:
   return gyre_http1_target_parse(head, bytes) == 0 ? 1 : -1;
 }
 
-/* Reads 1*DIGIT, once (RFC 9112, section 6.3). Refuses a list of equal numbers too. */
+/* Reads 1*DIGIT, once (RFC 9112, section 6.3). Also refuses a list of equal numbers. */
 static int read_content_length(struct gyre_http_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
   if (head->flags & GYRE_HTTP_HEAD_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
@@ -220,7 +220,7 @@ static int read_expect(struct gyre_http_head *head, const char *value, size_t le
   return 0;
 }
 
-/* RFC 9112, section 3.2: the target's authority precedes Host, which must be valid too. */
+/* Prefers the target's authority to Host, which must be valid too (RFC 9112, section 3.2). */
 static int read_host(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
   struct gyre_http_authority authority;
   if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");

@@ -1,6 +1,7 @@
 /*
  * Implements the request's side of an HTTP/1 exchange: its head, its body, the next request,
- * leaving HTTP. The exchange may end during a wait, so it is fetched again from its handle.
+ * leaving HTTP. Fetches the exchange from its handle again after each wait, during which it may
+ * end.
  */
 #include "http/h1/h1.h"
 #include "http/h1/parser.h"
@@ -67,7 +68,7 @@ static size_t more_input(VALUE self, const char **lent) {
     struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
     if (!exchange) gyre_http_request_cut(self);
     struct gyre_http_connection *connection = exchange->connection;
-    if (connection->readable || late) { /* waiting bytes came in time, reported or not */
+    if (connection->readable || late) { /* waiting bytes count as in time, reported or not */
       ssize_t count = lent ? gyre_http_connection_receive(connection, lent) : gyre_http_connection_fill(connection);
       if (count > 0) return (size_t)count;
       if (count != -EAGAIN) gyre_http_request_cut(self);
@@ -131,8 +132,7 @@ static VALUE read_chunked(VALUE self, size_t most) {
   }
 }
 
-/* Copies bytes once, from lent memory to the String. Keeps only the bytes beyond the app's
- * request. */
+/* Copies bytes once, from lent memory to the String. Keeps the bytes beyond the requested ones. */
 static VALUE read_sized(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_transport *transport = &exchange->connection->transport;
@@ -169,7 +169,7 @@ static struct gyre_http_exchange *reading(VALUE self) {
 static VALUE read_body(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (!exchange) gyre_http_request_cut(self);
-  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* the client may be fast */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a fast client need not wait */
   if (!(exchange = reading(self))) return Qnil;
   if (exchange->expects_continue && !exchange->response.head_sent) {
     gyre_http_response_interim(exchange, 100, Qnil);
@@ -209,10 +209,10 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
     struct gyre_http_request request;
     if (gyre_transport_available(&connection->transport) > 0 && gyre_http1_parse(connection, &request)) {
       if (!gyre_http1_admit(connection, &request) && gyre_http1_wait(connection, &request)) return Qnil;
-      /* This exchange keeps the place until the next one exists. */
+      /* Keeps the place with this exchange until the next one exists. */
       struct gyre_http_exchange *before = connection->exchange;
       before->placed = request.placed;
-      /* Settled after the next env, as the parsed head is in shared memory. */
+      /* Settled after the next env is made, as the parsed head is in shared memory. */
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(before);
       struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, &gyre_http1_exchange_operations);
       exchange->fiber = before->fiber;
@@ -248,7 +248,7 @@ static VALUE next_request(VALUE self) {
   }
   struct gyre_http_connection *connection = exchange->connection;
   if (!connection->keep_alive) { /* an earlier response has promised to keep the connection */
-    /* Closing with unread input would reset the connection and lose the response. */
+    /* Lingers: closing with unread input would reset the connection and lose the response. */
     if (!exchange->body.over || connection->readable || gyre_transport_available(&connection->transport) > 0) {
       gyre_http_connection_linger(connection);
     } else {
@@ -257,12 +257,12 @@ static VALUE next_request(VALUE self) {
     return Qnil;
   }
 
-  if (exchange->response.writing) { /* another fiber of the app is in the middle of a message */
+  if (exchange->response.writing) { /* another fiber of the app is within a message */
     gyre_http_connection_close(connection, true);
     return Qnil;
   }
 
-  gyre_yield_if_due(connection->acceptor->scheduler); /* pipelined requests may be many */
+  gyre_yield_if_due(connection->acceptor->scheduler); /* many requests may be pipelined */
   exchange = gyre_http_exchange_open(self);
   return exchange ? begin_next(exchange->connection) : Qnil;
 }
@@ -289,7 +289,7 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
   struct gyre_transport *transport = &connection->transport;
   VALUE socket, handler = connection->acceptor->handler;
   gyre_http_exchange_leave_place(exchange); /* it may last long */
-  if (transport->operations->release) {     /* Ruby's own sockets lack TLS */
+  if (transport->operations->release) {     /* Ruby's own sockets have no TLS */
     VALUE taken = gyre_net_transport_take(transport, gyre_http_remote_address(connection));
     leave(connection);
     socket = rb_class_new_instance(1, &taken, rb_path2class("Gyre::HTTP::H1::HijackedTransport"));
@@ -297,7 +297,7 @@ static VALUE hijack(struct gyre_http_exchange *exchange) {
     socket = plain_socket(transport);
     leave(connection);
   }
-  rb_check_funcall(handler, rb_intern("hijacked"), 1, &socket); /* tests' handlers may lack it */
+  rb_check_funcall(handler, rb_intern("hijacked"), 1, &socket); /* handlers of tests may lack it */
   return socket;
 }
 

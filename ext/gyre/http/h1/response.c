@@ -1,7 +1,7 @@
 /*
  * Sends a response of HTTP/1: the lines around its fields, and its body in the chosen framing.
- * Heads are built in a buffer that the acceptor lends until the fiber parks; bytes that the
- * transport does not take at once move into a String first.
+ * Builds heads in a buffer that the acceptor lends until the fiber parks; bytes that the transport
+ * does not take at once move into a String first.
  */
 #include "http/h1/h1.h"
 #include "http/response_head.h"
@@ -14,7 +14,7 @@
 
 #define COPY_BYTES_LIMIT 16384 /* longest body that is copied behind the head, for one send */
 #define VECTORS 64
-#define PIECE_BYTES (1 << 20) /* sent at once, in about 0.3 ms; then other fibers run */
+#define PIECE_BYTES (1 << 20) /* bytes sent at once, in about 0.3 ms; then other fibers run */
 
 static VALUE line_end;
 
@@ -28,7 +28,7 @@ static void write_failed(struct gyre_http_exchange *exchange, int error) {
 
 struct output_wait {
   VALUE self;
-  size_t held; /* known bytes of the next send */
+  size_t held; /* bytes known to come with the next send */
   int ready;
   bool gives_way, over;
 };
@@ -51,7 +51,7 @@ static VALUE output_wait_body(VALUE argument) {
   return Qnil;
 }
 
-/* An interrupt in the middle of a message ends the connection. */
+/* An interrupt within a message ends the connection. */
 static VALUE output_wait_ensure(VALUE argument) {
   struct output_wait *wait = (struct output_wait *)argument;
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(wait->self);
@@ -77,7 +77,7 @@ static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
   return exchange;
 }
 
-/* Yields in the middle of a message to a fast client. */
+/* Yields within a message to a fast client. */
 static struct gyre_http_exchange *let_others_run(VALUE self) {
   struct output_wait wait = {.self = self, .gives_way = true};
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
@@ -94,8 +94,8 @@ static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec 
   return (size_t)sent;
 }
 
-/* Points vectors at the rest of the strings after `sent` bytes, up to the limit of one call.
- * Returns their number; *length is their size. */
+/* Points vectors at the strings beyond `sent` bytes, up to the limit of one call. Returns their
+ * number; *length is their size. */
 static int gather(const VALUE *strings, long count, size_t sent, struct iovec *vectors, int most, size_t *length) {
   int filled = 0;
   *length = 0;
@@ -109,7 +109,7 @@ static int gather(const VALUE *strings, long count, size_t sent, struct iovec *v
   return filled;
 }
 
-/* Sends the rest of the strings after `sent` bytes; parks while the transport is full. */
+/* Sends the strings beyond `sent` bytes; parks while the transport is full. */
 static void send_strings(VALUE self, const VALUE *strings, long count, size_t sent) {
   struct iovec vectors[VECTORS];
   size_t length, more = 0;
@@ -162,8 +162,8 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
 
 /* --- heads --- */
 
-/* IANA, HTTP Status Code Registry. A status without a phrase gets an empty phrase (RFC 9112,
- * section 4). */
+/* IANA, HTTP Status Code Registry. A status without a phrase has an empty one (RFC 9112, section
+ * 4). */
 static const char status_lines[] =
     "100 Continue\r\n101 Switching Protocols\r\n102 Processing\r\n103 Early Hints\r\n200 OK\r\n201 Created\r\n"
     "202 Accepted\r\n203 Non-Authoritative Information\r\n204 No Content\r\n205 Reset Content\r\n"
@@ -200,7 +200,7 @@ void gyre_http1_begin_head(struct gyre_http_buffer *output, int status) {
 }
 
 /* Adds date, connection and the blank line. Closes the connection if the body ends with it, if a
- * client may still expect a 100, or if much of a request's body would be discarded. */
+ * client may still expect a 100, or if much of a request's body would have to be discarded. */
 void gyre_http1_end_head(struct gyre_http_response_head *head) {
   struct gyre_http_buffer *output = head->output;
   struct gyre_http_exchange *exchange = head->exchange;

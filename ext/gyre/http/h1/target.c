@@ -27,7 +27,7 @@ static int parse_absolute(struct gyre_http_head *head, const char *bytes, uint32
   }
   gyre_http_authority_assign(head, &authority);
   head->target_form = GYRE_HTTP_TARGET_ABSOLUTE;
-  head->path.offset = slash < end ? slash : start - 1; /* "http://host": reuses a slash of "//" */
+  head->path.offset = slash < end ? slash : start - 1; /* "http://host": points at a slash of "//" */
   head->path.length = slash < end ? end - slash : 1;
   return 0;
 }

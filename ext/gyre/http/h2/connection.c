@@ -1,6 +1,6 @@
 /*
- * Runs a connection of HTTP/2 on the loop: moves its frames, wakes the fibers that wait for them,
- * watches times, ends it. Output leaves in one call at the turn's end. Never waits.
+ * Runs a connection of HTTP/2 on the loop: moves frames, wakes fibers that wait for them, checks
+ * times, ends. Output leaves in one call at the turn's end. Never waits.
  */
 #include "feature.h"
 
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 
 #define SENDS_AT_ONCE 8
-#define BODIES_LOOKED_AT_NS INT64_C(500000000) /* how often awaited bodies are checked */
+#define BODIES_LOOKED_AT_NS INT64_C(500000000) /* interval of checks on awaited bodies */
 
 static struct gyre_http2_connection *own(const struct gyre_http_connection *connection) { return connection->own; }
 
 static bool is_open(const struct gyre_http_connection *connection) { return connection->state == GYRE_HTTP_SERVING; }
 
-/* The exchange that owns a stream, or NULL. */
+/* Returns the exchange that owns a stream, or NULL. */
 static struct gyre_http_exchange *exchange_of(const struct gyre_http2_stream *stream) {
   return stream->tunnel ? NULL : stream->owner;
 }
@@ -45,7 +45,7 @@ static VALUE make_stop(VALUE argument) {
   return gyre_http_cancellation("Gyre::Stop", "the client has broken HTTP/2, and its connection ends");
 }
 
-/* After a flood, ends the client's running handlers. */
+/* Ends the client's running handlers after a flood. */
 static void interrupt_handlers(struct gyre_http_connection *connection) {
   const struct gyre_list *streams = &own(connection)->session.streams;
   int state = 0;
@@ -59,8 +59,8 @@ static void interrupt_handlers(struct gyre_http_connection *connection) {
   }
 }
 
-/* Lingers so that no reset loses the last bytes: until a client has read the GOAWAY, it may send
- * frames, unless it is half-closed. */
+/* Lingers so that no reset loses the last bytes: the client may send frames until it has read the
+ * GOAWAY, unless it is half-closed. */
 static void close_or_linger(struct gyre_http_connection *connection) {
   if (own(connection)->session.failed) interrupt_handlers(connection);
   if (own(connection)->session.input_over) {
@@ -116,7 +116,7 @@ static void wake_changed(struct gyre_http_connection *connection) {
   while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream);
 }
 
-/* These enclose each call from the loop; the connection is not freed between them. They pass on
+/* Enclose each call from the loop; the connection is not freed between them. They pass on
  * `raised`. */
 static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
 
@@ -172,7 +172,8 @@ static void schedule(struct gyre_http_connection *connection) {
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0 && !session->going) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  /* For responses whose handlers have ended. Other frames of the client do not extend it. */
+  /* Checks responses whose handlers have ended. Other frames of the client do not extend the
+   * limit. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
@@ -230,7 +231,7 @@ static void late(struct gyre_http_connection *connection) {
   int64_t now_ns = gyre_http_loop(connection)->now_ns;
   int raised = 0;
   enter(connection);
-  /* Waiting bytes came in time, reported or not. */
+  /* Waiting bytes count as in time, reported or not. */
   if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
     connection->readable = true;
     raised = receive(connection);
@@ -272,7 +273,7 @@ static struct gyre_http_request request_of(struct gyre_http2_stream *stream) {
                                     .since_ns = stream->waiter.since_ns};
 }
 
-/* Returns 0, or the state of an exception that ends the program: callers first clean up. */
+/* Returns 0, or the state of an exception that ends the program, after which callers clean up. */
 static int serve(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_request request = request_of(stream);
   return gyre_http_handler_start(connection, &request, &gyre_http2_exchange_operations);
@@ -325,13 +326,13 @@ static bool is_admitted(struct gyre_http_connection *connection, struct gyre_htt
   return reason;
 }
 
-/* Counts the memory of a partial head. Above the budget, refuses the head when it is whole. */
+/* Counts the memory of a partial head. Refuses the head once whole, if it exceeds the budget. */
 static void count_partial(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
   if (!stream || gyre_http2_stream_count_head(stream)) return;
   acceptor->counts.refused++;
-  stream->head = (struct gyre_http_head){0}; /* it points into the block */
+  stream->head = (struct gyre_http_head){0}; /* points into the block */
   stream->scheme = stream->protocol = (struct gyre_http_slice){0};
   refuse(stream, "too many requests have come in part");
   gyre_http2_stream_drop_head(stream);
@@ -343,7 +344,7 @@ static void start(struct gyre_http2_stream *stream) {
   gyre_http2_stream_uncount_head(stream);
 }
 
-/* True if the request counts among the connection's; called once. Reset streams count while their
+/* True if the request counts for the connection; called once. Reset streams count while their
  * handlers run (CVE-2023-44487). */
 static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_session *session = &own(connection)->session;
@@ -361,7 +362,7 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   return true;
 }
 
-/* With limited places, the body (all of it, or the part read ahead) comes before a place. */
+/* With limited places, the body (or the part read ahead) must come before a place. */
 static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const struct gyre_http_head *head = &stream->head;
@@ -431,7 +432,7 @@ static int deliver(struct gyre_http_connection *connection) {
   return raised;
 }
 
-/* The bytes may be those of the transport's input. */
+/* The bytes may be in the transport's input. */
 static int take(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http2_session *session = &own(connection)->session;
   uint64_t malformed = session->malformed;
@@ -447,8 +448,8 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   return raised;
 }
 
-/* Serves the requests, as the client may still read. If the client is gone, the GOAWAY causes a
- * reset, which is reported. */
+/* Serves the requests, as the client may still read. A GOAWAY to a departed client causes a reset,
+ * which is reported. */
 static int end_input(struct gyre_http_connection *connection) {
   struct gyre_http2_session *session = &own(connection)->session;
   connection->readable = false;
@@ -469,7 +470,7 @@ static int end_input(struct gyre_http_connection *connection) {
   return deliver(connection);
 }
 
-/* Delivers streams first that an exception has left. */
+/* Delivers streams first that an exception left behind. */
 static int receive(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   int receptions = 0;
@@ -524,7 +525,7 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
   schedule(connection);
 }
 
-/* Queued bytes are sent without the handler. */
+/* Queued bytes leave without the handler. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_connection *http2 = connection->own;
   stream->progress_ns = stream->left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));

@@ -1,6 +1,6 @@
 /*
- * HTTP/2: an exchange for each stream of a connection. connection.c moves the bytes of its frames
- * (session.h, by libnghttp2) and keeps the times, on the loop's fiber; request.c and response.c run
+ * HTTP/2: an exchange for each stream of a connection. connection.c moves bytes of frames
+ * (session.h, by libnghttp2) and watches times, on the loop's fiber; request.c and response.c run
  * in the handlers'. Calls nothing of HTTP/1.
  */
 #ifndef GYRE_HTTP2_H2_H
@@ -14,23 +14,23 @@ struct gyre_http2_connection {
   struct gyre_http2_session session;
   struct gyre_http_connection *connection;
   struct gyre_deferred sending; /* at the turn's end */
-  struct gyre_watch room;       /* while the socket is full; fd -1 else */
+  struct gyre_watch room;       /* watches a full socket; otherwise fd -1 */
   uint32_t running;             /* handlers, and connections within streams */
-  uint32_t entered;             /* calls from the loop in progress; they delay freeing */
-  int64_t began_ns, idle_ns;    /* idle: end of the last stream */
-  int64_t blocked_ns;           /* start of the wait for a full socket; 0: none */
-  int64_t warned_ns;            /* time of the warning before a drain's GOAWAY; 0: none */
-  int64_t bodies_ns;            /* last check of awaited bodies */
-  int64_t looked_ns;            /* last check of streams without a handler; 0: none */
+  uint32_t entered;             /* nested calls from the loop, which delay freeing */
+  int64_t began_ns, idle_ns;    /* idle: when the last stream ended */
+  int64_t blocked_ns;           /* when the wait for a full socket began; 0: none */
+  int64_t warned_ns;            /* when the warning before a drain's GOAWAY was sent; 0: none */
+  int64_t bodies_ns;            /* when awaited bodies were last checked */
+  int64_t looked_ns;            /* when streams without a handler were last checked; 0: none */
 };
 
 struct gyre_http2_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http2_stream *stream;
-  struct gyre_http_reader *writer;     /* the fiber waiting for room */
-  struct gyre_http_connection *tunnel; /* another protocol has taken the stream over; or NULL */
+  struct gyre_http_reader *writer;     /* fiber that waits for room */
+  struct gyre_http_connection *tunnel; /* protocol that has taken the stream over, or NULL */
   bool cut;                            /* the app has closed it */
-  bool websocket;                      /* requested by CONNECT (RFC 8441), in env like an upgrade */
+  bool websocket;                      /* requested by CONNECT (RFC 8441), shown in env like an upgrade */
 };
 
 static inline struct gyre_http2_exchange *gyre_http2_of(const struct gyre_http_exchange *exchange) {
@@ -47,14 +47,14 @@ extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
 /* Adjusts timers and room after a handler's end or another change. */
 void gyre_http2_connection_settle(struct gyre_http_connection *connection);
-/* Sends the rest of a stream without its handler or tunnel, which has ended. May free both. */
+/* Sends the rest of a stream whose handler or tunnel has ended. May free both. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 void gyre_init_http2_connection(void);
 
 /* tunnel.c */
-/* Makes a connection of the exchange's stream; NULL without memory. */
+/* Makes a connection from the exchange's stream; NULL without memory. */
 struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange);
-/* Its handler has returned. False: the connection had ended before, and is freed. */
+/* Its handler has returned. Returns false if the connection had ended before and is freed. */
 bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 /* Sends a head before any bytes. Returns 0 or -errno. */
 int gyre_http2_tunnel_respond(struct gyre_http_connection *connection, int status, const char *lines, size_t length);

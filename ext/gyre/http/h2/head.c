@@ -1,6 +1,6 @@
 /*
- * Turns the fields of an HTTP/2 head into the result that HTTP/1's parser would give, with the same
- * limits; also trailers. Called by h2/session.c. No ruby.h, no libnghttp2.
+ * Turns the fields of an HTTP/2 head into the result of HTTP/1's parser, with the same limits; also
+ * trailers. Called by h2/session.c. No ruby.h, no libnghttp2.
  */
 #include "http/h2/session.h"
 #include "http/scan.h"
@@ -115,8 +115,8 @@ static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, 
   block->bytes += (uint32_t)line;
 }
 
-/* RFC 9113, section 8.3.1: the authority is :authority, or else Host; both must be equal. env has
- * it as Host. */
+/* Requires :authority and Host to be equal if both exist (RFC 9113, section 8.3.1). env has the
+ * authority as Host. */
 static int take_authority(struct gyre_http2_stream *stream, int host) {
   struct gyre_http_head *head = &stream->head;
   struct gyre_http2_block *block = &stream->block;
@@ -188,7 +188,7 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   head->method_number = gyre_http_method_number(bytes + head->method.offset, head->method.length);
   if (!gyre_http_is_name(bytes + head->method.offset, head->method.length)) {
     refuse(stream, 400, "a method that is not a token");
-    head->method.length = 0; /* keeps invalid bytes out of logs (old libnghttp2) */
+    head->method.length = 0; /* keeps invalid bytes out of logs (for old versions of libnghttp2) */
   } else if (head->method.length > GYRE_HTTP_METHOD_BYTES_LIMIT) {
     refuse(stream, 501, "a method that is too long");
   } else if (head->method.length + head->target.length + 12 > limits->request_line_bytes) {

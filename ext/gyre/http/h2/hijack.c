@@ -1,6 +1,6 @@
 /*
- * A hijacked stream: the app gets one end of a pair of sockets, as its gem speaks HTTP/1.1's
- * WebSockets to a descriptor. Moves bytes between the other end and the connection within the
+ * A hijacked stream: the app gets one end of a socket pair, for gems that speak HTTP/1.1's
+ * WebSockets on a descriptor. Moves bytes between the other end and the connection within the
  * stream (tunnel.c); the head that the gem writes becomes the stream's response. Holds no fiber.
  */
 #include "feature.h"
@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define HEAD_BYTES_LIMIT 16384
-#define OUTPUT_BYTES_LIMIT 65536           /* beyond it the app waits */
-#define DRAIN_NS (INT64_C(5) * 1000000000) /* for the app to close, after it has read its end */
+#define OUTPUT_BYTES_LIMIT 65536           /* unsent bytes beyond which the app waits */
+#define DRAIN_NS (INT64_C(5) * 1000000000) /* time for the app to close after it has read the end */
 
 struct hijacked {
   struct gyre_http_connection *connection;
@@ -46,7 +46,7 @@ static void lower_names(char *line, const char *end) {
   }
 }
 
-/* Responds if the head is whole. Returns its length, 0 if more is needed, or -errno. */
+/* Responds once the head is whole. Returns its length, 0 while incomplete, or -errno. */
 static ssize_t respond(const struct hijacked *hijacked) {
   char *bytes = hijacked->head->bytes, *end = bytes + hijacked->head->length;
   char *lines = memchr(bytes, '\n', (size_t)(end - bytes)), *line = lines;
@@ -75,7 +75,7 @@ static int take_head(struct hijacked *hijacked, const char *bytes, size_t length
   return sent < 0 ? (int)sent : 0;
 }
 
-/* The app's end may have been closed: then the stream ends behind what was written. */
+/* Ends the stream after the written bytes if the app's end is closed. */
 static void take_from_app(struct hijacked *hijacked) {
   struct gyre_http_connection *connection = hijacked->connection;
   struct gyre_loop *loop = gyre_http_loop(connection);
@@ -111,7 +111,7 @@ static void room(struct gyre_http_connection *connection) {
 
 /* --- from the client --- */
 
-/* Returns whether all was sent. An app that reads no more may still write. */
+/* Returns whether all was sent. The app may still write after it has stopped reading. */
 static bool give_to_app(struct hijacked *hijacked) {
   struct gyre_transport *transport = &hijacked->connection->transport;
   while (transport->input) {
@@ -162,7 +162,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   gyre_http_connection_deadline(connection, -1);
 }
 
-/* Its app reads the end of its socket as the server stops. */
+/* Lets the app read the end of its socket as the server stops. */
 static void drain(struct gyre_http_connection *connection) { gyre_http_connection_deadline(connection, DRAIN_NS); }
 
 static void detached(struct gyre_http_connection *connection) {
@@ -183,7 +183,7 @@ static void detached(struct gyre_http_connection *connection) {
 
 static bool free_own(struct gyre_http_connection *connection, bool gone) {
   struct hijacked *hijacked = connection->own;
-  if (gone && hijacked) { /* never detached: the loop is freed */
+  if (gone && hijacked) { /* not detached: the loop is freed */
     close(hijacked->app.fd);
     gyre_bytes_free(&hijacked->head);
     free(hijacked);
@@ -200,7 +200,7 @@ static const struct gyre_http_protocol protocol = {.begin = begin,
                                                    .detached = detached,
                                                    .free = free_own};
 
-/* Returns -errno; else the connection has the descriptor. */
+/* Returns -errno, or 0 if the connection has the descriptor. */
 static int take_over(struct gyre_http_exchange *exchange, int fd) {
   struct gyre_loop *loop = gyre_http_loop(exchange->connection);
   struct hijacked *hijacked = calloc(1, sizeof(*hijacked));
@@ -234,9 +234,9 @@ VALUE gyre_http2_hijack(VALUE self) {
     rb_syserr_fail(-error, "hijack a stream");
   }
   exchange->hijacked = exchange->body.over = true;
-  gyre_http2_of(exchange)->cut = true; /* nothing is written by other ways */
+  gyre_http2_of(exchange)->cut = true; /* prevents other writes */
   gyre_http_exchange_leave_place(exchange);
-  gyre_http_connection_report_again(gyre_http2_of(exchange)->tunnel); /* of bytes that came before */
+  gyre_http_connection_report_again(gyre_http2_of(exchange)->tunnel); /* for bytes that came before */
   rb_check_funcall(exchange->connection->acceptor->handler, rb_intern("hijacked"), 1, &socket);
   return socket;
 }

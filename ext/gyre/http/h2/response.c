@@ -1,6 +1,7 @@
 /*
- * Sends a response of HTTP/2: queues it in the stream, whose output leaves at the turn's end as far
- * as the client's windows and its socket allow. A fiber parks while http2.output bytes are queued.
+ * Sends a response of HTTP/2: queues it in the stream, whose output leaves at the end of the turn
+ * as far as the client's windows and socket allow. A fiber parks while http2.output bytes are
+ * queued.
  */
 #include "feature.h"
 
@@ -13,8 +14,8 @@
 #include <ruby/io.h>
 #include <unistd.h>
 
-#define FILE_BYTES (32 * 1024) /* read of a file at once */
-#define LEAST_BYTES 4096       /* minimum of bytes that may be queued */
+#define FILE_BYTES (32 * 1024) /* bytes read from a file at once */
+#define LEAST_BYTES 4096       /* fewest bytes that may be queued */
 
 /* --- waiting for room --- */
 
@@ -49,9 +50,8 @@ static void client_is_slow(struct gyre_http_exchange *exchange) {
   rb_exc_raise(gyre_http_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
 }
 
-/* Returns the number of bytes that may be queued now; parks until this is above 0. Beyond the
- * budget of all responses, each may still queue a few bytes. `held`: known bytes of the next
- * writes. */
+/* Returns the number of bytes that may be queued now; parks until this is above 0. Each response
+ * may queue a few bytes even beyond the budget of all responses. `held`: bytes known to follow. */
 static size_t room(VALUE self, size_t held) {
   for (;;) {
     struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -129,8 +129,7 @@ void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *
   bool ends = head->no_body || (length == 0 && NIL_P(head->exchange->response_trailers));
   send_head(head, ends);
   if (ends) return;
-  /* Makes frozen views of the parts if the fiber may park, as parts and Array could change
-   * meanwhile. */
+  /* Makes frozen views of the parts if the fiber may park, as parts and Array could change then. */
   bool fits = length < LEAST_BYTES && length < head->exchange->connection->acceptor->limits.http2.output;
   VALUE parts = fits ? body : rb_ary_new_capa(RARRAY_LEN(body));
   for (long i = 0; !fits && i < RARRAY_LEN(body); i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
@@ -150,7 +149,7 @@ uint64_t gyre_http2_send_file(VALUE self, VALUE io, int64_t offset, uint64_t len
     struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
     if (piece > FILE_BYTES) piece = FILE_BYTES;
     if (piece > length - sent) piece = (size_t)(length - sent);
-    int file = rb_io_descriptor(io); /* raises when it was closed meanwhile */
+    int file = rb_io_descriptor(io); /* raises if it was closed meanwhile */
     char *place = gyre_bytes_reserve(&stream->output, piece);
     if (!place) rb_memerror();
     ssize_t count = pread(file, place, piece, (off_t)(offset + (int64_t)sent));

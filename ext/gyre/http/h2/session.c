@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define LINES_ON_STACK 48
-#define BYTES_FOR_TOKEN 1024 /* of bodies: earn one more control frame */
+#define BYTES_FOR_TOKEN 1024 /* bytes of bodies that earn one more control frame */
 #define SECOND_NS INT64_C(1000000000)
 
 /* --- allowances --- */
@@ -44,7 +44,7 @@ static void count_reset(struct gyre_http2_session *session) {
     gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-/* Counts frames without a request or a part of a body. */
+/* Counts frames that bring neither a request nor a part of a body. */
 static void count_control_frame(struct gyre_http2_session *session) {
   int64_t most = session->limits->control_frames;
   if (!spend(&session->control_frames, most, most, session->now_ns))
@@ -102,8 +102,8 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
   if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
 }
 
-/* Input of a stream without a handler, or with a tunnel, leaves the connection's window unchanged:
- * the stream's window and the budget of input limit it. */
+/* Input of a stream without a handler, or with a tunnel, does not enlarge the connection's window:
+ * the stream's window and the input budget limit it. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
   if (stream->owner && !stream->tunnel) return;
   (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
@@ -155,8 +155,8 @@ void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
 
 /* --- what libnghttp2 reports --- */
 
-/* RFC 9113, section 6.9.2: a window above 2^31-1 after SETTINGS ends the connection; libnghttp2
- * resets only the streams. */
+/* Ends the connection for a window above 2^31-1 after SETTINGS (RFC 9113, section 6.9.2);
+ * libnghttp2 resets only the streams. */
 static void measure_windows(struct gyre_http2_session *session) {
   int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
   session->widest = 0;
@@ -172,11 +172,11 @@ static void check_windows(struct gyre_http2_session *session) {
   if (session->widest + initial > INT32_MAX) gyre_http2_session_terminate(session, NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-/* RFC 9113, section 5.1: a frame of a closed or skipped stream. libnghttp2 detects it only by
- * keeping closed streams, at a cost of 20 KB a connection. */
+/* Detects a frame of a closed or skipped stream (RFC 9113, section 5.1), for which libnghttp2 would
+ * have to keep closed streams, at 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
   if (id % 2 == 0 || id > session->ids.last || find(session, id)) return;
-  /* The frame may precede the arrival of a reset or a GOAWAY. */
+  /* The frame may have been sent before a reset or a GOAWAY arrived. */
   if (id <= session->ids.reset || id == session->ids.unopened) return;
   bool skipped = session->ids.last != (int64_t)session->ids.begun_count * 2 - 1;
   gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
@@ -197,7 +197,7 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
   switch (header->type) {
   case NGHTTP2_HEADERS:
   case NGHTTP2_CONTINUATION: return 0; /* limited by the streams and by libnghttp2 */
-  case NGHTTP2_RST_STREAM: return 0;   /* counted after its stream is found */
+  case NGHTTP2_RST_STREAM: return 0;   /* counted once its stream is found */
   case NGHTTP2_DATA:
     if (header->length > 0 || ends) return 0;
     break;
@@ -325,14 +325,14 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
   if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
   if (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) return 0;
   stream->output_sent = true;
-  /* RFC 9113, section 8.1: the response is complete; discards the rest of the request. */
+  /* Discards the rest of a request once its response is complete (RFC 9113, section 8.1). */
   if (!stream->owner && stream->started && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
   return 0;
 }
 
 /* --- lines of text as fields --- */
 
-/* RFC 9113, section 8.2.2: fields of a connection are invalid in HTTP/2. */
+/* Refuses fields of a connection, which HTTP/2 forbids (RFC 9113, section 8.2.2). */
 static bool is_of_connection(const char *name, size_t length) {
   switch (length) {
   case 2: return SAME_WORD(name, length, "te");
@@ -557,7 +557,7 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option_set_no_closed_streams(options, 1); /* reduces a used session from 53 KB to 31 KB */
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
-  /* The limits above end a connection first, with the code of the cause. */
+  /* The limits above end a connection earlier, with the code of the cause. */
   nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
 #else
   (void)limits;
@@ -634,8 +634,7 @@ static void end_frame(struct gyre_http2_session *session) {
   session->frame.ends_block = false;
 }
 
-/* Passes whole headers to libnghttp2, a frame at a time: it would count each piece of a header as a
- * CONTINUATION. */
+/* Passes whole frame headers to libnghttp2: it would count each piece as a CONTINUATION. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
   const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
   uint8_t *head = session->frame.head;
@@ -664,7 +663,7 @@ bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *
   return !session->failed;
 }
 
-/* Called after all other output is sent: resets truncate pending responses. */
+/* Called after all other output is sent, as resets truncate pending responses. */
 static bool reset_cut(struct gyre_http2_session *session) {
   if (!session->cut_count) return false;
   session->cut_count = 0;
@@ -732,7 +731,7 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  /* A full socket may delay the GOAWAY; meanwhile libnghttp2 accepts later streams. */
+  /* A full socket may delay the GOAWAY; until then libnghttp2 accepts new streams. */
   session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
   (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
 }

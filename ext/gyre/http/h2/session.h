@@ -21,7 +21,7 @@
 #define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
 
-/* RFC 9113, section 7: errors that the server itself sends. */
+/* Errors that the server itself sends (RFC 9113, section 7). */
 enum gyre_http2_error { GYRE_HTTP2_INTERNAL_ERROR = 2, GYRE_HTTP2_CANCEL = 8, GYRE_HTTP2_ENHANCE_YOUR_CALM = 11 };
 
 /* The fields of a head or of trailers, as offsets into `text`. */
@@ -38,46 +38,46 @@ struct gyre_http2_stream {
   struct gyre_list node;    /* in session->streams */
   struct gyre_list changed; /* in session->changed */
   struct gyre_http2_session *session;
-  struct gyre_admission_waiter waiter;             /* while the request waits for a place */
-  uint32_t counted, input_counted, output_counted; /* bytes in the budgets of heads, input and output */
-  void *owner; /* the exchange, or with `tunnel` the connection within; NULL before and after it */
+  struct gyre_admission_waiter waiter;             /* memory of the head while the request waits for a place */
+  uint32_t counted, input_counted, output_counted; /* shares in the budgets of heads, input and output */
+  void *owner; /* the exchange, or with `tunnel` the connection within; otherwise NULL */
   int32_t id;
 
   /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
   struct gyre_http_head head;
   struct gyre_http_slice scheme, protocol;
   struct gyre_http2_block block, trailers;
-  struct gyre_bytes *input; /* of the body, not taken yet */
+  struct gyre_bytes *input; /* bytes of the body that the app has not taken */
 
   /* The response. */
   struct gyre_bytes *output, *output_trailers;
   uint64_t sent_bytes;        /* of its body */
-  int64_t progress_ns;        /* last progress: bytes sent, or end of its handler */
-  int64_t left_ns;            /* end of its handler; 0: running */
+  int64_t progress_ns;        /* last progress: bytes were sent, or its handler ended */
+  int64_t left_ns;            /* when its handler ended; 0: running */
   uint64_t left_bytes;        /* sent_bytes then */
   uint32_t granted;           /* bytes of `input` already returned to the connection's window */
-  int64_t headed_ns, came_ns; /* begin of the wait for the body; last bytes received */
+  int64_t headed_ns, came_ns; /* times: the wait for the body began; bytes last came */
 
   bool headed : 1;  /* the head is complete, or refused (head.status) */
   bool counts : 1;  /* among the connection's requests */
-  bool awaited : 1; /* a place is taken only after the body */
-  bool started : 1; /* a handler has begun, or none will */
+  bool awaited : 1; /* the body comes before a place */
+  bool started : 1; /* a handler has begun, or never will */
   bool placed : 1;  /* the request holds a place of the admission */
   bool input_ended : 1;
   bool trailers_wrong : 1;
   bool answered : 1;    /* the response's head is queued */
   bool output_over : 1; /* all of the body is queued */
   bool output_sent : 1;
-  bool cut : 1;       /* ends with a reset after the queued bytes */
+  bool cut : 1;       /* a reset follows the queued bytes */
   bool deferred : 1;  /* libnghttp2 waits for output */
   bool tunnel : 1;    /* another protocol has taken it over (tunnel.c) */
-  bool discards : 1;  /* the rest of the body is dropped */
+  bool discards : 1;  /* drops the rest of the body */
   bool own_reset : 1; /* reset by this side, without a fault of the client */
   bool departed : 1;  /* reset by the client, or for its errors */
   bool closed : 1;    /* libnghttp2 has freed it */
 };
 
-/* Tokens spent by frames and refilled with time. */
+/* Tokens that frames spend and time refills. */
 struct gyre_http2_allowance {
   int64_t tokens, refilled_ns;
 };
@@ -87,38 +87,38 @@ struct gyre_http2_session {
   const struct gyre_http2_limits *limits;
   struct gyre_http_capacity *capacity; /* places and budgets of streams; or NULL */
   struct gyre_list streams, changed;
-  uint32_t awaited_count; /* streams whose bodies are awaited */
-  uint32_t stream_count;  /* of `streams`, including closed ones with an owner */
-  uint32_t cut_count;     /* streams that end with a reset when the client reads no more */
-  uint64_t malformed;     /* streams ended by errors of the client */
+  uint32_t awaited_count; /* streams with awaited bodies */
+  uint32_t stream_count;  /* number of `streams`, including closed ones with an owner */
+  uint32_t cut_count;     /* streams reset because the client stopped reading */
+  uint64_t malformed;     /* streams ended by the client's errors */
   int64_t now_ns;         /* of the present call */
-  int64_t widest;         /* largest window of a stream minus the initial one, before SETTINGS */
-  int64_t head_since_ns;  /* begin of the current header block; 0: none */
-  size_t block_bytes;     /* of the names and values of that block */
+  int64_t widest;         /* largest difference of a stream's window to the initial one, before SETTINGS */
+  int64_t head_since_ns;  /* when the present header block began; 0: none */
+  size_t block_bytes;     /* size of the names and values in that block */
   struct gyre_http2_allowance resets, control_frames;
   struct {
     int32_t last, reset; /* newest stream; newest one reset or skipped by this side */
-    int32_t unopened;    /* newest stream if libnghttp2 skipped it */
-    int32_t served;      /* of the last served stream, as in the GOAWAY */
+    int32_t unopened;    /* newest stream, if libnghttp2 skipped it */
+    int32_t served;      /* last served stream, as in the GOAWAY */
     uint32_t begun_count;
   } ids; /* of streams */
   struct {
-    uint32_t left;   /* bytes left before the next header */
-    uint8_t head[9]; /* the received part of its header */
+    uint32_t left;   /* bytes left before the next frame header */
+    uint8_t head[9]; /* received part of that header */
     uint8_t head_length;
-    bool ends_block; /* the last frame of a header block */
-  } frame;           /* the present one of the client */
+    bool ends_block; /* the last frame was part of a header block */
+  } frame;           /* the client's present frame */
   struct {
     char *bytes;
     size_t length, room;
     bool full;
-    const uint8_t *piece; /* the rest, for the next `send`; libnghttp2's memory */
+    const uint8_t *piece; /* rest for the next `send`, in libnghttp2's memory */
     size_t piece_length;
   } out;               /* while `send` runs */
   bool settled : 1;    /* the client's preface is complete */
-  bool failed : 1;     /* receives nothing more; queued bytes may be sent */
-  bool going : 1;      /* GOAWAY was sent or is queued */
-  bool broken : 1;     /* cannot send anything more, not even a GOAWAY */
+  bool failed : 1;     /* receives nothing more; queued bytes may leave */
+  bool going : 1;      /* GOAWAY is sent or queued */
+  bool broken : 1;     /* can send nothing more, not even a GOAWAY */
   bool input_over : 1; /* the client has ended its side */
 };
 
@@ -133,26 +133,27 @@ int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyr
 /* Frees all streams, with or without owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
-/* Returns false if the client has broken the protocol; the caller stops receiving. */
+/* Returns false once the client has broken the protocol; the caller stops receiving. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
-/* Fills `bytes` with output; returns 0 without output. `room` is at least GYRE_HTTP2_SEND_ROOM. */
+/* Fills `bytes` with output; returns 0 without output. `room` must be at least
+ * GYRE_HTTP2_SEND_ROOM. */
 size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
 #define GYRE_HTTP2_SEND_ROOM (16384 + 9)
 bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
 bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
-/* Returns the next changed stream, or NULL; without `heads` only streams with an owner. */
+/* Returns the next changed stream, or NULL; without `heads` only streams that have an owner. */
 struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
 
 /* Handles a half-closed client: drops partial requests, serves the others, then ends. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);
 
-/* RFC 9113, section 6.8: sends a warning; refuses new streams; ends the session. */
+/* Sends a warning; refuses new streams; ends the session (RFC 9113, section 6.8). */
 void gyre_http2_session_warn(struct gyre_http2_session *session);
 void gyre_http2_session_go(struct gyre_http2_session *session);
 void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);
 
-/* Counts the memory of a partial or waiting head; false: all heads together exceed the budget. The
- * count ends with the head's memory or the stream. */
+/* Counts the memory of a partial or waiting head; returns false if all heads together exceed the
+ * budget. The share ends with the head's memory or the stream. */
 size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream);
 bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream);
 void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream);
@@ -162,15 +163,15 @@ struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_ses
 void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
 /* Makes gyre_http2_session_changed return the stream next. */
 void gyre_http2_stream_note(struct gyre_http2_stream *stream);
-/* Sets whether the body is awaited before a handler begins. */
+/* Sets whether the body must come before a handler begins. */
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
 /* Updates the budgets of input, with trailers, and of output. */
 void gyre_http2_stream_count(struct gyre_http2_stream *stream);
-/* Drops the body, received or to come. */
+/* Drops the body, received or still to come. */
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
 /* Records that the app has read `length` bytes of the input. */
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
-/* No input follows what is held. */
+/* Ends the input after the bytes held. */
 static inline bool gyre_http2_stream_is_read(const struct gyre_http2_stream *stream) {
   return stream->input_ended || stream->closed || stream->session->input_over;
 }
@@ -178,7 +179,7 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
   return gyre_bytes_held(stream->output);
 }
 
-/* `head` has lines "name: value\r\n" with names in lower case. Fields of a connection are skipped.
+/* `head` has lines "name: value\r\n" with names in lower case. Skips fields of a connection.
  * `ends`: a final head without a body. Returns 0 or -errno; -EPIPE: the stream is closed. */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
@@ -187,7 +188,7 @@ int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes,
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
 /* Ends the body; `lines` are its trailers, or NULL. */
 int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *lines, size_t length);
-/* Sends as much of the queued response as the client takes now, then a reset. */
+/* Sends what the client takes now of the queued response, then a reset. */
 void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
 /* Refuses an unserved request, which the client may send again. */
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);

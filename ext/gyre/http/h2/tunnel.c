@@ -1,7 +1,7 @@
 /*
- * A connection within a stream (RFC 8441): another protocol has taken over the stream of a CONNECT,
- * and moves its bytes through a transport as it does over a socket. Its flow control is the
- * stream's. The loop calls the protocol in the turn after a change, never from within a session.
+ * A connection within a stream (RFC 8441): a protocol takes over the stream of a CONNECT and moves
+ * its bytes through a transport, as over a socket. The stream's flow control applies. The loop
+ * calls the protocol in the turn after a change, never from within a session.
  *
  *   upgrade ─► the handler returns: the stream's owner ─► closed: the stream sends its rest alone
  */
@@ -19,7 +19,7 @@ struct tunnel {
   struct gyre_http_connection *outer;     /* outlives it, as it counts like a handler */
   struct gyre_http2_stream *stream;       /* NULL once closed */
   struct gyre_post changed;
-  uint64_t sent_bytes; /* of the stream, when the protocol was last told to wait for room */
+  uint64_t sent_bytes; /* room of the stream when the protocol was last told to wait */
 };
 
 /* --- the transport --- */
@@ -37,7 +37,7 @@ static ssize_t tunnel_receive(struct gyre_transport *transport, void *bytes, siz
   return (ssize_t)length;
 }
 
-/* Takes everything: the protocol limits what is unsent. */
+/* Takes everything, as the protocol limits unsent bytes. */
 static ssize_t tunnel_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tunnel *tunnel = transport->state;
   ssize_t taken = 0;
@@ -55,7 +55,7 @@ static size_t tunnel_held(const struct gyre_transport *transport) {
   return tunnel->stream ? gyre_http2_stream_queued(tunnel->stream) : 0;
 }
 
-/* Queued bytes are the stream's: it is told whether the protocol waits for them to leave. */
+/* Tells the stream, which has the queued bytes, whether the protocol waits for them. */
 static int tunnel_flush(struct gyre_transport *transport) {
   struct tunnel *tunnel = transport->state;
   if (tunnel->stream->closed) return -EPIPE;
@@ -81,7 +81,7 @@ static void on_change(struct gyre_scheduler *scheduler, struct gyre_post *post) 
   struct tunnel *tunnel = GYRE_CONTAINER(post, struct tunnel, changed);
   struct gyre_http_connection *connection = &tunnel->connection;
   const struct gyre_http2_stream *stream = tunnel->stream;
-  if (connection->exchange && !connection->exchange->hijacked) return; /* until its handler has returned */
+  if (connection->exchange && !connection->exchange->hijacked) return; /* held until its handler has returned */
   connection->hung_up |= gyre_http2_stream_is_read(stream);
   if (connection->transport.write.wants && (stream->closed || stream->sent_bytes != tunnel->sent_bytes)) {
     connection->transport.write.wants = 0;
@@ -134,7 +134,7 @@ bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyr
   return true;
 }
 
-/* The stream's rest is sent, unless it ends in the middle of it. */
+/* The stream sends its rest, unless it ends in the middle. */
 static void close_tunnel(struct gyre_http_connection *connection, bool reset) {
   struct tunnel *tunnel = GYRE_CONTAINER(connection, struct tunnel, connection);
   struct gyre_http2_stream *stream = tunnel->stream;
