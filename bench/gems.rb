@@ -11,6 +11,7 @@ gem "rack"
 gem "rackup"
 
 gem "async"
+gem "async-websocket"
 gem "carbon_fiber" if RUBY_VERSION >= "3.4"
 
 gem "ever"

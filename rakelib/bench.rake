@@ -23,9 +23,12 @@ namespace :bench do
   desc "Measure the memcached client against Dalli, EventMachine's and a bare socket (BENCHOPTS)"
   task(memcached: :compile) { ruby "bench/memcached", *ENV["BENCHOPTS"].to_s.split }
 
+  desc "Measure WebSockets, broadcast and event streams against Iodine, node's ws, Falcon and C (BENCHOPTS)"
+  task(realtime: :compile) { ruby "bench/realtime", *ENV["BENCHOPTS"].to_s.split }
+
   desc "Measure what blocks the loop: common clients, waits and work (BENCHOPTS names some)"
   task(blocking: :compile) { ruby "bench/blocking", *ENV["BENCHOPTS"].to_s.split }
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:blocking]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:realtime bench:blocking]

@@ -3,8 +3,8 @@
 # bench/net: echoes over Gyre's transports against the same in C on epoll and libssl, what an idle
 # TLS connection takes, and echoes of datagrams from a Ruby block beside Async's and EventMachine's.
 
-require "timeout"
 require_relative "../../test/support/certificates"
+require_relative "load_client"
 require_relative "suite"
 
 module Bench
@@ -27,8 +27,6 @@ module Bench
 
     # What both scenarios need: servers, and the load client.
     class NetScenario < Scenario
-      LIMIT_S = 120
-
       private
 
       def serve(subject)
@@ -50,16 +48,8 @@ module Bench
         @certificate ||= GyreTest::Certificates.new(File.join(WORK, "net").tap { |path| FileUtils.mkdir_p(path) }).issue("localhost")
       end
 
-      def load(subject, server, clients, seconds, bytes)
-        command = ["taskset", "-c", LOAD_CORE.to_s, Setup.compiled("net_load", "-lssl", "-lcrypto"), SUBJECTS.fetch(subject).first,
-                   server.port.to_s, clients.to_s, seconds.to_s, bytes.to_s]
-        IO.popen([*command, { err: %i[child out] }], "r+") do |io|
-          Timeout.timeout(LIMIT_S) { yield io }
-        rescue Timeout::Error
-          raise Problem, "the load client did not end within #{LIMIT_S} s"
-        ensure
-          Process.kill(:KILL, io.pid)
-        end
+      def load(subject, server, *arguments)
+        [Setup.compiled("net_load", "-lssl", "-lcrypto"), SUBJECTS.fetch(subject).first, server.port, *arguments]
       end
     end
 
@@ -86,11 +76,7 @@ module Bench
       private
 
       def run(subject, server, seconds)
-        text = load(subject, server, @clients, seconds, @bytes, &:read)
-        result = text.scan(/(\w+)=([\d.]+)/).to_h { |name, value| [name, value.to_f] }
-        return result if result["echoes"]&.positive?
-
-        raise Problem, "the load client said: #{text}"
+        LoadClient.measure(*load(subject, server, @clients, seconds, @bytes), counted: "echoes")
       end
     end
 
@@ -120,13 +106,8 @@ module Bench
 
       private
 
-      def hold(subject, server, count)
-        load(subject, server, count, 0, 64) do |io|
-          line = io.gets
-          raise Problem, "the load client said: #{line}#{io.read}" unless line == "ready\n"
-
-          yield
-        end
+      def hold(subject, server, count, &block)
+        LoadClient.hold(*load(subject, server, count, 0, 64), &block)
       end
     end
 

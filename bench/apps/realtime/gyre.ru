@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+# Gyre in bench/realtime: /echo and /room (all that is sent goes to all), with a handler or, where REALTIME is "fiber", with a
+# fiber for each socket; /events is a stream that nothing is published to.
+
+require "gyre/broadcast"
+
+class Echo
+  def on_message(socket, message) = socket.write(message)
+end
+
+class Room
+  def on_open(socket) = Gyre::Broadcast.subscribe("room", socket)
+  def on_message(_socket, message) = Gyre::Broadcast.publish("room", message)
+end
+
+if ENV["REALTIME"] == "fiber"
+  map("/echo") { run ->(env) { Gyre::WebSocket.open(env) { |socket| socket.each { |message| socket.write(message) } } } }
+  map("/room") do
+    run(lambda do |env|
+      Gyre::WebSocket.open(env) do |socket|
+        Gyre::Broadcast.subscribe("room", socket)
+        socket.each { |message| Gyre::Broadcast.publish("room", message) }
+      end
+    end)
+  end
+else
+  map("/echo") { run ->(env) { Gyre::WebSocket.open(env, Echo.new) } }
+  map("/room") { run ->(env) { Gyre::WebSocket.open(env, Room.new) } }
+end
+
+map("/events") do
+  run(lambda do |env|
+    Gyre::SSE.open(env) do |events|
+      Gyre::Broadcast.subscribe("news", events)
+      events.listen
+    end
+  end)
+end

@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+# Runs a load client that is written in C, bench/support/NAME.c, on the load's core.
+
+require "timeout"
+require_relative "setup"
+
+module Bench
+  # A load client and what it prints.
+  module LoadClient
+    LIMIT_S = 120
+
+    module_function
+
+    # Returns the figures that it prints ("echoes=5 seconds=1.0") by name; `counted` has to be there.
+    def measure(path, *arguments, counted:)
+      text = run(path, *arguments, &:read)
+      figures = text.scan(/(\w+)=([\d.]+)/).to_h { |name, value| [name, value.to_f] }
+      return figures if figures[counted]&.positive?
+
+      raise Problem, "the load client said: #{text}"
+    end
+
+    # Yields while its clients are open.
+    def hold(path, *arguments)
+      run(path, *arguments) do |io|
+        line = io.gets
+        raise Problem, "the load client said: #{line}#{io.read}" unless line == "ready\n"
+
+        yield
+      end
+    end
+
+    def run(path, *arguments)
+      IO.popen(["taskset", "-c", LOAD_CORE.to_s, path, *arguments.map(&:to_s), { err: %i[child out] }], "r+") do |io|
+        Timeout.timeout(LIMIT_S) { yield io }
+      rescue Timeout::Error
+        raise Problem, "the load client did not end within #{LIMIT_S} s"
+      ensure
+        Process.kill(:KILL, io.pid)
+      end
+    end
+  end
+end

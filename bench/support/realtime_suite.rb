@@ -1,0 +1,180 @@
+# frozen_string_literal: true
+
+# bench/realtime: echoes and broadcasts over WebSockets, and what idle sockets and event streams
+# hold, beside Iodine, node's ws, Falcon and, for echoes, C on epoll.
+
+require_relative "load_client"
+require_relative "servers"
+require_relative "suite"
+
+module Bench
+  # WebSockets and event streams.
+  class RealtimeSuite < Suite
+    LABELS = { "gyre" => "Gyre, with a handler", "gyre-fiber" => "Gyre, a fiber for each socket", "iodine" => "Iodine",
+               "ws" => "node, ws", "falcon" => "Falcon, async-websocket", "c" => "C, epoll" }.freeze
+    NODE_PACKAGES = %w[ws bufferutil].freeze
+
+    # How each server is started.
+    module Realtime
+      APPS = File.join(ROOT, "bench/apps/realtime")
+
+      module_function
+
+      def server(subject)
+        Server.new("realtime-#{subject}", environment(subject)) { |port| command(subject, port) }
+      end
+
+      def environment(subject)
+        case subject
+        when "c" then {}
+        when "ws" then { "NODE_ENV" => "production", "NODE_PATH" => File.join(Realtime.node_folder, "node_modules") }
+        else Servers.ruby_environment.merge("REALTIME" => subject.delete_prefix("gyre-"))
+        end
+      end
+
+      def command(subject, port)
+        app = File.join(APPS, "#{subject[/\w+/]}.ru")
+        case subject
+        when "c" then [Setup.compiled("websocket_reference", "-lcrypto"), port.to_s]
+        when "ws" then [Setup.program("node"), File.join(APPS, "ws.js"), port.to_s]
+        else Servers::COMMANDS.fetch(subject[/\w+/]).call(port).map { |word| word == Servers::APP ? app : word }
+        end
+      end
+
+      # node's packages, below tmp/bench like the gems.
+      def install_node_packages
+        return if Dir.exist?(File.join(node_folder, "node_modules/ws"))
+
+        FileUtils.mkdir_p(node_folder)
+        Setup.run({}, Setup.program("npm"), "install", "--prefix", node_folder, "--no-audit", "--no-fund", "--silent", *NODE_PACKAGES)
+      end
+
+      def node_version = JSON.parse(File.read(File.join(node_folder, "node_modules/ws/package.json"))).fetch("version")
+      def node_folder = File.join(WORK, "node")
+    end
+
+    # A scenario has a fresh server for each sample.
+    class RealtimeScenario < Scenario
+      private
+
+      def serve(subject)
+        Realtime.install_node_packages if subject == "ws"
+        server = Realtime.server(subject).start
+        yield server
+      ensure
+        server&.stop
+      end
+
+      def load(server, kind, *arguments) = [Setup.compiled("websocket_load"), kind, server.port, *arguments, 64]
+    end
+
+    # Messages that come back, to their sender or to all.
+    class Messages < RealtimeScenario
+      COLUMNS = { "echo" => ["echoes/s", "server CPU, µs an echo"], "broadcast" => ["deliveries/s", "server CPU, µs a delivery"] }.freeze
+
+      def initialize(key, title, subjects, kind:, clients:)
+        rate, cost = COLUMNS.fetch(kind)
+        super(key, title, subjects: subjects,
+                          columns: [Column.new(rate, :messages_per_s, 0), Column.new(cost, :cpu_us, 2), Column.new("RSS, MB", :rss_mb, 1)])
+        @kind = kind
+        @clients = clients
+      end
+
+      def measure(subject, settings)
+        serve(subject) do |server|
+          run(server, [settings[:seconds] / 2, 1].max)
+          sleep 0.2
+          before_s = server.tree.cpu_s
+          result = run(server, settings[:seconds])
+          { messages_per_s: result["messages"] / result["seconds"], cpu_us: (server.tree.cpu_s - before_s) / result["messages"] * 1e6,
+            rss_mb: server.tree.rss_kb / 1024.0 }
+        end
+      end
+
+      private
+
+      def run(server, seconds) = LoadClient.measure(*load(server, @kind, @clients, seconds), counted: "messages")
+    end
+
+    # Sockets or streams that are left alone.
+    class Idle < RealtimeScenario
+      COUNT = 20_000
+      WARM_UP = 64
+      SETTLE_S = 1
+
+      def initialize(key, title, subjects, kind)
+        super(key, "#{title} (#{COUNT.to_s.insert(-4, ',')} open)", subjects: subjects,
+              columns: [Column.new("RSS, KB each", :rss_kb_each, 2), Column.new("RSS with none, MB", :rss_before_mb, 1),
+                        Column.new("RSS with all, MB", :rss_mb, 1)])
+        @kind = kind
+      end
+
+      def measure(subject, _settings)
+        serve(subject) do |server|
+          before_kb = hold(server, WARM_UP) { server.tree.rss_kb }
+          after_kb = hold(server, COUNT) { server.tree.rss_kb }
+          { rss_kb_each: (after_kb - before_kb) / (COUNT - WARM_UP).to_f, rss_before_mb: before_kb / 1024.0, rss_mb: after_kb / 1024.0 }
+        end
+      end
+
+      private
+
+      def hold(server, count)
+        LoadClient.hold(*load(server, @kind, count, 0)) do
+          sleep SETTLE_S
+          yield
+        end
+      end
+    end
+
+    ALL = LABELS.keys.freeze
+    SCENARIOS = [
+      Messages.new("echo-100", "Echo of 64 bytes, 100 sockets", ALL, kind: "echo", clients: 100),
+      Messages.new("echo-1000", "Echo of 64 bytes, 1,000 sockets", ALL, kind: "echo", clients: 1000),
+      Messages.new("broadcast-1000", "Broadcast of 64 bytes to 1,000 sockets", ALL - %w[c], kind: "broadcast", clients: 1000),
+      Messages.new("broadcast-10000", "Broadcast of 64 bytes to 10,000 sockets", ALL - %w[c falcon], kind: "broadcast", clients: 10_000),
+      Idle.new("idle-sockets", "Memory of an idle socket", ALL - %w[c], "sockets"),
+      Idle.new("idle-events", "Memory of an idle event stream", ALL - %w[c], "events")
+    ].freeze
+
+    def name = "realtime"
+    def title = "WebSockets, broadcast and event streams: Gyre, Iodine, node's ws, Falcon and C"
+    def cores = "The server on one core, the load on the other, one worker each."
+    def scenarios = SCENARIOS
+    def labels = LABELS
+    def defaults = { rounds: 3, seconds: 3 }
+    def programs(subjects) = ["taskset", "cc", *(%w[node npm] if subjects.include?("ws"))]
+
+    def versions(subjects)
+      Realtime.install_node_packages if subjects.include?("ws")
+      gems = Setup.gem_versions.slice("iodine", "falcon", "async-websocket")
+      { "gyre" => Machine.gyre, **gems, **(subjects.include?("ws") ? { "ws" => Realtime.node_version } : {}) }
+    end
+
+    def about(settings)
+      ["#{Gyre::Units.count(settings[:rounds], 'round')} of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
+       "cells are medians (lowest–highest round).",
+       "Messages are not compressed. C has no broadcast and no checks."]
+    end
+
+    def targets
+      echoes = [100, 1000].flat_map do |count|
+        [ratio("echo, #{count} sockets: CPU time against Iodine's", :at_most, 0.75, "echo-#{count}", :cpu_us, "gyre", "iodine"),
+         ratio("… against C on epoll", :at_most, 1.3, "echo-#{count}", :cpu_us, "gyre", "c")]
+      end
+      broadcasts = [1000, 10_000].map { |count| best("broadcast to #{count}: CPU time against the best of Iodine and ws", 0.65, "broadcast-#{count}") }
+      idle = { "sockets" => "idle socket", "events" => "idle event stream" }.flat_map do |kind, text|
+        [figure("#{text}, resident, without a fiber", :at_most, 1, " KB", 2, "idle-#{kind}", :rss_kb_each),
+         figure("… with one", :at_most, 14, " KB", 2, "idle-#{kind}", :rss_kb_each, subject: "gyre-fiber")]
+      end
+      echoes + broadcasts + idle
+    end
+
+    private
+
+    def best(text, limit, key)
+      Target.new(text: text, direction: :at_most, limit: limit, unit: " ×", decimals: 2,
+                 measure: ->(results) { %w[iodine ws].filter_map { |other| results.ratio(key, :cpu_us, "gyre", other) }.max })
+    end
+  end
+end

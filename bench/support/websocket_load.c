@@ -1,0 +1,191 @@
+/*
+ * The load of bench/realtime. Started by bench/support/realtime_suite.rb as
+ * websocket_load KIND PORT CLIENTS SECONDS BYTES with KIND
+ *   echo       each client sends a message and waits for its echo; counts echoes
+ *   broadcast  the first client sends a message, which all get, and waits until all have it; counts
+ *              deliveries
+ *   sockets    each client is left alone once it is open
+ *   events     the same for event streams
+ * It prints "messages=N seconds=S". For the last two, or with 0 SECONDS, it prints "ready" and holds
+ * the clients until its input ends.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HEAD_BYTES 2
+#define MASK_BYTES 4
+#define CLIENTS_AN_ADDRESS 20000 /* the ports of one address are not enough */
+#define TIMEOUT_MS 10000
+
+struct client {
+  int fd;
+  size_t received; /* of the message that it waits for */
+};
+
+static struct client *clients;
+static int count, epoll_fd, missing;
+static size_t bytes, frame_bytes, sent_bytes;
+static char *frame, *sent, *buffer; /* a frame as it comes, and as a client sends it */
+static long messages;
+static int broadcast;
+
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void fail(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+static void make_frames(void) {
+  if (bytes > 125) {
+    fputs("at most 125 bytes\n", stderr);
+    exit(1);
+  }
+  frame_bytes = HEAD_BYTES + bytes;
+  sent_bytes = frame_bytes + MASK_BYTES;
+  frame = malloc(frame_bytes);
+  sent = malloc(sent_bytes);
+  buffer = malloc(65536);
+  if (!frame || !sent || !buffer) fail("memory");
+  static const unsigned char mask[MASK_BYTES] = {0x37, 0xfa, 0x21, 0x3d};
+  frame[0] = sent[0] = (char)0x81;
+  frame[1] = (char)bytes;
+  sent[1] = (char)(0x80 | bytes);
+  memcpy(sent + HEAD_BYTES, mask, MASK_BYTES);
+  for (size_t i = 0; i < bytes; i++) {
+    frame[HEAD_BYTES + i] = (char)('a' + i % 26);
+    sent[HEAD_BYTES + MASK_BYTES + i] = (char)(frame[HEAD_BYTES + i] ^ mask[i % MASK_BYTES]);
+  }
+}
+
+static void say(struct client *client) {
+  if (send(client->fd, sent, sent_bytes, MSG_NOSIGNAL) != (ssize_t)sent_bytes) fail("send");
+}
+
+static int connected(int index, int port) {
+  int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  struct sockaddr_in address = {.sin_family = AF_INET};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (uint32_t)(index / CLIENTS_AN_ADDRESS));
+  if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0) fail("bind");
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons((uint16_t)port);
+  if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) fail("connect");
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return fd;
+}
+
+/* Blocks, a byte at a time, so that nothing after the head is taken. */
+static void open_client(struct client *client, int port, int events) {
+  char request[512], head[4096];
+  size_t length = 0;
+  client->fd = connected((int)(client - clients), port);
+  int size = snprintf(request, sizeof(request), "GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n", broadcast ? "room" : events ? "events" : "echo",
+                      port, events ? "Accept: text/event-stream\r\n" : "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                                                       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
+  if (send(client->fd, request, (size_t)size, 0) != size) fail("send");
+  while (length < 4 || memcmp(head + length - 4, "\r\n\r\n", 4) != 0) {
+    if (length == sizeof(head) || recv(client->fd, head + length, 1, 0) != 1) fail("head");
+    length++;
+  }
+  if (memcmp(head, events ? "HTTP/1.1 200" : "HTTP/1.1 101", 12) != 0) {
+    fprintf(stderr, "the server answered: %.60s\n", head);
+    exit(1);
+  }
+}
+
+static void echo_once(struct client *client) {
+  say(client);
+  if (recv(client->fd, buffer, frame_bytes, MSG_WAITALL) != (ssize_t)frame_bytes || memcmp(buffer, frame, frame_bytes) != 0) fail("first echo");
+}
+
+static void complete(struct client *client) {
+  messages++;
+  if (!broadcast) {
+    say(client);
+  } else if (--missing == 0) {
+    missing = count;
+    say(clients);
+  }
+}
+
+static void receive(struct client *client) {
+  ssize_t got = recv(client->fd, buffer, 65536, MSG_DONTWAIT);
+  if (got <= 0) {
+    if (got < 0 && errno == EAGAIN) return;
+    fail("receive");
+  }
+  for (ssize_t at = 0; at < got;) {
+    size_t part = frame_bytes - client->received;
+    if (part > (size_t)(got - at)) part = (size_t)(got - at);
+    if (memcmp(buffer + at, frame + client->received, part) != 0) {
+      fputs("another message came\n", stderr);
+      exit(1);
+    }
+    at += (ssize_t)part;
+    client->received += part;
+    if (client->received < frame_bytes) return;
+    client->received = 0;
+    complete(client);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 6) return 2;
+  signal(SIGPIPE, SIG_IGN);
+  const char *kind = argv[1];
+  int port = atoi(argv[2]), idle = strcmp(kind, "sockets") == 0, events = strcmp(kind, "events") == 0;
+  double seconds = atof(argv[4]);
+  count = atoi(argv[3]);
+  bytes = (size_t)atoi(argv[5]);
+  broadcast = strcmp(kind, "broadcast") == 0;
+  make_frames();
+  clients = calloc((size_t)count, sizeof(*clients));
+  if (!clients) fail("memory");
+  for (int i = 0; i < count; i++) {
+    open_client(&clients[i], port, events);
+    if (!broadcast && !events && !idle) echo_once(&clients[i]);
+  }
+  if (idle || events || seconds == 0) {
+    puts("ready");
+    fflush(stdout);
+    (void)getchar();
+    return 0;
+  }
+
+  epoll_fd = epoll_create1(0);
+  struct epoll_event ready[256];
+  for (int i = 0; i < count; i++) {
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &clients[i]};
+    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, clients[i].fd, &event);
+    if (!broadcast) say(&clients[i]);
+  }
+  missing = count;
+  if (broadcast) say(clients);
+  double begin_s = now_s(), end_s = begin_s + seconds, now;
+  while ((now = now_s()) < end_s) {
+    int some = epoll_wait(epoll_fd, ready, 256, TIMEOUT_MS);
+    if (some == 0) {
+      fprintf(stderr, "nothing came for %d s\n", TIMEOUT_MS / 1000);
+      return 1;
+    }
+    for (int i = 0; i < some; i++) receive(ready[i].data.ptr);
+  }
+  printf("messages=%ld seconds=%.6f\n", messages, now - begin_s);
+  return 0;
+}
