@@ -13,8 +13,16 @@ module Bench
     module_function
 
     # Returns the figures that it prints ("echoes=5 seconds=1.0") by name; `counted` has to be there.
+    # With a block it opens its clients first, and goes on when the block returns.
     def measure(path, *arguments, counted:)
-      text = run(path, *arguments, &:read)
+      text = run(path, *arguments) do |io|
+        if block_given?
+          ready(io)
+          yield
+          io.puts
+        end
+        io.read
+      end
       figures = text.scan(/(\w+)=([\d.]+)/).to_h { |name, value| [name, value.to_f] }
       return figures if figures[counted]&.positive?
 
@@ -24,11 +32,14 @@ module Bench
     # Yields while its clients are open.
     def hold(path, *arguments)
       run(path, *arguments) do |io|
-        line = io.gets
-        raise Problem, "the load client said: #{line}#{io.read}" unless line == "ready\n"
-
+        ready(io)
         yield
       end
+    end
+
+    def ready(io)
+      line = io.gets
+      raise Problem, "the load client said: #{line}#{io.read}" unless line == "ready\n"
     end
 
     def run(path, *arguments)

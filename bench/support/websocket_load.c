@@ -6,8 +6,8 @@
  *              deliveries
  *   sockets    each client is left alone once it is open
  *   events     the same for event streams
- * It prints "messages=N seconds=S". For the last two, or with 0 SECONDS, it prints "ready" and holds
- * the clients until its input ends.
+ * Once its clients are open it prints "ready" and waits for a line; for the first two it then prints
+ * "messages=N seconds=S".
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@
 
 #define HEAD_BYTES 2
 #define MASK_BYTES 4
-#define CLIENTS_AN_ADDRESS 20000 /* the ports of one address are not enough */
+#define CLIENTS_AN_ADDRESS 5000 /* a port is found quickly while most of an address are free */
 #define TIMEOUT_MS 10000
 
 struct client {
@@ -82,7 +82,9 @@ static int connected(int index, int port) {
   int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
   struct sockaddr_in address = {.sin_family = AF_INET};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + (uint32_t)(index / CLIENTS_AN_ADDRESS));
-  if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0) fail("bind");
+  setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on)); /* connect chooses it */
+  if (fd < 0) fail("socket");
+  if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0) fail("bind");
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons((uint16_t)port);
   if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) fail("connect");
@@ -90,7 +92,7 @@ static int connected(int index, int port) {
   return fd;
 }
 
-/* Blocks, a byte at a time, so that nothing after the head is taken. */
+/* Blocks. Only an event stream may send something behind the head, which is not looked at. */
 static void open_client(struct client *client, int port, int events) {
   char request[512], head[4096];
   size_t length = 0;
@@ -99,10 +101,12 @@ static void open_client(struct client *client, int port, int events) {
                       port, events ? "Accept: text/event-stream\r\n" : "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                                                                        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
   if (send(client->fd, request, (size_t)size, 0) != size) fail("send");
-  while (length < 4 || memcmp(head + length - 4, "\r\n\r\n", 4) != 0) {
-    if (length == sizeof(head) || recv(client->fd, head + length, 1, 0) != 1) fail("head");
-    length++;
-  }
+  do {
+    ssize_t got = recv(client->fd, head + length, sizeof(head) - 1 - length, 0);
+    if (got <= 0) fail("head");
+    length += (size_t)got;
+    head[length] = '\0';
+  } while (!strstr(head, "\r\n\r\n"));
   if (memcmp(head, events ? "HTTP/1.1 200" : "HTTP/1.1 101", 12) != 0) {
     fprintf(stderr, "the server answered: %.60s\n", head);
     exit(1);
@@ -161,12 +165,9 @@ int main(int argc, char **argv) {
     open_client(&clients[i], port, events);
     if (!broadcast && !events && !idle) echo_once(&clients[i]);
   }
-  if (idle || events || seconds == 0) {
-    puts("ready");
-    fflush(stdout);
-    (void)getchar();
-    return 0;
-  }
+  puts("ready");
+  fflush(stdout);
+  if (getchar() == EOF || idle || events) return 0;
 
   epoll_fd = epoll_create1(0);
   struct epoll_event ready[256];

@@ -1,6 +1,7 @@
 /*
- * The WebSocket echo that bench/realtime compares Gyre's with: C straight on epoll, one thread, no
- * buffers of its own, no checks beside the frame's length. Started as websocket_reference PORT.
+ * The WebSockets that bench/realtime compares Gyre's with: C straight on epoll, one thread, no
+ * buffers of its own, no checks beside the frame's length. /echo sends a message back, /room to all
+ * sockets of that path. Started as websocket_reference PORT.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -19,11 +20,14 @@
 #define HEAD_BYTES 6 /* of a short frame with its mask */
 #define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
+#define ROOM_SOCKETS 65536
+
 struct connection {
-  int fd, open;
+  int fd, open, place; /* in the room, or -1 */
 };
 
-static int epoll_fd;
+static int epoll_fd, members;
+static struct connection *room[ROOM_SOCKETS];
 
 static void fail(const char *what) {
   perror(what);
@@ -31,6 +35,10 @@ static void fail(const char *what) {
 }
 
 static void end(struct connection *connection) {
+  if (connection->place >= 0) {
+    room[connection->place] = room[--members];
+    room[connection->place]->place = connection->place;
+  }
   close(connection->fd);
   free(connection);
 }
@@ -54,10 +62,14 @@ static int shake_hands(struct connection *connection, const char *head) {
                   "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: %s\r\n\r\n",
                   accepted);
   connection->open = 1;
+  if (strncmp(head, "GET /room ", 10) == 0 && members < ROOM_SOCKETS) {
+    connection->place = members;
+    room[members++] = connection;
+  }
   return send_all(connection->fd, answer, (size_t)size);
 }
 
-/* All frames that came go back in one call. The load's are short and complete. */
+/* All frames that came go back, or to the room, in one call each. The load's are short and complete. */
 static int echo(struct connection *connection, char *bytes, size_t count) {
   size_t out = 0;
   for (size_t at = 0; at + HEAD_BYTES <= count;) {
@@ -71,7 +83,9 @@ static int echo(struct connection *connection, char *bytes, size_t count) {
     bytes[out++] = (char)length;
     for (size_t i = 0; i < length; i++) bytes[out++] = (char)(payload[i] ^ first[i & 3]);
   }
-  return send_all(connection->fd, bytes, out);
+  if (connection->place < 0) return send_all(connection->fd, bytes, out);
+  for (int i = 0; i < members; i++) send_all(room[i]->fd, bytes, out);
+  return 1;
 }
 
 static void serve(struct connection *connection) {
@@ -89,6 +103,7 @@ static void take(int listener) {
     struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection) fail("calloc");
     connection->fd = fd;
+    connection->place = -1;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
     if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) fail("epoll_ctl");
   }
