@@ -12,8 +12,8 @@ module Bench
 
     module_function
 
-    # Returns the figures that it prints ("echoes=5 seconds=1.0") by name; `counted` has to be there.
-    # With a block it opens its clients first, and goes on when the block returns.
+    # Returns the figures that it prints ("echoes=5 seconds=1.0") by name; `counted` has to be
+    # there. With a block it opens its clients first, and goes on when the block returns.
     def measure(path, *arguments, counted:)
       text = run(path, *arguments) do |io|
         if block_given?

@@ -165,7 +165,7 @@ module Bench
         [ratio("echo, #{count} sockets: CPU time against Iodine's", :at_most, 0.75, "echo-#{count}", :cpu_us, "gyre", "iodine"),
          ratio("… against C on epoll", :at_most, 1.3, "echo-#{count}", :cpu_us, "gyre", "c")]
       end
-      broadcasts = [1000, 10_000].map { |count| best("broadcast to #{count}: CPU time against the best of Iodine and ws", 0.65, "broadcast-#{count}") }
+      broadcasts = [1000, 10_000].map { |count| best("broadcast to #{count}: CPU time against the best peer", 0.65, "broadcast-#{count}") }
       idle = { "sockets" => "idle socket", "events" => "idle event stream" }.flat_map do |kind, text|
         [figure("#{text}, resident, without a fiber", :at_most, 1, " KB", 2, "idle-#{kind}", :rss_kb_each),
          figure("… with one", :at_most, 14, " KB", 2, "idle-#{kind}", :rss_kb_each, subject: "gyre-fiber")]

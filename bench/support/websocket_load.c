@@ -6,8 +6,8 @@
  *              deliveries
  *   sockets    each client is left alone once it is open
  *   events     the same for event streams
- * Once its clients are open it prints "ready" and waits for a line; for the first two it then prints
- * "messages=N seconds=S".
+ * Once its clients are open it prints "ready" and waits for a line; for the first two it then
+ * prints "messages=N seconds=S".
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -97,9 +97,14 @@ static void open_client(struct client *client, int port, int events) {
   char request[512], head[4096];
   size_t length = 0;
   client->fd = connected((int)(client - clients), port);
-  int size = snprintf(request, sizeof(request), "GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n", broadcast ? "room" : events ? "events" : "echo",
-                      port, events ? "Accept: text/event-stream\r\n" : "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-                                                                       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
+  int size = snprintf(request, sizeof(request), "GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n",
+                      broadcast ? "room"
+                      : events  ? "events"
+                                : "echo",
+                      port,
+                      events ? "Accept: text/event-stream\r\n"
+                             : "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
   if (send(client->fd, request, (size_t)size, 0) != size) fail("send");
   do {
     ssize_t got = recv(client->fd, head + length, sizeof(head) - 1 - length, 0);
@@ -115,7 +120,9 @@ static void open_client(struct client *client, int port, int events) {
 
 static void echo_once(struct client *client) {
   say(client);
-  if (recv(client->fd, buffer, frame_bytes, MSG_WAITALL) != (ssize_t)frame_bytes || memcmp(buffer, frame, frame_bytes) != 0) fail("first echo");
+  if (recv(client->fd, buffer, frame_bytes, MSG_WAITALL) != (ssize_t)frame_bytes ||
+      memcmp(buffer, frame, frame_bytes) != 0)
+    fail("first echo");
 }
 
 static void complete(struct client *client) {

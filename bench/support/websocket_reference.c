@@ -59,7 +59,8 @@ static int shake_hands(struct connection *connection, const char *head) {
   SHA1((unsigned char *)text, (size_t)size, digest);
   EVP_EncodeBlock((unsigned char *)accepted, digest, SHA_DIGEST_LENGTH);
   size = snprintf(answer, sizeof(answer),
-                  "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: %s\r\n\r\n",
+                  "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "
+                  "websocket\r\nSec-WebSocket-Accept: %s\r\n\r\n",
                   accepted);
   connection->open = 1;
   if (strncmp(head, "GET /room ", 10) == 0 && members < ROOM_SOCKETS) {
@@ -69,7 +70,8 @@ static int shake_hands(struct connection *connection, const char *head) {
   return send_all(connection->fd, answer, (size_t)size);
 }
 
-/* All frames that came go back, or to the room, in one call each. The load's are short and complete. */
+/* All frames that came go back, or to the room, in one call each. The load's are short and
+ * complete. */
 static int echo(struct connection *connection, char *bytes, size_t count) {
   size_t out = 0;
   for (size_t at = 0; at + HEAD_BYTES <= count;) {
@@ -92,7 +94,8 @@ static void serve(struct connection *connection) {
   static char bytes[BYTES + 1];
   ssize_t count = recv(connection->fd, bytes, BYTES, 0);
   if (count > 0) bytes[count] = '\0';
-  if (count <= 0 || !(connection->open ? echo(connection, bytes, (size_t)count) : shake_hands(connection, bytes))) end(connection);
+  if (count <= 0 || !(connection->open ? echo(connection, bytes, (size_t)count) : shake_hands(connection, bytes)))
+    end(connection);
 }
 
 static void take(int listener) {
