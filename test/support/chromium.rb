@@ -18,6 +18,7 @@ class Chromium
     --disable-component-update --disable-sync --disable-dev-shm-usage --disable-extensions --hide-scrollbars
     --remote-debugging-pipe
   ].freeze
+  ANY_CERTIFICATE = "--ignore-certificate-errors"
   START_TIMEOUT_S = 60
   ANSWER_TIMEOUT_S = 60
 
@@ -29,9 +30,9 @@ class Chromium
     PROGRAMS.product(folders).map { |name, folder| File.join(folder, name) }.find { |path| File.executable?(path) }
   end
 
-  # Opens a browser for the block and ends it afterwards.
-  def self.open
-    browser = new
+  # Opens a browser for the block and ends it afterwards. `flags`: more of its command line.
+  def self.open(*flags)
+    browser = new(*flags)
     yield browser
   ensure
     browser&.close
@@ -40,11 +41,11 @@ class Chromium
   # Returns what the page complained of so far: console errors, exceptions, failed loads.
   attr_reader :complaints
 
-  def initialize
+  def initialize(*flags)
     @directory = Dir.mktmpdir("chromium")
     @complaints = []
     @last_id = 0
-    start
+    start(flags)
     target = command("Target.createTarget", { url: "about:blank" }, timeout_s: START_TIMEOUT_S)["targetId"]
     @session = command("Target.attachToTarget", { targetId: target, flatten: true })["sessionId"]
     %w[Page Runtime Log].each { |domain| command("#{domain}.enable") }
@@ -53,7 +54,8 @@ class Chromium
     raise
   end
 
-  # From now on certificates that nobody has signed are good.
+  # From now on certificates that nobody has signed are good, for pages and what they fetch. For
+  # their WebSockets it takes ANY_CERTIFICATE from the start.
   def take_any_certificate
     command("Security.setIgnoreCertificateErrors", { ignore: true })
   end
@@ -116,12 +118,12 @@ class Chromium
 
   private
 
-  def start
+  def start(more)
     commands, @commands = IO.pipe
     @answers, answers = IO.pipe
     @answers.binmode
     [commands, answers].each { |pipe| pipe.nonblock = false } # Chromium takes EAGAIN for the end
-    flags = FLAGS + ["--user-data-dir=#{@directory}/profile"]
+    flags = FLAGS + more + ["--user-data-dir=#{@directory}/profile"]
     @pid = Process.spawn(environment, self.class.program, *flags, 3 => commands, 4 => answers, pgroup: true,
                                                                   out: File.join(@directory, "log"), err: %i[child out])
   ensure

@@ -219,6 +219,8 @@ static VALUE websocket_leave(VALUE self, VALUE topic) {
 /* Whether this thread is another one than the loop's. */
 static VALUE websocket_foreign_p(VALUE self) { return is_outside(self) ? Qtrue : Qfalse; }
 
+static VALUE websocket_stopping_p(VALUE self) { return websocket_get(self)->acceptor->draining ? Qtrue : Qfalse; }
+
 static VALUE websocket_thread_calls(VALUE self) { return websocket_get(self)->acceptor->thread_calls.object; }
 
 static VALUE websocket_ping(VALUE self, VALUE timeout) {
@@ -388,6 +390,7 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "join", websocket_join, 1);
   rb_define_method(class, "leave", websocket_leave, 1);
   rb_define_method(class, "foreign?", websocket_foreign_p, 0);
+  rb_define_method(class, "stopping?", websocket_stopping_p, 0);
   rb_define_method(class, "thread_calls", websocket_thread_calls, 0);
   rb_define_method(class, "interrupt", websocket_interrupt, 1);
   rb_define_method(class, "interrupt_reader", websocket_interrupt_reader, 2);

@@ -1,0 +1,145 @@
+# frozen_string_literal: true
+
+# Iodine's convention for WebSockets and event streams: an app puts a handler into
+# env["rack.upgrade"]. A Rack middleware, on Gyre::WebSocket, Gyre::SSE and Gyre::Broadcast.
+
+require "gyre/broadcast"
+
+module Gyre
+  # For apps that were written for Iodine or Agoo.
+  #
+  #   use Gyre::RackUpgrade
+  #   run(lambda do |env|
+  #     env["rack.upgrade"] = Chat.new if env["rack.upgrade?"] == :websocket
+  #     [200, {}, []]
+  #   end)
+  #
+  # Every method of the handler is optional: on_open(client), on_message(client, message),
+  # on_drained(client), on_shutdown(client) as the server stops, on_close(client).
+  class RackUpgrade
+    # @param app [#call]
+    # @param options (see Gyre::WebSocket.open)
+    def initialize(app, **options)
+      @app = app
+      @options = options
+    end
+
+    # @param env [Hash] gets "rack.upgrade?": :websocket, :sse or nil
+    # @return [Array] the app's response, unless it set a handler and its status is below 300
+    def call(env)
+      kind = env["rack.upgrade?"] = kind_of(env)
+      response = @app.call(env)
+      handler = kind && env["rack.upgrade"]
+      return response if !handler || response[0].to_i >= 300
+
+      response[2].close if response[2].respond_to?(:close)
+      headers = response[1].reject { |name, _| name.match?(/\Acontent-/i) }
+      return events(env, handler, headers) if kind == :sse
+
+      status, more, body = WebSocket.open(env, Callbacks.new(handler, env), **@options)
+      [status, headers.merge(more), body]
+    end
+
+    private
+
+    def kind_of(env)
+      return :websocket if WebSocket.requested?(env)
+
+      :sse if env["REQUEST_METHOD"] == "GET" && env["HTTP_ACCEPT"].to_s.start_with?("text/event-stream")
+    end
+
+    def events(env, handler, headers)
+      SSE.open(env, headers: headers) do |stream|
+        callbacks = Callbacks.new(handler, env)
+        callbacks.on_open(stream)
+        stream.listen
+      rescue Gyre::Stop
+        callbacks.tell(:on_shutdown)
+        raise
+      ensure
+        stream.close
+        callbacks.on_close(stream)
+      end
+    end
+
+    # A handler of Gyre::WebSocket that calls the app's.
+    # @api private
+    class Callbacks
+      def initialize(handler, env)
+        @handler = handler
+        @env = env
+      end
+
+      def on_open(connection)
+        @client = Client.new(connection, @env, @handler)
+        tell(:on_open)
+      end
+
+      def on_message(_socket, message) = tell(:on_message, message)
+
+      def on_drained(_socket) = tell(:on_drained)
+
+      def on_close(connection)
+        tell(:on_shutdown) if connection.is_a?(WebSocket) && connection.stopping?
+        tell(:on_close)
+      end
+
+      def tell(name, *arguments) = @handler.respond_to?(name) && @handler.public_send(name, @client, *arguments)
+    end
+    private_constant :Callbacks
+
+    # The connection of one handler, a WebSocket or an event stream. Any thread may use it.
+    class Client
+      # @return [Hash] of the request
+      attr_reader :env
+      # @return [Object] the app's
+      attr_reader :handler
+
+      # @api private
+      def initialize(connection, env, handler)
+        @connection = connection
+        @env = env
+        @handler = handler
+      end
+
+      # Sends a message; waits while the client of a WebSocket is slow.
+      #
+      # @param message [String]
+      # @return [Boolean] false: it is closed
+      def write(message)
+        return @connection.deliver(Broadcast::Message.new(message, {})) unless websocket?
+
+        @connection.write(message)
+        true
+      rescue WebSocket::ClosedError
+        false
+      end
+
+      # @return [nil]
+      def close = @connection.close
+
+      # @return [Boolean]
+      def open? = !@connection.closed?
+
+      # @return [Integer] bytes that were not taken, of a WebSocket; -1: it is closed
+      def pending
+        return -1 unless open?
+
+        websocket? ? @connection.pending : 0
+      end
+
+      # (see Gyre::Broadcast.subscribe)
+      def subscribe(topic) = Broadcast.subscribe(topic, @connection)
+
+      # (see Gyre::Broadcast.unsubscribe)
+      def unsubscribe(topic) = Broadcast.unsubscribe(topic, @connection)
+
+      # (see Gyre::Broadcast.publish)
+      def publish(topic, message) = Broadcast.publish(topic, message)
+
+      private
+
+      def websocket? = @connection.is_a?(WebSocket)
+    end
+  end
+end
