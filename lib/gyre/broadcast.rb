@@ -2,8 +2,9 @@
 
 # Publish and subscribe for WebSockets and event streams. A message is framed once in each process,
 # and each subscriber takes it without waiting: a slow one never holds up others. Relay carries
-# messages between processes.
+# messages between processes; History keeps the last ones for streams that connect again.
 
+require "gyre/broadcast/history"
 require "gyre/broadcast/relay"
 require "gyre/sse"
 require "gyre/websocket"
@@ -23,7 +24,7 @@ module Gyre
     # What is published, in the form of each kind of subscriber.
     # @api private
     class Message
-      attr_reader :data
+      attr_reader :data, :order, :origin, :number, :seen
 
       def initialize(data, options)
         @data = data
@@ -31,12 +32,30 @@ module Gyre
         SSE.format("", **options) unless options.empty? # raises for wrong ones
       end
 
+      def initialize_copy(_) = @frames = @events = nil
+
+      # Whether streams can carry it.
+      def text? = @data.encoding != Encoding::BINARY || @data.ascii_only?
+
       # Compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      def event = @event ||= SSE.format(@data, **@options).freeze
+      # The text for streams; `ahead`: what their clients have seen before this process (History).
+      def event(ahead = nil)
+        (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
+      end
+
+      def event_at(position)
+        position ? SSE.format(@data, **@options, id: position) : SSE.format(@data, **@options)
+      end
+
+      # Gives it a place in the history.
+      def place(order, origin, number, seen)
+        @order, @origin, @number, @seen = order, origin, number, seen
+      end
     end
 
+    @history = History.new
     @topics = {} # topic => { subscriber => true }
     @lock = Thread::Mutex.new
     @swept = 64 # topics, after which those without subscribers are dropped
@@ -57,19 +76,41 @@ module Gyre
         nil
       end
 
+      # Keeps the last messages of a topic for event streams. Its events get ids, and a stream with
+      # Last-Event-ID gets those after it as it begins to listen, each once. For config.ru or an
+      # initializer, before the first message. Each process keeps them by itself.
+      #
+      # @param topic [String, Symbol, Array]
+      # @param count [Integer] of messages, at most
+      # @param bytes [Integer] of messages, at most
+      # @return [nil]
+      # @raise [ArgumentError]
+      def keep(topic, count, bytes: 512 << 10)
+        topic = key(topic)
+        unless [count, bytes].all? { |each| each.is_a?(Integer) && each.positive? }
+          raise ArgumentError, "a history of #{count.inspect} messages in #{bytes.inspect} bytes"
+        end
+
+        @history.keep(topic, count, bytes)
+        nil
+      end
+
       # Subscribes until the subscriber closes or unsubscribes.
       #
       # @param topic [String, Symbol, Array]
       # @param subscriber [WebSocket, SSE::Events]
       # @param as [String, Symbol, Integer, Array, nil] a user's id for example, for {disconnect}
-      # @return [Boolean] false: it is closed
+      # @return [Boolean, :gap] false: it is closed. :gap: subscribed, but some events after the
+      #   client's Last-Event-ID are not kept any more, or this process has begun later ({keep})
       # @raise [ArgumentError] a topic that other processes could not know
       def subscribe(topic, subscriber, as: nil)
         Relay.attached?
         topics = as ? [key(topic), identity(as)] : [key(topic)]
-        @lock.synchronize do
-          sweep if @topics.size > @swept
-          topics.all? { |each| subscriber.join(@topics[each] ||= {}.compare_by_identity) }
+        @history.ordered(topics.first) do |kept|
+          known = @topics[topics.first]&.key?(subscriber)
+          next false unless join(topics, subscriber)
+
+          kept && !known && subscriber.is_a?(SSE::Events) ? subscriber.follow(@history, topics.first) : true
         end
       end
 
@@ -93,18 +134,24 @@ module Gyre
       # @param topic [String, Symbol, Array]
       # @param message [String] as for {WebSocket#write}, text for event streams. With workers at
       #   most 16 MB as JSON
-      # @param options [Hash] event: and id: for event streams (SSE.format)
+      # @param options [Hash] event: and id: for event streams (SSE.format); no id: for a kept topic
       # @return [Integer] subscribers in this process that it was given to
       # @raise [ArgumentError, EncodingError] for what a subscriber's protocol cannot carry, such as
       #   binary data for an event stream; no subscriber gets it
       def publish(topic, message, **options)
         topic = key(topic)
         data, message = message, Message.new(message, options)
-        subscribers = subscribers(topic)
-        message.frame if Relay.attached? || subscribers.any?(WebSocket)
-        message.event if subscribers.any?(SSE::Events)
-        relay(topic, data, options) if Relay.attached?
-        deliver(message, subscribers)
+        attached = Relay.attached?
+        @history.ordered(topic) do |kept|
+          raise ArgumentError, "events of a kept topic get their ids by themselves" if kept && options[:id]
+
+          subscribers = subscribers(topic)
+          message.frame if attached || subscribers.any?(WebSocket)
+          message.event_at(nil) if kept || subscribers.any?(SSE::Events)
+          place = relay(topic, data, options) if kept || attached
+          @history.add(topic, message, *place) if kept
+          deliver(message, subscribers)
+        end
       end
 
       # Closes all sockets (with 1008) and streams that have subscribed as this one, in all workers:
@@ -127,13 +174,23 @@ module Gyre
       # Called by Relay with a message of another process. Sockets get it soon in any case, as the
       # one before may have come in another thread.
       # @api private
-      def arrived(kind, topic, data, options)
+      def arrived(kind, topic, data, options, origin, number)
         data = data.unpack1("m0") if kind == "binary"
         message = Message.new(data, options) unless kind == "disconnect"
         act = message ? ->(subscriber) { subscriber.deliver(message) } : :disconnect.to_proc
-        sockets, streams = subscribers(topic).partition { |subscriber| subscriber.respond_to?(:thread_calls) }
-        streams.each(&act)
-        in_their_threads(sockets, &act)
+        @history.ordered(topic) do |kept|
+          @history.add(topic, message, origin, number) if kept && message.text?
+          sockets, streams = subscribers(topic).partition { |subscriber| subscriber.respond_to?(:thread_calls) }
+          streams.each(&act)
+          in_their_threads(sockets, &act)
+        end
+      end
+
+      # Called as this process begins to hear others, once more after an outage.
+      # @api private
+      def hears
+        Relay.attached? if @history.any?
+        @history.interrupted
       end
 
       private
@@ -157,6 +214,13 @@ module Gyre
       def relay(topic, data, options)
         binary = data.encoding == Encoding::BINARY
         Relay.send(binary ? "binary" : "text", topic, binary ? [data].pack("m0") : data, options.compact.transform_values(&:to_s))
+      end
+
+      def join(topics, subscriber)
+        @lock.synchronize do
+          sweep if @topics.size > @swept
+          topics.all? { |each| subscriber.join(@topics[each] ||= {}.compare_by_identity) }
+        end
       end
 
       def subscribers(topic) = @lock.synchronize { @topics[topic]&.keys } || []

@@ -82,7 +82,9 @@ module Gyre
         @queue = Queue.new
         @lock = Thread::Mutex.new
         @backlog = 0 # bytes; not in the server's output budget, as all streams share a message's text
+        @backlog_limit = BACKLOG_BYTES_LIMIT
         @topics = []
+        @kept = [] # topics whose history is to be sent
         @closed = false
       end
 
@@ -108,6 +110,8 @@ module Gyre
       # @return [nil]
       # @raise (see #write)
       def listen
+        @listening = true
+        @history&.synchronize { catch_up }
         until @closed && @queue.empty?
           text = @queue.pop(timeout: @heartbeat_s)
           next @closed || gone? ? break : comment unless text
@@ -150,14 +154,27 @@ module Gyre
         topic.delete(self)
       end
 
+      # For {Broadcast}, under the history's lock. Returns :gap if events are missing.
+      # @api private
+      def follow(history, topic)
+        @history = history
+        @position ||= history.position(@last_event_id)
+        @kept << topic
+        gap = history.gap?(topic, @position)
+        catch_up if @listening
+        gap ? :gap : true
+      end
+
       # For {Broadcast}: never waits. False: closed, or too slow and closed now.
       # @api private
       def deliver(message)
         return false if @closed
 
-        text = message.event
+        return true if message.origin && (@kept.any? || seen?(message)) # the history has it
+
+        text = message.event(@ahead)
         backlog = @lock.synchronize { @backlog += text.bytesize }
-        return close || false if backlog > BACKLOG_BYTES_LIMIT
+        return close || false if backlog > @backlog_limit
 
         @queue.push(text)
         true
@@ -173,6 +190,26 @@ module Gyre
       def foreign? = false
 
       private
+
+      # Sends the history of new topics, whose bytes do not count for the limit.
+      def catch_up
+        return if @kept.empty? || @closed
+
+        texts, @ahead = @history.missed(@kept.slice!(0..), @position)
+        bytes = texts.sum(&:bytesize)
+        @lock.synchronize { @backlog, @backlog_limit = @backlog + bytes, @backlog_limit + bytes }
+        texts.each { |text| @queue.push(text) }
+      end
+
+      # Whether the client had the message from another process, which was faster.
+      def seen?(message)
+        number = @ahead&.[](message.origin) or return false
+        if message.number >= number
+          @ahead = @ahead.except(message.origin)
+          @ahead = nil if @ahead.empty?
+        end
+        message.number <= number
+      end
 
       def send_text(text)
         @stream.write(text)

@@ -75,6 +75,7 @@ module Gyre
         loop do
           @incoming.ask("subscribe", ["SUBSCRIBE", @channel])
           @subscribed = true
+          Broadcast.hears
           take(*@incoming.read) while true
         rescue *ERRORS
           @subscribed = false

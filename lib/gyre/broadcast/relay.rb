@@ -42,14 +42,15 @@ module Gyre
           @carriers.any?
         end
 
-        # Sends a message to all other processes.
+        # Sends a message to all other processes. Returns this process and the message's number.
         def send(kind, topic, data, options)
           @lock.synchronize do
-            text = JSON.generate([@origin, @number + 1, kind, topic, data, options])
+            text = @carriers.any? ? JSON.generate([@origin, @number + 1, kind, topic, data, options]) : ""
             raise ArgumentError, "a message of #{text.bytesize} bytes is too long for other processes" if text.bytesize > BYTES_LIMIT
 
             @number += 1
             @carriers.each { |carrier| carrier.offer(text) }
+            [@origin, @number]
           end
         end
 
@@ -59,7 +60,7 @@ module Gyre
           @arrivals.synchronize do
             next unless new?(origin, number) && Broadcast.respond_to?(:arrived)
 
-            Broadcast.arrived(kind, topic, data, options.transform_keys(&:to_sym))
+            Broadcast.arrived(kind, topic, data, options.transform_keys(&:to_sym), origin, number)
           end
         end
 

@@ -61,6 +61,7 @@ module Gyre
           task.async("heartbeat", transient: true) { beat }
           outbox = Broadcast::Outbox.new { |text| @log.error("worker #{@index}: the supervisor #{text}") }
           Broadcast::Relay.attach(outbox)
+          Broadcast.hears if Broadcast.respond_to?(:hears)
           task.async("broadcasts", transient: true) { send_broadcasts(outbox) }
           task.async("after_worker_start") { hook(:after_worker_start) } if @hooks.any?(:after_worker_start)
           tell(ready: true)

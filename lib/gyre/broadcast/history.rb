@@ -1,0 +1,130 @@
+# frozen_string_literal: true
+
+# The last messages of kept topics (Broadcast.keep), for event streams that connect again. An
+# event's id is a Position, the last number of each publisher, as processes may hear several
+# publishers in different orders: any of them can continue from it. Sends nothing.
+#
+#   "1764000000000,k3JxZ0…:17,x8QaB4…:4"   milliseconds, publisher:number, …
+
+module Gyre
+  module Broadcast
+    # The kept topics of one process.
+    # @api private
+    class History
+      PUBLISHERS_LIMIT = 32
+
+      # Numbers that a client or a process has seen by `time`.
+      Position = Struct.new(:time, :numbers) do
+        # Returns nil for an id of another form. A client can only harm itself by a wrong one.
+        def self.parse(text)
+          return unless text&.match?(/\A\d{1,15}(,\w{1,32}:\d{1,18}){0,64}\z/)
+
+          time, *pairs = text.split(",")
+          new(time.to_i, pairs.to_h { |pair| pair.split(":").then { |origin, number| [origin, number.to_i] } })
+        end
+
+        def covers?(origin, number) = number <= numbers.fetch(origin, 0)
+
+        def with(others, time = self.time)
+          merged = numbers.merge(others) { |_, one, other| [one, other].max }
+          self.class.new(time, merged.size > 2 * PUBLISHERS_LIMIT ? merged.drop(merged.size - (2 * PUBLISHERS_LIMIT)).to_h : merged)
+        end
+
+        def to_s = [time, *numbers.map { |origin, number| "#{origin}:#{number}" }].join(",")
+      end
+
+      # `lost`: last numbers that are not kept any more.
+      Kept = Struct.new(:count_limit, :bytes_limit, :messages, :bytes, :lost)
+      private_constant :Kept
+
+      def initialize
+        @topics = {}
+        @lock = Thread::Mutex.new
+        @order = 0
+        forget
+      end
+
+      def keep(topic, count, bytes)
+        @lock.synchronize { @topics[topic] = Kept.new(count, bytes, [], 0, {}) }
+      end
+
+      def any? = @topics.any?
+
+      # Yields whether the topic is kept; then one call at a time, so that streams get messages in
+      # the order of their numbers.
+      def ordered(topic)
+        @topics.key?(topic) ? synchronize { yield true } : yield(false)
+      end
+
+      def synchronize
+        @lock.synchronize do
+          forget unless @pid == Process.pid
+          yield
+        end
+      end
+
+      # Messages of others may have been missed until now.
+      def interrupted = synchronize { @began = now }
+
+      # Adds a message that is about to be delivered.
+      def add(topic, message, origin, number)
+        @seen.delete(origin)
+        forget_publisher if @seen.size >= PUBLISHERS_LIMIT
+        @seen[origin] = number
+        message.place(@order += 1, origin, number, Position.new(now, @seen.dup))
+        kept = @topics[topic]
+        kept.messages << message.dup # without the forms for its subscribers
+        kept.bytes += message.data.bytesize
+        drop(kept) while kept.messages.size > kept.count_limit || kept.bytes > kept.bytes_limit
+      end
+
+      # Returns where a client begins.
+      def position(last_event_id) = Position.parse(last_event_id) || Position.new(now, @seen.dup)
+
+      # Whether messages after this position may be missing.
+      def gap?(topic, position)
+        position.time < @began || @topics[topic].lost.any? { |origin, number| !position.covers?(origin, number) }
+      end
+
+      # Returns the events after a position, and the numbers that the client has seen before this
+      # process, or nil.
+      def missed(topics, position)
+        messages = topics.uniq.flat_map { |topic| @topics[topic].messages }
+        messages = messages.reject { |message| position.covers?(message.origin, message.number) }.sort_by(&:order)
+        ahead = position.numbers.reject { |origin, number| number <= @seen.fetch(origin, 0) }.to_a.last(PUBLISHERS_LIMIT).to_h
+        texts = messages.map do |message|
+          position = position.with({ message.origin => message.number }, message.seen.time)
+          message.event_at(position)
+        end
+        [texts << "id: #{Position.new(now, @seen).with(ahead)}\n\n", (ahead unless ahead.empty?)]
+      end
+
+      private
+
+      def now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+
+      # Begins in this process.
+      def forget
+        @pid = Process.pid
+        @began = now
+        @seen = {} # the publisher heard last comes last
+        @topics.each_value { |kept| kept.messages, kept.bytes, kept.lost = [], 0, {} }
+      end
+
+      def drop(kept)
+        message = kept.messages.shift
+        kept.bytes -= message.data.bytesize
+        kept.lost[message.origin] = message.number
+      end
+
+      def forget_publisher
+        origin, = @seen.shift
+        @began = now
+        @topics.each_value do |kept|
+          kept.messages.delete_if { |message| message.origin == origin && kept.bytes -= message.data.bytesize }
+          kept.lost.delete(origin)
+        end
+      end
+    end
+  end
+end
