@@ -12,8 +12,8 @@
 VALUE gyre_mGyre;
 
 #ifdef __SANITIZE_ADDRESS__
-/* Called before each longjmp, to clear the marks of the stack's variables. There are none
- * (extconf.rb), and the sanitizer's own function warns on fiber stacks. */
+/* Replaces the sanitizer's function, which is called before each longjmp to clear the stack's
+ * marks. There are no such marks (extconf.rb), and the original warns on fiber stacks. */
 void __asan_handle_no_return(void);
 void __asan_handle_no_return(void) {}
 #endif

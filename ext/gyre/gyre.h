@@ -1,5 +1,5 @@
 /*
- * What the parts of the extension declare to each other at start.
+ * Functions that the extension's parts offer each other at start.
  */
 #ifndef GYRE_H
 #define GYRE_H
@@ -16,11 +16,11 @@ struct gyre_watch;
  * Raises if none does. */
 void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 
-/* loop_close.c: Ruby's closes and reopens wake the loop's waits for that IO from now on, until
+/* loop_close.c: from now on Ruby's closes and reopens wake the loop's waits for that IO, until
  * gyre_loop_close. */
 void gyre_loop_enlist(struct gyre_loop *loop);
 /* Called for each watch of a closed IO's number, on every loop and from any thread. Wakes the
- * watch's waits for this very IO. Returns whether the watch is of the listener's kind. */
+ * watch's waits for this IO only. Returns whether the watch is of the listener's kind. */
 typedef bool gyre_close_listener(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
 void gyre_loop_on_io_close(gyre_close_listener *listener);
 /* The loop of this thread's scheduler, or NULL; the scheduler sets it. */

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs Async, and what is built on it (Falcon, async-http), on Gyre's loop: `require "gyre/async"`,
-# before or after `require "async"`. Changes nothing but the selector.
+# Runs Async, and programs on top (Falcon, async-http), on Gyre's loop: `require "gyre/async"`,
+# before or after `require "async"`. Changes only the selector.
 
 if RUBY_VERSION < "3.3"
   raise LoadError, "gyre/async: Async needs Ruby 3.3 or newer, this is #{RUBY_VERSION}; Gyre.run does the same kind of work on this one"

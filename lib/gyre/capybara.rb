@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Lets Capybara serve the app under test with Gyre: `require "gyre/capybara"`, then `Capybara.server
-# = :gyre`. System tests of a Rails application with `gem "gyre"` do both by themselves
+# = :gyre`. System tests of a Rails application with `gem "gyre"` need neither line
 # (lib/gyre/rails.rb).
 
 require "capybara"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The command `gyre`: picks the part that a subcommand names, loads only that, and runs it. exe/gyre
-# calls it. Mistakes are answered with plain lines on standard error and never with a trace. What
-# commands share beside this stands in cli/: flags, values, pidfile, daemon, restart, listen errors.
+# The command `gyre`: loads and runs the part that a subcommand names. exe/gyre calls it. Reports
+# mistakes as plain lines on standard error, without a trace. The folder cli/ has the shared parts:
+# flags, values, pidfile, daemon, restart, listen errors.
 
 require "gyre/errors"
 require "gyre/version"
@@ -15,12 +15,11 @@ module Gyre
     MISUSED = 2       # the command line makes no sense
     INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
 
-    # More descriptors than this are never of use, and some programs close every one they could
-    # have.
+    # More descriptors are never useful, and some programs close every possible one.
     DESCRIPTORS_LIMIT = 1 << 20
     private_constant :DESCRIPTORS_LIMIT
 
-    # One subcommand: where it is, and what it does.
+    # One subcommand: its place and its purpose.
     Entry = Struct.new(:name, :summary, :path, :constant) do
       # Returns a Command, or a module with `start` for a command that has subcommands.
       def load
@@ -53,7 +52,7 @@ module Gyre
         -v, --version  print Gyre's version, and what this build can do
     TEXT
 
-    # What each subcommand is: flags, and what is done with them.
+    # The interface of each subcommand: flags, and the work that they control.
     class Command
       def initialize(out: $stdout, err: $stderr, input: $stdin)
         @out = out
@@ -65,7 +64,7 @@ module Gyre
         raise NotImplementedError
       end
 
-      # Takes the arguments that are not flags; returns the exit status.
+      # Takes the arguments other than flags; returns the exit status.
       def call(words)
         raise NotImplementedError
       end

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The time of deadlines, timeouts and periods: all of layer 2 asks here.
+# The time of deadlines, timeouts and periods, for all of layer 2.
 
 module Gyre
   # Monotonic seconds.
   module Clock
-    # Too short for another sleep.
+    # Seconds too short for another sleep.
     SHORT_S = 1e-6
     private_constant :SHORT_S
 
@@ -21,7 +21,7 @@ module Gyre
       Kernel.sleep(left) while (left = at - now) > SHORT_S
     end
 
-    # Yields again and again until the time is over; the block leaves by `break` or `return`.
+    # Yields until the time is over; the block leaves by `break` or `return`.
     # @param timeout [Numeric, nil] seconds; nil: without a limit
     # @yieldparam left [Numeric, nil] seconds
     # @return [nil]

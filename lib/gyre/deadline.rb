@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
 # Deadlines: a point in time for a block and the tasks started in it. Made by Gyre.with_deadline and
-# Task#with_timeout; each task refers to its innermost one (Task::Context), which refers to the next
-# outer one. The scheduler's timeout_after raises Task::Expired in the block; a deadline turns only
-# its own Expired into the error for the caller.
+# Task#with_timeout. Each task refers to its innermost deadline (Task::Context), which refers to the
+# next outer one. The scheduler's timeout_after raises Task::Expired in the block; a deadline
+# converts only its own Expired to the caller's error.
 
 require "gyre/clock"
 require "gyre/errors"
 require "gyre/task/expired"
 
 module Gyre
-  # Limits the time of the block and of every task started in it; the nearest of nested deadlines
-  # counts. When it passes, those tasks are stopped and a {TimeoutError} that names the deadline is
-  # raised here, at the present wait. Tasks that outlive the block stay under it: a late one fails
-  # with that error.
+  # Limits the time of the block and of all tasks started in it; the nearest of nested deadlines
+  # counts. When it passes, stops those tasks and raises a {TimeoutError} that names the deadline
+  # here, at the present wait. Tasks that outlive the block stay under it: late ones fail with that
+  # error.
   #
   # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: passes
   #   at the first wait.
@@ -113,15 +113,15 @@ module Gyre
       end
     end
 
-    # The time is over; the scheduler is about to raise in the block's fiber. Runs on the loop: must
-    # not wait.
+    # Called when the time is over, before the scheduler raises in the block's fiber. Runs on the
+    # loop and must not wait.
     # @api private
     def expire
       @passed = true
       @task&.stop_those_under(self)
     end
 
-    # True if it will stop tasks under it.
+    # True if it is going to stop tasks under it.
     # @api private
     def binding? = !@passed && (!@over || @lasting)
 
@@ -156,7 +156,7 @@ module Gyre
       linger if @lasting && !@passed
     end
 
-    # Watches over the remaining tasks until the last one has ended.
+    # Watches over the remaining tasks until the last has ended.
     def linger
       late = @task.children_under(self)
       return if late.empty?

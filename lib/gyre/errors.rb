@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# The exceptions of every layer, sorted by what is at fault (docs/tasks.md has those of tasks). A
-# caller's mistake is an ArgumentError, the network's its Errno: neither is here. Requires nothing.
+# The exceptions of every layer, sorted by origin (docs/tasks.md has those of tasks). Excludes
+# ArgumentError (a caller's mistake) and Errno (the network). Requires nothing.
 
 module Gyre
-  # Every error of Gyre's own.
+  # The superclass of Gyre's own errors.
   class Error < StandardError; end
 
   # The time of a with_deadline, a with_timeout or another limited wait is over.
@@ -20,13 +20,13 @@ module Gyre
     end
   end
 
-  # Tasks wait for each other, and nothing else could end that.
+  # Tasks wait for each other, and nothing else could wake them.
   class DeadlockError < Error; end
 
   # The C extension is missing, disabled or useless here, and only it has the requested part.
   class ExtensionRequired < Error; end
 
-  # The peer broke the protocol; has the status to answer with.
+  # The peer broke the protocol; has the response status.
   class ProtocolError < Error
     # @return [Integer] the status or code that belongs in the answer, HTTP's 400 for example
     attr_reader :status
@@ -46,8 +46,8 @@ module Gyre
   # needed. `gyre` exits with 1.
   class StartError < Error; end
 
-  # Raised in a stopped task, at its present wait. Not a StandardError: a `rescue => error` does not
-  # swallow the cancellation. A `rescue` of it has to raise it again.
+  # Raised in a stopped task, at its present wait. Not a StandardError, so that `rescue => error`
+  # does not swallow the cancellation. A `rescue` must raise it again.
   class Stop < Exception # rubocop:disable Lint/InheritException
     # @return [Deadline, nil] whose end stopped the task, if any
     attr_reader :deadline
@@ -59,7 +59,7 @@ module Gyre
       @deadline = deadline
     end
 
-    # True while it has to leave the block in which it was raised.
+    # True while it is still leaving the block in which it was raised.
     # @api private
     def cancels?
       true

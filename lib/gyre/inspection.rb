@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A view of one scheduler: waits, tasks of fibers, holders of awaited objects. Made by
-# Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; shows one moment and changes nothing.
+# A view of one scheduler: waits, the fibers' tasks, holders of awaited objects. Made by
+# Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; describes one moment and changes
+# nothing.
 
 require_relative "inspection/deadlock"
 require_relative "inspection/stall"
@@ -10,9 +11,9 @@ require_relative "inspection/wait"
 module Gyre
   # @api private
   class Inspection
-    # Further holders of a semaphore are only counted.
+    # Counts further holders of a semaphore.
     HOLDERS_NAMED = 3
-    # With more fibers, none is asked which mutex it holds.
+    # With more fibers, asks none for its mutexes.
     ASKED_LIMIT = 10_000
     private_constant :HOLDERS_NAMED, :ASKED_LIMIT
 
@@ -34,8 +35,8 @@ module Gyre
       @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
     end
 
-    # The owners of awaited mutexes. Ruby shows a mutex's owner only to itself: each fiber is asked,
-    # on the scheduler's own thread only.
+    # The owners of awaited mutexes. Asks each fiber, on the scheduler's own thread only, as Ruby
+    # shows a mutex's owner only to itself.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|
@@ -66,7 +67,7 @@ module Gyre
       lines = circle.filter_map do |node|
         next "  #{label(node.entered)} is #{describe(node)} at #{node.place}" if node.is_a?(Wait)
 
-        # A task whose block is over; the others' fibers show their waits.
+        # A task whose block is over; fibers of other tasks show their waits.
         "  #{node.label} is waiting for its children" if node.awaited.none?(Fiber)
       end
       lines.join("\n")

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Loop: an event loop without callbacks. Watches have keys of the program's own, and the
-# program gets the keys back. This file has the part shared by both engines; ext/gyre/keyed adds the
-# native engine's methods, Gyre::Loop::PortableKeyed the portable one's.
+# Gyre::Loop: an event loop without callbacks. The program gives watches keys of its own, and gets
+# the keys back. Has the methods of both engines; ext/gyre/keyed adds the native engine's,
+# Gyre::Loop::PortableKeyed the portable one's.
 require_relative "loop/backends"
 require_relative "loop/file_watch"
 require_relative "loop/portable_keyed"
@@ -10,17 +10,17 @@ require_relative "loop/process_watch"
 require_relative "loop/signal_watch"
 
 module Gyre
-  # See docs/loop.md. A program may make a subclass.
+  # See docs/loop.md. Programs may subclass it.
   class Loop
-    # Part of the object belongs to the extension.
+    # The extension owns a part of the object.
     # @api private
     def self.new(...)
       native?
       super
     end
 
-    # Makes a loop. In a thread with a Gyre scheduler it uses the scheduler's loop, whatever backend
-    # is requested.
+    # Makes a loop. In a thread with a Gyre scheduler, uses the scheduler's loop, whatever the
+    # requested backend.
     # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or
     #   else the best one
     # @raise [ArgumentError] for an unknown backend
@@ -82,7 +82,7 @@ module Gyre
     #   @raise [RuntimeError] when the key is in use
 
     # @!method unwatch(key)
-    #   Ends the watch of a key. An event of it that is queued already is delivered still.
+    #   Ends the watch of a key. Delivers an event of it that is already queued.
     #   @param key [Object] harmless if nothing is watched under it
     #   @return [self]
     #   @raise [ThreadError] when another thread uses the loop
@@ -91,14 +91,14 @@ module Gyre
     #   @return [Boolean] whether something is watched under the key
 
     # @!method stats
-    #   What the loop has done and holds (see {Scheduler#stats}). On a scheduler's loop the figures
+    #   The loop's activity and state (see {Scheduler#stats}). On a scheduler's loop the figures
     #   are that one's.
     #   @return [Hash{Symbol => Integer, Float}]
     #   @raise [RuntimeError] when the loop is closed
 
     # @!method each
     #   Yields each event's key, in order, until {#stop}: then what is in the queue still is
-    #   yielded, and it returns. Waits when there is nothing, also if nothing is watched. What a
+    #   yielded, and it returns. Waits while the queue is empty, even if nothing is watched. What a
     #   `break` or an exception leaves in the queue comes first next time.
     #   @yieldparam key [Object]
     #   @return [self]
@@ -106,27 +106,27 @@ module Gyre
     #   @raise [ThreadError] when another thread uses the loop
 
     # @!method next_event
-    #   The next event's key; waits for it.
+    #   Waits for the next event and returns its key.
     #   @return [Object, nil] nil after {#signal} and {#stop}, when no event is queued
     #   @raise as {#each}
 
     # @!method emit(key)
-    #   Queues an event. From any thread and from a trap handler.
+    #   Queues an event. Any thread or trap handler may call it.
     #   @param key [Object] is yielded; :stop does what {#stop} does
     #   @return the key
 
     # @!method signal
-    #   Ends the wait of a {#next_event}, now or next time: it returns nil. From any thread and from
+    #   Ends the present or next wait of a {#next_event}, which returns nil. From any thread and from
     #   a trap handler.
     #   @return [self]
 
     # @!method stop
-    #   Ends {#each} after the present batch of events, or the next {#each} if there is none now.
+    #   Ends {#each} after the present batch of events; ends the next {#each} if none runs now.
     #   From any thread and from a trap handler.
     #   @return [self]
 
     # @!method close
-    #   Ends all watches and gives the loop's own descriptors back.
+    #   Ends all watches and releases the loop's own descriptors.
     #   @return [nil]
     #   @raise [ThreadError] when another thread uses the loop
 
@@ -142,8 +142,8 @@ module Gyre
     # @return [Process::Status, nil]
     attr_reader :status
 
-    # Queues the key each time the process gets a signal. The program's former handler returns when
-    # the last watch of the signal ends.
+    # Queues the key at each signal of this name to the process. Restores the program's former
+    # handler at the end of the signal's last watch.
     # @param key [Object] not in use at present
     # @param name [String, Symbol, Integer] as Signal.trap takes it
     # @return [self]
@@ -162,7 +162,7 @@ module Gyre
     end
 
     # Queues the key each time a file is changed, made, deleted or replaced, or something changes in
-    # a folder. Uses inotify, or else checks every half second.
+    # a folder. Uses inotify, or checks every half second.
     # @param key [Object] not in use at present
     # @param path [String, #to_path] the file may be missing, its folder not
     # @return [self]
@@ -186,7 +186,7 @@ module Gyre
       self
     end
 
-    # Makes descriptors for the helpers, if not nil.
+    # Returns descriptors for the helpers, or nil.
     def engine_of_helpers = Native
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Loads the C extension, once. Called by Gyre::Loop to choose the engine, and by parts in C; nothing
-# else requires gyre_ext. Without the extension the portable engine works instead.
+# Loads the C extension, once. Called by Gyre::Loop to choose the engine, and by parts in C; only
+# this file requires gyre_ext. Without the extension the portable engine works instead.
 # GYRE_BACKEND=select does not even load this file.
 require "rbconfig"
 
@@ -34,7 +34,7 @@ module Gyre
         false
       end
 
-      # The first existing candidate: a file that does not load raises its own error.
+      # Takes the first existing candidate: a file that does not load raises its own error.
       def existing_feature
         library = File.expand_path("..", __dir__)
         features.find { |feature| File.exist?(File.join(library, "#{feature}.#{RbConfig::CONFIG["DLEXT"]}")) } || features.last

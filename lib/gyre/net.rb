@@ -12,7 +12,8 @@ require "gyre/net/datagram"
 require "gyre/net/server"
 
 module Gyre
-  # Open connections of {Gyre.listen}'s servers, a task each: some 32,000 fibers fit in a process.
+  # Limit of open connections of {Gyre.listen}'s servers, with a task each: some 32,000 fibers fit
+  # in a process.
   CONNECTIONS_LIMIT = 10_000
   private_constant :CONNECTIONS_LIMIT
 
@@ -31,7 +32,7 @@ module Gyre
     # @yieldparam transport [Transport] closed behind the block
     # @return [Transport, Object] what the block returns, if there is one
     # @raise [ArgumentError] if it is not an address, or not a client context; where it verifies,
-    #   for a path, which has no name to verify
+    #   a path has no name to verify
     # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in
     #   time
     # @raise [SocketError] the name has no address

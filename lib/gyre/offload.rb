@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Blocking work beside the loop: name resolution, waits for processes, slow reads from a disk, long
-# computations that Ruby itself hands over. Called by both engines' schedulers.
-# bench/notes/offload.md has costs and benefits.
+# computations handed over by Ruby. Called by both engines' schedulers. bench/notes/offload.md has
+# costs and benefits.
 require_relative "offload/job"
 require_relative "offload/pool"
 
@@ -10,13 +10,14 @@ module Gyre
   # Work for a small pool of threads, shared by all loops of the process; each Ractor has its own.
   module Offload
     class << self
-      # Runs the block in a thread of the pool while the calling fiber waits. Without a scheduler,
-      # or in a blocking fiber, it just runs. Returns or raises what the block does. `abandon`: if
-      # an exception ends the wait, true ends the work, false finishes it first (it uses the
-      # caller's memory), :seen waits for its end (it takes something that others wait for).
+      # Runs the block in a thread of the pool while the calling fiber waits. Runs it directly
+      # without a scheduler, or in a blocking fiber. Returns or raises the block's result.
+      # `abandon`: if an exception ends the wait, true ends the work, false finishes it first (it
+      # uses the caller's memory), :seen waits for its end (it takes something that others wait
+      # for).
       def call(abandon: true, &work) = run(work, abandon: abandon)
 
-      # The same for any callable.
+      # Runs a callable in the same way.
       def run(work, abandon: true)
         scheduler = current_scheduler or return work.call
 
@@ -27,14 +28,14 @@ module Gyre
         job.value
       end
 
-      # In a forked child: the threads exist in the parent only.
+      # Starts over in a forked child: the threads stay in the parent.
       def process_fork
         self.pool = nil
       end
 
-      # In a daemon that replaced this process: the thread's fibers go on there, the pool's threads
-      # do not. Work not begun gets new threads; how far the rest came is unknown, so a wait for it
-      # raises.
+      # Starts over in a daemon that replaced this process: the thread's fibers continue, the pool's
+      # threads do not. Work not begun gets new threads; waits for other work raise, as its progress
+      # is unknown.
       def process_move = pool&.process_move
 
       private
@@ -43,7 +44,7 @@ module Gyre
         Fiber.scheduler unless Fiber.current.blocking?
       end
 
-      # Each Ractor has its own: threads and locks cannot be shared.
+      # Each Ractor has its own, as threads and locks cannot be shared.
       if defined?(Ractor)
         def pool = Ractor.current[:gyre_offload]
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre.run, the door to structured tasks: takes or makes the thread's scheduler, runs a block as the
-# root of a tree of tasks, and leaves when all are over. Gyre::Run is one such call. The scheduler
-# runs the tasks.
+# Gyre.run, the entry to structured tasks: takes or makes the thread's scheduler, runs a block as
+# the root of a tree of tasks, and returns when all are over. Gyre::Run is one such call. The
+# scheduler runs the tasks.
 
 require "gyre/errors"
 require "gyre/scheduler"
@@ -12,12 +12,12 @@ require "gyre/task/unawaited"
 require "gyre/inspection/watchdog"
 
 module Gyre
-  # Runs the block as a task and waits until it and its children are over. A thread without a
-  # scheduler gets a Gyre::Scheduler meanwhile; inside a task the block becomes its child.
+  # Runs the block as a task and waits until it and its children are over. Gives a thread without a
+  # scheduler a Gyre::Scheduler meanwhile; inside a task the block becomes its child.
   #
   # If the block raises, or an Interrupt, an `exit` in any task, Thread#kill, Thread#raise or a
-  # timeout ends this call, the tasks are stopped and their `ensure` blocks finish first. A second
-  # Interrupt cuts those short.
+  # timeout ends this call, stops the tasks and waits for their `ensure` blocks. A second Interrupt
+  # cuts these short.
   #
   # @param name [String] the task's name
   # @param watchdog [Numeric, true, false, nil] seconds that the loop may be held before a
@@ -46,7 +46,7 @@ module Gyre
   class Run
     include Inspection::Awaited
 
-    # On a thread without a scheduler.
+    # Runs on a thread without a scheduler.
     def self.on_new_scheduler(name, watchdog, block)
       scheduler = Scheduler.new
       Fiber.set_scheduler(scheduler)
@@ -57,7 +57,7 @@ module Gyre
       end
     end
 
-    # On an existing scheduler: the calling fiber drives it unless another one does or will.
+    # Runs on an existing scheduler: the calling fiber drives it unless another one does or will.
     def self.on_existing(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
@@ -125,11 +125,11 @@ module Gyre
     # @return [String]
     def label = "the caller of Gyre.run"
 
-    # What its fiber waits for, even while it drives the loop.
+    # The object that its fiber awaits, even while it drives the loop.
     # @return [Array<Task>]
     def awaited = [@root]
 
-    # `exit`, a signal's exception or Thread#raise has ended a task: Gyre.run raises it.
+    # Raises the `exit`, signal's exception or Thread#raise that has ended a task, from Gyre.run.
     # @param error [Exception]
     def leave(error)
       @leaving ||= error
@@ -144,7 +144,7 @@ module Gyre
       wake if task.equal?(@root)
     end
 
-    # Has `listener.wake` called when the task is over. From any thread.
+    # Calls `listener.wake` when the task is over. From any thread.
     def listen(task, listener)
       @lock.synchronize { (@listeners[task] ||= []) << listener }
     end
@@ -167,8 +167,8 @@ module Gyre
       wake
     end
 
-    # In a forked child only the forking fiber goes on: other tasks are over at once, and those
-    # above it end with it. A fork in a fiber without a task is not covered.
+    # In a forked child only the forking fiber continues: other tasks are over at once, and those
+    # above it end with it. Excludes a fork in a fiber without a task.
     def process_fork
       forker = Task.current? or return
       forker.forget_waiters
@@ -179,7 +179,7 @@ module Gyre
       @forker = forker if @drives
     end
 
-    # In a forked child the forking fiber is Ruby's root fiber, and its end would be the program's.
+    # The forking fiber is Ruby's root fiber in the child, and its end would be the program's.
     # @param task [Task] one whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)
@@ -204,7 +204,7 @@ module Gyre
       end
     end
 
-    # Waits for a driver first: otherwise the first task that parks would have to drive.
+    # Waits for a driver first; otherwise the first parking task would have to drive.
     def start
       @scheduler.spawn(@root) if @scheduler.loop_running?
     end
@@ -216,7 +216,7 @@ module Gyre
     # Ends the loop's wait, or this fiber's. From any thread.
     def wake = @drives ? @scheduler.wakeup : @scheduler.unblock(self, @fiber)
 
-    # An exception leaves Gyre.run: no task stays behind.
+    # Runs when an exception leaves Gyre.run: no task stays behind.
     def unwind
       @root.stop
       begin

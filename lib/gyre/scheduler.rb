@@ -30,7 +30,7 @@ module Gyre
       Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
     end
 
-    # Runs what is left on this thread's scheduler, then removes it.
+    # Runs the remaining work on this thread's scheduler, then removes it.
     # @api private
     def self.leave
       Fiber.set_scheduler(nil)
@@ -52,7 +52,7 @@ module Gyre
       $stderr.write("gyre: unhandled in #{what}: #{error.full_message(highlight: false).chomp}\n")
     end
 
-    # The same, but only once in a row, however often the loop comes to rest.
+    # Reports the same way, but only once in a row, however often the loop is idle.
     # @param text [String]
     # @api private
     def report_once(text)
@@ -73,7 +73,7 @@ module Gyre
       @runs ||= []
     end
 
-    # Notes an exception that Thread#raise is about to send to this thread
+    # Records an exception that Thread#raise is about to send to this thread
     # (scheduler/thread_raise.rb). From any thread.
     # @param error [Exception]
     # @api private
@@ -111,11 +111,11 @@ module Gyre
       Inspection::Deadlock.refuse(self, certain)
     end
 
-    # For the engines' timeout_after, as its own error leaves its block: a cancellation that the
-    # error must not replace. If the time ends while a stop unwinds the block and waits in an
-    # `ensure`, the error is raised there with the stop as its cause; a program that rescues the
-    # error would go on as if never stopped. A cancellation from before the block, as in an
-    # `ensure`, does not count: cleaning up may have its own time limit.
+    # For the engines' timeout_after, when its error leaves its block: returns a cancellation that
+    # the error must not replace. Raises the error with the stop as its cause if the time ends while
+    # a stop unwinds the block and waits in an `ensure`; a program that rescues the error would
+    # continue as if never stopped. Ignores a cancellation from before the block, as in an `ensure`:
+    # cleaning up may have a time limit of its own.
     # @param error [Exception] the timeout's own
     # @param before [Exception, nil] what was on its way when the block began
     # @return [Stop, Task::Expired, nil] the cancellation that it has replaced in the block
@@ -137,8 +137,8 @@ module Gyre
       "#<#{self.class} #{closed? ? "closed" : backend}>"
     end
 
-    # True if the thread is killed, or a signal's exception is under way: a closing scheduler waits
-    # for nothing then.
+    # True if the thread is killed, or a signal's exception is propagating: a closing scheduler then
+    # waits for nothing.
     # @return [Boolean]
     def leaving?
       Thread.current.status == "aborting" || $!.is_a?(SignalException)
@@ -157,12 +157,12 @@ module Gyre
       end
     end
 
-    # Quick calls that Ruby 3.4 and later hand over beside real work: each close, open, stat and
-    # directory entry. A thread would cost far more (30 µs) and let other fibers run in each of
-    # them. Opens that may wait do not come here (scheduler/waiting_path.rb); the exceptions copy
-    # whole files, or look up a user's home, which may ask a server.
+    # Quick calls that Ruby 3.4 and later pass here besides real work: each close, open, stat and
+    # directory entry. A thread would cost far more (30 µs), and let other fibers run in each of
+    # them. Opens that may wait are handled elsewhere (scheduler/waiting_path.rb); the exceptions
+    # copy whole files, or look up a user's home, which may ask a server.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
-    # Frames of a subclass's override between the hook and its caller, and their limit.
+    # Names of a subclass's override between the hook and its caller, and the limit of frames.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
     OVERRIDES_LIMIT = 8
     private_constant :QUICK_WORK, :OVERRIDE, :OVERRIDES_LIMIT
@@ -177,7 +177,7 @@ module Gyre
       Offload.call(abandon: false) { work.call }
     end
 
-    # Waits for a child process in a thread; the engines' process_wait call it.
+    # Waits for a child process in a thread; called by the engines' process_wait.
     # @return [Process::Status]
     def process_wait_in_thread(pid, flags)
       return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?

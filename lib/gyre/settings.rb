@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Tables of settings. Flags, configuration files, keyword arguments, their checks and messages and
-# the generated guide (docs/configuration.md) come from the same rows. gyre serve, gyre log, TLS and
-# the memcached client have tables. It opens nothing.
+# Tables of settings. Provides flags, configuration files, keyword arguments, checks, messages and
+# the generated guide (docs/configuration.md) from the same rows. gyre serve, gyre log, TLS and the
+# memcached client have tables. It opens nothing.
 
 require "did_you_mean"
 
@@ -15,8 +15,7 @@ module Gyre
   class Settings
     include Enumerable
 
-    # All that is wrong with some settings: a path like logs[2].levels (nil: the whole) and a text
-    # for each fault.
+    # All faults of some settings: a path like logs[2].levels (nil: the whole) and a text for each.
     class Invalid < ArgumentError
       attr_reader :faults
       # What could be read.
@@ -41,7 +40,7 @@ module Gyre
 
       def add(path, text) = @all << [path, text]
 
-      # An ArgumentError of the block is a fault below this path.
+      # Records an ArgumentError of the block as a fault below this path.
       def at(path)
         yield
       rescue Invalid => error
@@ -66,7 +65,7 @@ module Gyre
 
     def self.row(name, type, meaning, **rest) = Row.new(name: name, type: type, meaning: meaning, **rest)
 
-    # The words that are nearest to a misspelt one, as a question.
+    # Returns the words nearest to a misspelt one, as a question.
     def self.nearest(word, words)
       return unless word.valid_encoding?
 
@@ -76,17 +75,16 @@ module Gyre
 
     def self.list(words) = words.size > 1 ? "#{words[0..-2].join(", ")} or #{words.last}" : words.join
 
-    # For a message: without passwords of addresses, and not too long.
+    # Prepares text for a message: without passwords of addresses, and not too long.
     def self.shown(value)
       return value.is_a?(Hash) ? "keys with values" : "a list" if value.is_a?(Enumerable)
 
       value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
     end
 
-    # `groups` are rows by headings of --help; those below nil have no flags. `foreign` are words
-    # that are gone or other programs', with what to do instead. `what` is the noun for a row. The
-    # block checks what the values must be together; it is called with them (nil where a value is
-    # wrong) and Faults.
+    # `groups` are rows by headings of --help; those below nil have no flags. `foreign` maps
+    # obsolete words and other programs' to advice. `what` is the noun for a row. The block checks
+    # the values together; it gets them (nil for a wrong value) and Faults.
     def initialize(groups, what: "setting", foreign: {}, needs: [], &rule)
       @groups = groups.transform_values(&:freeze).freeze
       @what = what
@@ -111,8 +109,8 @@ module Gyre
 
     def fetch(name) = self[name] || raise(ArgumentError, "unknown #{@what}; #{hint(name.to_s)}")
 
-    # Checked values by the rows' names, without those that are nil. Faults are raised as Invalid,
-    # or added to those that are given.
+    # Returns checked values by the rows' names, without nil values. Raises faults as Invalid, or
+    # adds them to given ones.
     def read(given, faults = nil)
       raise ArgumentError, "must be keys with values" unless given.is_a?(Hash)
       return read(given, faults = Faults.new).then { |values| faults.ensure_none(values) } unless faults

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The process's signals: as values to wait for (Gyre.signals), and as handlers during a block
-# (Signals.handle, for Gyre::Web::Server). Former handlers return unchanged (loop/traps.rb). As a
-# signal handler may take no lock, it leaves the name in a Thread::Queue, and a short-lived thread
+# (Signals.handle, for Gyre::Web::Server). Restores former handlers unchanged (loop/traps.rb). A
+# signal handler may take no lock, so it puts the name in a Thread::Queue, and a short-lived thread
 # passes it on.
 
 require "gyre/sync/channel"
@@ -10,8 +10,8 @@ require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre
-  # Listens to signals, which lose their usual effect. Each signal goes to all its listeners. It
-  # ends with the block, or without one with the calling task.
+  # Listens to signals, which lose their usual effect. Each signal goes to all its listeners. Ends
+  # with the block, or without one with the calling task.
   #
   # @example
   #   Gyre.signals("INT", "TERM").wait # until the process is asked to end
@@ -40,7 +40,7 @@ module Gyre
     @lock = Thread::Mutex.new
 
     class << self
-      # Runs a block while `on_signal` handles the signals, beside other listeners to them.
+      # Runs a block while `on_signal` handles the signals, together with other listeners.
       #
       # @param names [Array<String>]
       # @param on_signal [Proc] called with the signal's name, in the signal handler: it may take no

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # A task: a block that runs in a pooled fiber beside others, with a parent that outlives it.
-# Gyre.run makes the first of a tree, Task#async the others. Works on any Gyre::Scheduler through
-# public methods only. A task belongs to one thread; other threads may only call `wait`, `stop` and
-# the questions.
+# Gyre.run makes the first task of a tree, Task#async the others. Works on any Gyre::Scheduler
+# through public methods only. A task belongs to one thread; other threads may only call `wait`,
+# `stop` and the questions.
 
 require "gyre/clock"
 require "gyre/deadline"
@@ -26,8 +26,8 @@ module Gyre
     Task.current.every(seconds, name, **options, &block)
   end
 
-  # Work that goes on beside other work. A task is over when its block has ended *and* all its
-  # children are over: it waits for them, or stops them if its block failed or was stopped.
+  # Work that runs beside other work. A task is over when its block has ended *and* all its children
+  # are over: it waits for them, or stops them if its block failed or was stopped.
   #
   #   body runs ──ends well──► waits for its children ──────────────┐
   #       │                    (stops transient ones at the end)    ├─► finished: :completed, :failed or :stopped
@@ -86,7 +86,7 @@ module Gyre
       @stopping = false
     end
 
-    # Starts a child. It runs at once, up to its first wait; then the caller goes on.
+    # Starts a child. Runs at once, up to its first wait; then the caller continues.
     #
     # @param name [String, nil] for reports and {#print_hierarchy}
     # @param transient [Boolean] a transient child does not keep its parent waiting: it is stopped
@@ -129,9 +129,9 @@ module Gyre
       end
     end
 
-    # Runs a block periodically, as a child. Beats are at multiples of the time from now on, however
-    # long the block takes; missed ones are skipped. An exception ends it: as it is transient, it is
-    # reported at once unless a caller waits for the child.
+    # Runs a block periodically, as a child. Beats at multiples of the time from now on, however
+    # long the block takes; skips missed ones. Ends with an exception, which is reported at once (it
+    # is transient) unless a caller waits for the child.
     #
     # @param seconds [Numeric] between beats, and before the first
     # @param name [String, nil]
@@ -207,10 +207,10 @@ module Gyre
       nil
     end
 
-    # Runs the block and raises `exception` if it takes too long: at its present wait, so a block
-    # that only computes is not cut off. The block itself cannot rescue that exception, but its
-    # `ensure` runs; nested timeouts are told apart. Children started in the block are stopped if
-    # the time ends before the block, and unaffected afterwards (see Gyre.with_deadline).
+    # Runs the block and raises `exception` at its present wait if it takes too long; a block that
+    # only computes is not interrupted. The block cannot rescue that exception, but its `ensure`
+    # runs; nested timeouts are kept apart. Children started in the block are stopped if the time
+    # ends before the block, and unaffected afterwards (see Gyre.with_deadline).
     #
     # @param seconds [Numeric, nil] nil: no limit. Zero or less: ends at the block's first wait.
     # @param exception [Class, Exception] what to raise
@@ -230,8 +230,8 @@ module Gyre
 
     # Stops the task and everything below it: each raises {Stop} at its present wait, once, the
     # lowest first. `ensure` blocks run to their end, even if they wait; {#wait} returns after that.
-    # Ignores a finished task. Stopping the calling task, or one above it, raises Stop here. From
-    # another thread it only requests the stop.
+    # Ignores a finished task. Stopping the calling task, or one above it, raises Stop here. Only
+    # requests the stop from another thread.
     #
     # @return [self]
     def stop
@@ -243,10 +243,10 @@ module Gyre
     end
     alias cancel stop
 
-    # Runs a block that a stop must not cut off. A stop of this task or of one above it waits for
-    # the block's end; an exception of the block goes first. May be nested. Tasks below are not
-    # stopped until then either. Deadlines set in this task, `exit` and a second Interrupt of
-    # Gyre.run still get through.
+    # Runs a block that a stop must not interrupt. A stop of this task, or of one above it, waits
+    # for the block's end; an exception of the block takes precedence. May be nested. Tasks below
+    # are not stopped before that either. Still admits deadlines set in this task, `exit`, and a
+    # second Interrupt of Gyre.run.
     #
     # @return [Object] the block's value
     def defer_stop
@@ -376,7 +376,7 @@ module Gyre
     # @return [Boolean] whether it was asked to stop and is not over
     def stopping? = !finished? && (@stopping == true || stop_deferred?)
 
-    # What has to end first: its block, then its children.
+    # Returns whatever must end first: its block, then its children.
     # @return [Array<Fiber, Task>]
     def awaited = @fiber ? [@fiber] : children.reject(&:transient?)
 
@@ -436,19 +436,19 @@ module Gyre
       @outcome.give_up(self) if failed?
     end
 
-    # Stops it for a caller that must wait for it and has its own exception to raise.
+    # Stops it for a caller that must wait for it and has an exception of its own to raise.
     def abandon
       stop
       await_end unless finished?
       report_failure
     end
 
-    # Reports an exception that no `wait` will raise any more.
+    # Reports an exception that no `wait` will raise.
     def report_failure
       @outcome.report if @outcome.is_a?(Failure)
     end
 
-    # For a second interrupt of Gyre.run: stops tasks that are stopping already, too.
+    # For a second interrupt of Gyre.run: also stops tasks that are stopping already.
     def stop_again
       family.each { |task| task.interrupt(Stop.new, again: true) }
     end
@@ -464,19 +464,18 @@ module Gyre
       children.select { |child| child.context.under?(deadline) }
     end
 
-    # Completes the ends of tasks that an exception from outside has interrupted, from the leaves
-    # up.
+    # Completes the ends of tasks interrupted by an exception from outside, from the leaves up.
     def settle
       family.each { |task| task.settle_alone } # protected: no symbol can call it
     end
 
-    # In a forked child: the waiters are in the parent.
+    # Drops waiters in a forked child: they are in the parent.
     def forget_waiters
       @waiters = nil
     end
 
-    # In a forked child: its fiber is in the parent. The task is over, unless the forking task is
-    # below it.
+    # Drops the fiber in a forked child: it is in the parent. Ends the task, unless the forking task
+    # is below it.
     def stay_behind
       @fiber = nil
       forget_waiters
@@ -530,7 +529,7 @@ module Gyre
       stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
     end
 
-    # After the body: stops children that are not needed, or finishes without any.
+    # After the body: stops children that are not needed, or finishes without children.
     # @return [Task, nil] the parent, if this task has finished
     def end_children
       return if @outcome.equal?(RUNNING)
@@ -569,7 +568,7 @@ module Gyre
       TimeoutError.new(nil, stop.deadline).tap { |error| error.set_backtrace(stop.backtrace) }
     end
 
-    # Thread#kill and Thread#raise may strike at any line, here too, and nothing else would end the
+    # Thread#kill and Thread#raise may strike at any line, even here, and nothing else would end the
     # tasks below and above.
     def end_body(outcome)
       ended = false
@@ -595,7 +594,7 @@ module Gyre
       run.task_finished(self)
     end
 
-    # Parks the caller until the task is over: a fiber of its own thread (cheap) or another, or a
+    # Parks the caller until the task is over: a fiber of its own thread (cheap) or of another, or a
     # thread.
     # @param timeout [Numeric, nil] seconds
     # @return [Boolean] whether it is over
@@ -626,7 +625,7 @@ module Gyre
       finished?
     end
 
-    # A waiter was stopped, or is out of time.
+    # Called when a waiter was stopped, or is out of time.
     def leave_waiters(fiber)
       return @waiters.delete_at(@waiters.index(fiber)) unless finished?
 

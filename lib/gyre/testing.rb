@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in a seeded order. `require
-# "gyre/testing"`, in tests only. Loading it changes nothing outside of Gyre::Testing.run.
+# Gyre::Testing: runs tasks under a clock that jumps instead of sleeping, in a seeded order.
+# `require "gyre/testing"`, in tests only. Changes nothing outside of Gyre::Testing.run.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -13,7 +13,7 @@ require "gyre/testing/simulation"
 module Gyre
   # For tests of programs that wait.
   module Testing
-    # Added to the scheduler: also prints the seed with reported exceptions.
+    # Extends the scheduler: also prints the seed with reported exceptions.
     # @api private
     module Reports
       attr_writer :seed
@@ -25,8 +25,8 @@ module Gyre
     end
 
     class << self
-      # Gyre.run without real time for sleeps, timeouts, deadlines and other timers, and with ready
-      # fibers in a random order, which the seed repeats. Prints the seed if the block raises, or a
+      # Runs like Gyre.run, without real time for sleeps, timeouts, deadlines and other timers; a
+      # seed repeats the random order of ready fibers. Prints the seed if the block raises, or a
       # failure is reported.
       #
       # @param seed [Integer, nil] nil takes GYRE_SEED, or a random one

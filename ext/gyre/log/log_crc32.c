@@ -23,7 +23,7 @@ static uint32_t little_endian(const unsigned char *bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* The remainder after more bytes, without the inversions at beginning and end. */
+/* Returns the remainder after more bytes, without the inversions at beginning and end. */
 static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) {
   for (; length >= 8; length -= 8, at += 8) {
     const uint32_t one = little_endian(at) ^ crc, two = little_endian(at + 4);
@@ -54,7 +54,7 @@ FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {
   return _mm_xor_si128(_mm_xor_si128(low, high), there);
 }
 
-/* Folds the block and the `rest` bytes before `end`; at least one block precedes these bytes. */
+/* Folds the block and the `rest` bytes before `end`, which at least one block precedes. */
 FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t rest) {
   static const unsigned char shuffle[3 * BLOCK] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                                    128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,

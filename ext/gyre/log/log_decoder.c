@@ -1,6 +1,6 @@
 /*
- * A connection's bytes on their way through the ingest (see log_hub.h). Whole messages are cut in
- * place; an incomplete one is kept, and only its own rest is copied behind it.
+ * A connection's bytes on their way through the ingest (see log_hub.h). Cuts whole messages in
+ * place; keeps an incomplete one, behind which it copies only that message's rest.
  */
 #include "log/log_hub.h"
 

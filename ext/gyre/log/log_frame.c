@@ -19,7 +19,7 @@ const char *gyre_log_wrong_text(int wrong) {
   }
 }
 
-/* LLLL twice; 0 if it is not a length. */
+/* Parses LLLL twice; returns 0 if it is not a length. */
 static size_t frame_length(const char *bytes) {
   size_t length = 0;
   if (memcmp(bytes, bytes + 4, 4) != 0) return 0;

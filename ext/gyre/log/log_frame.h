@@ -1,6 +1,6 @@
 /*
  * Cuts messages out of a connection's bytes, and into parts: frames of the old wire, records,
- * syslog; of JSON only the lines. Called by log_decoder.c. No ruby.h; copies nothing but syslog's
+ * syslog; for JSON only into lines. Called by log_decoder.c. No ruby.h; copies nothing but syslog's
  * prefix of a message.
  */
 #ifndef GYRE_LOG_FRAME_H
@@ -24,7 +24,7 @@ enum gyre_log_wrong {
   GYRE_LOG_WRONG_SEQUENCE,
   GYRE_LOG_SEQUENCE_JUMP,
   GYRE_LOG_CUT_OFF,
-  GYRE_LOG_NO_ROOM /* no fault of the peer: a full output, or unknown stored records */
+  GYRE_LOG_NO_ROOM /* not the peer's fault: a full output, or unknown stored records */
 };
 
 struct gyre_log_message {
@@ -40,9 +40,9 @@ struct gyre_log_cutter {
   enum gyre_log_kind kind;
   enum gyre_log_framing framing;
   size_t limit;                    /* bytes of a message; frames must be shorter */
-  size_t scanned;                  /* of an incomplete line: bytes searched without its end */
-  size_t wanted;                   /* minimum of bytes for the next call; 0: at the end of a line */
-  struct gyre_log_buffer *scratch; /* for syslog's message; until the next call */
+  size_t scanned;                  /* of an incomplete line: bytes searched in vain for its end */
+  size_t wanted;                   /* minimum of bytes for the next call; 0: up to a line's end */
+  struct gyre_log_buffer *scratch; /* memory for syslog's message, valid until the next call */
 };
 
 #define GYRE_LOG_FRAME_HEADER 8

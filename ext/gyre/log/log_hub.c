@@ -3,7 +3,7 @@
 
 /* Longer names are looked up each time, which keeps the table small. */
 #define NAMES_LIMIT 255
-/* Most services with their own counter, for any setting. */
+/* Most services with a counter of their own, whatever the setting. */
 #define COUNTERS_MAX ((size_t)1 << 20)
 
 /* --- life --- */
@@ -254,7 +254,7 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
 
 /* --- messages --- */
 
-/* Bytes of one read of many connections, before they are paused. */
+/* Bytes that one read of many connections brings before they are paused. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {
@@ -302,7 +302,7 @@ static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyr
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
-/* Sessions do not track the sinks of taps: these get records that are new for another sink. */
+/* Sessions do not track sinks of taps, which get the records that are new for another sink. */
 static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
                     uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;

@@ -9,9 +9,9 @@
  * lines. A table of fixed size keeps channels; a new one replaces another, and a change of routes
  * empties it.
  *
- * The caller of an ..._open function holds one reference and returns it by ..._release. Everything
- * opened on a hub holds it; routes and taps hold their sinks, decoders their session. They may be
- * released in any order.
+ * The caller of an ..._open function holds one reference and returns it by ..._release. Routes and
+ * taps hold their sinks, decoders their session, and everything opened on a hub holds the hub. They
+ * may be released in any order.
  */
 #ifndef GYRE_LOG_HUB_H
 #define GYRE_LOG_HUB_H
@@ -29,8 +29,8 @@ struct gyre_log_hub;
 struct gyre_log_mark {
   uint64_t sink; /* its number */
   uint64_t last;
-  uint64_t stored; /* of these, stored by its output */
-  uint64_t turn;   /* of the sink, when it last got one */
+  uint64_t stored; /* the last of these that its output has stored */
+  uint64_t turn;   /* turn of the sink when it last got one */
   size_t client;   /* the client's index in the sink's list of that turn */
   bool unknown;    /* the output's records of the client are unknown; accepts none */
 };
@@ -50,7 +50,7 @@ void gyre_log_session_release(struct gyre_log_session *session);
 /* Returns the session's mark for a sink, made if missing; NULL if memory is short. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
 /* True if a client may have reached this number. A jump of 2^48 allows for a lifetime of dropped
- * records without using up the numbers. */
+ * records and still leaves enough numbers. */
 bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
 /* Returns the last number up to which all outputs have stored the records. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
@@ -94,16 +94,16 @@ struct gyre_log_arrival {
 
 struct gyre_log_sink {
   unsigned references;
-  size_t *total; /* of the bytes in all sinks without their own limit */
+  size_t *total; /* bytes in all sinks without a limit of their own */
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
   bool origin;  /* lines name their message's origin */
   size_t limit; /* bytes; SIZE_MAX: none */
   /*
-   * The bound of its output's queue: beyond it the sink is full, and its senders are paused.
-   * Messages are dropped and counted beyond twice the bound and 16 MB from senders that cannot be
-   * paused, and if the sink drops.
+   * The bound of its output's queue: with more, the sink is full and its senders are paused. Drops
+   * and counts messages beyond twice the bound and 16 MB if senders cannot be paused, or if the
+   * sink drops.
    */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and not yet written */
@@ -112,7 +112,7 @@ struct gyre_log_sink {
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;
-  uint64_t turn; /* number of times it was emptied */
+  uint64_t turn; /* how often it was emptied */
   struct gyre_log_client *clients;
   size_t clients_count, clients_capacity;
   /* For culling: the last message, its origin, and the number of its repetitions. */
@@ -185,11 +185,11 @@ struct gyre_log_counter {
 struct gyre_log_hub {
   unsigned references;
   uint64_t messages, filtered;
-  size_t bytes;      /* of incomplete messages and of sinks without a limit */
+  size_t bytes;      /* bytes of incomplete messages and of sinks without a limit */
   size_t incomplete; /* the incomplete messages' part */
   uint64_t sinks_opened;
   bool crowded;                         /* a sink was hit */
-  const struct gyre_log_origin *origin; /* of the current delivery; NULL: unknown */
+  const struct gyre_log_origin *origin; /* time of the current delivery; NULL: unknown */
   bool unstoppable;                     /* its sender cannot be paused */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;

@@ -1,7 +1,7 @@
 /*
  * Gyre::Log::Ingest with its sinks, sessions and decoders for Ruby (lib/gyre/log/ingest.rb has the
- * contract). The hub (log_hub.h) does all work, without Ruby; the objects refer to its structures
- * and to no Ruby objects, so the collector marks nothing and may free them in any order.
+ * contract). The hub (log_hub.h) does all work without Ruby. The objects refer to its structures
+ * and to no Ruby objects, so that the collector marks nothing and may free them in any order.
  */
 #include "gyre.h"
 #include "log/log_crc32.h"
@@ -69,7 +69,7 @@ static VALUE ingest_setup(VALUE self, VALUE services_limit) {
 /* --- sinks --- */
 
 struct sink {
-  struct gyre_log_hub *hub; /* kept alive: the sink counts there */
+  struct gyre_log_hub *hub; /* kept alive, as the sink counts there */
   struct gyre_log_sink *sink;
 };
 

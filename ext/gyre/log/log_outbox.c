@@ -50,12 +50,12 @@ struct outbox {
   VALUE batches; /* full Strings, each [String, last sequence number, count] */
   char *bytes;   /* of batch */
   size_t length, capacity, count;
-  size_t first_capacity; /* of the next String: the size of the last one */
+  size_t first_capacity; /* size of the next String: that of the last one */
   uint64_t sequence;     /* last number used */
   size_t bytesize;       /* of all records here */
   size_t held;           /* bytes at the sender; they count */
   size_t limit, batch_limit, record_limit;
-  unsigned forks; /* another number than gyre_forks: belongs to the parent */
+  unsigned forks; /* a number other than gyre_forks: belongs to the parent */
   bool sleeping, attention, framed;
 };
 

@@ -1,15 +1,14 @@
 /*
- * Records of the versioned wire (lib/gyre/log/wire/records.rb draws one). For the client's outbox:
- * writing a record, counting whole ones, finding one, and making the old wire's frames of them; for
- * the ingest: cutting one off (gyre_log_record_cut in log_frame.h). No ruby.h; nothing is
- * allocated.
+ * Records of the versioned wire (lib/gyre/log/wire/records.rb draws one). Writes, counts, finds and
+ * converts records for the client's outbox; cuts them off for the ingest (gyre_log_record_cut in
+ * log_frame.h). No ruby.h; nothing is allocated.
  */
 #ifndef GYRE_LOG_RECORD_H
 #define GYRE_LOG_RECORD_H
 
 #include "log/log_buffer.h"
 
-/* Length and checksum, which count what is behind them only. */
+/* Length and checksum cover only the bytes behind them. */
 #define GYRE_LOG_RECORD_PREFIX 8
 /* Bytes before the service: the prefix, sequence number, time, two lengths. */
 #define GYRE_LOG_RECORD_HEAD 26

@@ -37,7 +37,7 @@ void gyre_log_sink_release(struct gyre_log_sink *sink) {
   free(sink);
 }
 
-/* Removes a line that does not fit. */
+/* Removes a line that exceeds the limit. */
 static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *line) {
   struct gyre_log_buffer *const bytes = &sink->bytes;
   const size_t before = bytes->length;
@@ -79,7 +79,7 @@ static int remember(struct gyre_log_sink *sink, const struct gyre_log_text parts
                     unsigned fields) {
   sink->has_last = false;
   sink->last.length = 0;
-  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* also if all parts are empty */
+  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* also for empty parts */
   for (int i = 0; i < GYRE_LOG_LAST_PARTS; i++) {
     if (gyre_log_buffer_append(&sink->last, parts[i].bytes, parts[i].length) < 0) return -ENOMEM;
     sink->last_lengths[i] = parts[i].length;

@@ -1,7 +1,7 @@
 /*
  * Syslog: the grammar of a message (RFC 5424, RFC 3164), and framing on a stream (RFC 6587). See
- * log_frame.h; test/oracle/log/syslog.rb is its twin in Ruby. Bytes outside of the grammar are a
- * message as they are.
+ * log_frame.h; test/oracle/log/syslog.rb is its twin in Ruby. Passes on bytes outside of the
+ * grammar as a message.
  */
 #include "log/log_frame.h"
 
@@ -281,7 +281,7 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
 }
 
 /* A zero byte also ends a message (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches in
- * steps, as one of both ends may never come. */
+ * steps, as either end may never come. */
 const char *gyre_log_syslog_line_end(const char *at, size_t length) {
   while (length > 0) {
     const size_t step = length < LINE_STEP ? length : LINE_STEP;
@@ -316,7 +316,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* The last line may lack its end; then "12" may be text or a count. */
+/* The last line may have no end; its "12" may then be text or a count. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

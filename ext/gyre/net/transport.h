@@ -43,8 +43,7 @@ struct gyre_side {
 
 /* Return -errno; -EAGAIN sets the side's `wants`. */
 struct gyre_transport_operations {
-  int (*handshake)(
-      struct gyre_transport *transport); /* closes the layer; returns 0 once over; NULL: nothing to close */
+  int (*handshake)(struct gyre_transport *transport);                               /* 0 once over; NULL: none */
   ssize_t (*receive)(struct gyre_transport *transport, void *bytes, size_t length); /* 0: the end */
   /* Sends the pieces as one, as far as possible. */
   ssize_t (*sendv)(struct gyre_transport *transport, const struct iovec *pieces, int count);

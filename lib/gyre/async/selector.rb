@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. Nearly all of it is
-# in C (ext/gyre/async/selector.c); here are the choice of the backend, and parts that need a
+# Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. C has nearly all of
+# it (ext/gyre/async/selector.c); this file chooses the backend and has the parts that need a
 # thread. Requires neither Async nor io-event.
 require "gyre/loop"
 require "gyre/scheduler/io_buffer"

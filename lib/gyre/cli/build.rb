@@ -13,7 +13,7 @@ require "gyre/websocket/compression"
 module Gyre
   module CLI
     module Build
-      # A part that needs a library: its name, the library's least version, Debian's package.
+      # A part that needs a library: its name, the library's minimum version, Debian's package.
       Part = Struct.new(:name, :library, :package, :present)
       PARTS = [
         Part.new("TLS", "OpenSSL 3.0", "libssl-dev", -> { TLS.available? }),

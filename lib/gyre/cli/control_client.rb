@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Asks and commands a server over its control socket or its --metrics address, for `gyre ctl` and
-# `gyre top`. Slow, long and foreign answers are errors, in bounded memory.
+# Queries and commands a server over its control socket or --metrics address, for `gyre ctl` and
+# `gyre top`. Rejects slow, long and foreign answers, in bounded memory.
 
 require "json"
 require "gyre/clock"
@@ -11,14 +11,14 @@ module Gyre
   module CLI
     # One server.
     class ControlClient
-      # The peer answers something else than a server of Gyre's.
+      # The peer is no server of Gyre's.
       class NoAnswer < StandardError; end
 
       STATUS_TIMEOUT_S = 5
       BYTES_LIMIT = 16 << 20
       private_constant :STATUS_TIMEOUT_S, :BYTES_LIMIT
 
-      # `address` as {Gyre::Endpoint.parse} reads it; a path behind the port is dropped. Raises
+      # `address` has the form of {Gyre::Endpoint.parse}; a path after the port is dropped. Raises
       # ArgumentError.
       def initialize(address)
         @endpoint = Endpoint.parse(address.sub(%r{\A(https?://[^/]*)/.*\z}, "\\1"), host: "127.0.0.1")
@@ -33,8 +33,8 @@ module Gyre
         found["workers"].is_a?(Array) ? found : raise(NoAnswer, "its response is not a status")
       end
 
-      # Waits for the command's end, however long that takes. Returns why it was not done, nil if it
-      # was; false if the connection ended without an answer.
+      # Waits for the end of the command, without a limit. Returns nil on success, else the reason;
+      # false if the connection ended without an answer.
       def command(name)
         head, body = request("POST", "/#{name}", nil)
         return false if head.empty?

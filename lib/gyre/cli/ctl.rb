@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre ctl`: asks a server with workers how it is, and tells it what to do, over its control
-# socket (ControlClient). The commands are Gyre::CLI::ServeWorkers'.
+# `gyre ctl`: shows the state of a server with workers, and controls it over its control socket
+# (ControlClient). The commands are Gyre::CLI::ServeWorkers'.
 
 require "json"
 require "gyre/cli"
@@ -32,7 +32,7 @@ module Gyre
       TEXT
       COMMANDS = %w[status rolling-restart restart reload stop].freeze
       LOOK_S = 0.1
-      # How long a server may be away while it becomes another program.
+      # Seconds for which a server may be away while it becomes another program.
       AWAY_S = 30
       private_constant :LOOK_S, :AWAY_S
 
@@ -102,7 +102,8 @@ module Gyre
         FAILED
       end
 
-      # A program that becomes another one closes the connection; from then on the new one answers.
+      # Reconnects: a program that becomes another one closes the connection, and the new program
+      # answers.
       def outcome
         deadline = Clock.now + AWAY_S
         until (last = last_restart(deadline)) && last["state"] != "running"

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Flags of the commands of `gyre`: OptionParser, but a flag counts only when it is written out
-# exactly (OptionParser alone takes `-w 4` for --write-timeout if nothing else begins with w), and
-# an unknown flag is refused with the nearest one. Each command declares its flags here. It prints
-# nothing and never exits by itself.
+# Flags of the commands of `gyre`: OptionParser, which accepts only exact names here (alone it takes
+# `-w 4` for --write-timeout if nothing else begins with w); an unknown flag is refused with the
+# nearest one. Each command declares its flags here. Prints nothing and never exits by itself.
 
 require "optparse"
 require "gyre/errors"
@@ -11,7 +10,7 @@ require "gyre/settings"
 
 module Gyre
   module CLI
-    # Any time that a flag takes.
+    # A duration for a flag.
     SECONDS = Settings.row(:seconds, :seconds, "a time")
 
     # One command's flags, --help and --version among them.
@@ -19,8 +18,8 @@ module Gyre
     #   flags = Gyre::CLI::Flags.new("Usage: tool [options] FILE") { |on| on.on("-p", "--port PORT", "the port") { |port| … } }
     #   flags.read(["-p", "80", "app.rb"]) # => ["app.rb"]
     class Flags
-      # OptionParser completes abbreviations in one method; this one completes nothing. (Its own
-      # require_exact, before Ruby 3.2, refuses `--port=80` and fails on flags without a long form.)
+      # Overrides OptionParser's method that completes abbreviations. (Its require_exact, before
+      # Ruby 3.2, refuses `--port=80` and fails on flags without a long form.)
       class Exact < OptionParser
         private
 
@@ -33,8 +32,8 @@ module Gyre
 
       attr_reader :asked # :help, :version or an argument of {#ask}: to be done instead of the command's work
 
-      # `hints` maps flags of other programs to advice, `aliases` long flags to others (not in the
-      # help); `dash` lists flags whose optional argument may be a bare dash.
+      # `hints` maps other programs' flags to advice, `aliases` maps long flags to others (hidden in
+      # the help); `dash` lists flags that take a bare dash as argument.
       def initialize(banner, width: 29, columns: 80, hints: {}, aliases: {}, dash: [], help: ["--help"], footer: nil)
         @hints = hints
         @aliases = aliases
@@ -47,8 +46,8 @@ module Gyre
         separator(footer) if footer
       end
 
-      # Declares a flag, as OptionParser#on does. An ArgumentError of the block is the user's
-      # mistake, and is reported with the flag.
+      # Declares a flag, as OptionParser#on does. An ArgumentError of the block is reported with the
+      # flag, as the user's mistake.
       def on(*words, &block)
         name = (words.grep(/\A--/).first || words.first)[/\A[\w-]+/]
         @parser.on(*words) do |value|
@@ -58,8 +57,8 @@ module Gyre
         end
       end
 
-      # Declares the flags of a table's rows, below the headings of their groups. Their values go
-      # into the Hash; a block, if there is one, may change a row's value, or return nil for none.
+      # Declares flags for a table's rows, below their groups' headings. Stores values in the Hash;
+      # an optional block may change a row's value, or return nil for none.
       def table(table, values)
         table.groups.each do |heading, rows|
           next unless heading
@@ -79,12 +78,12 @@ module Gyre
 
       def separator(text) = @parser.separator(text)
 
-      # The command does `what` instead of its work.
+      # Makes the command run `what` instead of its work.
       def ask(what)
         @asked = what
       end
 
-      # Returns the arguments that are not flags.
+      # Returns the arguments other than flags.
       def read(arguments)
         refuse_broken_text(arguments)
         refuse_single_dashes(arguments)
@@ -100,8 +99,7 @@ module Gyre
 
       private
 
-      # A flag without an argument sets true; where the row is one of true or false, --no- sets
-      # false.
+      # A flag without an argument sets true; for a Boolean row --no- sets false.
       def words(row)
         flag = row.boolean? ? "--[no-]#{row.flag.delete_prefix("--")}" : [row.flag, row.argument].compact.join(" ")
         text = [row.text, ("(#{row.default_text})" if row.default_text)].compact.join(" ")
@@ -113,7 +111,7 @@ module Gyre
         raise UsageError, "#{broken.scrub("?").inspect} is not valid #{broken.encoding}, the encoding of this terminal (see `locale`): convert it"
       end
 
-      # In Ruby 3.1's OptionParser a lone dash is never an optional argument.
+      # Ruby 3.1's OptionParser never takes a lone dash as an optional argument.
       def attach_dashes(words)
         words.each_with_object([]) do |word, all|
           next all << word unless word == "-" && @dash.include?(all.last)
@@ -122,7 +120,7 @@ module Gyre
         end
       end
 
-      # `-port 80` would be -p with the value "ort".
+      # `-port 80` would mean -p with the value "ort".
       def refuse_single_dashes(arguments)
         before_end = arguments.take_while { |word| word != "--" }
         word = before_end.find { |each| each.match?(/\A-\w/) && names.include?("-#{each[/\A[^=]+/]}") }

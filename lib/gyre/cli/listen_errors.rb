@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Turns errors of listening and of opening files into sentences with advice. Called by the commands
-# that start servers. Opens nothing.
+# Turns errors of listening and of opening files into sentences with advice. `port`, `host` and
+# `bind` are the flags for another address. Opens nothing.
 
 module Gyre
   module CLI

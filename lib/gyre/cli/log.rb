@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log`: finds the command that is asked for (serve, send, tail, status, reopen) and runs it.
-# Gyre::CLI calls it. The work is done by the commands in cli/log/.
+# `gyre log`: finds the requested command (serve, send, tail, status, reopen) and runs it. Gyre::CLI
+# calls it. The commands in cli/log/ do the work.
 
 require "gyre/cli"
 require "gyre/cli/flags"
@@ -10,7 +10,7 @@ module Gyre
   module CLI
     # The command line of Gyre::Log.
     module Log
-      # Without a name it is serve, so that Analogger's command line works as it is.
+      # Defaults to serve, so that Analogger's command line works unchanged.
       COMMANDS = { "serve" => "Serve", "send" => "Send", "tail" => "Tail", "status" => "Status",
                    "reopen" => "Reopen" }.freeze
 

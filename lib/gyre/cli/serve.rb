@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre serve`: flags and configuration file in, a running server out; a flag for each limit comes
-# from the limits' table. It serves nothing itself: Gyre::Web::Server does.
+# `gyre serve`: makes a running server of flags and configuration file; the limits' table gives a
+# flag for each limit. Gyre::Web::Server serves.
 
 require "gyre/cli"
 require "gyre/cli/flags"
@@ -36,7 +36,7 @@ module Gyre
         "-n" => "count", "-t" => "threads", "-f" => "fork_worker", "-I" => "include", "-R" => "restart_cmd", "-s" => "silent", "-S" => "state_path",
         **Web::SETTINGS.foreign.keys.to_h { |name| ["--#{name.tr("_", "-")}", name] }
       }.transform_values { |name| Web::SETTINGS.foreign.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
-      # The program of Solid Queue, which this variable of its plugin for Puma asks for.
+      # The Solid Queue program, requested by this variable of its plugin for Puma.
       SOLID_QUEUE = %w[bin/jobs].freeze
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
       private_constant :HINTS, :SOLID_QUEUE
@@ -72,8 +72,8 @@ module Gyre
 
       private
 
-      # The file's settings, with those of the flags over them. What is wrong with the file ends the
-      # start; --check notes it, and goes on with the rest.
+      # The file's settings, overridden by the flags'. Faults of the file end the start; --check
+      # records them and continues.
       def merged
         path = @config || (Web::Config::PATH if File.file?(Web::Config::PATH))
         with_flags(path.nil? || path == "-" ? {} : Web::Config.load(path))
@@ -115,7 +115,7 @@ module Gyre
         raise StartError, "beside: there is no program #{missing}"
       end
 
-      # Before the app is loaded, and before workers are there that could not start.
+      # Fails before the app is loaded, and before workers that could not start.
       def check_folder(name, folder)
         HTTP::Files::Root.new(folder.path, **folder.options).close
       rescue ArgumentError => error
@@ -162,7 +162,7 @@ module Gyre
         end
       end
 
-      # This process loads the app and forks the workers; what is wrong goes to the supervisor.
+      # Loads the app and forks the workers in this process; reports faults to the supervisor.
       def become_mold
         Web::Cluster::Mold.ignore_signals
         link, inherited = Web::Cluster::Mold.receive
@@ -199,8 +199,8 @@ module Gyre
         end
       end
 
-      # Reports all that is wrong with build, flags, file, bundle and the files that these name.
-      # Before a hot restart the rest of a start is tried, too, with the gems that there are.
+      # Reports all faults of build, flags, file, bundle and the files named there. Before a hot
+      # restart also tries the rest of a start, with the installed gems.
       def check
         @faults = []
         settings = noting { merged } || @settings
@@ -221,7 +221,7 @@ module Gyre
         DONE
       end
 
-      # Only root can find out for another user.
+      # Only root can check this for another user.
       def check_process(settings, workers)
         raise StartError, NEEDS_WORKERS if settings[:state] && workers.zero?
         return unless settings.slice(:user, :group).empty? || Process.euid.zero?
@@ -242,7 +242,7 @@ module Gyre
         %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| yield name, folder } }
       end
 
-      # Before any worker is replaced by one that could not serve.
+      # Fails before any worker is replaced by one that could not serve.
       def check_certificates(settings, endpoints)
         return unless settings[:tls] || endpoints.any?(&:tls)
 
@@ -252,13 +252,13 @@ module Gyre
         contexts.warn(made.values) unless @check # else each worker would
       end
 
-      # 0: this process serves by itself.
+      # With 0 workers this process serves by itself.
       def count(settings)
         value = settings[:workers] || from_environment("WEB_CONCURRENCY", :workers) || (settings.key?(:beside) ? 1 : 0)
         value == "auto" ? Processors.available : value
       end
 
-      # As Puma's users and many platforms hand it to the programs they start.
+      # Puma's users and many platforms pass it to started programs.
       def from_environment(variable, name)
         text = ENV[variable].to_s
         Web::SETTINGS[name].check(text) unless text.empty?
@@ -291,7 +291,7 @@ module Gyre
         )
       end
 
-      # Development logs every request; elsewhere the app or a proxy usually does.
+      # Logs every request in development; elsewhere the app or a proxy usually does.
       def log_format(settings, environment)
         settings[:access_log] || (environment == "development" && !settings[:quiet]) ? "common" : "none"
       end
@@ -303,7 +303,7 @@ module Gyre
         raise StartError, ListenErrors.explain(error, bind: flag || "--bind", port: flag || "--port", host: flag || "--host")
       end
 
-      # The setting that the address is from; nil: port and host, or their defaults.
+      # The setting that gave the address; nil: port and host, or their defaults.
       def flag_of(settings, tried)
         named = { "--state" => [(StateFile.new(settings[:state]).endpoint if settings[:state])].compact,
                   "--metrics" => Array(settings[:metrics]).map { |address| Web::ControlServer.endpoint(address) },
@@ -311,7 +311,7 @@ module Gyre
         named.find { |_, endpoints| endpoints.any? { |endpoint| tried.end_with?(endpoint.path || ":#{endpoint.port}") } }&.first
       end
 
-      # Everything that a normal end does is done by then, but for what would wait for the requests.
+      # All steps of a normal end are done, except waiting for requests.
       def abandon
         @abandoned&.close
         exit!(FAILED)

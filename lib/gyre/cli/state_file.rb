@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The file by which `gyre ctl` and `gyre top` find a server: its process, addresses and control
-# socket. JSON, for its owner only. Commands that serve write it and remove it at their end.
+# Tells `gyre ctl` and `gyre top` a server's process, addresses and control socket. JSON, readable
+# for its owner only. Written by commands that serve, and removed at their end.
 
 require "fileutils"
 require "json"
@@ -22,8 +22,7 @@ module Gyre
         @path = File.expand_path(path)
       end
 
-      # The file at {PATH}, the commands' default; makes its folder. Raises StartError if others
-      # could replace it.
+      # The default file at {PATH}; makes its folder. Raises StartError if others could replace it.
       def self.usual
         new(PATH).tap do |file|
           folder = File.dirname(file.path)
@@ -59,7 +58,7 @@ module Gyre
         raise StartError, "#{@path}: the state cannot be read: #{error.class.new.message.downcase}"
       end
 
-      # Removes it unless it is another server's by now.
+      # Removes it unless another server has replaced it.
       def remove
         File.delete(@path) if File.exist?(@path) && read["pid"] == Process.pid
       rescue SystemCallError, StartError

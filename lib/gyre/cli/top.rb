@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `gyre top`: what a running server does, in a terminal, again each second. It reads /status of the
-# server's control socket (--state) or of its --metrics address. Drawing is View's, the terminal
-# Screen's; it changes nothing in the server.
+# `gyre top`: shows each second what a running server does. Reads /status from the server's control
+# socket (--state) or --metrics address. View draws and Screen has the terminal; changes nothing in
+# the server.
 
 require "gyre/cli"
 require "gyre/cli/control_client"
@@ -66,7 +66,7 @@ module Gyre
         raise StartError, "#{@server}: #{error.message}"
       end
 
-      # The server is asked in a thread, so that keys work although it does not answer.
+      # Queries the server in a thread, so that keys work even without an answer.
       def watch(screen)
         before = now = error = nil
         look = nil

@@ -5,15 +5,14 @@
 #
 #   task a ──waits for──► mutex ──held by──► fiber of task b ──waits for──► task a
 #
-# Only for a mutex, a semaphore and an Awaited it is known what has to go on first. Queues and
-# conditions may be fed from anywhere, and a wait with a timeout ends by itself: no circle goes
-# through them.
+# Only for a mutex, a semaphore and an Awaited it is known what has to go on first. Excludes queues
+# and conditions, which anything may feed, and waits with a timeout, which end by themselves.
 
 module Gyre
   class Semaphore; end # sync/semaphore.rb may be loaded later
 
   class Inspection
-    # Something to wait for that knows what has to go on first: tasks, and calls of Gyre.run.
+    # An awaited object that knows who must go on first: tasks, and calls of Gyre.run.
     # @api private
     module Awaited
       # @!method awaited
@@ -29,7 +28,7 @@ module Gyre
       KINDS = [Thread::Mutex, Awaited, Semaphore].freeze
 
       # Called after a loop was idle for a while. `certain`: nothing in the loop would wake a fiber;
-      # else it has a watchdog.
+      # otherwise it has a watchdog.
       # @param scheduler [Scheduler] this thread's
       # @param certain [Boolean] whether neither a timer nor a descriptor could change anything
       # @raise [DeadlockError] if fibers wait for each other, and all others for them; a wait for
@@ -94,7 +93,7 @@ module Gyre
         wait.state == :waiting && wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) }
       end
 
-      # Without recursion, as a fiber's stack is small.
+      # Avoids recursion, as a fiber's stack is small.
       def collect_prerequisites
         pending = @by_fiber.values
         until pending.empty?
@@ -120,7 +119,7 @@ module Gyre
       # @return [Boolean] whether one of its prerequisites is enough, rather than all
       def any?(node) = node.is_a?(Wait) && node.blocker.is_a?(Semaphore)
 
-      # The nodes that have to go on before this one; empty if unknown.
+      # Returns the nodes that must go on before this one; empty if unknown.
       # @return [Array<Wait, Awaited>]
       def prerequisites_of(node)
         return holders(node.blocker) if any?(node)

@@ -7,16 +7,16 @@
 #   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
-# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. On another thread than the tasks' no
-# fiber can be asked whether it holds a mutex. Uses a list instead of recursion, as a fiber's stack
+# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. No fiber can be asked for its
+# mutexes from another thread than the tasks'. Uses a list instead of recursion, as a fiber's stack
 # is small.
 
 require "gyre/inspection"
 
 module Gyre
-  # Prints every present call of Gyre.run, on all threads, with its tasks: what each waits for, its
-  # age and place. May be called from anywhere, also in a trap handler; holders of mutexes are shown
-  # for the calling thread's tasks only.
+  # Prints all present calls of Gyre.run, on all threads, with their tasks: wait, age and place of
+  # each. May be called anywhere, also in a trap handler; shows holders of mutexes only for the
+  # calling thread's tasks.
   #
   # @param out [#puts]
   # @param backtrace [Boolean] prints each task's whole backtrace, without Gyre's own part

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The program's own line in a backtrace. For print_hierarchy, the watchdog and the search for
+# Finds the program's own line in a backtrace. For print_hierarchy, the watchdog and the search for
 # deadlocks.
 
 require "rbconfig"
@@ -9,7 +9,7 @@ module Gyre
   class Inspection
     module Place
       OWN = File.expand_path("..", __dir__).freeze
-      # Ruby's own folders, and the gems'. Read once: a Ractor may not ask RubyGems.
+      # Ruby's own folders, and the gems'. Read once, as a Ractor may not ask RubyGems.
       LIBRARIES = [RbConfig::CONFIG["rubylibprefix"], *(Gem.path if defined?(Gem))].compact.map { |folder| "#{folder}/".freeze }.freeze
       private_constant :OWN, :LIBRARIES
 

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that all wait, each for something that only another of them would do: two
-# tasks, each at a queue that the other was to fill. As a queue may be filled from elsewhere, a
-# stall is only reported, once, and only without other threads, timers, descriptors and signal
-# listeners. A single waiting fiber may well wait for a signal handler. Called by Deadlock.refuse if
-# there is no circle.
+# Fibers of one scheduler that all wait for actions of each other: two tasks, for example, each at a
+# queue that the other should fill. Only reports, once: a queue may be filled from elsewhere.
+# Requires that there are no other threads, timers, descriptors or signal listeners. A single
+# waiting fiber may wait for a signal handler. Called by Deadlock.refuse if there is no circle.
 
 require_relative "../loop/traps"
 
 module Gyre
   class Inspection
     module Stall
-      # Threads that only work on request.
+      # Threads that work only on request.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
       # Fibers shown.
       LINES = 20
@@ -37,7 +36,7 @@ module Gyre
           Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
         end
 
-        # A sleep waits for nothing else; a wait for an ended thread is about to end.
+        # A sleep ends by itself; a wait for an ended thread is about to end.
         def for_another?(wait)
           wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
         end

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# A fiber's wait, seen from outside and put into words. Made by Scheduler#waits, for print_hierarchy
-# and the search for deadlocks; shows the moment when it was made.
+# Describes a fiber's wait from outside, in words. Made by Scheduler#waits, for print_hierarchy and
+# the search for deadlocks; describes the moment of its creation.
 
 require_relative "place"
 
 module Gyre
   class Inspection
-    # The waiting fiber; the fiber that has resumed it (the caller of an Enumerator), else itself;
+    # The waiting fiber; the fiber that has resumed it (an Enumerator's caller), else itself;
     # :waiting or :ready; the awaited object (see {Scheduler#block}), nil if it only yields; number
     # and events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY) of an awaited descriptor; seconds
     # left of its timeout.
@@ -75,10 +75,10 @@ module Gyre
         "a queue to be filled"
       end
 
-      # The label, if there is one (tasks), else the class.
+      # Returns the label, if any (tasks), else the class.
       def other = blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
 
-      # ConditionVariable#wait sleeps without a blocker of its own, through condition_wait.rb.
+      # ConditionVariable#wait sleeps without a blocker of its own, by condition_wait.rb.
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Gyre::Watchdog: reports code that blocks the loop, while it does. A thread reads the loop's pulse
-# a few times within the limit; if it stands still, it prints the backtrace of the loop's thread.
-# Started by Gyre.run on request, or if GYRE_WATCHDOG_MS is set. watchdog/hold.rb decides what
-# counts as a hold.
+# Gyre::Watchdog: reports code that blocks the loop. A thread reads the loop's pulse several times
+# within the limit; while it stands still, prints the backtrace of the loop's thread. Started by
+# Gyre.run on request, or if GYRE_WATCHDOG_MS is set. watchdog/hold.rb decides what counts as a
+# hold.
 
 require "gyre/scheduler"
 require "gyre/inspection/watchdog/cpu_time"
 require "gyre/inspection/watchdog/hold"
 
 module Gyre
-  # Watches one loop from a thread beside it.
+  # Watches one loop from a separate thread.
   class Watchdog
-    # How long the loop may be held by default.
+    # Default limit in seconds for holding the loop.
     LIMIT_S = 0.1
     # Reads of the pulse within the limit.
     LOOKS = 4
@@ -68,7 +68,7 @@ module Gyre
       wake
     end
 
-    # Ends it; harmless a second time.
+    # Ends it; ignored a second time.
     # @return [void]
     def stop
       @lock.synchronize do
@@ -79,7 +79,7 @@ module Gyre
       @scheduler.watchdog = nil if @scheduler.watchdog.equal?(self)
     end
 
-    # In a forked child the loop goes on, but its threads do not.
+    # A forked child has the loop, but not its threads.
     # @api private
     def process_fork
       @watched = Thread.current
@@ -132,7 +132,7 @@ module Gyre
       end
     end
 
-    # Real time, also under a virtual clock.
+    # Uses real time, even under a virtual clock.
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def held(held_s)

@@ -87,8 +87,8 @@ module Gyre
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
 
-      # Waits until the server has acknowledged everything logged before; in the old protocol, until
-      # the kernel has sent it.
+      # Waits until the server has acknowledged everything logged before; with the old protocol,
+      # until the kernel has taken it.
       #
       # @param timeout_s [Numeric]
       # @return [Boolean] false after the timeout

@@ -49,7 +49,7 @@ module Gyre
         end
       end
 
-      # Renames a file twice, so that the next sync of its folder writes the entry.
+      # Renames a file twice, so that the next sync of its folder writes its entry.
       def refresh_name(path)
         File.rename(path, path + AWAY) if File.exist?(path)
         restore_name(path)

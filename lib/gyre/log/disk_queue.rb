@@ -230,7 +230,7 @@ module Gyre
         tidy { segment.position = offset }
       end
 
-      # Reports a failing disk. The positions in memory stay valid; only a later process would send
+      # Reports a failing disk. Keeps the positions in memory; only a later process would send
       # finished records again.
       def tidy(kept = "what is done")
         yield

@@ -16,14 +16,13 @@ module Gyre
     # The server assigns the client's id to another client. The client continues with a new id.
     class IdentityTaken < ProtocolError; end
 
-    # The queue is full, and when_full is :raise.
+    # The queue is full and when_full is :raise.
     class SpoolFull < Error; end
 
     # The client was closed.
     class Closed < Error; end
 
-    # Threads of a client rescue these; a dead thread would raise them in `join`, in the middle of
-    # spooling.
+    # Threads of a client rescue these, as a dead thread would raise them in `join`, amid spooling.
     FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Makes an output for log lines from its settings. Called by the server for each entry of `logs` and
-# for `default_log`. Every output has the same methods (see Output below).
+# Makes an output for log lines from its settings. Called by the server for each entry of `logs`,
+# and for `default_log`. Every output has the same methods (see Output below).
 
 require "gyre/log/limits"
 require "gyre/log/output/access"

@@ -106,7 +106,7 @@ module Gyre
       #   main port first
       def endpoints = @acceptors.map { |acceptor| acceptor.listener.endpoint }
 
-      # Serves until it is stopped. Inside Gyre.run other tasks continue meanwhile.
+      # Serves until stopped. Inside Gyre.run other tasks continue meanwhile.
       #
       # @yield [self] once it serves
       # @return [Boolean] whether every received message was written

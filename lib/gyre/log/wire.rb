@@ -39,8 +39,8 @@ module Gyre
           raise ArgumentError, "a frame has less than #{FRAME_BYTES_LIMIT} bytes, and this one would have #{bytes}"
         end
 
-        # Returns the frame's length, or the fault of its header. Checks in this order: a server
-        # must not wait for the bytes of a wrong length.
+        # Returns the frame's length, or the fault of its header. The order matters: a server must
+        # not wait for the bytes of a wrong length.
         def length(header, limit: FRAME_BYTES_LIMIT)
           bytes = HEADER.match?(header) ? header.byteslice(0, 4).to_i : 0
           return CHECKSUM_FAILED if bytes < FRAME_BYTES_LEAST

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Chooses the backend of a loop: one of the native engine's (C extension), or select of the portable
-# engine (pure Ruby). Asked by Gyre::Scheduler, Gyre::Loop and the command line. Opening a native
-# backend shows whether it can be used; nothing stays open.
+# Chooses the backend of a loop: one of the native engine (C extension), or select of the portable
+# engine (pure Ruby). Called by Gyre::Scheduler, Gyre::Loop and the command line. Opens a native
+# backend to see whether it works; closes it again.
 require_relative "../errors"
 
 module Gyre
@@ -27,8 +27,8 @@ module Gyre
         opens || !reason.start_with?("not built")
       end
 
-      # The backend that a loop would get; nil or "" leaves the choice to Gyre. Raises ArgumentError
-      # for an unknown name, RuntimeError if it does not open here.
+      # Returns the backend that a loop would get; nil or "" leaves the choice to Gyre. Raises
+      # ArgumentError for an unknown name, RuntimeError if it does not open here.
       def backend(name = ENV["GYRE_BACKEND"])
         name = known(name) or return availables.first
 
@@ -38,10 +38,10 @@ module Gyre
         name
       end
 
-      # Has the backend's engine make a loop; falls back to the portable one if nothing was
-      # requested and no native backend opens. Yields :native or :portable and the backend's name
-      # (nil: the first native one that opens). Raises ArgumentError for an unknown name,
-      # RuntimeError or SystemCallError if it does not open.
+      # Makes a loop by the backend's engine; without a request falls back to the portable one if no
+      # native backend opens. Yields :native or :portable and the backend's name (nil: the first
+      # native one that opens). Raises ArgumentError for an unknown name, RuntimeError or
+      # SystemCallError if it does not open.
       def on_backend(name = nil)
         name = known(name.nil? ? ENV["GYRE_BACKEND"] : name)
         return yield(:portable, PORTABLE) if name == PORTABLE || !native?
@@ -55,7 +55,7 @@ module Gyre
         end
       end
 
-      # With GYRE_BACKEND=select it does not even look for the extension.
+      # With GYRE_BACKEND=select does not even look for the extension.
       def native?
         return false if ENV["GYRE_BACKEND"] == PORTABLE
 
@@ -64,14 +64,14 @@ module Gyre
       end
 
       # For parts that exist only on the native engine: HTTP, the log server and its client. Raises
-      # ExtensionRequired with one line: what is missing and what to do.
+      # ExtensionRequired with one line: the missing part and the remedy.
       def require_native(what)
         return if native? && Native.backends.any? { |name| probe(name).first }
 
         raise ExtensionRequired, "#{what} needs Gyre's C extension: #{native_remedy}"
       end
 
-      # For people: the chosen backend, and why not the others.
+      # Describes the chosen backend, and why others were not taken.
       def explain
         taken = backend
         text = "backend: #{describe(taken, probe(taken).last)}, #{asked.empty? ? "the best one here" : "chosen by GYRE_BACKEND"}\n"
@@ -105,7 +105,7 @@ module Gyre
                              "select; `rake compile` builds it"
       end
 
-      # Returns whether it opens; then its details, or the reason.
+      # Returns whether it opens, and its details or the reason.
       def probe(name)
         name == PORTABLE ? [true, nil] : Native.probe(name)
       end

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# IO#close and IO#reopen while the portable engine sleeps in IO.select, which does not notice closes
-# by other threads. The first Loop::Portable wraps both methods: they wake the loops that watch the
-# IO's number, and these check it. From Ruby 4.0 on the caller sleeps in close until all others have
-# left the IO; the wrapper tells its scheduler that an unblock for the IO ends that sleep. CRuby
-# only. The twin of ext/gyre/loop/loop_close.c.
+# Wraps IO#close and IO#reopen for the portable engine, whose sleep in IO.select does not notice
+# closes by other threads. The first Loop::Portable wraps both methods: they wake loops that watch
+# the IO's number, which then check it. From Ruby 4.0 on the caller sleeps in close until all others
+# have left the IO; the wrapper tells its scheduler that an unblock for the IO ends that sleep.
+# CRuby only. The twin of ext/gyre/loop/loop_close.c.
 
 module Gyre
   class Loop

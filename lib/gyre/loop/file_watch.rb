@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Loop#watch_file: an inotify descriptor for the file's folder, else periodic checks. Made by
-# Gyre::Loop; the engines' loops call io, interval, event and cancel.
+# Loop#watch_file: watches by an inotify descriptor of the file's folder, or by periodic checks.
+# Made by Gyre::Loop; the engines' loops call io, interval, event and cancel.
 
 module Gyre
   class Loop
-    # A path, with whichever file it names at the time.
+    # A path, whatever file it names at the time.
     class FileWatch
       # Between checks without inotify.
       INTERVAL_S = 0.5
-      # Read at once; a report has at most 16 bytes and a name of 256.
+      # Bytes read at once; a report has at most 16 bytes and a name of 256.
       REPORTS_BYTES = 16_384
-      # Of a report, before the name: watch, mask, cookie, length of the name.
+      # Head of a report: watch, mask, cookie, length of the name.
       HEAD = "iIII"
       HEAD_BYTES = 16
 

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# A watch of Loop::PortableKeyed under a key: a descriptor, a timer, or a helper's. The target of
-# the portable loop's watch or timer; the keyed loop moves it from loop to loop.
+# A watch of Loop::PortableKeyed under a key: a descriptor, a timer, or a helper. Serves as target
+# of the portable loop's watch or timer; the keyed loop moves it between loops.
 
 module Gyre
   class Loop
     class KeyedWatch
       attr_reader :key
 
-      # Of a timer `at` is monotonic, `interval` the seconds between events (0: one event).
+      # A timer has `at` (monotonic) and `interval` (seconds between events; 0: one event).
       def initialize(keyed, key, io: nil, interest: nil, oneshot: false, at: nil, interval: nil, helper: nil)
         @keyed = keyed
         @key = key
@@ -43,13 +43,13 @@ module Gyre
         @helper&.cancel
       end
 
-      # Watches again once the event was taken, see {#ready}.
+      # Watches again after the event was taken; see {#ready}.
       def resume
         attach(@loop) if @paused && !@queued
         @paused = false unless @queued
       end
 
-      # Its event was taken off the queue. Returns whether to deliver it.
+      # Called when its event was taken off the queue. Returns whether to deliver it.
       def taken
         @queued = false
         @helper.nil? || @helper.event

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Measures how long ready work waits for the loop, as a histogram of fixed size: four buckets to
-# each doubling keep a percentile at most a quarter too high. The portable loop feeds it once a
-# turn; the twin of lag.c.
+# Measures how long ready work waits for the loop: a histogram of fixed size with four buckets per
+# doubling, so that percentiles are at most a quarter too high. The portable loop calls it once a
+# turn; lag.c is its twin.
 
 module Gyre
   class Loop
     class Lag
-      # The last one holds waits of more than an hour.
+      # The last bucket holds waits of more than an hour.
       BUCKETS_LIMIT = 168
 
       def initialize
@@ -22,7 +22,7 @@ module Gyre
         @longest = seconds if seconds > @longest
       end
 
-      # In seconds; 0 without data.
+      # Returns seconds; 0 without data.
       def percentile(share)
         seen = 0
         @counts.each_with_index do |count, bucket|

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
 # Lets subclasses of Gyre::Loop or Gyre::Scheduler override methods of the portable engine. Forwards
-# methods of a module that extends an object to its subclass, as Ruby finds the module's first. The
-# subclass's `super` returns to the module. Called when a loop or scheduler is made. On the native
-# engine Ruby does this by itself.
+# methods of a module that extends an object to the object's subclass, as Ruby finds the module's
+# first. The subclass's `super` returns to the module. Called when a loop or scheduler is made. On
+# the native engine Ruby does this by itself.
 
 module Gyre
   class Loop
     module Overrides
-      # Between a subclass and its superclass, for all objects of the subclass.
+      # Stands between a subclass and its superclass, for all objects of the subclass.
       class WayBack < Module
       end
 
-      # `engine` extends the object; subclasses are below `base`.
+      # `engine` extends the object; `base` is the superclass of overriding classes.
       def self.install(object, engine, base)
         object.extend(engine)
         subclasses = object.class.ancestors.take_while { |ancestor| !ancestor.equal?(base) }
@@ -30,7 +30,7 @@ module Gyre
         subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
       end
 
-      # As text: a Ractor calls no method defined by a block.
+      # Defines methods by text, as a Ractor calls no method defined by a block.
       def self.forward(owner, name, code)
         return if owner.method_defined?(name, false)
 

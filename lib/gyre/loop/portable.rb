@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The portable engine's loop: watches by descriptor, and timers; one `poll` is the asking half of a
+# The portable engine's loop: watches by descriptor, and timers; `poll` is the second half of a
 # turn. Driven by Gyre::Scheduler::Portable; calls back, but never switches fibers. Everything
 # except `wake` belongs to the driving thread.
 require_relative "closing"
@@ -36,7 +36,7 @@ module Gyre
           @target&.ready(ready) unless ready.zero?
         end
 
-        # The descriptor is closed: nothing more can happen to it.
+        # Called when the descriptor is closed: nothing more can happen to it.
         def fail
           target = @target
           cancel
@@ -44,8 +44,8 @@ module Gyre
         end
       end
 
-      # The thread of the calling fiber. On JRuby Thread.current is the fiber's own, with shared
-      # variables.
+      # Returns the thread of the calling fiber. On JRuby each fiber has its own Thread.current,
+      # with shared variables.
       def self.thread
         current = Thread.current
         current.thread_variable_get(:gyre_thread) || current.tap { current.thread_variable_set(:gyre_thread, current) }
@@ -54,7 +54,7 @@ module Gyre
       attr_reader :timers
       attr_reader :turns # how often the backend was asked
 
-      # The block makes a backend; called again in a forked child.
+      # The block makes a backend, again in a forked child.
       def initialize(&backend)
         @make_backend = backend
         @turns = @waits = @wakeups = @events = 0
@@ -82,11 +82,11 @@ module Gyre
         tell_backend(watch.fd) unless watches.last&.io&.closed?
       end
 
-      # True while the loop waits for the kernel or is about to: new work must wake it.
+      # True while the loop waits for the kernel or is about to; new work must wake it then.
       def waiting? = @waiting
 
-      # Asks the backend once, reports events, fires due timers. Sleeps only if the block returns
-      # true, which is called after {#waiting?} became true.
+      # Asks the backend once, reports events, fires due timers. Sleeps only if the block, called
+      # after {#waiting?} became true, returns true.
       def poll
         @turns += 1
         begin
@@ -114,12 +114,12 @@ module Gyre
           ready: 0, timers: @timers.size, descriptors: @watches.size }.merge(@lag.to_h)
       end
 
-      # True if nothing but `own` timers of the scheduler would end its sleep.
+      # True if only the scheduler's `own` timers would end its sleep.
       def idle?(own)
         @watches.empty? && @timers.size == own
       end
 
-      # Ends the present or next sleep. From any thread and from a trap handler.
+      # Ends the present or next sleep. Any thread or trap handler may call it.
       def wake
         @wakeups += 1
         @backend.wake
@@ -130,7 +130,7 @@ module Gyre
         wake if @watches.key?(descriptor)
       end
 
-      # In a forked child: forgets everything. The parent's descriptors are only closed.
+      # In a forked child: forgets everything. Only closes the parent's descriptors.
       def reopen
         close
         open

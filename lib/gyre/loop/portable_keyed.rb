@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby, over Loop::Portable; the twin of
-# keyed_loop.c. It uses the loop of the thread's scheduler, where waits park the fiber, else its
-# own; the watches move along.
+# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby over Loop::Portable, twin of keyed_loop.c.
+# Uses the loop of the thread's scheduler, where waits park the fiber, or else its own; the watches
+# move along.
 require_relative "keyed_watch"
 require_relative "overrides"
 require_relative "portable"
@@ -10,11 +10,11 @@ require_relative "portable"
 module Gyre
   class Loop
     # Extends each loop on the backend select. test/contracts/loop_contract.rb has the contract.
-    # Everything but emit, signal and stop belongs to one thread at a time.
+    # Everything except emit, signal and stop belongs to one thread at a time.
     module PortableKeyed
-      # How often watched IOs are checked for closes, under load.
+      # Seconds between checks of watched IOs for closes, under load.
       SWEEP_S = 0.1
-      # How long a queue that is never empty may delay a question to the kernel.
+      # Seconds for which a full queue may delay a question to the kernel.
       LOOK_S = 0.004
 
       # `loop` has no engine yet.
@@ -147,7 +147,7 @@ module Gyre
 
       # --- for KeyedWatch, in the loop's callbacks ---
 
-      # Queues an event. From any thread. `watch` learns when it is taken.
+      # Queues an event. Any thread may call it. `watch` is told when its event is taken.
       def push(key, watch = nil)
         @events.push([key, watch])
         wake
@@ -165,7 +165,7 @@ module Gyre
         wake
       end
 
-      # The result of take if a helper has nothing to deliver.
+      # Returned by take if a helper has nothing to deliver.
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
@@ -177,7 +177,7 @@ module Gyre
         forget
       end
 
-      # Makes descriptors for helpers: none here.
+      # Returns no descriptors for helpers.
       def engine_of_helpers; end
 
       # Drops all watches and events.
@@ -215,7 +215,7 @@ module Gyre
         @watches.values.each { |watch| watch.attach(@loop) }
       end
 
-      # Leaves the scheduler's loop if there is nothing to do on it.
+      # Leaves the scheduler's loop when it has nothing to do there.
       def unsettle
         return unless @scheduler && @depth.zero? && @watches.empty?
 
@@ -266,7 +266,7 @@ module Gyre
 
       # --- waiting ---
 
-      # Waits until the queue may have something.
+      # Waits until the queue may have events.
       def wait
         settle
         sweep
@@ -275,7 +275,7 @@ module Gyre
         ask { nothing? }
       end
 
-      # Asks the kernel now and then while the queue is never empty.
+      # Asks the kernel now and then, even if the queue never empties.
       def look_now_and_then
         return if Timers.now < @asked_at + LOOK_S
 
@@ -297,7 +297,7 @@ module Gyre
 
       def nothing? = @events.empty? && !@stopped && !@signalled && @failures.empty?
 
-      # The scheduler keeps an unblock that comes before the block.
+      # The scheduler keeps an unblock that precedes the block.
       def park
         fiber = Fiber.current
         @waiters += [fiber]

@@ -1,17 +1,18 @@
 # frozen_string_literal: true
 
-# The backend without C: asks the kernel by IO.select. Called by Gyre::Loop::Portable, which keeps
-# the books; ext/gyre/loop/backend.h has the contract. Knows no fibers and never calls back.
+# The backend in pure Ruby: asks the kernel by IO.select. Called by Gyre::Loop::Portable, which
+# keeps the books after the contract in ext/gyre/loop/backend.h. Knows no fibers and never calls
+# back.
 require_relative "wakeup_pipe"
 
 module Gyre
   class Loop
-    # select(2): takes time in proportion to the watched descriptors.
+    # select(2) takes time in proportion to the watched descriptors.
     class Select
       # The name for GYRE_BACKEND.
       NAME = "select"
 
-      # Hides the block from fiber schedulers: since Ruby 3.2 IO.select is a hook itself.
+      # Hides the block from fiber schedulers, as IO.select is a hook itself since Ruby 3.2.
       if Fiber.respond_to?(:blocking)
         def self.blocking(&block) = Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
       else
@@ -29,8 +30,8 @@ module Gyre
         @woken = false # the pipe has bytes
       end
 
-      # Reports a descriptor whenever it is ready; replaces an earlier watch of the number. With an
-      # IO object, a close of it is noticed.
+      # Reports a descriptor whenever it is ready; replaces an earlier watch of the number. Notices
+      # the close of an IO if given the object.
       def watch(io, interest)
         io = IO.for_fd(io, autoclose: false) if io.is_a?(Integer)
         fd = io.fileno
@@ -66,7 +67,7 @@ module Gyre
               "its limit, FD_SETSIZE, often is 1024. The native engine has no such limit; `rake compile` builds it"
       end
 
-      # Ends the present or next wait. From any thread and a trap handler.
+      # Ends the present or next wait. Any thread or trap handler may call it.
       def wake
         Thread.handle_interrupt(WakeupPipe::NEVER) { signal } unless @woken
       rescue IO::WaitWritable
@@ -83,7 +84,7 @@ module Gyre
 
       private
 
-      # The flag without the byte would end all waking, so nothing may come in between.
+      # Nothing may come between flag and byte: the flag alone would end all waking.
       def signal
         @woken = true
         @wakeup_writer.write_nonblock(".")

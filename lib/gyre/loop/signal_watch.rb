@@ -15,8 +15,8 @@ module Gyre
         @name = Signal.signame(number) || number # a name for Signal.trap: JRuby numbers signals differently
       end
 
-      # Called once the key is known to be free. A loop that does not go on in a daemon has to start
-      # over there, and cancels this.
+      # Called after the key is known to be free. Cancels itself in a daemon whose loop has to start
+      # over.
       def start
         @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
       rescue ArgumentError, SystemCallError => error

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# The portable loop's timers. Gyre::Loop::Portable asks how long it may sleep and fires the due
-# ones. Times are seconds of the monotonic clock.
+# The portable loop's timers. Gyre::Loop::Portable asks for the time to sleep and fires due timers.
+# Times are seconds of the monotonic clock.
 
 module Gyre
   class Loop
     # Timers by time.
     #
-    # A sorted array, not a heap: finding the place takes a few comparisons, inserting is one
-    # memmove in C (4 µs at 20,000 timers, next to nothing for a late timer), taking the first is
-    # free. A heap in Ruby is no faster, and an interrupt while sifting would leave it unordered.
+    # Keeps a sorted array: finding the place takes a few comparisons, inserting is one memmove in C
+    # (4 µs at 20,000 timers, nearly nothing for a late timer), taking the first is free. A heap in
+    # Ruby is no faster, and an interrupt while sifting would leave it unordered.
     class Timers
-      # Cancelled timers beyond this are removed once they are the majority.
+      # Number of cancelled timers beyond which they are removed once they are the majority.
       CANCELLED_LIMIT = 128
       # The longest single sleep: select(2) takes no infinite time.
       DELAY_LIMIT_S = 86_400
@@ -25,7 +25,7 @@ module Gyre
           @target = target
         end
 
-        # Harmless if it has fired.
+        # Ignores timers that have fired.
         def cancel
           return unless @target
 
@@ -48,7 +48,7 @@ module Gyre
         @cancelled = 0
       end
 
-      # An interrupt may cause a second call of `target` for one timer, which must be harmless.
+      # An interrupt may cause a second call of `target`, which must be harmless.
       def after(seconds, target)
         timer = Timer.new(self, Timers.now + seconds, target)
         insert(timer)
@@ -57,7 +57,7 @@ module Gyre
 
       def size = @timers.size - @cancelled
 
-      # Seconds until the first is due (0 if overdue); nil if there is none.
+      # Returns seconds until the first timer is due (0 if overdue); nil without timers.
       def delay
         drop_cancelled
         first = @timers.first or return nil

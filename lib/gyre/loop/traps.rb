@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Gyre's only traps, as a process has one handler for each signal. Loop#watch_signal, Gyre.signals
-# and Gyre::Signals.handle listen here, in any order. The program's own handler is set again after
-# the last of them. Takes no lock in a trap.
+# Sets all of Gyre's traps, as a process has one handler per signal. Loop#watch_signal, Gyre.signals
+# and Gyre::Signals.handle listen here, in any order. Restores the program's own handler after the
+# last of them. Takes no lock in a trap.
 
 module Gyre
   class Loop
     module Traps
-      # A trapped signal: its process, the listeners (never changed in place, as the trap reads
-      # them), our handler, and the former one.
+      # A trapped signal: its process, its listeners (replaced, never changed, as the trap reads
+      # them), Gyre's handler, and the former one.
       Trapped = Struct.new(:name, :pid, :listeners, :handler, :former)
-      # Each object has its own identity.
+      # Compares by identity.
       Listener = Struct.new(:number, :moved, :block)
       private_constant :Trapped, :Listener
 
@@ -18,8 +18,8 @@ module Gyre
       @lock = Mutex.new
 
       class << self
-        # Each signal goes to all its listeners, instead of its usual effect. The block runs in the
-        # trap: it may take no lock and must not wait. `moved` is called in the daemon that this
+        # Passes each signal to all its listeners, in place of its usual effect. The block runs in
+        # the trap: it may take no lock and must not wait. `moved` is called in the daemon that this
         # process became.
         def add(name, moved: nil, &block)
           listener = Listener.new(Signal.list.fetch(name.to_s.sub(/\ASIG/, ""), name), moved, block)
@@ -61,7 +61,7 @@ module Gyre
 
         private
 
-        # `inherited` is the parent's entry in a forked child, whose handler is still set.
+        # `inherited` is the parent's entry in a forked child, which still has the handler.
         def set(name, listener, inherited)
           trapped = Trapped.new(name, Process.pid, [listener])
           trapped.handler = proc { arrived(trapped) }
@@ -70,7 +70,7 @@ module Gyre
           trapped
         end
 
-        # Runs in the trap. A forked child has the handler without the listeners: the signal has its
+        # Runs in the trap. A forked child has the handler without listeners: the signal has its
         # former effect there.
         def arrived(trapped)
           if trapped.pid == Process.pid

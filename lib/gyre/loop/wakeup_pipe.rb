@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# A pipe by which a thread ends another's wait in IO.select.
+# A pipe by which a thread ends another thread's IO.select.
 
 module Gyre
   class Loop
     module WakeupPipe
-      # For Thread.handle_interrupt. A constant, as a literal calls Object#hash, where Ruby 3.1 may
-      # raise an exception of another thread.
+      # For Thread.handle_interrupt. Uses a constant: a literal would call Object#hash, where Ruby
+      # 3.1 may raise another thread's exception.
       NEVER = { Object => :never }.freeze
 
       # Returns its reading and writing end. Defers exceptions from other threads (Thread#raise,

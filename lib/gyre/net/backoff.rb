@@ -1,26 +1,26 @@
 # frozen_string_literal: true
 
-# Pauses between tries that fail, each twice as long as the one before, up to the longest. For all
-# that tries again. It does not sleep.
+# Pauses between failing attempts: each is twice as long as the previous, up to a maximum. Used by
+# all parts that retry. It does not sleep.
 
 module Gyre
-  # The failures of one thing, in a row.
+  # Counts consecutive failures of one thing.
   class Backoff
     attr_reader :failures
 
-    # `jitter`: by how much of itself a pause may be longer or shorter, so that not all try at once.
+    # `jitter` is the share by which a pause may vary, so that not all retry at once.
     def initialize(shortest_s, longest_s, jitter: 0)
       @shortest_s, @longest_s, @jitter = shortest_s, longest_s, jitter
       @failures = 0
     end
 
-    # The pause after one more failure.
+    # Returns the pause after one more failure.
     def pause_s
       pause_s = [@shortest_s * (2**[@failures, 16].min), @longest_s].min
       @jitter.zero? ? pause_s : (pause_s * (1 - @jitter + (rand * 2 * @jitter))).clamp(@shortest_s, @longest_s)
     end
 
-    # Counts a failure. Returns the pause after it.
+    # Counts a failure. Records a failure and returns the pause.
     def failed = pause_s.tap { @failures += 1 }
 
     def succeeded

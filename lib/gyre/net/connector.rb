@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Connects to a name by RFC 8305 ("Happy Eyeballs"): tries its addresses in order, the next one as
-# soon as one fails or has not answered for a while, and takes the first that answers. Called by
-# Gyre::Endpoint#connect. With a scheduler other fibers run meanwhile; without one the thread waits.
-# Keeps only the returned socket.
+# Connects to a name by RFC 8305 ("Happy Eyeballs"): tries its addresses in order, the next when one
+# fails or stays silent for a while, and takes the first that answers. Called by
+# Gyre::Endpoint#connect. Lets other fibers run with a scheduler; otherwise the thread waits. Keeps
+# only the returned socket.
 
 require "socket"
 require "timeout"
@@ -11,12 +11,12 @@ require "timeout"
 module Gyre
   module Net
     class Connector
-      # Time for an address before the next one is tried as well (RFC 8305, section 5).
+      # Seconds for an address before the next is tried as well (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25
-      # Errors of this machine's own network; another address's error is more useful.
+      # Errors of this machine's own network: another address's error is more useful.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
-      # `timeout_s` covers name resolution too; nil: the system's limits.
+      # `timeout_s` includes name resolution; nil: the system's limits.
       def initialize(endpoint, timeout_s)
         @endpoint = endpoint
         @timeout_s = timeout_s
@@ -25,7 +25,7 @@ module Gyre
         @errors = {} # Addrinfo => SystemCallError
       end
 
-      # Errors name each address and what it answered; raises Errno::ETIMEDOUT, SocketError without
+      # Names each address and its answer in errors; raises Errno::ETIMEDOUT, or SocketError without
       # an address.
       def connect
         connected = race(in_turns(resolve)) or raise failure
@@ -45,7 +45,7 @@ module Gyre
 
       # --- names ---
 
-      # Without a scheduler a thread resolves, as not every resolver can be interrupted.
+      # Resolves in a thread without a scheduler, as not every resolver can be interrupted.
       def resolve
         host = @endpoint.host
         return [Addrinfo.tcp(host, @endpoint.port)] if host.match?(/\A[\d.]+\z|:/)
@@ -74,7 +74,7 @@ module Gyre
       NotResolved = Class.new(StandardError)
       private_constant :NotResolved
 
-      # The families by turns, the resolver's first one first (RFC 8305, section 4).
+      # Alternates the families, beginning with the resolver's first (RFC 8305, section 4).
       def in_turns(addresses)
         first, second = addresses.uniq(&:to_sockaddr).partition { |address| address.afamily == addresses.first.afamily }
         rest = second.drop(first.size)
@@ -104,7 +104,7 @@ module Gyre
         failed(socket, address, error)
       end
 
-      # Waits for any answer. nil: none connected in this time.
+      # Waits for any answer; returns nil if none connected in this time.
       def answered(within_s)
         _, ready = select(@attempts.keys, within_s)
         ready&.find do |socket|
@@ -144,7 +144,7 @@ module Gyre
 
       def timeout(what) = Errno::ETIMEDOUT.new("connect to #{@endpoint}: #{what} within #{@timeout_s} s")
 
-      # The answers of the addresses, in the order of the attempts.
+      # Answers of the addresses, in the order of the attempts.
       def report(silent = [])
         words = @errors.map { |address, error| "#{address.inspect_sockaddr}: #{error.class.new.message}" }
         (words + silent.map { |address| "#{address.inspect_sockaddr}: no response" }).join(", ")

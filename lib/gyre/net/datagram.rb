@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Packets over UDP or a Unix datagram socket, for any program: with a scheduler its waits let other
-# fibers run, without one they block only the thread. ext/gyre/net/datagram* moves packets; here are
-# addresses and methods over it. Made by Gyre.datagram.
+# Packets over UDP or a Unix datagram socket, for any program: waits let other fibers run with a
+# scheduler, and otherwise block only the thread. ext/gyre/net/datagram* moves packets; this file
+# has addresses and methods. Made by Gyre.datagram.
 require "socket"
 require "gyre/loop"
 require "gyre/net/endpoint"
@@ -49,11 +49,12 @@ module Gyre
     BYTES_LIMIT = 65_536
     # @api private
     TRANSPORTS = %i[udp unixgram].freeze
-    # The kernel names such a Unix socket, so that it can be answered (unix(7), autobind).
+    # The kernel names such a Unix socket, so that peers can reply (unix(7), autobind).
     AUTOBIND = [Socket::AF_UNIX].pack("S").freeze
     private_constant :AUTOBIND
 
-    # One end of a packet's way. Equal addresses are equal peers and the same key in a Hash.
+    # The address of a packet's sender or recipient. Equal addresses are equal peers, and the same
+    # key in a Hash.
     class Peer
       # @return [String] struct sockaddr
       attr_reader :sockaddr
@@ -76,7 +77,7 @@ module Gyre
       end
 
       # @return [String, nil] of a Unix socket, "@…" in the abstract namespace; nil over UDP, and
-      #   for a sender without an address
+      #   a sender without an address
       def path
         return unless address&.unix?
 
@@ -184,7 +185,7 @@ module Gyre
       end
     end
 
-    # Sends to and receives from this peer only, from now on.
+    # From now on sends to and receives from this peer only.
     #
     # @param address [String, Endpoint, Peer]
     # @return [self]
@@ -224,7 +225,7 @@ module Gyre
     #
     # @param bytes [String]
     # @param to [Packet, Peer, String, Endpoint, nil] a packet's sender, a peer, an address; nil:
-    #   the connected peer. A name is resolved each time
+    #   the connected peer. resolves a name each time
     # @return [Integer] bytes
     # @raise [SystemCallError] Errno::EMSGSIZE: it is too long; Errno::ECONNREFUSED: nothing
     #   received an earlier one (udp(7)), or this one over a Unix socket; Errno::EAGAIN: the

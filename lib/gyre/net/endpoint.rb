@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# An address to listen on or connect to, as people write it (tcp://host:port, unix:///path,
-# host:port, a port; ssl://host:port if the caller serves TLS; for datagrams udp://host:port,
-# unixgram:///path), checked and parsed. Servers bind it, which makes Gyre::Listener objects. Holds
-# no socket and never accepts.
+# An address to listen on or connect to: tcp://host:port, unix:///path, host:port, a port;
+# ssl://host:port if the caller serves TLS; udp://host:port, unixgram:///path for datagrams. Parses
+# and checks it. Servers bind it, which makes Gyre::Listener objects. Holds no socket and never
+# accepts.
 
 require "socket"
 require "gyre/net/connector"
@@ -12,21 +12,21 @@ require "gyre/net/listener"
 module Gyre
   # An address to listen on, or to connect to. Immutable; two endpoints of one address are equal.
   class Endpoint
-    # Connections that the kernel keeps ready for accept; it lowers this to net.core.somaxconn.
+    # Connections that the kernel keeps ready for accept, lowered to net.core.somaxconn.
     BACKLOG = 4096
     # sun_path of sockaddr_un holds 108 bytes, the last one NUL (unix(7)).
     UNIX_PATH_BYTES_LIMIT = 107
-    # Retries of a port chosen by the kernel that is free for one family of addresses only.
+    # Retries for a kernel's port that is free for one address family only.
     CHOSEN_PORT_TRIES = 10
 
-    # Always loopback, whatever a resolver returns (RFC 6761, section 6.3); absolute with a dot.
+    # Always loopback, whatever a resolver returns (RFC 6761, section 6.3); may end with a dot.
     LOCALHOST = /\Alocalhost\.?\z/i
     private_constant :LOCALHOST
 
     # Versions of the PROXY protocol.
     PROXY_PROTOCOLS = %w[v1 v2 any].freeze
 
-    # Options behind any stream's address.
+    # Options after any stream's address.
     OPTIONS = %w[proxy_protocol= backlog= low_latency=].freeze
     private_constant :OPTIONS
 
@@ -105,7 +105,7 @@ module Gyre
         endpoint && options.any? ? endpoint.with(**options) : endpoint
       end
 
-      # Takes a stream's options from behind the "?".
+      # Parses a stream's options after the "?".
       def without_options(text)
         before, mark, query = text.partition("?")
         chosen, others = query.split("&").partition { |pair| pair.start_with?(*OPTIONS) }
@@ -223,8 +223,8 @@ module Gyre
                            "this one has #{path.bytesize}"
     end
 
-    # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and
-    # UDP; all or none.
+    # Listens: one listener for a Unix socket, one for each address of a host with TCP and UDP;
+    # opens all or none.
     #
     # @param backlog [Integer] connections that may wait to be accepted, unless the address sets it
     # @param except [Array<String>] IP addresses served by something else
@@ -240,7 +240,7 @@ module Gyre
       begin
         bind_addresses(backlog, except)
       rescue Errno::EADDRINUSE
-        # The port chosen for the first address may be taken at the second.
+        # The port chosen at the first address may be taken at the second.
         raise unless port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
 
         retry
@@ -278,7 +278,7 @@ module Gyre
     def unix_address = Addrinfo.unix(path.sub(/\A@/, "\0"))
 
     # @return [String] the address with its scheme, as {.parse} reads it; without the settings of
-    #   TLS, which may be secret
+    #   TLS options, which may be secret
     def to_s = "#{tls && !path ? "ssl" : transport}://#{path || authority}"
 
     # @param scheme [String] for TCP without TLS
@@ -336,7 +336,7 @@ module Gyre
       "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
     end
 
-    # Leaves out addresses of a family that this machine lacks, if another one can be bound.
+    # Omits addresses of a family that this machine lacks, if another can be bound.
     def bind_addresses(backlog, except)
       listeners = []
       missing = nil

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A listening socket with its real address, and for a Unix socket the file. Gyre::Endpoint#bind
-# makes them, servers accept from them (to_io, fileno), and the caller of `bind` closes them. A
-# former process's open socket is adopted. Knows no protocol.
+# A listening socket with its real address, and for a Unix socket the file. Made by
+# Gyre::Endpoint#bind; servers accept from it (to_io, fileno), and the caller of `bind` closes it.
+# Adopts a former process's open socket. Knows no protocol.
 
 require "socket"
 require "gyre/clock"
@@ -13,9 +13,9 @@ module Gyre
     # Network errors of a connection that has gone before its accept (accept(2), "Error handling").
     GONE = [Errno::EINTR, Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
             Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
-    # A server's pause if nothing can be accepted.
+    # Seconds of a server's pause when it cannot accept.
     PAUSE_S = 1.0
-    # The wait for another server that takes a Unix socket in the same folder.
+    # Seconds to wait for another server that takes a Unix socket in the same folder.
     FOLDER_LOCK_S = 1.0
     private_constant :FOLDER_LOCK_S
 
@@ -102,7 +102,7 @@ module Gyre
         socket&.close unless opened # also after Thread#raise
       end
 
-      # Makes the file with its mode: a later chmod might hit another user's link.
+      # Makes the file with its mode, as a later chmod might hit another user's link.
       def bind_path(socket, endpoint)
         umask = File.umask(~endpoint.mode & 0o777) if endpoint.mode
         socket.bind(endpoint.unix_address)
@@ -110,9 +110,9 @@ module Gyre
         File.umask(umask) if umask
       end
 
-      # Serializes servers: between bind and listen a socket looks stale, and between a probe and
-      # the removal of a stale file another server may have taken its place. Works without the lock
-      # if the folder cannot be locked.
+      # Serializes servers: a socket looks stale between bind and listen, and another server may
+      # take the place of a stale file between probe and removal. Continues without the lock if the
+      # folder cannot be locked.
       def in_turn(folder)
         begin
           file = File.open(folder, File::RDONLY | File::NONBLOCK) if folder
@@ -126,8 +126,8 @@ module Gyre
         file&.close # also after Thread#raise, which must not leave the folder locked
       end
 
-      # Only a connect, without waiting, tells whether a server listens. EAGAIN means a full
-      # backlog, so there is a server (unix(7)).
+      # Only a non-blocking connect tells whether a server listens. EAGAIN means a full backlog, and
+      # so a server (unix(7)).
       def remove_stale(endpoint)
         path = endpoint.path
         raise Errno::EEXIST unless File.lstat(path).socket?
@@ -182,8 +182,8 @@ module Gyre
     # @return [Socket]
     def to_io = @socket
 
-    # Takes a connection without waiting. As in ext/gyre/net/acceptor.c the caller pauses for
-    # {PAUSE_S} after a raised error.
+    # Takes a connection without waiting. The caller pauses for {PAUSE_S} after a raised error, as
+    # in ext/gyre/net/acceptor.c.
     #
     # @return [Array(Socket, Addrinfo), :gone, nil] :gone: the peer of a waiting connection has
     #   gone; nil: none waits
@@ -205,10 +205,10 @@ module Gyre
 
     # Refuses new connections; waiting ones can still be accepted. Call it before the last accepts,
     # and {#close} soon after: connections in between would be reset, perhaps with a request. Over
-    # TCP the kernel then drops SYNs, which a client repeats after a second: it finds a successor,
-    # or is refused without having sent anything. A begun handshake may still end. Does nothing in a
-    # forked child, with an adopted socket (shared with another process), and without the kernel's
-    # support.
+    # TCP the kernel then drops SYNs, which clients repeat after a second: they find a successor, or
+    # are refused before sending anything. Handshakes in progress may still end. Ignored in a forked
+    # child, with an adopted socket (shared with another process), and without support of the
+    # kernel.
     #
     # @return [void]
     def refuse
@@ -251,9 +251,9 @@ module Gyre
       nil # none was attached
     end
 
-    # A struct sock_fprog (socket(7), linux/filter.h) that points to its program, which starts at
-    # the TCP header: load the byte of flags; drop on SYN, else accept. Packets without SYN pass, so
-    # a handshake's last ACK arrives.
+    # Returns a struct sock_fprog (socket(7), linux/filter.h) with a program that starts at the TCP
+    # header: load the byte of flags; drop on SYN, else accept. Packets without SYN pass, so a
+    # handshake's last ACK arrives.
     def no_syn
       program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")

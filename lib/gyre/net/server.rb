@@ -10,17 +10,17 @@ module Gyre
   module Net
     # Accepts connections.
     class Server
-      # What a peer, or the way to it, does to its connection.
+      # Errors that a peer, or the path to it, causes for its connection.
       OF_PEERS = [Errno::ECONNRESET, Errno::ECONNABORTED, Errno::EPIPE, Errno::ETIMEDOUT, Errno::EHOSTUNREACH, Errno::ENETUNREACH,
                   TLS::Error, ProtocolError].freeze
-      # Between two reports of what peers do.
+      # Seconds between two reports of peers' faults.
       REPORT_S = 1.0
       private_constant :OF_PEERS, :REPORT_S
 
       # @return [Array<Endpoint>] the addresses bound, with the ports that the kernel chose
       attr_reader :endpoints
       # @return [Hash{Symbol => Integer}] connections: (open), accepted:, refused: (beyond the
-      #   limit), handshakes_failed: (of TLS, or not over in time), cut: (by their peers)
+      #   limit), handshakes_failed: (of TLS, or too late), cut: (by their peers)
       attr_reader :stats
 
       # @api private
@@ -42,9 +42,9 @@ module Gyre
       def port = endpoints.first.port
 
       # Serves each connection in a task of its own until the server is closed or the present task
-      # stopped, and ends those tasks then. May stand anywhere, as {Gyre.run}. What a block raises
-      # ends its connection only, and is reported: of what peers do (a reset, a broken TLS record)
-      # one line a second. A peer that fails in the TLS handshake is dropped.
+      # is stopped; then ends those tasks. Works anywhere, like {Gyre.run}. An exception of a block
+      # ends its connection and is reported; faults of peers (a reset, a broken TLS record) at most
+      # one line a second. Drops peers that fail in the TLS handshake.
       #
       # @yieldparam transport [Transport] closed behind the block
       # @return [void]

@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
-# TLS as options: certificates and keys (files or PEM), authorities, protocols, host names in; a
-# context for transports out. Servers and clients of every protocol take theirs here. What is wrong
-# with a file is an ArgumentError that names it, before anything starts. libssl does the work
+# TLS by options: certificates and keys (files or PEM), authorities, protocols, host names in; a
+# context for transports out. Used by the servers and clients of every protocol. A faulty file
+# raises an ArgumentError that names it, before anything starts. libssl does the work
 # (ext/gyre/net/tls*.c); nothing asks for a passphrase.
 require "gyre/errors"
 require "gyre/loop"
 
 module Gyre
-  # TLS 1.2 and 1.3. Servers have the ciphers and groups of Mozilla's intermediate configuration
-  # (without DHE), as far as the system's level of security allows; clients have libssl's.
+  # TLS 1.2 and 1.3. Servers use the ciphers and groups of Mozilla's intermediate configuration
+  # (without DHE), within the system's level of security; clients use libssl's.
   module TLS
-    # The peer broke TLS, or its certificate is not good.
+    # The peer broke TLS, or its certificate is invalid.
     class Error < Gyre::Error; end
 
-    # The peer's stream ended without TLS's end: it may have been cut (RFC 8446, section 6.1). A
-    # protocol whose messages have their length may take it for an end.
+    # The peer's stream ended without TLS's end, so it may be truncated (RFC 8446, section 6.1). A
+    # protocol whose messages have a length may take it for an end.
     class Truncated < Error; end
 
     class << self
@@ -43,7 +43,7 @@ module Gyre
       # @param ciphersuites [String, nil] of TLS 1.3
       # @param min_version [String] "1.2" or "1.3"
       # @param ticket_keys [TicketKeys, nil] those of other contexts and processes, so that sessions
-      #   are resumed at any of them; nil: keys of this context alone
+      #   resume at any of them; nil: this context has its own keys
       # @return [Context]
       # @raise [ArgumentError] names the file that is missing, unreadable or wrong
       # @raise [ExtensionRequired] where Gyre was built without libssl
@@ -54,7 +54,7 @@ module Gyre
         Context.new(server: true, cert: cert, key: key, ca: ca, crl: crl, verify: verify, **options, names: names)
       end
 
-      # The context of a client. It keeps the newest session of each of its last 64 servers, and
+      # The context of a client. Keeps the newest session of each of its last 64 servers, and
       # resumes it.
       #
       # @param ca [String, nil] path of a PEM file or folder; nil: the system's authorities
@@ -73,7 +73,7 @@ module Gyre
       end
 
       # @return [Context] the client that `tls: true` stands for, one of each Ractor: to read the
-      #   system's authorities takes some 20 ms, and sessions are resumed within a context. It keeps
+      #   system's authorities takes some 20 ms, and sessions resume within a context. It keeps
       #   the authorities that it has read
       # @raise [ExtensionRequired] where Gyre was built without libssl
       def shared_client = Ractor.current[:gyre_tls_client] ||= client
@@ -93,12 +93,12 @@ module Gyre
       end
     end
 
-    # What one side of connections needs. Made by {TLS.server} and {TLS.client}; may be used by many
-    # transports, and by all threads.
+    # The TLS settings and keys of one side. Made by {TLS.server} and {TLS.client}; many transports,
+    # in any thread, may share it.
     class Context
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze
       PEM = "-----BEGIN"
-      # No path: several lines, or DER in base64.
+      # Not a path: several lines, or DER in base64.
       KEY_TEXT = %r{\n|\AM[A-Za-z0-9+/]{40,}=*\z}.freeze
       private_constant :VERIFY, :PEM, :KEY_TEXT
 
@@ -161,14 +161,14 @@ module Gyre
         Time.at(seconds) unless seconds.nil? || seconds.zero?
       end
 
-      # Names no text that is the key itself, also where its PEM is broken.
+      # Hides text that is the key itself, even if its PEM is broken.
       def name_of(text) = (text unless text.nil? || text.include?(PEM) || text.b.match?(KEY_TEXT))
 
       def mode(verify)
         VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
       end
 
-      # The file is read so that a message names it, where libssl's does not.
+      # Reads the file first, for a message with its name, which libssl's lacks.
       def authorities(path)
         return {} unless path
 
@@ -182,7 +182,7 @@ module Gyre
         raise ArgumentError, "tls: the certificate #{"#{name_of(text)} " if name_of(text)}holds no PEM certificate"
       end
 
-      # DER has bytes that no PEM has.
+      # DER has bytes that PEM never has.
       def pem(what, text)
         pem = text.nil? || text.include?(PEM) ? text : read(what, text)
         return pem unless pem&.include?("\0")
@@ -198,7 +198,7 @@ module Gyre
         raise ArgumentError, "tls: the #{what} #{path}: #{error.message.sub(/ @ .*/, "")}"
       end
 
-      # Encodes names for the wire, each after a byte of length.
+      # Encodes names for the wire, each after a byte with its length.
       def protocols(names)
         names.map do |name|
           raise ArgumentError, "tls: alpn: a protocol has 1 to 255 bytes, got #{name.inspect}" unless (1..255).cover?(name.bytesize)
@@ -208,13 +208,13 @@ module Gyre
       end
     end
 
-    # The keys that session tickets are encrypted by (RFC 8446, section 4.6.1). A new one each
-    # interval; the two before it decrypt still. Processes with the same keys resume each other's
-    # sessions, and compute the following keys alike: a state is handed over once, not each key.
-    # Keys of the past cannot be computed from it.
+    # Keys that encrypt session tickets (RFC 8446, section 4.6.1). Has a new key each interval; the
+    # two before it still decrypt. Processes with the same keys resume each other's sessions, and
+    # compute the same later keys: one hand-over of a state suffices. Past keys cannot be computed
+    # from it.
     class TicketKeys
       INTERVAL_S = 2 * 3600 # what libssl gives a session
-      # Names the descriptor that a process reads its keys from, and that pipe: see {#hand_over}.
+      # Names the descriptor from which a process reads its keys, and that pipe: see {#hand_over}.
       VARIABLE = "GYRE_TLS_TICKET_KEYS_FD"
       PIPE_BYTES = 4096
       private_constant :PIPE_BYTES
@@ -230,7 +230,7 @@ module Gyre
         end
 
         # @return [TicketKeys] those of this process and of the children that it forks; the ones
-        #   that it was handed over, if there are any
+        #   handed over to this process, if any
         # @raise [ExtensionRequired]
         def shared
           @shared ||= taken_over || new
@@ -248,8 +248,8 @@ module Gyre
 
         private
 
-        # Only the pipe that the keys are in: its number may be another descriptor's by now. They
-        # are all there, so nothing is waited for.
+        # Checks that it is the keys' pipe: the number may be another descriptor's by now. Never
+        # waits, as all bytes are there.
         def taken_over
           number, identity = ENV.delete(VARIABLE)&.split("/")
           reader = IO.for_fd(Integer(number, 10), autoclose: false) if number
@@ -280,7 +280,7 @@ module Gyre
       # The keys go through a pipe, for an environment can be read by others.
       #
       # @return [Array(Hash{String => String}, IO)] what the program needs in its environment, and
-      #   the descriptor that it needs under the same number; closed by the caller
+      #   the descriptor, which the program needs under the same number; the caller closes it
       def hand_over
         reader, writer = IO.pipe
         writer.write(save)

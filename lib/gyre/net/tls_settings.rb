@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The settings of a TLS server as rows, for every part that has some: gyre serve, gyre log. They are
-# keywords of TLS.server. It opens no file.
+# The settings of a TLS server as rows, for gyre serve and gyre log. Keywords of TLS.server. It
+# opens no file.
 
 require "gyre/settings"
 
@@ -24,7 +24,7 @@ module Gyre
       row[:min_version, %w[1.2 1.3], "lowest version", default: "1.2"]
     ].freeze
 
-    # Words that are gone, and other programs'.
+    # Obsolete words, and other programs'.
     FOREIGN_WORDS = {
       certificate: "write cert", certificate_file: "write cert", ssl_certificate: "write cert", cert_path: "write cert",
       cert_pem: "write cert, which takes PEM, too", key_pem: "write key, which takes PEM, too", private_key: "write key", key_path: "write key",

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# A connected socket with buffers, plain or TLS, for any program: with a scheduler its waits let
-# other fibers run, without one they block only the thread. ext/gyre/net/ moves bytes; here are
-# methods over it. Made by Gyre.connect and Gyre.listen.
+# A connected socket with buffers, plain or TLS, for any program: waits let other fibers run with a
+# scheduler, and otherwise block only the thread. ext/gyre/net/ moves bytes; this file has methods.
+# Made by Gyre.connect and Gyre.listen.
 require "gyre/loop"
 require "gyre/net/turn"
 
 module Gyre
   # A byte stream to a peer.
   class Transport
-    # Of a line, or searched by {#read_until}.
+    # Limit in bytes for a line, or for {#read_until}.
     LINE_BYTES_LIMIT = 1024 * 1024
-    # The longest wait of {#close} for a peer that takes nothing.
+    # Longest wait in seconds of {#close} for a peer that takes nothing.
     CLOSE_TIMEOUT_S = 5
 
     # The extension defines the constructor.
@@ -38,7 +38,7 @@ module Gyre
     # @raise [ProtocolError] if more bytes come
     def read_until(separator, limit: LINE_BYTES_LIMIT, chomp: true) = take_until(separator, limit, !chomp, false)
 
-    # Reads a line. The last one may lack its end.
+    # Reads a line. The last one may have no separator.
     #
     # @param separator [String]
     # @param limit [Integer] the most bytes before the separator
@@ -58,9 +58,8 @@ module Gyre
       self
     end
 
-    # Starts TLS on the stream and makes the handshake. For a server, or after STARTTLS:
-    # {Gyre.connect} and {Gyre.listen} do it by themselves. Bytes written or queued before leave in
-    # plain text.
+    # Starts TLS on the stream and performs the handshake. For a server, or after STARTTLS:
+    # {Gyre.connect} and {Gyre.listen} do it themselves. Sends earlier bytes in plain text.
     #
     # @param context [TLS::Context]
     # @param name [String, nil] for a client, the server's: sent (RFC 6066) and verified in its
@@ -74,7 +73,8 @@ module Gyre
       handshake(timeout_s)
     end
 
-    # As {#start_tls}, without waiting: {#handshake_available}, reads and writes make the handshake.
+    # Starts TLS like {#start_tls}, without waiting: {#handshake_available}, reads and writes
+    # perform the handshake.
     #
     # @param context [TLS::Context]
     # @param name [String, nil]

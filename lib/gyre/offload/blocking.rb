@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Gyre.blocking: declared blocking work, beside the loop. docs/blocking.md tells what it reaches on
-# which Ruby.
+# Gyre.blocking: runs declared blocking work beside the loop. docs/blocking.md tells its effect on
+# each Ruby.
 
 require "gyre/offload"
 
 module Gyre
   # Runs the block in a thread of a pool while the calling fiber waits and others run: for
-  # computing, or C code that waits by itself. The thread has a low priority, so that loops get the
-  # interpreter back soon. A cancelled wait (a stop, a timeout) ends the work, too, as by
-  # Thread#kill. Without a scheduler, or in a blocking fiber, the block just runs.
+  # computing, or for C code that waits by itself. Gives the thread a low priority, so that loops
+  # get the interpreter back soon. A cancelled wait (a stop, a timeout) also ends the work, like
+  # Thread#kill. Runs the block directly without a scheduler, or in a blocking fiber.
   #
   # The block runs in another thread and fiber, without their state (Thread#[], Active Record's
   # connections, the current task).
@@ -24,7 +24,7 @@ module Gyre
   module Offload
     # Runs at a low priority in a thread of the pool.
     class Blocking
-      # Ruby's lowest. From 3.3 on it makes a thread's turn an eighth of 100 ms.
+      # Ruby's lowest. From 3.3 on it limits a thread's turn to an eighth of 100 ms.
       PRIORITY = -3
       private_constant :PRIORITY
 

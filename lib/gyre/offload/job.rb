@@ -15,7 +15,7 @@ module Gyre
 
       def label = "work in a thread"
 
-      # Runs in the pool's thread, which has no scheduler and touches the fiber's only by `unblock`.
+      # Runs in the pool's thread, which has no scheduler and reaches the fiber only by `unblock`.
       def run
         @lock.synchronize { @abandoned ? return : @thread = Thread.current }
         @started = true
@@ -28,7 +28,7 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # Runs in the fiber: parks until the work is done, and makes the pool grow if no thread takes
+      # Runs in the fiber: parks until the work is done, and enlarges the pool if no thread takes
       # it.
       def wait(threads)
         until @done
@@ -44,20 +44,20 @@ module Gyre
         @value
       end
 
-      # True if its fiber is one of this thread's.
+      # True if its fiber belongs to this thread.
       def here? = @scheduler.equal?(Fiber.scheduler)
 
       # True while a thread works on it.
       def under_way? = @thread&.alive?
 
-      # Fails: its thread stayed behind when the process became a daemon.
+      # Fails the job: its thread stayed behind when the process became a daemon.
       def lost
         @error = Error.new("the thread that did this work stayed behind when the process became a daemon")
         @done = true
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # Not needed any longer: does not start, or its thread ends.
+      # Called when it is not needed any more: it does not start, or its thread ends.
       def abandon
         @lock.synchronize do
           @abandoned = true

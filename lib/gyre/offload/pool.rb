@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # The threads for blocking work. Called by Gyre::Offload for each job, and by a waiting fiber whose
-# job was not begun in time. More threads than processors do not help jobs that compute; but behind
-# jobs that wait (a silent name server, a job that itself needs the pool) others need more threads.
-# As the pool cannot tell them apart, it hesitates:
+# job did not begin in time. Jobs that compute gain nothing from more threads than processors, but
+# jobs that wait (a silent name server, a job that itself needs the pool) would block those behind
+# them. As the pool cannot tell them apart, it hesitates:
 #
 #   threads        a job that finds all of them at work
 #   < READY        gets one more at once
@@ -38,7 +38,7 @@ module Gyre
 
       def size = @threads.size
 
-      # Raises ThreadError if the system gives not a single thread.
+      # Raises ThreadError if the system allows no thread at all.
       def enqueue(job)
         @lock.synchronize do
           start if @jobs.size >= @idle && @threads.size < @ready
@@ -47,7 +47,7 @@ module Gyre
         end
       end
 
-      # A job not begun by then calls {#relieve}.
+      # A job that has not begun by then calls {#relieve}.
       def patience_s = @threads.size < @limit ? PATIENCE_S : @standstill_s
 
       # Called when a job has waited for patience_s.
@@ -55,7 +55,7 @@ module Gyre
         @lock.synchronize { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
       end
 
-      # For a daemon: the threads stayed behind, with the work that they had begun.
+      # In a daemon: the threads stayed behind, with their work.
       def process_move
         lost = @begun.values.select(&:here?)
         @jobs.select!(&:here?)
@@ -75,7 +75,7 @@ module Gyre
         @begun_at = now
       end
 
-      # A thread inherits its maker's masks; jobs are ended by Thread#kill.
+      # A thread inherits its maker's masks, but Thread#kill ends jobs.
       def start
         thread = Thread.new { Thread.handle_interrupt(Object => :immediate) { work } }
         thread.name = "gyre offload"
@@ -96,7 +96,7 @@ module Gyre
         @mutex.synchronize { @begun.delete(@threads.delete(Thread.current)) }
       end
 
-      # nil after waiting long enough.
+      # Returns nil after waiting long enough.
       def next_job
         @mutex.synchronize do
           @begun.delete(Thread.current)
@@ -112,7 +112,7 @@ module Gyre
         end
       end
 
-      # Waits for a job, or until the calling thread was superfluous for long enough.
+      # Waits for a job, or until the calling thread has been superfluous for long enough.
       def wait_for_job
         spare = false
         while @jobs.empty? && !(spare && spare?)

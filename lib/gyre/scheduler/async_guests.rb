@@ -1,29 +1,29 @@
 # frozen_string_literal: true
 
-# Tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and gems built on Async
+# Runs tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and gems on top
 # (async-http, io-endpoint) take the thread's scheduler for Async's own: as parent of the first
 # task, and to enter, suspend and interrupt fibers. Requires nothing of Async; nothing else of Gyre
 # calls it.
 
 module Gyre
   class Scheduler
-    # The part of Async's scheduler that its tasks call.
+    # The methods of Async's scheduler that its tasks call.
     class AsyncGuests
-      # For a `with_timeout`; its time is set once.
+      # The timer of a `with_timeout`; its time is set once.
       Timeout = Struct.new(:time) do
         def now = Clock.now
 
         def duration = time - now
       end
 
-      # Added to a scheduler with such tasks.
+      # Extends a scheduler that has such tasks.
       module Host
         # Fiber.schedule in an Async task makes an Async task.
         def fiber(*arguments, **options, &block)
           options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
         end
 
-        # With a fiber as the first argument raises in that one, at its wait; else as Kernel#raise.
+        # Raises at the wait of the fiber given first, otherwise like Kernel#raise.
         def raise(*arguments, **options)
           fiber, *exception = arguments
           return super unless fiber.is_a?(Fiber)
@@ -45,15 +45,15 @@ module Gyre
         @scheduler = scheduler
       end
 
-      # A task without another parent.
+      # Enters the list as a task without another parent.
       def add_child(child) = async_root.__send__(:add_child, child)
 
       def async(*arguments, **options, &block)
         ::Async::Task.new(::Async::Task.current? || async_root, **options, &block).tap { |task| task.run(*arguments) }
       end
 
-      # Enters a fiber; the caller goes on when that one waits. A new one runs in a fiber of ours,
-      # below the calling Gyre::Task if there is one, and ends with it.
+      # Enters a fiber; the caller continues when that fiber waits. A new task runs in a fiber of
+      # Gyre's, below the calling Gyre::Task if any, and ends with it.
       def resume(fiber, *arguments)
         return resume_new(fiber, arguments) if fiber.backtrace.empty?
 
@@ -79,12 +79,12 @@ module Gyre
         @scheduler.timeout_after(duration, exception, message) { block.arity.zero? ? yield : yield(timeout) }
       end
 
-      # How busy the loop is, for Async::Idler.
+      # Returns the load of the loop, for Async::Idler.
       def load = 0.0
 
       private
 
-      # A transient task ends with the whole run, as Async passes it on to the parent's parent.
+      # A transient task ends with the whole run, as Async passes it to its parent's parent.
       def resume_new(fiber, arguments)
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false

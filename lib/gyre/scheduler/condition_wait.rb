@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # ConditionVariable#wait in a scheduler's fiber. Passes on a signal whose fiber is stopped, times
-# out, or takes the mutex again. Ruby has already removed the fiber from the waiters, so no other
-# would get the signal. It is signalled again here.
+# out, or takes the mutex again. Ruby has removed the fiber from the waiters already, so no other
+# fiber would get the signal. Signals once more.
 
 module Gyre
   class Scheduler

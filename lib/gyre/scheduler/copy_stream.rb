@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies from IO to IO in C that
-# asks no scheduler, as blocking work; a thread could not be stopped, as it uses the caller's
-# memory. If one end is not an IO, Ruby reads and writes like a program: the end that may wait is
-# therefore wrapped in an object with a single method. Regular files wait for the disk only and are
-# copied in a thread.
+# IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on IO.copy_stream copies between IOs
+# in C without asking the scheduler, as blocking work; a thread could not be stopped, as it uses the
+# caller's memory. Wraps the end that may wait in an object with a single method: if one end is not
+# an IO, Ruby reads and writes like a program. Copies regular files in a thread, as they wait for
+# the disk only.
 
 require_relative "../loop/select"
 

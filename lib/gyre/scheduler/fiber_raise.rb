@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Lets Fiber#raise and Fiber#kill reach a fiber that waits in a scheduler of Gyre's. Ruby transfers
-# control there, and the caller, which is in no queue, would never run again. Here the exception is
-# raised at the fiber's wait, as by Scheduler#fiber_interrupt, and the caller goes on after it, as
-# after Scheduler#yield. Other fibers are Ruby's business.
+# Lets Fiber#raise and Fiber#kill reach a fiber that waits in a scheduler of Gyre's. Ruby would
+# transfer control there, and the caller, in no queue, would never run again. Raises the exception
+# at the fiber's wait instead, like Scheduler#fiber_interrupt; the caller then continues, as after
+# Scheduler#yield. Leaves other fibers to Ruby.
 
 module Gyre
   class Scheduler
@@ -31,8 +31,8 @@ module Gyre
         end
       end
 
-      # For the engines: Fiber#kill, at the fiber's wait. If the fiber has resumed another one,
-      # which waits, a Stop is raised in that one, and the fiber ends as soon as it goes on.
+      # For the engines: Fiber#kill at the fiber's wait. If the fiber has resumed a waiting fiber,
+      # raises a Stop in that one, and ends the fiber as soon as it continues.
       def self.end_here(fiber)
         begin
           RUBYS_KILL.bind_call(fiber)
@@ -42,9 +42,9 @@ module Gyre
         Kernel.raise Stop, "a fiber that resumes this one was killed"
       end
 
-      # The exception that Kernel#raise would raise; its backtrace is that of the wait, unless
-      # given. From Ruby 4.0 on the caller's present error is its cause, unless it has one or is
-      # that error's cause itself.
+      # Returns the exception that Kernel#raise would raise, with the backtrace of the wait unless
+      # given. From Ruby 4.0 on the caller's present error becomes its cause, unless it has one or
+      # is that error's cause itself.
       def self.exception(*arguments, **options)
         given = options.slice(:cause)
         error = build(*arguments, **options.except(:cause))

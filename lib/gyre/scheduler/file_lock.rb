@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# File#flock in a fiber of a Gyre::Scheduler. Ruby calls no hook here, so a fiber that waits for a
-# lock of another fiber of its thread would stop the thread. Here the lock is tried first and then
-# awaited in a thread while others run. An abandoned wait (a timeout, a stopped task) never takes
-# the lock later.
+# File#flock in a fiber of a Gyre::Scheduler. Ruby calls no hook here, so that waiting for a lock of
+# another fiber of the same thread would stop the thread. Tries the lock first, then waits for it in
+# a thread while others run. An abandoned wait (a timeout, a stopped task) never takes the lock
+# later.
 
 require_relative "../offload"
 
@@ -19,7 +19,7 @@ module Gyre
 
       private
 
-      # Unlocks a lock taken at the moment of a cancellation. An earlier lock is gone anyway:
+      # Unlocks a lock taken at the moment of a cancellation. An earlier lock is lost in any case:
       # flock(2) drops it before waiting.
       def lock_in_thread(operation)
         locked = false

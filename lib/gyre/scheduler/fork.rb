@@ -2,8 +2,8 @@
 
 # Keeps a forked child off its parent's loop. Hooks into Process._fork (Ruby 3.1), used by fork and
 # IO.popen("-"), and into Process.daemon; calls the thread's scheduler on either engine. Ruby 4.0
-# takes the scheduler from the child's thread and makes the forking fiber a blocking one. Inside
-# Gyre.run it is set again, for the task that goes on and tasks that it starts.
+# removes the scheduler from the child's thread and makes the forking fiber a blocking one. Inside
+# Gyre.run it is set again, for the continuing task and the tasks that it starts.
 
 module Gyre
   class Scheduler
@@ -23,8 +23,8 @@ module Gyre
         pid
       end
 
-      # The daemon replaces the calling process, so the thread's fibers go on there; other threads
-      # do not.
+      # The thread's fibers continue in the daemon, which replaces the calling process; other
+      # threads do not.
       def daemon(*)
         from = Process.pid
         scheduler = Fiber.scheduler

@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Mutex#sleep in a scheduler's fiber, and so ConditionVariable#wait. On Ruby 3.1, a fiber that is
-# stopped or out of time there goes on without the mutex: the `synchronize` around it raises a
-# ThreadError instead. Later Rubies take the mutex again, unless a second exception comes meanwhile,
-# as a timeout after a stop. Here it is always taken again. ConditionVariable#wait
-# (condition_wait.rb) does the same by itself, as Ruby 4.0 calls no method of a plain Mutex there.
+# Mutex#sleep in a scheduler's fiber, and thus ConditionVariable#wait. On Ruby 3.1, a fiber that is
+# stopped or out of time there continues without the mutex: the `synchronize` around it raises a
+# ThreadError instead. Later Rubies take the mutex again, unless a second exception follows, such as
+# a timeout after a stop. Always takes it again here. ConditionVariable#wait (condition_wait.rb)
+# does the same by itself, as Ruby 4.0 calls no method of a plain Mutex there.
 
 module Gyre
   class Scheduler
     module MutexSleep
       def sleep(*) = MutexSleep.owning(self) { super }
 
-      # Runs the block, which releases the mutex for a sleep, and holds it again afterwards.
+      # Runs the block, which releases the mutex for a sleep, and then holds the mutex again.
       def self.owning(mutex)
         before = $!
         yield
@@ -21,8 +21,8 @@ module Gyre
         raise stop if stop
       end
 
-      # The stop (`before`) that a timeout replaced. A program that rescues the timeout would
-      # otherwise go on although it was stopped.
+      # Returns the stop (`before`) that a timeout replaced. Otherwise a program that rescues the
+      # timeout would continue although it was stopped.
       def self.overtaken(error, before)
         until error.nil? || error.equal?(before)
           return error if error.is_a?(Stop)
@@ -31,7 +31,7 @@ module Gyre
         end
       end
 
-      # Defers everything that comes meanwhile. `stop` is on its way, and nothing replaces it.
+      # Defers everything that comes meanwhile. `stop` is propagating, and nothing replaces it.
       def self.take_again(mutex, stop = nil)
         later = nil
         begin

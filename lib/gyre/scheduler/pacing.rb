@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Socket calls that ask no scheduler while they succeed: under a flood, a fiber that accepts or
-# receives datagrams would never let others run. In a fiber of a Gyre::Scheduler each is preceded by
-# Scheduler#pace, which yields once the slice of time is over. The scheduler's own hooks pace reads
+# Covers socket calls that ask no scheduler while they succeed: under a flood, a fiber that accepts
+# or receives datagrams would never let others run. Calls Scheduler#pace before each in a fiber of a
+# Gyre::Scheduler, which yields once the slice of time is over. The scheduler's own hooks pace reads
 # and writes.
 
 require "socket"
 
 module Gyre
   class Scheduler
-    # Prepended to sockets' classes. Written out: a Ractor calls no method defined by a block.
+    # Prepended to sockets' classes. Written out, as a Ractor calls no method defined by a block.
     module Pacing
       # In a fiber of a Gyre::Scheduler: yields if due.
       def self.pace

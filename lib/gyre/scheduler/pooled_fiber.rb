@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# A fiber of both engines' pools, which runs one job after another. The program may keep it beyond
-# its job (Fiber.current of a finished task). Such a fiber counts as ended and refuses to be
-# entered: it would switch to other fibers, and its caller would never run again. The engines
-# enter fibers by Fiber's own transfer.
+# A fiber of both engines' pools, which runs one job after another. The program may keep it after
+# its job (Fiber.current of a finished task). A kept fiber counts as ended and refuses to be
+# entered: it would switch to other fibers, and its caller would never run again. The engines enter
+# fibers by Fiber's own transfer.
 
 module Gyre
   class Scheduler

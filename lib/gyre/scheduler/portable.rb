@@ -2,7 +2,7 @@
 
 # Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, without a
 # compiler or with GYRE_BACKEND=select. portable/fibers.rb moves the fibers, loop/portable.rb asks
-# the kernel. Parameters, results and errors are those of the native twins in ext/gyre/fiber.
+# the kernel. Parameters, results and errors equal those of the native twins in ext/gyre/fiber.
 require "fcntl"
 require "forwardable"
 require_relative "../loop/overrides"
@@ -21,16 +21,16 @@ module Gyre
       UNWIND_TIMEOUT_S = 1
       # Without the hooks io_read and io_write Ruby reads and writes itself, and calls io_wait when
       # it would block. A read from a descriptor in blocking mode (an inherited stdin) then stops
-      # the whole loop, and before 4.0 a close by another fiber raises in the closer, or crashes.
-      # 3.2.5 had a broken interface.
+      # the whole loop, and before 4.0 a close by another fiber raises in the closing fiber, or
+      # crashes. 3.2.5 had a broken interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
       # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
-      # Ruby 4.1 passes an offset and the most to be moved at once; before, the least and an offset.
-      # Follows its documentation, never run.
+      # Ruby 4.1 passes an offset and the maximum; earlier versions the minimum and an offset.
+      # Follows the documentation of 4.1, untested.
       BOUNDED = IO.const_defined?(:Buffer) && IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3
       AGAIN = -Errno::EAGAIN::Errno
-      # Bytes that a ready pipe takes without waiting: POSIX's least PIPE_BUF.
+      # Bytes that a ready pipe takes without waiting: POSIX's minimum of PIPE_BUF.
       PIPE_BYTES = 512
       private_constant :READS, :WRITES, :BOUNDED, :AGAIN, :PIPE_BYTES
 
@@ -95,7 +95,7 @@ module Gyre
       end
 
       # Runs the block and raises in it after the time (Fiber::Scheduler#timeout_after, for
-      # Timeout.timeout). Nothing happens once the block has ended.
+      # Timeout.timeout). Ignored once the block has ended.
       def timeout_after(duration, *exception)
         return yield(duration) if duration.nil?
 
@@ -114,7 +114,7 @@ module Gyre
       # --- callbacks, for waits without a fiber ---
 
       # Calls the block on the loop while the descriptor is ready. The block must not wait, but may
-      # spawn a fiber. `run` goes on while there is a watch.
+      # spawn a fiber. A watch keeps `run` going.
       def watch(io, events, &block)
         open!
         callback = Callback.new(self, @handles, block)
@@ -205,7 +205,7 @@ module Gyre
         end
       end
 
-      # Hooks of the native engine that Ruby replaces by itself here.
+      # Hooks of the native engine that Ruby itself replaces here.
       (%i[io_read io_write io_pread io_pwrite io_close] - instance_methods).each do |hook|
         define_method(hook) { nil }
         undef_method(hook)
@@ -232,7 +232,7 @@ module Gyre
 
       def loop_running? = @fibers.driven?
 
-      # Ends the loop's present or next wait. From any thread and from a trap handler.
+      # Ends the loop's present or next wait. Any thread or trap handler may call it.
       def wakeup
         @loop.wake
         nil
@@ -244,7 +244,7 @@ module Gyre
         return if @closed
 
         @fibers.check_thread
-        # Runs in a separate fiber: a rescue here would clear the exception that ends the thread.
+        # Runs in a separate fiber, as a rescue here would clear the exception that ends the thread.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume
       end
@@ -257,7 +257,7 @@ module Gyre
       # For print_hierarchy, the watchdog, the search for deadlocks, and scheduler/pacing.rb.
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
-      # In a forked child: only the forking fiber goes on, on a fresh loop.
+      # In a forked child only the forking fiber continues, on a new loop.
       def process_fork
         return if @closed
 
@@ -266,7 +266,7 @@ module Gyre
         @handles.clear
       end
 
-      # For Process.daemon: all fibers go on in another process. IO.select keeps nothing in the
+      # For Process.daemon: all fibers continue in another process. IO.select keeps nothing in the
       # kernel.
       def process_move; end
 
@@ -286,7 +286,7 @@ module Gyre
         timer&.cancel
       end
 
-      # With `waits` the remaining fibers run to their ends.
+      # With `waits`, remaining fibers run to their ends.
       def run_and_close(waits)
         run if waits
       ensure
@@ -340,10 +340,10 @@ module Gyre
         raise "the scheduler is closed" if @closed
       end
 
-      # Returns the least to be moved and its offset, from this Ruby's arguments after the buffer.
+      # Returns the minimum and its offset, from this Ruby's arguments after the buffer.
       def least(buffer, first, second = 0) = BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
 
-      # Returns the offset and the most that may be moved.
+      # Returns the offset and the maximum.
       def span(buffer, first, second = 0) = BOUNDED ? [first, second] : [second, buffer.size - second]
 
       def transfer_bytes(io, events, length, offset)
@@ -363,13 +363,13 @@ module Gyre
         end
       end
 
-      # True if a method whose name ends like this called the hook, overrides of a subclass aside. A
-      # call that must not wait lets nothing else run.
+      # True if a method whose name ends like this called the hook, ignoring overrides of a
+      # subclass. A call that must not wait lets nothing else run.
       def called_by?(suffix)
         caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
       end
 
-      # A descriptor in blocking mode must be ready before it is touched.
+      # A descriptor in blocking mode must be ready before use.
       def wait_unless_ready(io, events)
         ios = [io]
         ready = Loop::Select.blocking { events == IO::READABLE ? IO.select(ios, nil, nil, 0) : IO.select(nil, ios, nil, 0) }
@@ -383,7 +383,7 @@ module Gyre
         Fiber.blocking { part.write(io, 0, bounded ? 0 : offset) }
       end
 
-      # Not io/nonblock, which Ruby 3.1 forbids in a Ractor.
+      # Avoids io/nonblock, which Ruby 3.1 forbids in a Ractor.
       def nonblocking?(io)
         (io.fcntl(Fcntl::F_GETFL) & File::NONBLOCK).positive?
       rescue NotImplementedError # Windows: every descriptor is asked for readiness

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Limits of a server: a frozen object with a reader for each row of a table. Gyre::HTTP::Limits and
-# Gyre::Log::Limits are made here. It enforces nothing.
+# The limits of a server: a frozen object with a reader for each row of a table. Makes
+# Gyre::HTTP::Limits and Gyre::Log::Limits. It enforces nothing.
 
 require "gyre/settings"
 
@@ -10,7 +10,7 @@ module Gyre
   class Settings
     # Gyre::HTTP::Limits.new(body_bytes_limit: "1M").body_bytes_limit # => 1048576
     class Limits
-      # A class with these rows as its TABLE.
+      # Returns a class with these rows as its TABLE.
       def self.of(*rows, foreign: {})
         Class.new(self) do
           const_set(:TABLE, Settings.new({ "Limits" => rows }, what: "limit", foreign: foreign))
@@ -18,14 +18,14 @@ module Gyre
         end
       end
 
-      # The given limits, or those with the given values.
+      # Returns the given limits, or limits with the given values.
       def self.from(given)
         raise ArgumentError, "limits: must be a Hash or a #{name}, not #{Settings.shown(given)}" unless given.is_a?(Hash) || given.is_a?(self)
 
         given.is_a?(self) ? given : new(**given)
       end
 
-      # By the names in TABLE; what is not given has its default.
+      # Takes values by the names in TABLE; missing ones get their defaults.
       def initialize(**given)
         self.class::TABLE.complete(given).each { |name, value| instance_variable_set("@#{name}", value) }
         freeze

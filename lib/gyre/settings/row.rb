@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# One setting: a row of a table (Settings). Flags, words of configurations, keywords, checks and the
-# guide's lines are made from it.
+# One setting: a row of a table (Settings). Gives flags, words of configurations, keywords, checks
+# and the guide's lines.
 
 require "gyre/settings/type"
 
 module Gyre
   class Settings
-    # `name` is the keyword, `meaning` one sentence. `usual` stands for a default that is computed,
-    # `range` narrows or widens the type's. A `list` may be given several times, `also` are accepted
-    # names beside the first. Flags: a `short` form, and an `argument` other than the type's. Limits
-    # of HTTP have the `status` that is sent beyond them; a `secret` is left out of messages.
+    # `name` is the keyword, `meaning` one sentence. `usual` describes a computed default, `range`
+    # narrows or widens the type's. A `list` may be repeated, `also` are other accepted names. Flags
+    # may have a `short` form, and an `argument` other than the type's. HTTP limits have the
+    # `status` sent beyond them; messages omit a `secret`.
     Row = Struct.new(:name, :type, :meaning, :default, :usual, :range, :list, :also, :short, :argument, :status, :secret,
                      keyword_init: true) do
       def initialize(name:, type:, meaning:, **rest)
@@ -25,10 +25,10 @@ module Gyre
         !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
       end
 
-      # A table of its own below this name.
+      # A nested table below this name.
       def section? = type.is_a?(Settings)
 
-      # In configurations; a time without its unit.
+      # In configurations, a time without its unit.
       def word = name.to_s.delete_suffix("_s")
 
       def flag = "--#{word.tr("_", "-")}"
@@ -36,7 +36,7 @@ module Gyre
       # A time without an end.
       def none?(value) = timeout? && (value.nil? || value.to_s.casecmp?("none"))
 
-      # A value, or its text; of a list one or several.
+      # Takes a value or its text; for a list one or several.
       def check(value)
         return if none?(value)
         return one(value) unless list
@@ -57,13 +57,13 @@ module Gyre
         [type.expected, bounds, ("or none" if timeout?)].compact.join(", ")
       end
 
-      # As the guide and --help have it.
+      # Returns the text for the guide and --help.
       def text
         choice = type.expected if !section? && type.choice? && !meaning.include?(type.expected)
         [[meaning, *choice].join(": "), ("may be repeated" if list)].compact.join("; ")
       end
 
-      # As the guide and --help show it; nil: there is none.
+      # Returns the default for the guide and --help; nil without one.
       def default_text
         return usual if usual
         return "none" if timeout? && default.nil?

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# The types of settings: how a value is written, and how it is read. Settings::Row has one each;
-# parts add their own (folders, addresses of TLS). A type opens nothing.
+# The types of settings: how a value is written and read. Each Settings::Row has one; parts add
+# their own (folders, addresses of TLS). A type opens nothing.
 
 require "gyre/net/endpoint"
 require "gyre/settings/units"
 
 module Gyre
   class Settings
-    # One type. Its block takes a value or its text, and returns nil for what it does not accept; or
-    # it raises ArgumentError with more than `expected`.
+    # One type. The block takes a value or its text, and returns nil for an invalid one, or raises
+    # ArgumentError with more than `expected`.
     class Type
       # Bounds of times.
       ABOVE_ZERO = (Float::MIN..).freeze
@@ -19,7 +19,7 @@ module Gyre
       # The unit of numbers, and their usual bounds.
       attr_reader :unit, :range
 
-      # A Symbol of TYPES, the words to choose from, or a Type.
+      # Takes a Symbol of TYPES, the allowed words, or a Type.
       def self.of(type)
         return TYPES.fetch(type) if type.is_a?(Symbol)
         return type unless type.is_a?(Array)

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Sizes and times as people write them: "64k", "100 MB", "2 hours", "1.5"; and counts as messages
-# have them: "1 file", "2 files". Functions without state.
+# Sizes and times as people write them ("64k", "100 MB", "2 hours", "1.5"), and counts for messages
+# ("1 file", "2 files"). Functions without state.
 
 module Gyre
-  # A text in, a number out, or nil for anything else.
+  # Converts text to a number; nil for anything else.
   module Units
     SIZE = /\A\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*\z/i.freeze
     FACTORS = ["", "k", "m", "g", "t"].each_with_index.to_h { |letter, index| [letter, 1024**index] }.freeze
     SPAN = /\A\s*(?:(\d+)\s*)?(second|minute|hour|day|week)s?\s*\z/i.freeze
     SPANS = { "second" => 1, "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
-    # More than any machine has, and no more than C can take.
+    # More than any machine has, and the most that C can take.
     INTEGERS = (-(1 << 62)..(1 << 62)).freeze
     SECONDS = (0..1_000_000_000).freeze
     private_constant :SIZE, :FACTORS, :SPAN, :SPANS, :INTEGERS, :SECONDS
@@ -24,13 +24,13 @@ module Gyre
       bytes if INTEGERS.cover?(bytes)
     end
 
-    # The shortest text that {bytes} reads as this number.
+    # Returns the shortest text that {bytes} reads as this number.
     def size(bytes)
       letter, factor = FACTORS.to_a.reverse.find { |_, each| bytes >= each && (bytes % each).zero? } || ["", 1]
       "#{bytes / factor}#{letter.upcase}"
     end
 
-    # A number of seconds, or of a unit: 1.5, minute, 2 days. Not above 30 years.
+    # Reads a number of seconds, or of a unit: 1.5, minute, 2 days. Not above 30 years.
     def seconds(value)
       match = SPAN.match(value.to_s)
       seconds = match ? SPANS.fetch(match[2].downcase) * (match[1] || 1).to_i : number(value)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A group of tasks that are awaited together, in the order of their ends, or stopped together. A
-# barrier belongs to the thread that uses it and starts its tasks through a parent, which stays
-# responsible for them.
+# A group of tasks that are awaited together, in the order of their ends, or stopped together.
+# Belongs to the thread that uses it, and starts its tasks by a parent, which stays responsible for
+# them.
 
 require "gyre/sync/queue"
 require "gyre/task"
@@ -13,7 +13,7 @@ module Gyre
   #   mirrors.each { |mirror| barrier.async { fetch(mirror) } }
   #   barrier.wait { |task| break task.wait }
   class Barrier
-    # Ended tasks that were not awaited yet.
+    # Ended tasks that are not awaited yet.
     class Ended < Queue
       # @return [String] what {Barrier#wait} waits for, in print_hierarchy
       def label = "a task of a barrier"
@@ -47,7 +47,7 @@ module Gyre
     # Waits until all tasks of the group are over, including those added meanwhile.
     #
     # @yieldparam task [Task] each, in the order in which they end; `break` leaves the others
-    #   running. Without a block, the first one that failed ends the wait.
+    #   running. Without a block, the first failed task ends the wait.
     # @return [self]
     # @raise [Exception] without a block: what a task raised
     def wait
@@ -59,8 +59,8 @@ module Gyre
       self
     end
 
-    # Stops all running tasks of the group. A calling task inside the group is stopped last: Stop
-    # is raised here.
+    # Stops all running tasks of the group. Stops a calling task inside the group last: raises Stop
+    # here.
     # @return [self]
     def stop
       own = nil

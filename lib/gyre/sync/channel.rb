@@ -1,21 +1,20 @@
 # frozen_string_literal: true
 
-# A bounded channel between tasks and threads. Each message goes straight to a waiting receiver, if
-# there is one: a send or receive, also in a Gyre.select, happens completely or not at all. Waiters
-# are cases of a Gyre::Selection; this file decides when a message can move, and never waits itself.
+# A bounded channel between tasks and threads. Passes each message straight to a waiting receiver,
+# if any: a send or receive, also in a Gyre.select, happens completely or not at all. Decides when a
+# message can move, and never waits itself: waiters are cases of a Gyre::Selection.
 
 require "gyre/sync/selection"
 require "gyre/sync/spin_lock"
 
 module Gyre
-  # Messages in the order of sending, at most {#capacity} not received yet. With a capacity of 0,
-  # {#send} waits until a caller receives. Every method may be called from any thread, but not in a
-  # signal handler.
+  # Messages in sending order, at most {#capacity} unreceived ones. With a capacity of 0, {#send}
+  # waits until a caller receives. Every method may be called from any thread, but not in a signal
+  # handler.
   class Channel
     include Enumerable
 
-    # The channel is closed: nothing can be sent any more, or everything has been received. It ends
-    # a `loop`.
+    # The channel is closed: sending is over, or everything has been received. It ends a `loop`.
     class ClosedError < ClosedQueueError
       def initialize(message = "the channel is closed")
         super
@@ -63,8 +62,8 @@ module Gyre
       send(message)
     end
 
-    # Takes the oldest message; waits while there is none. A message whose receiver is stopped just
-    # then goes to the next.
+    # Takes the oldest message; waits for one if necessary. A message for a receiver that is stopped
+    # just then goes to the next.
     #
     # @param timeout [Numeric, nil] seconds
     # @return [Object]
@@ -94,8 +93,8 @@ module Gyre
       end
     end
 
-    # Ends sending; messages in the channel can still be received. A waiting {#send}, and a
-    # {#receive} for which nothing is left, raise {ClosedError}.
+    # Ends sending; messages in the channel can still be received. Raises {ClosedError} in a waiting
+    # {#send}, and in a {#receive} that gets nothing any more.
     # @return [self]
     def close
       synchronize do
@@ -153,7 +152,7 @@ module Gyre
       message
     end
 
-    # Has a case wait here.
+    # Registers a waiting case.
     # @api private
     # @param one [Selection::Receive, Selection::Send]
     def wait_for(one)
@@ -166,7 +165,7 @@ module Gyre
       synchronize { waiting_like(one).delete(one) }
     end
 
-    # Returns a message that its receiver could not take; the next receiver gets it.
+    # Takes back a message that its receiver could not take, for the next receiver.
     # @api private
     def give_back(message)
       synchronize { hand_over(message) || @messages.unshift(message) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Tasks wait for an event; its cause wakes them all and gives them a value. Remembers nothing: a
-# signal without waiters is lost. A Gyre::Queue keeps it instead.
+# Tasks wait for an event, which wakes them all and gives them a value. Remembers nothing: a signal
+# without waiters is lost. Gyre::Queue remembers instead.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -25,7 +25,7 @@ module Gyre
       @waiting.delete(waiter)
     end
 
-    # Wakes every task and thread that waits now.
+    # Wakes all tasks and threads that wait now.
     # @param value [Object] what their {#wait} returns
     # @return [self]
     def signal(value = nil)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A queue with a limit: a push into a full one waits, so a fast producer cannot overrun a slow
-# consumer. Otherwise like Gyre::Queue.
+# A queue with a limit: pushing into a full queue waits, so that a fast producer cannot overrun a
+# slow consumer. Otherwise like Gyre::Queue.
 
 require "gyre/sync/queue"
 
@@ -48,8 +48,7 @@ module Gyre
     # @api private
     def label = full? ? "room in a queue of #{@limit}" : super
 
-    # (see Queue#close)
-    # A {#push} that waits raises ClosedQueueError.
+    # (see Queue#close) Raises ClosedQueueError in a waiting {#push}.
     def close
       super
       @pushers.wake_all

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# A queue that serves waiters by priority, and equal ones in order. Items have no priority: they
-# come in the order of pushing.
+# A queue that serves waiters by priority, equal ones in order. Items have no priority and come in
+# pushing order.
 
 require "gyre/sync/queue"
 
 module Gyre
   # Otherwise as {Queue}. Every method may be called from any thread.
   class PriorityQueue < Queue
-    # Wakes the most important one first; otherwise as {Waiters}.
+    # Wakes the most important waiter first; otherwise like {Waiters}.
     # @api private
     class Waiters < Gyre::Waiters
       private
@@ -26,7 +26,7 @@ module Gyre
       @poppers = Waiters.new(self)
     end
 
-    # Takes the oldest item; waits for one while there is none.
+    # Takes the oldest item; waits for one if necessary.
     # @param timeout [Numeric, nil] seconds
     # @param priority [Numeric] of all waiters, the one with the highest gets the next item
     # @return [Object, nil] nil when the time is over, or when the queue is closed and empty

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A value that is set later: once, by any thread, and awaited by any number of tasks and threads. If
-# a block makes the value, use a task.
+# A value that any thread sets later, once; any number of tasks and threads may await it. Use a task
+# if a block makes the value.
 
 require "gyre/clock"
 require "gyre/errors"

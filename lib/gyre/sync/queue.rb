@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A queue between tasks, and between threads and tasks. A Thread::Queue holds the items;
-# Gyre::Waiters has the waiters, as Ruby's own wait has no timeout before 3.2 and forgets a wake-up
-# whose receiver is stopped. Never blocks the loop.
+# A queue between tasks, and between threads and tasks. A Thread::Queue holds the items.
+# Gyre::Waiters has the waiters, as Ruby's own wait has no timeout before 3.2 and forgets the
+# wake-up of a stopped receiver. Never blocks the loop.
 
 require "gyre/clock"
 require "gyre/sync/waiters"
@@ -38,7 +38,7 @@ module Gyre
       self
     end
 
-    # Takes the oldest item; waits for one while there is none.
+    # Takes the oldest item; waits for one if necessary.
     # @param timeout [Numeric, nil] seconds
     # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
     def pop(timeout: nil) = take(timeout) { return nil }
@@ -54,7 +54,7 @@ module Gyre
     end
 
     # Starts a task for each item, until the queue is closed and empty. A {Semaphore} as the parent
-    # bounds how many run at once.
+    # limits the number of running tasks.
     # @param parent [Task, Semaphore, Barrier, #async]
     # @param options [Hash] for {Task#async}
     # @yieldparam item [Object]
@@ -120,11 +120,11 @@ module Gyre
       raise
     end
 
-    # An item has left the queue.
+    # Called when an item has left the queue.
     def taken; end
 
-    # An exception for the thread may come at any line: a wake-up that the caller has received, or
-    # not passed on yet, goes to another waiter.
+    # Passes an unused or unfinished wake-up to another waiter, as an exception for the thread may
+    # come at any line.
     def pass_on
       @poppers.wake unless @items.empty?
     end

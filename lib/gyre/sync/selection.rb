@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 # Gyre.select: waits for the first of several things, and does only that one. A selection is one
-# such call. It tries its cases, in a random order so that none is starved; if none is possible,
-# each registers where it waits, and the first that becomes possible takes the selection's offer,
-# once. Channels are locked together, by id, while their cases are tried and registered, so that no
-# message slips through.
+# such call. Tries its cases in random order, so that none is starved; if none is possible, each
+# registers where it waits, and the first that becomes possible takes the selection's offer, once.
+# Locks channels together, by id, while their cases are tried and registered, so that no message
+# slips through.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -13,8 +13,8 @@ require "gyre/sync/selection/offer"
 require "gyre/sync/selection/cases"
 
 module Gyre
-  # Waits for the first of several things to happen, does it and leaves the others as they are. If
-  # several are possible at once, chance decides.
+  # Waits for the first of several events, handles it, and leaves the others alone. Chooses at
+  # random if several are possible at once.
   #
   # @example
   #   Gyre.select do |on|
@@ -26,7 +26,7 @@ module Gyre
   # @param timeout [Numeric, nil] seconds; as a timer without a block
   # @yieldparam on [Selection] to name the cases
   # @return [Object] what the block of the case returns; without a block the message, the task, the
-  #   signal. nil when the time is over.
+  #   signal. nil after the timeout.
   # @raise [Channel::ClosedError] when the case is one of a closed channel
   def self.select(timeout: nil)
     selection = Selection.new
@@ -45,12 +45,12 @@ module Gyre
       @default = nil
     end
 
-    # A message comes out of a channel.
+    # Receives from a channel.
     # @param channel [Channel]
     # @yieldparam message [Object]
     def receive(channel, &block) = add(Receive.new(channel, block))
 
-    # A message goes into a channel.
+    # Sends to a channel.
     # @param channel [Channel]
     # @param message [Object]
     # @yield when it has been sent
@@ -70,7 +70,7 @@ module Gyre
     # @yieldparam io [IO]
     def writable(io, &block) = add(Readiness.new(io, IO::WRITABLE, block))
 
-    # A task is over; its value or exception comes from its `wait`.
+    # A task is over; its `wait` gives the value or exception.
     # @param task [Task]
     # @yieldparam task [Task]
     def finished(task, &block) = add(Finish.new(task, block))
@@ -80,7 +80,7 @@ module Gyre
     # @yieldparam name [String]
     def signal(signals, &block) = receive(signals.channel, &block)
 
-    # Nothing else can be done at once. With this case, select never waits.
+    # Runs if nothing else is possible at once. With this case, select never waits.
     def default(&block)
       @default = block || proc {}
       self
@@ -116,7 +116,7 @@ module Gyre
       self
     end
 
-    # Returns the case taken; nil with a default, if nothing was possible at once.
+    # Returns the case taken; nil with a default if none was possible at once.
     def choose
       settled = false
       chosen = try || (wait unless @default)
@@ -126,7 +126,7 @@ module Gyre
       leave(settled) if @offer
     end
 
-    # Returns the case that was possible at once; without one and without a default all cases wait
+    # Returns a case that was possible at once; without one and without a default, all cases wait
     # now.
     def try
       locking(channels) do
@@ -139,7 +139,7 @@ module Gyre
       end
     end
 
-    # In a random order; Gyre::Testing draws it by its seed.
+    # Uses a random order, drawn by Gyre::Testing's seed if there is one.
     def shuffled(cases) = cases.shuffle
 
     # Returns the case taken.
@@ -149,7 +149,7 @@ module Gyre
       @offer.wait(timer&.seconds) || timer
     end
 
-    # A case left registered would take a message, so exceptions for the thread are deferred here.
+    # Defers exceptions for the thread: a case left registered would take a message.
     def leave(settled)
       Thread.handle_interrupt(SpinLock::NEVER) do
         @cases.each(&:leave)

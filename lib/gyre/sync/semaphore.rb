@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Limits how many hold it at once: connections to a host, queries, open files. First come, first
-# served: a release gives its place to the longest waiter. Handles tasks only to start them
-# (`async`), and remembers holders only for the search for deadlocks. The holder of a block is its
-# fiber, which alone gives the place back; without a block it is the taking fiber, unless another
-# one has ever given a place back.
+# Limits the number of simultaneous holders: of connections to a host, queries, open files. First
+# come, first served: a release passes its place to the longest waiter. Handles tasks only to start
+# them (`async`), and records holders only for the search for deadlocks. A block's fiber is its
+# holder and alone gives the place back; otherwise the holder is the taking fiber, unless another
+# fiber has ever given a place back.
 
 require "gyre/sync/spin_lock"
 require "gyre/task"
@@ -28,7 +28,7 @@ module Gyre
       @lent = false # whether a fiber gave back a place that another one had taken
     end
 
-    # Takes a place; waits while there is none. With a block, gives it back at its end.
+    # Takes a place; waits for one if necessary. With a block, gives it back at its end.
     #
     # @return [Object, self] the block's value; self without a block
     def acquire(&block)
@@ -51,8 +51,8 @@ module Gyre
       self
     end
 
-    # Starts a task that holds a place while it runs. Waits for the place first, which also slows a
-    # loop that starts many.
+    # Starts a task that holds a place while it runs. Waits for the place first, which slows a loop
+    # that starts many tasks.
     #
     # @param name [String, nil] as for {Task#async}
     # @param parent [Task, #async]
@@ -81,8 +81,8 @@ module Gyre
     # @return [Boolean] whether {#acquire} would wait
     def blocking? = @count >= @limit
 
-    # Sets how many may hold it at once. Waiters get new places; with fewer places none is given out
-    # until enough have come back.
+    # Sets the number of places. Waiters get new places; with fewer places, none is given out until
+    # enough have come back.
     # @param limit [Integer] at least 1
     def limit=(limit)
       check(limit)
@@ -126,9 +126,9 @@ module Gyre
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
     end
 
-    # Runs the block with a place, and gives it back unless `kept` is true by then. Places are
-    # taken, noted and given back under the lock, where exceptions for the thread are deferred.
-    # `holder` is noted meanwhile.
+    # Runs the block with a place, and returns the place unless `kept` is true by then. Takes,
+    # records and returns places under the lock, which defers exceptions for the thread. `holder` is
+    # recorded meanwhile.
     def with_place(holder, kept)
       held = waiter = noted = nil
       @lock.synchronize do
@@ -149,7 +149,7 @@ module Gyre
       end
     end
 
-    # Needs the lock. `holder` is the fiber that was noted.
+    # Requires the lock. `holder` is the recorded fiber.
     def give_up(holder)
       forget(@holders, holder) if holder
       hand_on
@@ -175,7 +175,7 @@ module Gyre
     # @return [Task, Fiber]
     def taker = Task.current? || Fiber.current
 
-    # A place was given back by another fiber than its taker: holders are unknown from now on.
+    # Stops recording holders once a fiber gives back another's place.
     def lend
       @lent = true
       @takers.clear

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# A lock for a few lines that never wait: for the state that Channel, Semaphore, Run and
-# Offload::Pool share between threads. It is held for a moment only, so a caller lets other threads
-# run instead of parking: a parked fiber could be stopped before its work under the lock, such as
-# giving a place back. Exceptions for the thread (Thread#raise, Timeout) are raised after these
-# lines: they leave neither the lock taken nor the work half done. A trap handler may still run
-# between them, in the fiber that it interrupts.
+# A lock for a few lines that never wait: protects state that Channel, Semaphore, Run and
+# Offload::Pool share between threads. Callers let other threads run instead of parking, as it is
+# held for a moment only: a parked fiber could be stopped before its work under the lock, such as
+# giving a place back. Defers exceptions for the thread (Thread#raise, Timeout) until after these
+# lines, so that neither lock nor work is left half done. A trap handler may still run between them,
+# in the fiber that it interrupts.
 
 module Gyre
   class SpinLock
-    # For Thread.handle_interrupt. A constant, as a literal calls Object#hash, where Ruby 3.1 may
-    # raise an exception for the thread.
+    # For Thread.handle_interrupt. Uses a constant: a literal would call Object#hash, where Ruby 3.1
+    # may raise an exception for the thread.
     NEVER = { Object => :never }.freeze
 
     # An owner with a ConditionVariable passes its mutex.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The wait of a fiber under any Fiber::Scheduler, or of a thread without one. Gyre::Waiters,
-# Condition and Semaphore make one for each wait; any thread may wake it, even before it has parked.
+# The wait of a fiber under any Fiber::Scheduler, or of a thread without one. Made by Gyre::Waiters,
+# Condition and Semaphore for each wait; any thread may wake it, even before it has parked.
 
 require "gyre/clock"
 
@@ -44,8 +44,8 @@ module Gyre
 
     private
 
-    # Its thread has the lock just before it sleeps, and a signal then would be lost. The caller
-    # must not wait for it: it may have locks of its own, or be a signal handler.
+    # Takes the lock: just before the sleep its thread has it, and a signal then would be lost. Uses
+    # a thread, as the caller may have locks of its own, or be a signal handler.
     def signal_thread
       return Thread.new { @lock.synchronize { @condition.signal } } unless @lock.try_lock
 

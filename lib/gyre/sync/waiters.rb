@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The waiters for one thing, first come first served, for Gyre::Queue and LimitedQueue. A wake-up
-# that comes as its receiver is stopped or out of time goes to the next one. Exceptions for the
-# thread (Thread#raise, Timeout) do not come between taking a waiter out and waking it.
+# The waiters for one thing, first come first served, for Gyre::Queue and LimitedQueue. Passes on a
+# wake-up whose receiver is just stopped or out of time. Lets no exception for the thread
+# (Thread#raise, Timeout) come between removing a waiter and waking it.
 #
-# Several threads use it without a lock: with compare_by_identity each Hash operation runs in C
-# without releasing the interpreter's lock, and a waiter is taken out only once.
+# Several threads use it without a lock: with compare_by_identity each Hash operation runs in C and
+# keeps the interpreter's lock, so that a waiter is removed only once.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -19,8 +19,8 @@ module Gyre
 
     def size = @waiting.size
 
-    # Parks the caller until it is woken. The block, called once the caller can be woken, tells
-    # whether there is still something to wait for. Returns false after the time.
+    # Parks the caller until it is woken. The block, called once the caller can be woken, returns
+    # whether there is still something to wait for. Returns false after the timeout.
     def wait(timeout = nil, rank = 0)
       waiter = Waiter.new(@blocker)
       woken = false

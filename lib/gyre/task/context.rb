@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A task's deadlines and values, which its children inherit. Never changed: a change makes a new
-# one, so parent and children share one until they differ.
+# A task's deadlines and values, which its children inherit. Immutable: a change makes a new one, so
+# that parent and children share one until they differ.
 
 module Gyre
   class Task

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# A deadline's end on its way: an exception that refers to its deadline, which alone turns it into
-# the exception for the caller. An outer timeout thus passes a `rescue Gyre::TimeoutError` around an
-# inner one. Made by the scheduler after the time; only Gyre::Deadline rescues it.
+# The end of a deadline, as an exception that refers to its deadline, which alone converts it to the
+# caller's exception. So an outer timeout passes a `rescue Gyre::TimeoutError` around an inner one.
+# Made by the scheduler after the time; only Gyre::Deadline rescues it.
 
 module Gyre
   class Task
-    # Not a StandardError: code inside the block must not rescue it.
+    # Not a StandardError, so that code in the block does not rescue it.
     class Expired < Exception # rubocop:disable Lint/InheritException
       attr_reader :deadline
 
@@ -21,8 +21,8 @@ module Gyre
       def cancels? = !deadline.over?
 
       # Returns another cancellation that is leaving the block and takes precedence: a stop, or the
-      # end of an outer deadline. `before`, which was propagating when the block began (in an
-      # ensure), does not count.
+      # end of an outer deadline. `before`, already propagating when the block began (in an ensure),
+      # does not count.
       def interrupted(before)
         error = cause
         until error.nil? || error.equal?(before)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The exception that ended a task, and whether a `wait` has raised it. A failed task holds one as
-# its result; Gyre::Task::Unawaited keeps those that no `wait` has raised. It does not refer to its
+# its result; Gyre::Task::Unawaited keeps those that no `wait` has raised. Does not refer to its
 # task: a forgotten task can be collected while its failure waits to be reported.
 
 module Gyre
@@ -10,7 +10,7 @@ module Gyre
       attr_reader :error
       attr_reader :parent
 
-      # `what` is the task's name; `waiters` is their number as it fails.
+      # `what` is the task's name, `waiters` their number at the failure.
       def initialize(run, parent, what, error)
         @run = run
         @parent = parent
@@ -20,8 +20,8 @@ module Gyre
         @settled = false
       end
 
-      # The task is over. The root's failure goes to Gyre.run, which always asks. No `wait` is
-      # expected for a transient task, and its parent may go on for long.
+      # The task is over. Gyre.run always asks for the root's failure. A transient task needs no
+      # `wait`, and its parent may run for long.
       def expect(waiters, task)
         @waiters = waiters
         return if waiters.positive? || @parent.nil?
@@ -29,7 +29,7 @@ module Gyre
         task.transient? ? report : @run.unawaited.add(self, task)
       end
 
-      # Returns the exception to a caller; it is not reported any more.
+      # Returns the exception to a caller, so that it is not reported any more.
       def ask
         unless @settled
           @settled = true
@@ -38,7 +38,7 @@ module Gyre
         @error
       end
 
-      # A waiter left before the failure reached it.
+      # Called when a waiter left before the failure reached it.
       def give_up(task)
         @waiters -= 1
         @run.unawaited.add(self, task) if @waiters.zero? && !@settled

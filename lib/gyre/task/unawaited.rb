@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Failures of one Gyre.run that no `wait` has raised yet, so that none is lost. A failure is
-# reported when its task's parent finishes, or once the program has forgotten the task: no `wait`
-# can raise it then. Only a garbage collection finds that out, so a fiber requests small ones now
-# and then. A referenced task's failure is never reported, as it may still be awaited.
+# Failures of one Gyre.run that no `wait` has raised yet, so that none is lost. Reports a failure
+# when its task's parent finishes, or once the program has forgotten the task, which no `wait` can
+# reach then. Only a garbage collection reveals that, so a fiber requests small ones now and then. A
+# referenced task's failure is never reported, as it may still be awaited.
 
 module Gyre
   class Task
     class Unawaited
-      # Seconds until the first check for forgotten tasks; each later one waits twice as long.
+      # Seconds until the first check for forgotten tasks; each later check waits twice as long.
       LOOK_AFTER_S = 1
       LOOK_AFTER_S_LIMIT = 60
 
@@ -46,7 +46,7 @@ module Gyre
         parent_finished(@failures.first.first) until @failures.empty?
       end
 
-      # In a forked child the failures, and the fiber that checks them, are the parent's.
+      # A forked child leaves the failures, and the fiber that checks them, to the parent.
       def process_fork
         @failures.clear
         @watcher = nil

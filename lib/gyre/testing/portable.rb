@@ -8,7 +8,7 @@ require "gyre/scheduler"
 
 module Gyre
   module Testing
-    # In front of a portable loop's backend: moves the time forward instead of sleeping.
+    # Stands before a portable loop's backend: moves the time forward instead of sleeping.
     class VirtualBackend
       attr_reader :now
 
@@ -45,7 +45,7 @@ module Gyre
 
       private
 
-      # Something works for this loop in real time, so time passes here, too.
+      # Lets time pass here too while something works for this loop in real time.
       def wait_for_others(timeout)
         begun_at = real_now
         @backend.wait(timeout).tap { @now += real_now - begun_at }

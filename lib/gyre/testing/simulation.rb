@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One run of Gyre::Testing: shows its clock to the rest of Gyre. Made by Gyre::Testing.run; the
+# One run of Gyre::Testing: gives its clock to the rest of Gyre. Made by Gyre::Testing.run; the
 # clock belongs to the scheduler's loop.
 
 require "gyre/clock"
@@ -10,7 +10,7 @@ require "gyre/sync/selection"
 
 module Gyre
   module Testing
-    # At most one a thread.
+    # A thread has at most one.
     class Simulation
       class << self
         def current = Thread.current.thread_variable_get(:gyre_simulation)
@@ -34,7 +34,7 @@ module Gyre
 
       def elapsed = now - @begun_at
 
-      # Around work beside the loop: time runs at its real speed meanwhile.
+      # Surrounds work beside the loop, during which time runs at its real speed.
       def outside
         @scheduler.outside(1)
         yield

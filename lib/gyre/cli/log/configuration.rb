@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log`: Analogger's YAML as it is, with keys of ours beside (SETTINGS). The
-# command reads it before anything starts, and gives Gyre::Log::Server its keyword settings. All
-# mistakes are reported at once, each with its line; it opens nothing but the file itself and the
-# file of the key, and shows no secret.
+# The settings of `gyre log`: Analogger's YAML, unchanged, with further keys (SETTINGS). The command
+# reads it before anything starts, and passes keyword settings to Gyre::Log::Server. Reports all
+# mistakes at once, each with its line; opens only the file itself and the key's file, and shows no
+# secret.
 
 require "gyre/errors"
 require "gyre/cli/log/configuration/document"
@@ -14,12 +14,13 @@ require "gyre/cli/log/configuration/settings"
 module Gyre
   module CLI
     module Log
-      # What one server is to do. Immutable; {#merge} returns a new one.
+      # The configuration of one server. Immutable; {#merge} returns a new one.
       #
       #   configuration = Gyre::CLI::Log::Configuration.load("log.yml")
       #   Gyre::Log::Server.new(**configuration.settings).run
       class Configuration
-        # The file is wrong; each line of the message is a mistake: file:line: key: what to do.
+        # The file is invalid; each line of the message describes a mistake: file:line: key: what to
+        # do.
         class Invalid < Error
           attr_reader :mistakes
 
@@ -31,7 +32,7 @@ module Gyre
 
         MISSING = "must be keys with values, as in: port: 6766"
         private_constant :MISSING
-        # Where messages go without any configuration; where a folder has that name, a file in it.
+        # The default destination of messages; if a folder has that name, a file in it.
         DEFAULT_LOG = "log"
         DEFAULT_LOG_IN_FOLDER = File.join("log", "default.log")
 
@@ -39,7 +40,7 @@ module Gyre
         attr_reader :notices # mistakes that do not stop the server
 
         class << self
-          # `places`: files and folders named must exist, as they must for the server.
+          # `places`: named files and folders must exist, as they must for the server.
           def load(path, places: true)
             parse(File.read(path, encoding: Encoding::UTF_8), path, places: places)
           rescue SystemCallError => error
@@ -81,7 +82,7 @@ module Gyre
           freeze
         end
 
-        # A host or port in `over` replaces the file's bind, a bind its host and port, a key its
+        # In `over`, a host or port replaces the file's bind, a bind its host and port, a key its
         # key_file.
         def merge(over)
           replaced = []
@@ -97,7 +98,7 @@ module Gyre
           key.empty? ? self : merge(key: key)
         end
 
-        # Addresses for Analogger's clients and ours.
+        # Addresses for clients of Analogger and Gyre.
         def addresses
           return values[:bind] if values[:bind]
 
@@ -106,7 +107,7 @@ module Gyre
           ["tcp://#{host}:#{port}"]
         end
 
-        # STDOUT if no file is named, as Analogger has it; ./log without any configuration.
+        # STDOUT if no file is named, as in Analogger; ./log without any configuration.
         def default_log
           values.fetch(:default_log) do
             next "STDOUT" if @path
@@ -115,8 +116,7 @@ module Gyre
           end
         end
 
-        # nil admits clients that send none. Raises Invalid if the key's file is empty or
-        # unreadable.
+        # nil admits clients without a key. Raises Invalid if the key's file is empty or unreadable.
         def key
           return (values[:key] unless values[:key].to_s.empty?) unless values[:key_file]
 
@@ -147,8 +147,8 @@ module Gyre
 
         def all = SETTINGS.defaults.merge(values)
 
-        # Each file has what is configured for all, unless its entry has its own; severities and
-        # culling at the top are for services without a log.
+        # Applies general settings to each file unless its entry has its own; severities and culling
+        # at the top are for services without a log.
         def log_settings(log)
           { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
         end

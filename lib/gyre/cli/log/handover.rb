@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
-# Takes a log server's state to the fresh one that replaces it in the same process (USR2):
-# listening sockets, and connections with their states. The descriptors stay open across exec; the
-# rest is JSON (Gyre::CLI::Successor has how). Gyre::Log::Server gets one from the command, and
-# calls it on both sides. Everything must be written before: it carries no messages but incomplete
-# ones.
+# Passes a log server's state to its successor in the same process (USR2): listening sockets, and
+# connections with their states. Descriptors stay open across exec; the rest is JSON (see
+# Gyre::CLI::Successor). Gyre::Log::Server gets a Handover from the command, and calls it on both
+# sides. Carries only incomplete messages: all others must be written before.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -37,7 +36,7 @@ module Gyre
         # Called once the server handles signals by itself.
         def signalled? = @signals.any?
 
-        # `signals` came before the exec.
+        # `signals` arrived before the exec.
         def initialize(left, signals: [])
           @signals = signals
           @listeners = left.fetch("listeners").group_by { |listener| listener.fetch("input") }
@@ -52,13 +51,13 @@ module Gyre
           end
         end
 
-        # Closes listening sockets that the fresh configuration does not name.
+        # Closes listening sockets that the new configuration does not name.
         def close_others
           @listeners.each_value { |listeners| listeners.each { |left| Socket.for_fd(left.fetch("descriptor")).close } }
           @listeners = {}
         end
 
-        # Lets the former server's connections continue; those whose input is gone are closed.
+        # Continues the former server's connections; closes those whose input is gone.
         def connections(hub, inputs)
           hub.server.committer.flush(PREPARE_S) if @connections.any?
           inputs = inputs.to_h { |input| [input.to_s, input] }
@@ -73,7 +72,7 @@ module Gyre
           @connections = []
         end
 
-        # Starts the fresh program; returns only by an exception, and everything is as before then.
+        # Starts the new program; returns only by an exception, after which nothing has changed.
         def exec(acceptors, connections, command)
           staying = connections.to_h { |connection| [connection, connection.handover] }.compact
           ios = acceptors.map { |acceptor| acceptor.listener.socket } + staying.keys.map(&:to_io)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log reopen`: has a server reopen its files, as HUP does, and waits until it has: for
-# logrotate, which compresses what it has renamed as soon as its script has ended.
+# `gyre log reopen`: makes a server reopen its files, like HUP, and waits for the end, as logrotate
+# compresses renamed files right after its script.
 
 require "gyre/cli/log"
 require "gyre/cli/log/target"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A server's status as lines for people. Status prints them. It connects to nothing.
+# Formats a server's status for people. Status prints them. It connects to nothing.
 
 require "gyre/cli/terminal/figures"
 require "gyre/settings/units"
@@ -10,7 +10,7 @@ module Gyre
     module Log
       # Figures in, lines out.
       class Report
-        # Of clients and services the busiest are shown, and how many more there are.
+        # Shows the busiest clients and services, and the number of others.
         ROWS = 10
 
         def initialize(status, address, paint, columns)
@@ -79,8 +79,7 @@ module Gyre
 
         def pair(name, text) = format("  %-12s %s", name, text)
 
-        # Texts to the left, numbers to the right; the first column is truncated when the screen is
-        # narrow.
+        # Aligns texts left and numbers right; truncates the first column on a narrow screen.
         def table(heads, rows, texts: 1)
           return [] if rows.empty?
 
@@ -97,7 +96,7 @@ module Gyre
           ["", @paint.call(head, :dim), *body]
         end
 
-        # The end of a path is more useful than its beginning.
+        # Truncates paths at the beginning, as their end is more useful.
         def fit(text, width) = text.size > width ? "…#{text[-(width - 1)..]}" : text
 
         def time(seconds) = seconds.to_f.zero? ? "-" : Figures.duration(seconds)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log send`: one message, or a message for each line of standard input, from a shell. Its exit
-# status shows whether the server has stored everything; it keeps nothing for later unless --spool
-# names a folder.
+# `gyre log send`: sends one message, or each line of standard input as a message. The exit status
+# shows whether the server has stored everything; nothing is kept for later without --spool.
 
 require "gyre/cli/log"
 require "gyre/log/client"
@@ -24,8 +23,7 @@ module Gyre
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
         WITHIN_S = 10
-        # Without --within: so soon it is reported that nothing listens there, for waiting rarely
-        # helps then.
+        # Without --within a missing server is reported this soon, as waiting rarely helps.
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
                     TLS::Error].freeze
@@ -92,7 +90,7 @@ module Gyre
                                          report: ->(text) { @reports << text })
         end
 
-        # Without a spool nothing is read that could not be sent.
+        # Without a spool, reads nothing that could not be sent.
         def reach(client)
           @reached = connected?(client)
           raise StartError, why(client) unless @reached || @spool
@@ -133,7 +131,7 @@ module Gyre
           @spool ? false : raise
         end
 
-        # The client would go on trying.
+        # The client would keep trying.
         def why(client)
           return "after #{@within_s} s the server has not confirmed that it has everything" if client.stats[:state] == :connected
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log [serve]`: configuration and flags in, a running server out. Opens nothing before
-# the whole configuration has been checked; Gyre::Log::Server serves.
+# `gyre log [serve]`: makes a running server of configuration and flags. Opens nothing before the
+# whole configuration is checked; Gyre::Log::Server serves.
 
 require "gyre/cli/process/daemon"
 require "gyre/cli/listen_errors"
@@ -13,7 +13,7 @@ require "gyre/cli/process/restart"
 module Gyre
   module CLI
     module Log
-      # One start of the server. Its flags are Analogger's, with long forms, and a few of ours.
+      # One start of the server. Has Analogger's flags, with long forms, and further ones.
       class Serve < Command
         BANNER = <<~TEXT
           Collects log messages from other programs and writes them to files.
@@ -30,7 +30,7 @@ module Gyre
         TEXT
         FOOTER = "\nSignals: INT and TERM write everything and end. HUP reopens the files.\n" \
                  "         USR2 restarts the program and refuses no connection meanwhile."
-        # The long forms of Analogger's command.
+        # Long forms for Analogger's flags.
         ANALOGGER = { "--default" => "--default-log", "--syncinterval" => "--sync-interval", "--writepid" => "--pidfile" }.freeze
         KEY_IS_VISIBLE = "the key is on the command line, where every user of this machine can see it (ps): " \
                          "put it into GYRE_LOG_KEY, or into a file and that into key_file"
@@ -49,7 +49,7 @@ module Gyre
         # (see Command#flags)
         def flags
           Flags.new(BANNER, aliases: ANALOGGER, dash: %w[-d --default-log], footer: FOOTER) do |flags|
-            # In Analogger every argument may be left out.
+            # Analogger allows each argument to be missing.
             flags.table(Configuration::SETTINGS, @values) { |row, value| complete(flags, row.name, value) }
             flags.separator "\nOthers:"
             flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
@@ -111,8 +111,8 @@ module Gyre
           end
         end
 
-        # Readers of the line about listening, or of the pidfile, may send signals; so both come
-        # when signals are handled.
+        # Writes the pidfile and the line about listening once signals are handled, as readers of
+        # either may send signals.
         def run(configuration, pidfile)
           server = listen(configuration)
           complete = server.run do
@@ -130,7 +130,7 @@ module Gyre
           listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
         end
 
-        # Binds and closes; the process to be replaced still serves.
+        # Binds and closes sockets; the process to be replaced still serves.
         def try_listening(configuration, inherited)
           require "gyre/log/server/inlet"
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)
@@ -156,7 +156,7 @@ module Gyre
         # Standard output may be a log.
         def report(message) = @err.puts("gyre log: #{message}")
 
-        # Standard streams that are logs.
+        # Standard streams used as logs.
         def streams(configuration)
           names = [configuration.default_log, *configuration.settings[:logs].map { |log| log[:logfile] }]
           { "STDOUT" => $stdout, "STDERR" => $stderr }.values_at(*(names & %w[STDOUT STDERR]))

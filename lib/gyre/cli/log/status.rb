@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log status`: a server's figures as a table, as JSON, or again and again. Report makes the
-# table. It changes nothing at the server.
+# `gyre log status`: prints a server's figures as a table or JSON, once or repeatedly. Report makes
+# the table. Changes nothing in the server.
 
 require "io/console"
 require "json"
@@ -14,7 +14,7 @@ require "gyre/cli/log/target"
 module Gyre
   module CLI
     module Log
-      # One look at the figures, or many.
+      # Prints the figures once, or repeatedly.
       class Status < Command
         BANNER = <<~TEXT
           Shows what a log server is doing.
@@ -41,8 +41,7 @@ module Gyre
           end
         end
 
-        # The exit status is 0 also when an output is in trouble.
-        # (see Command#call)
+        # The exit status is 0 even if an output has failed. (see Command#call)
         def call(words)
           refuse_words(words)
           viewer = @target.viewer

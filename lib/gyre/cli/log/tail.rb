@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log tail`: follows a server's log, with colours on a terminal. When the server goes away it
-# waits until the server is back. It never asks for what was logged before: the files have that.
+# `gyre log tail`: follows a server's log, with colours on a terminal. Waits for the return of a
+# lost server. Requests no earlier lines, which are in the files.
 
 require "gyre/cli/log"
 require "gyre/log/entry"
@@ -21,7 +21,7 @@ module Gyre
 
           Without SERVICE it is all of them. Ctrl-C ends it.
         TEXT
-        # Between two tries to reach a server that has gone; it grows up to the second one.
+        # Seconds between attempts to reach a lost server, growing from the first to the second.
         PAUSES_S = (0.2..2.0).freeze
         GONE = [SystemCallError, SocketError, EOFError, IOError].freeze
         private_constant :GONE
@@ -94,7 +94,7 @@ module Gyre
           @out.flush
         end
 
-        # The day is left out: what is followed is of today.
+        # Leaves out the day, as followed lines are of today.
         def pretty(entry)
           colour = @paint.severity(entry.severity)
           service, severity, message = entry.to_a.drop(1).map { |field| @paint.harmless(field) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Which server send, tail, status and reopen connect to: from their flags, the environment and, if
-# one is named, the server's configuration. It connects to nothing.
+# The server for send, tail, status and reopen: from flags, environment and an optional
+# configuration file of the server. It connects to nothing.
 
 require "gyre/cli/flags"
 require "gyre/cli/log/configuration"
@@ -38,7 +38,7 @@ module Gyre
           flags.on("--cert-key FILE", "its private key") { |value| @tls = (@tls || {}).merge(key: value) }
         end
 
-        # The first of the server's addresses that can be connected to.
+        # The first of the server's addresses that allows connections.
         def endpoint
           all = configuration.addresses.map { |address| Configuration.endpoint(address) }
           found = all.find { |one| one.path || one.port.positive? } or raise StartError, PORT_0
@@ -61,7 +61,7 @@ module Gyre
           raise StartError, error.message
         end
 
-        # What happened, and what to do.
+        # Returns the failure and its remedy.
         def explain(error)
           case error
           when Errno::ECONNREFUSED, Errno::ENOENT
@@ -75,8 +75,8 @@ module Gyre
 
         private
 
-        # A server that verifies its clients refuses only after TLS's handshake, and the connection
-        # may be gone before that is read.
+        # A server that verifies clients refuses them after TLS's handshake; the connection may be
+        # gone before that is read.
         def advice_when_closed
           return "if it needs TLS, add --tls" unless tls
 
@@ -85,7 +85,7 @@ module Gyre
           "perhaps it does not accept the authority that signed the certificate"
         end
 
-        # OpenSSL's words, and what to do about them.
+        # OpenSSL's messages, and their remedies.
         def advice(words)
           case words
           when /certificate verify failed|hostname/ then ". Name the file with the authority that signed the server's certificate: --tls CA"

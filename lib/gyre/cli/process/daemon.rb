@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Leaves the terminal: the server continues in a process of its own, and the calling process waits
+# Detaches from the terminal: the server continues in its own process; the calling process waits
 # until it listens, so that the exit status shows success. Called by commands that serve. Changes
 # neither folder nor umask.
 
@@ -14,8 +14,8 @@ module Gyre
         @quiet = quiet
       end
 
-      # Yields in the daemon, which calls #ready once it listens. Returns 0 to the caller then, else
-      # 1.
+      # Yields in the daemon, which calls #ready when it listens. Returns 0 to the caller then,
+      # otherwise 1.
       def start
         reader, @writer = IO.pipe
         child = fork do
@@ -34,12 +34,12 @@ module Gyre
         DONE
       end
 
-      # Releases the terminal and the waiting process. `streams` are those of standard output and
-      # error that the log uses.
+      # Releases the terminal and the waiting process. `streams` are the standard streams that the
+      # log uses.
       def ready(streams)
         $stdin.reopen(File::NULL)
-        # A reader of the command's output, such as $(gyre log -x), waits for its end; nothing more
-        # is printed there.
+        # Readers of the command's output, such as $(gyre log -x), wait for its end; nothing more is
+        # printed there.
         ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? || stream.equal?($stdout) }
         @writer.write(Process.pid.to_s)
         @writer.close

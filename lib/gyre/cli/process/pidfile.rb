@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The file with a server's process id. Commands that serve write it when the server listens and
-# remove it at the end; a fresh copy after USR2 has the same id and keeps the file. Replaces a dead
-# process's file. Ends no process.
+# The file with a server's process id. Written by commands that serve when the server listens,
+# removed at the end; a successor after USR2 has the same id and keeps the file. Replaces the file
+# of a dead process. Ends no process.
 
 require "etc"
 require "gyre/cli/process/replacing"
@@ -12,7 +12,7 @@ require "gyre/web/process_number"
 module Gyre
   module CLI
     class Pidfile
-      # Tolerated difference between the clocks of the file and of the process, in seconds.
+      # Tolerated seconds between the clocks of file and process.
       CLOCK_DIFFERENCE_S = 2
       private_constant :CLOCK_DIFFERENCE_S
 
@@ -38,7 +38,7 @@ module Gyre
         self
       end
 
-      # Removes it unless it is a successor's; empties it in a folder where this user may not.
+      # Removes the file, except a successor's; empties the file if this user may not remove it.
       def remove
         File.delete(@path) if owner == Process.pid
       rescue Errno::ENOENT
@@ -64,8 +64,8 @@ module Gyre
 
       def living?(pid) = Web::ProcessNumber.taken?(pid) && !younger?(pid)
 
-      # True for a process that began after the file was written, which only has the writer's number
-      # (after a reboot). Reads /proc; without it no process counts as younger.
+      # True for a process that began after the file was written and only reuses the number (after a
+      # reboot). Reads /proc; without /proc no process counts as younger.
       def younger?(pid)
         ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
         booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The user and group of a server once its sockets are open: --user and --group. Commands that serve
-# make one first, to find a wrong name early, and make files and sockets through it, so that root
-# follows no link of that user's. There is no way back.
+# The server's user and group once its sockets are open: --user and --group. Made first by commands
+# that serve, to find wrong names early; opens files and sockets, so that root follows no link of
+# that user's. Cannot be undone.
 
 require "etc"
 require "gyre/errors"
@@ -11,11 +11,11 @@ module Gyre
   module CLI
     class Privileges
       OTHERS_WRITE = 0o022
-      # As in the kernel (path_resolution(7)).
+      # Follows the kernel's rules (path_resolution(7)).
       LINKS_LIMIT = 40
       private_constant :OTHERS_WRITE, :LINKS_LIMIT
 
-      # Names or numbers; a `group` of nil is the user's own.
+      # Takes names or numbers; a `group` of nil is the user's own.
       def initialize(user, group)
         @user = user && find(user, "user") { |key| key.is_a?(Integer) ? Etc.getpwuid(key) : Etc.getpwnam(key) }
         @group = group ? find(group, "group") { |key| key.is_a?(Integer) ? Etc.getgrgid(key) : Etc.getgrnam(key) }.gid : @user&.gid
@@ -24,10 +24,10 @@ module Gyre
         raise StartError, "--user and --group are for root: this process is user #{Process.euid}'s. Start it as root, or leave them out"
       end
 
-      # True if anything must change.
+      # True if anything has to change.
       def wanted? = !@group.nil? && !current?
 
-      # Makes a file or socket for the user: as that user, or as root if root alone can change the
+      # Makes a file or socket for the user: as that user, or as root if only root can change the
       # path's target. A `path` of nil (or in the abstract namespace) makes nothing on a disk.
       def making(path)
         return yield if path.nil? || path.start_with?("@") || !wanted?
@@ -36,7 +36,7 @@ module Gyre
         yield.tap { File.lchown(@user&.uid, @group, path) }
       end
 
-      # True if root alone can change the folder and where its path leads.
+      # True if only root can change the folder and where its path leads.
       def self.roots_own?(folder)
         at = "/"
         names = folder.split("/")
@@ -59,7 +59,7 @@ module Gyre
         false
       end
 
-      # Irreversible. The group first: it takes root's rights.
+      # Irreversible. Changes the group first, as that needs root's rights.
       def drop
         return unless wanted?
 

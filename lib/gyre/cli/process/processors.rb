@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The number of processors that this process may use, for `--workers auto`. On Linux those that the
-# process is bound to, up to the quota of its control group, which a container has. Starts nothing.
+# The number of processors that this process may use, for `--workers auto`. On Linux counts the
+# processors that the process is bound to, up to the quota of its control group (as in a container).
+# Starts nothing.
 
 require "etc"
 
@@ -13,7 +14,7 @@ module Gyre
 
       module_function
 
-      # `groups` is where control groups are mounted, `mine` lists this process's (cgroups(7)).
+      # `groups` is the mount point of control groups, `mine` lists this process's (cgroups(7)).
       def available(groups: GROUPS, mine: "/proc/self/cgroup")
         [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
       end

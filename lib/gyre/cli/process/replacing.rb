@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Writes a small file whole, in the place of the former one: pidfile, state file. Follows no
+# Writes a small file completely, in place of the former one: pidfile, state file. Follows no
 # symbolic link.
 
 require "gyre/errors"

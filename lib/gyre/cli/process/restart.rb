@@ -10,8 +10,8 @@ module Gyre
   module CLI
     # The command line of this process.
     class Restart
-      # Names the inputs whose sockets the checked program would inherit, one a line. The check does
-      # not listen on them.
+      # Names the inputs whose sockets the checked program would inherit, one per line. The check
+      # does not listen on them.
       INHERITED = "GYRE_LOG_INHERITED"
 
       def initialize(words = ARGV, program: $PROGRAM_NAME)

@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# How a server makes room for a fresh copy of its program in the same process (USR2): descriptors
-# stay open across exec, and a text goes with them in a file without a name, whose descriptor stands
-# in an environment variable. The handovers of the web server and of the log server call it, on both
-# sides; what the text has is theirs.
+# Replaces a server's program by a new one in the same process (USR2): descriptors stay open across
+# exec, and an unnamed file, whose descriptor is in an environment variable, passes a text. Called
+# on both sides by the handovers of the web server and the log server, which define the text.
 #
 # INT and TERM just before the exec are recorded after the text in that file
-# (ext/gyre/cli/held_signals.c); exe/gyre traps later ones while the new program loads. One that
-# comes while Ruby itself starts ends the process as it ends any Ruby program, by the signal or with
+# (ext/gyre/cli/held_signals.c); exe/gyre traps later ones while the new program loads. A signal
+# while Ruby itself starts ends the process as it ends any Ruby program: by the signal or with
 # status 1.
 
 require "fcntl"
@@ -16,20 +15,21 @@ require "tempfile"
 module Gyre
   module CLI
     module Successor
-      # "<descriptor> <process>": for this process, not for a child that inherits the variable.
+      # "<descriptor> <process>": for this process only, not for a child that inherits the variable.
       VARIABLE = "GYRE_HANDOVER"
-      # Signals that would end a process which has not trapped them yet.
+      # Signals that would end a process before it has trapped them.
       FATAL_SIGNALS = %w[HUP USR2].freeze
 
       class << self
-        # True in a process that has replaced another server, already a daemon with its pidfile.
+        # True in a process that has replaced another server, and is a daemon with a pidfile
+        # already.
         def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
-        # True in a child that only tries to take its parent's place; sockets and files are the
+        # True in a child that rehearses taking its parent's place; sockets and files are the
         # parent's.
         def rehearsed? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
-        # Returns the text and the signals to end that came meanwhile; more may be added until the
+        # Returns the text and the ending signals that arrived meanwhile; more may follow until the
         # server handles signals by itself.
         def receive
           file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
@@ -41,8 +41,8 @@ module Gyre
           file&.close
         end
 
-        # For a rehearsal of the fresh program, in a child of this process. `text` has no NUL.
-        # Yields the child's environment, and descriptors for Process.spawn.
+        # For a rehearsal of the new program in a child of this process. `text` has no NUL. Yields
+        # the child's environment, and descriptors for Process.spawn.
         def lend(text, ios)
           file = file(text)
           yield({ VARIABLE => "#{file.fileno} #{Process.pid}" }, [*ios, file].to_h { |io| [io.fileno, io.fileno] })
@@ -50,8 +50,8 @@ module Gyre
           file&.close
         end
 
-        # Starts the fresh program; returns only by an exception, and everything is as before then.
-        # `text` has no NUL; `signals` are ignored until the fresh program traps them.
+        # Starts the new program; returns only by an exception, after which nothing has changed.
+        # `text` has no NUL; `signals` are ignored until the new program traps them.
         def exec(text, ios, command, signals: FATAL_SIGNALS, **options)
           file = file(text)
           holding_signals(file) { keep_open([*ios, file]) { ignoring(signals) { replace_process(file, command, options) } } }
@@ -77,8 +77,7 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # A signal that came before is in the loop by now, which gets its turn: then this task is
-        # stopped there.
+        # Runs the loop for a turn, as an earlier signal may be there: it stops this task then.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)
           2.times { sleep 0 }

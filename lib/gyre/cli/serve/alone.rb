@@ -30,9 +30,9 @@ module Gyre
         @endpoints = @inherited.any? && !chosen ? [] : endpoints
       end
 
-      # Opens the sockets and changes the user, if requested, before that user loads the app.
-      # Otherwise loads the app first, to find its mistakes before taking a port. Yields to load the
-      # app and returns it.
+      # Opens the sockets and changes to a requested user, before that user loads the app. Otherwise
+      # loads the app first, to find its mistakes before taking a port. Yields to load the app and
+      # returns it.
       def prepare
         return yield.tap { open } unless @privileges.wanted?
 

@@ -41,8 +41,8 @@ module Gyre
       # Returns where the former program wrote the file; `path` comes from the new settings.
       def file(name, path) = @left.fetch("files", { name.to_s => path })[name.to_s] # older programs do not name files
 
-      # Starts the new program. Returns only by an exception, and then nothing has changed. `keep`
-      # stays open.
+      # Starts the new program. Returns only by an exception, after which nothing has changed.
+      # `keep` stays open.
       def self.exec(supervisor, sets, files, command, keep: [], **options)
         supervisor.settle
         text, ios = pack(supervisor.to_h, sets, files)

@@ -25,12 +25,12 @@ module Gyre
         @sockets, @control, @metrics = Array.new(3) { Web::Sockets.new(making: @privileges.method(:making)) }
       end
 
-      # Root's rights are given up once all is open.
+      # Gives up root's rights once all is open.
       def open
         open_sockets
         write_files
         @privileges.drop
-        # As the user that opens it later: in a folder of that user's, root would follow links.
+        # Opens as the later user: in a folder of that user's, root would follow links.
         Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
       end
 
@@ -68,7 +68,7 @@ module Gyre
         sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
       end
 
-      # Without --state there is a file too, if it can be; not as a user that is given up later.
+      # Writes a file even without --state, if possible; not as a user that is given up later.
       def open_control
         @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
         open_beside(@control, [@state&.endpoint].compact, :control)
@@ -88,7 +88,7 @@ module Gyre
         remove_former_files if @handover && !@handover.rehearsal?
       end
 
-      # Whether the former program has written it, with the same process id.
+      # True if the former program wrote it, with the same process id.
       def kept?(name) = @handover && @handover.file(name, files[name]) == files[name]
 
       def remove_former_files

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Starts the programs of a server with workers, in the folder where it was started: molds, programs
-# beside the workers, and after USR2 the next program, which is rehearsed in a child before.
-# ServeWorkers has one.
+# Starts the programs of a server with workers in its original folder: molds, programs beside the
+# workers, and after USR2 the next program, which a child rehearses first. ServeWorkers has one.
 
 require "gyre/cli/process/restart"
 require "gyre/cli/serve/handover"
@@ -14,7 +13,7 @@ module Gyre
   module CLI
     # Of one supervisor.
     class Launcher
-      # Beside what a rehearsal inherits: older programs only check their settings then.
+      # Older programs only check their settings, even with a rehearsal's inheritance.
       CHECK = "--check"
       REHEARSAL_S = 60
       CHUNK_BYTES = 65_536
@@ -27,7 +26,7 @@ module Gyre
         @folder = named_folder
       end
 
-      # For Supervisor: each returns a pid.
+      # For Supervisor; each returns a pid.
       def spawn_mold(link)
         sockets = @holdings.sets.fetch(:sockets)
         given = { link: link.socket.fileno, supervisor: Process.pid, listeners: sockets.to_a }
@@ -42,7 +41,7 @@ module Gyre
         Process.spawn(childrens_environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
 
-      # Becomes the next program. Returns only with the reason why not, or by an exception; yields
+      # Becomes the next program. Returns only the reason of a failure, or by an exception; yields
       # right before.
       def replace(supervisor)
         command = @restart.command
@@ -63,15 +62,15 @@ module Gyre
         "/"
       end
 
-      # Returns the shell's path with its symlinks (/srv/app/current), which leads to the new
-      # program after a deploy.
+      # Returns the shell's path with symlinks (/srv/app/current), which leads to the new program
+      # after a deploy.
       def named_folder
         named = ENV["PWD"]
         named && File.identical?(named, @real_folder) ? named : @real_folder
       end
 
-      # In a child, which inherits all that the new program will, and gets ready to serve. Returns
-      # why it could not.
+      # Runs in a child, which inherits everything that the new program will, and prepares to serve.
+      # Returns the reason of a failure.
       def rehearse(supervisor, command)
         status = nil
         printed = read_output do |writer|
@@ -86,8 +85,8 @@ module Gyre
         printed.delete_prefix("gyre serve: ")
       end
 
-      # The beginning of what is written to the IO that is yielded. The pipe's end is not waited
-      # for: a program that the child has started may have it open.
+      # Returns the beginning of the text written to the yielded IO. Does not wait for the pipe's
+      # end: a program started by the child may keep it open.
       def read_output
         reader, writer = IO.pipe
         printed = "".b
@@ -103,7 +102,7 @@ module Gyre
 
       def childrens_environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }.merge(bundle_environment)
 
-      # Clients resume their TLS sessions with each worker, before a restart and after it.
+      # Lets clients resume TLS sessions with each worker, across restarts.
       def with_ticket_keys
         return yield({}, []) unless @holdings.tls?
 

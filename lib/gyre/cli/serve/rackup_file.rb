@@ -10,7 +10,7 @@ module Gyre
   module CLI
     module RackupFile
       PATH = "config.ru"
-      # Lines of a trace about loading files: Rack's builder, and require in its variants.
+      # Lines of a trace that belong to loading files: Rack's builder, and variants of require.
       LOADERS = %r{/rack/builder\.rb:|/(?:core_ext/)?kernel_require\.rb:|\A<internal:|/(?:bootsnap|bundled_gems|zeitwerk)[^:]*:}.freeze
       private_constant :LOADERS
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `gyre serve --workers`: what the first process of a cluster does beside supervising: signals,
-# systemd, the control socket. Its sockets and files are Holdings', other programs Launcher's.
-# Gyre::CLI::Serve makes one. It never loads the app.
+# `gyre serve --workers`: what the first process of a cluster does besides supervising: signals,
+# systemd, the control socket. Holdings has its sockets and files, Launcher its other programs.
+# Gyre::CLI::Serve makes one. Never loads the app.
 
 require "gyre/cli/process/service_manager"
 require "gyre/cli/serve/handover"
@@ -24,7 +24,7 @@ module Gyre
       STATUS_S = 1
       private_constant :STATUS_S
 
-      # `places` are Holdings': endpoints, and whether they come from the settings.
+      # `places` are Holdings' endpoints, and whether they come from the settings.
       def initialize(settings, environment, count, log:, handover: nil, restart: Restart.new, **places)
         @settings = settings
         @environment = environment
@@ -36,7 +36,8 @@ module Gyre
         @manager = ServiceManager.new
       end
 
-      # Serves until a signal ends it; a rehearsal ends when it could. Returns the exit status.
+      # Serves until a signal ends it; a rehearsal ends once it could serve. Returns the exit
+      # status.
       def call
         @holdings.open
         supervisor
@@ -114,7 +115,7 @@ module Gyre
         end
       end
 
-      # The supervisor's own, and those of its workers.
+      # Snapshots of the supervisor and its workers.
       def print_tasks
         Web::TaskSignal.print
         @supervisor.signal_workers(:QUIT)
@@ -125,7 +126,7 @@ module Gyre
         @supervisor.stop
       end
 
-      # The kernel sends it also at a terminal's end.
+      # The kernel also sends HUP at a terminal's end.
       def hang_up
         @terminal = [$stdin, $stdout, $stderr].find(&:tty?) unless defined?(@terminal)
         return stop if @terminal && !@terminal.tty?
@@ -138,7 +139,8 @@ module Gyre
         @supervisor.signal_workers(:HUP)
       end
 
-      # Reads the certificates as the workers do. Returns why those in use stay, or nil.
+      # Reads the certificates as the workers do. Returns nil, or the reason for keeping those in
+      # use.
       def reload_or_reason
         reload
         contexts = Web::TLSContexts.new(@settings[:tls], log: nil)
@@ -148,7 +150,7 @@ module Gyre
         "#{error.message}. The certificates in use stay"
       end
 
-      # The Promise has nil, or why it was not done.
+      # The Promise has nil, or the reason of a failure.
       def rolling_restart
         @supervisor.rolling_restart do
           @manager.reloading
@@ -156,12 +158,12 @@ module Gyre
         end
       end
 
-      # The Promise has nil, or why it was not done.
+      # The Promise has nil, or the reason of a failure.
       def hot_restart
         @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
       end
 
-      # Whatever goes wrong, this program goes on.
+      # Continues this program after any failure.
       def replace
         @manager.reloading
         @log.info("Hot restart: the new program is rehearsed")

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Numbers as people read them in a terminal: counts, bytes, times, short enough for a column. `gyre
-# top`, `gyre ctl` and `gyre log status` print them.
+# Short numbers for columns of a terminal: counts, bytes, times. Used by `gyre top`, `gyre ctl` and
+# `gyre log status`.
 
 module Gyre
   module CLI

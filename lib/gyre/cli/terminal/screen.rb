@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A terminal that is drawn upon: the alternate screen, keys as they are pressed, its size. Whatever
-# ends the program, the terminal is as it was. Plain ANSI sequences, for `gyre top` and `gyre log
-# status`.
+# Draws on a terminal: the alternate screen, single keys, its size. Restores the terminal whatever
+# ends the program. Plain ANSI sequences, for `gyre top` and `gyre log status`.
 
 require "io/console"
 require "gyre/cli/terminal/paint"
@@ -45,8 +44,8 @@ module Gyre
         @out.flush
       end
 
-      # Waits for a key, a new size, {#wake} or the time. Returns :quit after q, Ctrl-D or the
-      # terminal's end.
+      # Waits for a key, a new size, {#wake} or the time. Returns :quit after q, Ctrl-D or the end
+      # of the terminal.
       def wait(seconds)
         ready, = IO.select([@input, @waker], nil, nil, seconds)
         return unless ready
@@ -55,7 +54,7 @@ module Gyre
         suspend if ready.include?(@waker) && @waker.read_nonblock(64, exception: false).to_s.include?("z")
       end
 
-      # Ends a {#wait}; from any thread and signal handler.
+      # Ends a {#wait}; any thread or signal handler may call it.
       def wake(what = ".") = @wake.write_nonblock(what, exception: false)
 
       private
@@ -89,15 +88,14 @@ module Gyre
         nil
       end
 
-      # Not read_nonblock: the mode without blocking would stay with the terminal, which is the
-      # shell's too.
+      # Avoids read_nonblock, whose mode would stay with the shell's terminal.
       def quit?
         @input.readpartial(64).match?(/[qQ\x03\x04]/)
       rescue EOFError, SystemCallError
         true
       end
 
-      # Ctrl-Z: the shell gets its terminal as it was.
+      # Ctrl-Z restores the terminal for the shell.
       def suspend
         give_back
         Process.kill("STOP", Process.pid)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The picture of `gyre top`: two statuses of a server in, lines of text out. No terminal, no clock.
-# Bytes of clients (paths, methods) that could move a cursor are replaced.
+# Renders `gyre top`: two statuses of a server in, lines of text out. No terminal, no clock.
+# Replaces bytes of clients (paths, methods) that could move a cursor.
 
 require "gyre/cli/terminal/figures"
 require "gyre/cli/terminal/paint"
@@ -16,8 +16,8 @@ module Gyre
         WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
         private_constant :PLAIN, :WORKERS, :WIDTHS
 
-        # Without `before` (an earlier status) figures are of the server's whole life; `error` is
-        # why there is no newer status.
+        # Without `before` (an earlier status) figures cover the server's whole life; `error` is the
+        # reason for a missing status.
         def initialize(status, before = nil, error: nil, server: nil)
           @status = status
           @error = error
@@ -80,7 +80,7 @@ module Gyre
           shown(cells.each_with_index.map { |cell, index| index.zero? ? cell.to_s.ljust(WIDTHS[0]) : cell.to_s.rjust(WIDTHS[index]) }.join, colour)
         end
 
-        # In a second, since the status before or since the server's start.
+        # Per second, since the earlier status or the server's start.
         def rate(snapshot, *path)
           former = @former[snapshot["pid"]]
           seconds = former ? snapshot["time"] - former["time"] : snapshot["uptime_s"]
@@ -89,13 +89,13 @@ module Gyre
           [(snapshot.dig(*path).to_f - (former ? former.dig(*path).to_f : 0)) / seconds, 0.0].max
         end
 
-        # The share of time that the collector takes; what it took before the server began is the
-        # app's loading.
+        # The collector's share of time; its time before the server began belongs to the app's
+        # loading.
         def collecting(snapshot)
           @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
         end
 
-        # The budget that is used most: heads, input, output (memory) or files.
+        # The most used budget: heads, input, output (memory) or files.
         def budget(snapshot)
           used = { **snapshot.fetch("buffered_bytes", {}), "files" => snapshot["files"].to_i }
           limits = { **snapshot.fetch("buffered_bytes_limit", {}), "files" => snapshot["files_limit"] }
@@ -105,8 +105,8 @@ module Gyre
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
-        # The bound below which this share is; "-" when there was nothing. Workers of another
-        # version, during a restart, may have other bounds; they are left out.
+        # The upper bound of this share; "-" without data. Workers of another version, during a
+        # restart, may have other bounds; they are left out.
         def percentile(name, share, of = snapshots)
           bounds = of.first&.fetch("bounds_s", nil) || []
           counts = of.filter_map { |each| since_before(each, name) if each["bounds_s"] == bounds }.transpose.map(&:sum)
@@ -124,7 +124,7 @@ module Gyre
           former && former.size == counts.size ? counts.zip(former).map { |now, then_| now - then_ } : counts
         end
 
-        # One line of the terminal, and nothing but text in it.
+        # Returns one line of the terminal, reduced to plain text.
         def shown(text, colour = nil)
           text = text.to_s.scrub("?").gsub(/[^ -~]/, "?")
           text = text[0, @width] if @width

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# The processor time of another thread, if the system has it (Linux). Gyre::Watchdog decides by it
-# whether a stuck thread computes, or is kept from running. Does not give up the interpreter's lock:
-# the computing thread would keep it for the next 100 ms.
+# The processor time of another thread, if the system has it (Linux). Tells Gyre::Watchdog whether a
+# stuck thread computes, or is kept from running. Keeps the interpreter's lock: a computing thread
+# would otherwise hold it for the next 100 ms.
 
 require "rbconfig"
 
 module Gyre
   class Watchdog
     class CPUTime
-      # A clock's number is made of the thread's own (clock_getcpuclockid(3) and
-      # include/linux/posix-timers.h): of the scheduler, for one thread.
+      # Makes a clock's number of the thread's own (clock_getcpuclockid(3),
+      # include/linux/posix-timers.h): the scheduler's clock, for one thread.
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD
@@ -20,7 +20,7 @@ module Gyre
         @clock = (~number << 3) | SCHEDULER_PER_THREAD if number
       end
 
-      # Since the thread began; nil if unknown.
+      # Returns the seconds since the thread began; nil if unknown.
       def seconds
         Process.clock_gettime(@clock) if @clock
       rescue SystemCallError
@@ -29,7 +29,7 @@ module Gyre
 
       private
 
-      # The main thread has the process's number; Ruby 3.1 returns the parent's after a fork.
+      # Uses the process's number for the main thread; Ruby 3.1 returns the parent's after a fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 

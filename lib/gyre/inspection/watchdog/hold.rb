@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Decides from readings of a loop whether it is held. Gyre::Watchdog reads and reports; this knows
+# Decides from readings whether a loop is held. Gyre::Watchdog reads and reports; this class uses
 # neither thread nor clock.
 
 module Gyre
   class Watchdog
-    # A hold: a time in which the loop neither sleeps nor gets on.
+    # A hold: a time in which the loop neither sleeps nor makes progress.
     class Hold
-      # A runnable thread that computed for less than this share of the time was kept from running:
-      # by another thread with the interpreter, or by the machine.
+      # Below this share of the time, a runnable thread was kept from computing, by another thread
+      # with the interpreter or by the machine.
       LEAST_SHARE = 0.1
-      # From this share of the time on computing counts as the cause, whatever the thread does at
-      # the moment.
+      # From this share of the time on, computing is the cause, whatever the thread does now.
       COMPUTING_SHARE = 0.5
 
       attr_reader :kind # what the code that holds the loop does
@@ -21,7 +20,7 @@ module Gyre
         @pulse = nil
       end
 
-      # Returns :held and seconds at the limit and after each doubling, then :over, else nil.
+      # Returns :held with seconds at the limit and after each doubling, then :over; otherwise nil.
       # `pulse` is nil while the loop sleeps.
       def look(pulse, now, cpu_s, blocked:)
         return restart(pulse, now, cpu_s) if pulse.nil? || pulse != @pulse

@@ -21,7 +21,7 @@ module Gyre
       # Logs a message.
       #
       # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name; numbers
-      #   and the usual names are compared with the level
+      #   compares the usual names with the level
       # @param message [Object, nil] a String unchanged; an exception with its trace; inspect of
       #   other objects; nil: the block's value, or else progname
       # @param progname [Object, nil] for the formatter

@@ -89,7 +89,7 @@ module Gyre
       def wake = @delivery.wake
 
       # Waits until the block returns a true value and returns that value; false after the timeout.
-      # Raises ThreadError in a signal handler and in the sender's own thread, as a report may log.
+      # Raises ThreadError in a signal handler and, as a report may log, in the sender's own thread.
       def wait(timeout_s = nil, &block)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 

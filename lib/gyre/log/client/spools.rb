@@ -4,8 +4,8 @@
 # queue (disk_queue.rb); its note holds the secret of the client id. Called by the client's options.
 # A process counts as alive while it holds the lock.
 #
-# Messages from a spool count as this program's own messages. So this user must own the folder and
-# all files, and no other user may write to them (Gyre::Log::Ownership).
+# The server takes messages from a spool for this program's own. So this user must own the folder
+# and all files, and no other user may write to them (Gyre::Log::Ownership).
 
 require "fileutils"
 require "gyre/log/disk_queue"
@@ -63,7 +63,7 @@ module Gyre
           Ownership.check_parent(File.dirname(path))
           Ownership.check_folder(path)
           lock = Ownership.open(File.join(path, "lock"))
-          # Its former process may just have deleted the file.
+          # The former process may just have deleted the file.
           mine = lock.flock(File::LOCK_EX | File::LOCK_NB) && File.exist?(lock.path) && File.identical?(lock.path, lock)
           return lock.close unless mine
           raise DiskQueue::Segment::Foreign, "#{path} has no secret of a client in its lock" unless lock.read(32).to_s.match?(/\A\h{32}\z/)

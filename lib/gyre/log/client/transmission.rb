@@ -93,7 +93,7 @@ module Gyre
         Writing.new(batch, @connection.acknowledges? ? batch.bytes : frames(batch.bytes), 0)
       end
 
-      # Some records are too large if an Analogger has replaced a Gyre server.
+      # Some records become too large when an Analogger replaces a Gyre server.
       def frames(bytes)
         frames, dropped = Outbox.frames(bytes)
         @dropped += dropped

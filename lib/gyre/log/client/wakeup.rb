@@ -22,7 +22,7 @@ module Gyre
         nil # the thread has ended, or is about to
       end
 
-      # Waits up to `left` seconds; nil: without limit.
+      # Waits up to `left` seconds; nil: no limit.
       def wait(left, connection = nil)
         wants = connection ? connection.wants : {}
         Wakeup.interruptible do

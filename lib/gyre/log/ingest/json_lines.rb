@@ -25,7 +25,7 @@ module Gyre
       # The last of several equal keys counts. Prevents a warning in newer versions of the library.
       OPTIONS = { allow_duplicate_key: true }.freeze
       SOME_DIGITS = /\d{20}/.freeze
-      # Also matches a quotation mark without its end, so that the search visits each byte once.
+      # Also matches an unclosed quotation mark, so that the search visits each byte once.
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
       private_constant :OPTIONS, :SOME_DIGITS, :STRING
 
@@ -59,7 +59,7 @@ module Gyre
           [text(service).b, severity(severity).b, message(fields).b]
         end
 
-        # Half a surrogate pair becomes invalid UTF-8.
+        # Half a surrogate pair would become invalid UTF-8.
         def text(value) = value.to_s.scrub
 
         def take(fields, names)

@@ -37,11 +37,11 @@ module Gyre
         # Limit of bytes written and not synced. A failed sync reads and writes these bytes again.
         UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
 
-        # An unsynced batch with acknowledged records: its journal entry and bytes; `astray`:
-        # written to another file; `torn`: a part is missing.
+        # An unsynced batch with acknowledged records: journal entry and bytes; `astray`: written to
+        # another file; `torn`: incomplete.
         Commit = Struct.new(:entry, :data, :astray, :torn)
 
-        # Temporary errors: the file is opened later, and until then the clients' sequence numbers
+        # Temporary errors: the file is opened later, and meanwhile the clients' sequence numbers
         # are unknown.
         PASSING = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG, Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::ETIMEDOUT].freeze
 
@@ -124,7 +124,7 @@ module Gyre
 
         private
 
-        # Marks the file as open only at the end, as other tasks check meanwhile.
+        # Marks the file as open at the very end, as other tasks check meanwhile.
         def open_and_recover
           @retries.without_retrying { open_both }
           @rotation&.clean
@@ -181,12 +181,11 @@ module Gyre
             @retries.report("was deleted, and is created again")
             reopen
           end
-          # The journal's last entry would describe removed bytes, and recovery would compare it
-          # with other bytes.
+          # Compacts first: the journal's last entry would describe removed bytes.
           @journal.compact(seconds) if @file.cut_by_others && @journal.used?
         end
 
-        # Returns true if the named file has all bytes.
+        # Returns true if the file of that name has all bytes.
         def deliver(data, clients)
           @file.begin
           clients.nil? || clients.empty? ? append(data) : commit(data, clients)
@@ -209,7 +208,7 @@ module Gyre
           true
         end
 
-        # A renamed file may already be compressed by logrotate without the end of the batch.
+        # Logrotate may already have compressed the renamed file, without the end of the batch.
         def put(data)
           @file.append(data) { return false if @reopen_soon }
           return true if @file.kept || @file.same?
@@ -236,8 +235,8 @@ module Gyre
           @retries.report("cannot be opened again, the old file is kept: #{error.message}")
         end
 
-        # Writes a snapshot if another program changed the file meanwhile: the bytes are not at the
-        # entry's offset.
+        # Writes a snapshot if another program changed the file meanwhile, as the bytes are not at
+        # the entry's offset.
         def finish_commit
           commit, @commit = @commit, nil
           @journal.settle(true)

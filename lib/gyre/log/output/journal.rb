@@ -12,7 +12,7 @@
 # a complete batch count; an incomplete batch is cut off and sent again by its clients. Batches of
 # all earlier entries are durable. The journal is compacted to one snapshot when it is large, when
 # the file is rotated or reopened, and at each start: a new file is renamed over the old one, so
-# that one of them is always complete. An empty journal exists from the start: the holder of its
+# that one of them is always complete. An empty journal exists from the start, as the holder of its
 # lock is the log file's only writer (output/lock.rb). Leaves the log file alone.
 
 require "gyre/log/output/journal/entry"
@@ -123,7 +123,7 @@ module Gyre
         keep(rest) unless rest.empty? || Entry.torn?(rest)
       end
 
-      # Counts the previous batch, which was durable before the next entry.
+      # Counts the previous batch, which became durable before the next entry.
       def keep(damaged)
         path = "#{@path}.damaged"
         Output::Access.new_private_file(path, ::File::WRONLY).tap { |file| file.write(damaged) }.close

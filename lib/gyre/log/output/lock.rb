@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Locks a log file for one writer: an flock(2) on the file and one on its journal, for Output::File
-# and Journal. If another program renames the file, a second server would lock the new file; the
-# journal keeps its name. Reads and writes nothing.
+# and Journal. A second server would lock the new file after another program's rename; the journal
+# keeps its name. Reads and writes nothing.
 
 require "gyre/clock"
 

@@ -12,8 +12,8 @@
 #
 # The file is the log file if its dev and ino match the entry, or a renamed file beside it
 # (logrotate), or else the log file with the same bytes (restored from a copy). Syncs the file and
-# drops its pages from the page cache first: after a failed sync and a kill, pages there count as
-# written while the disk has other bytes.
+# drops its pages from the page cache first: after a failed sync and a kill, those pages may differ
+# from the disk.
 require "gyre/log/output/journal"
 require "gyre/settings/units"
 require "zlib"

@@ -12,7 +12,7 @@
 #   EXEC
 #
 # So Redis stores a batch, its clients' sequence numbers and its own number together or not at all.
-# After a connection lost before the response, the number shows whether Redis has stored the batch.
+# The number shows whether Redis has stored a batch whose connection broke before the response.
 # Redis guarantees durability by its own configuration: `appendonly yes` and `appendfsync always`
 # make acknowledgements survive a crash of its machine.
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Keeps the last sequence numbers of acknowledged clients in a hash beside a Redis Stream. Used by
-# Output::Redis, which writes it with each batch. Reads them once, before the first batch.
+# Output::Redis, which writes to the hash with each batch. Reads them once, before the first batch.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_connection"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Repeats a failed system call of an output: a full disk, an unreachable peer. Used by every output:
-# repeats the call until it works, with growing pauses, and reports the first failure and the
-# recovery. Never gives up and drops nothing: the server reads less while bytes wait.
+# Repeats a failed system call of an output: a full disk, an unreachable peer. Repeats a call of any
+# output until it works, with growing pauses; reports the first failure and the recovery. Never
+# gives up and drops nothing: the server reads less while bytes wait.
 
 require "gyre/clock"
 require "gyre/net/backoff"

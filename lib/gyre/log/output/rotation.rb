@@ -128,7 +128,7 @@ module Gyre
 
       def too_large?(stat, bytes) = @settings.size ? stat.size + bytes > @settings.size : false
 
-      # True if the file's last line belongs to another period. Periods follow local time; weeks
+      # True if the file's last line belongs to an earlier period. Periods follow local time; weeks
       # begin on Monday.
       def too_old?(stat, time) = @settings.every ? period(stat.mtime) != period(time) : false
 

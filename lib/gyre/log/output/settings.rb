@@ -31,7 +31,7 @@ module Gyre
       end
 
       # A file mode in octal, with or without quotes. YAML reads 0640 as octal and 640 as decimal;
-      # no usable mode is ambiguous between both.
+      # each usable mode is clear in either form.
       mode = type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
         next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
 

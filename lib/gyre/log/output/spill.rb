@@ -25,7 +25,7 @@ module Gyre
         # The largest length of a record.
         RECORD_BYTES_LIMIT = 0xffff_ffff
         CLIENT_BYTES = 24
-        # No limit for the queue: a batch larger than expected is not refused.
+        # Sets no limit for the queue, so that a large batch is not refused.
         UNLIMITED = 1 << 62
         private_constant :RECORD_BYTES_LIMIT, :CLIENT_BYTES, :UNLIMITED
 
@@ -165,7 +165,7 @@ module Gyre
           lines
         end
 
-        # Keeps the newest segment meanwhile, even if drained.
+        # Keeps the newest segment, even if drained.
         def busy
           former, @busy = @busy, true
           yield

@@ -8,7 +8,7 @@
 #                └────────► appended to the spill ◄───┘            the writer drains: first, write, drained, …
 #
 # A batch in progress at the output may be spilled as well; it is the first of the spill until the
-# output has taken it. So a kill repeats at most one batch, and long batches of lines are cut into
+# output has taken it. So a kill repeats at most one batch; long batches of lines are cut into
 # several. When the spill is full, write waits.
 
 require "gyre/clock"
@@ -71,7 +71,7 @@ module Gyre
           @work.signal
         end
 
-        # Stops draining before the server ends; a working output may finish the current batch.
+        # Stops draining before the server ends; a working output may finish its batch.
         def rest(timeout_s)
           @resting = true
           deadline = Clock.now + [timeout_s, REST_S].min

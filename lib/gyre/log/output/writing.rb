@@ -16,7 +16,7 @@ module Gyre
         # millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
         # Seconds between pauses in which a busy loop lets the waiting thread run, and their number.
-        # Afterwards Ruby schedules the threads, as a long wait must not keep an idle loop awake.
+        # Ruby then schedules the threads, as a long wait must not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
 
@@ -45,9 +45,8 @@ module Gyre
         private_class_method :piece
 
         # Runs the block in a thread while the loop continues. A busy loop never sleeps, and Ruby
-        # would switch threads only after 100 ms, at the beginning and again at the end: a sync of 1
-        # ms took 200 ms (12 ms this way). Returns the block's value; `abandon` works as in
-        # Offload.call.
+        # would switch threads after 100 ms only, before and after the call: a sync of 1 ms took 200
+        # ms (now 12 ms). Returns the block's value; `abandon` works as in Offload.call.
         def in_thread(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do

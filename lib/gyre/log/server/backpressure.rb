@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Stops reading messages when memory reaches a limit, until half of it is free. Queues of stuck
-# outputs do not count, as queues have limits (queues.rb). The hub calls `check` after each read and
-# `release` when the timer fires.
+# outputs do not count, as queues have limits (queues.rb). The hub calls `check` after each read,
+# and `release` when the timer fires.
 
 module Gyre
   module Log

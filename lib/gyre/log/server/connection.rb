@@ -26,8 +26,7 @@ module Gyre
       TLS_READS = 4
       # Rescued while bytes of a peer are read.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
-      # The peer: its address, its input, the default origin of its messages, its protocol and
-      # service, and bytes read.
+      # The peer: address, input, default origin of its messages, protocol, service, and bytes read.
       Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) do
         def to_s = name
       end
@@ -131,7 +130,7 @@ module Gyre
         close
       end
 
-      # Returns the state for a new process; nil with TLS, whose keys stay here, or if only the last
+      # Returns the state for a new process; nil with TLS (its keys stay here), or if only the last
       # bytes are left.
       def handover
         return if @transport.tls? || !open?
@@ -395,8 +394,8 @@ module Gyre
         @peer.kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses
       end
 
-      # Sends the last bytes. Closing at once would reset the connection under them while the client
-      # still sends (RFC 9112 section 9.6).
+      # Sends the last bytes. Lingers: closing while the client still sends would reset the
+      # connection and lose them (RFC 9112 section 9.6).
       def linger(response)
         @work&.finish(@hub.time_ns)
         @first_frame = nil

@@ -12,7 +12,7 @@ module Gyre
       # Wrong keys within WITHIN_S that are answered at once.
       FREE = 10
       WITHIN_S = 60
-      # Less than clients' timeout for a response.
+      # Shorter than the clients' time limit for a response.
       DELAY_S = 2.0
       ADDRESSES_LIMIT = 1000
       Count = Struct.new(:since_s, :number)

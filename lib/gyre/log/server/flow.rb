@@ -48,7 +48,7 @@ module Gyre
         @queues.forget(connection)
       end
 
-      # Lets the outputs run. Acknowledged messages still wait for a commit.
+      # Lets the outputs run. True while received acknowledged messages wait for a commit.
       def yield_to_outputs
         return unless @read_bytes > BATCH_BYTES
 

@@ -76,7 +76,7 @@ module Gyre
       def report(message) = @server.report(message)
 
       # Reports a fault of the server's own code. A full description may make Ruby load files, which
-      # fails without descriptors.
+      # fails without free descriptors.
       def report_fault(error, about = "")
         report("#{about}#{error.full_message(highlight: false)}")
       rescue StandardError, ScriptError
@@ -175,7 +175,7 @@ module Gyre
         Backpressure.resume(due.map(&:last))
       end
 
-      # Fits the shortest time limit.
+      # Short enough for the shortest time limit.
       def tick_s
         times = [limits.authentication_timeout_s, limits.idle_timeout_s, limits.linger_timeout_s].compact
         [1.0, *times.map { |seconds| seconds / 4.0 }].min

@@ -2,7 +2,7 @@
 
 # Pauses connections with messages for an output with a full queue, until half of the queue is free.
 # Called by the hub after each read. The last messages of a connection decide; the whole connection
-# waits, so that its messages stay in order. Uses no sockets.
+# waits, as its messages stay in order. Uses no sockets.
 
 require "gyre/log/server/backpressure"
 require "gyre/settings/units"
@@ -26,8 +26,8 @@ module Gyre
       # Pauses the peer if its last messages were for full sinks.
       def park(peer) = wait(peer, @routing.sinks.select(&:hit?))
 
-      # Checks the sinks again before a read. Otherwise each of many ready connections would read
-      # once for a queue that is already full. A `service` of nil is still unknown.
+      # Checks the sinks again before a read. Keeps many ready connections from reading once each
+      # for a full queue. A `service` of nil is still unknown.
       def about_to_read(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@parked.empty?
       end

@@ -14,7 +14,7 @@ module Gyre
 
       attr_reader :pairs
 
-      # `logs` have services (nil: services of no other log), levels (nil: all) and an output's
+      # `logs` have services (nil: all that no other log names), levels (nil: all) and an output's
       # settings; the other keywords are defaults. Raises ArgumentError with the fault.
       def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
                      report: nil)
@@ -82,7 +82,7 @@ module Gyre
       end
 
       # Makes one sink for each output, so that several logs share one file in order and a client's
-      # records are counted together. A sink is culled or raw only if all its logs are.
+      # records are counted together. Culls, or writes raw, only if all its logs do.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"

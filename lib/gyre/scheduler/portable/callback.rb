@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Callbacks of the portable loop besides fibers' waits: the blocks of `watch` and `after`, and the
-# end of a `timeout_after`. Made by Scheduler::Portable; each is the target of a timer or watch.
+# Callbacks of the portable loop besides fibers' waits: blocks of `watch` and `after`, and the end
+# of a `timeout_after`. Made by Scheduler::Portable; each is the target of a timer or watch.
 
 module Gyre
   class Scheduler
     module Portable
       # A block to run on the loop, and the handle to cancel it.
       class Callback
-        # `handles` has it while it is alive, so that `run` goes on.
+        # `handles` keeps it while it is active, so that `run` continues.
         def initialize(scheduler, handles, block)
           @scheduler = scheduler
           @handles = handles
@@ -21,7 +21,7 @@ module Gyre
           self
         end
 
-        # Harmless if it is over.
+        # Ignored once it is over.
         def cancel
           @handles.delete(self)
           @registration.cancel
@@ -61,8 +61,8 @@ module Gyre
           @exception = exception
         end
 
-        # Called by the timer; again after an exception for the thread, and while the exception's
-        # constructor waits: the loop then goes on, and the block may end.
+        # Called by the timer; called again after an exception for the thread, and while the
+        # exception's constructor waits: the loop continues then, and the block may end.
         def call
           return if @sent || @making
 
@@ -73,7 +73,7 @@ module Gyre
           end
         end
 
-        # The block has ended: nothing is raised any more.
+        # Raises nothing once the block has ended.
         def withdraw
           @withdrawn = true
           Strand.of(@fiber).withdraw(@error) if @error
@@ -81,7 +81,7 @@ module Gyre
 
         private
 
-        # An exception of its constructor is raised instead.
+        # Raises an exception of the constructor instead.
         def make_error
           @making = true
           FiberRaise.exception(*@exception)

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# How the portable engine's fibers move: park and wake, the ready queue, the pool, and the driver's
+# Moves the portable engine's fibers: park and wake, the ready queue, the pool, and the driver's
 # turns. Called only by the hooks in Scheduler::Portable; the twin of fibers.c.
 #
 # Fibers move by transfer only; resume and yield belong to the program. An exception from outside
 # (Interrupt, Thread#raise) may come wherever Ruby checks for interrupts: at a method's return, at a
-# jump. Steps that belong together (taking a fiber off the queue and entering it) are therefore
-# written without either.
+# jump. Steps that belong together (taking a fiber off the queue and entering it) therefore use
+# neither.
 require_relative "inbox"
 require_relative "pool"
 require_relative "question"
@@ -17,20 +17,20 @@ module Gyre
   class Scheduler
     module Portable
       class Fibers
-        # Fibers run between two questions to the kernel.
+        # Number of fibers that run between two questions to the kernel.
         BUDGET = 256
-        # How long a fiber whose calls never wait runs before others do, and the number of such
-        # calls between two reads of the clock.
+        # Time that a fiber whose calls never wait runs before others, and the number of such calls
+        # between two reads of the clock.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
 
         # A fiber that drives the loop until its condition is true, and the strand below it. parked:
-        # it drives its own wait, as there was no driver. overdue: it began with a spent budget and
-        # asks the kernel before its own fiber goes on. The newest drives.
+        # drives its own wait for lack of a driver. overdue: began with a spent budget, and asks the
+        # kernel before its own fiber continues. The newest drives.
         Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
           def done? = condition.call(self)
 
-          # Called on another fiber: the driver itself meets the condition's exceptions.
+          # On another fiber, leaves the condition's exceptions to the driver itself.
           def fulfilled?
             done?
           rescue StandardError
@@ -56,7 +56,7 @@ module Gyre
         end
 
         # Begins a wait of the current fiber. `blocks`: {#unblock} ends it; print_hierarchy shows
-        # `blocker`. Timers and watches may have it until {#park}.
+        # `blocker`. Timers and watches may keep it until {#park}.
         def waiter(blocks: false, blocker: nil)
           fiber = Fiber.current
           strand = Strand.of(fiber)
@@ -64,8 +64,8 @@ module Gyre
           Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
-        # Leaves the current fiber until its waiter is woken. Returns the value or raises the error
-        # that it was woken with.
+        # Leaves the current fiber until its waiter is woken. Returns the value, or raises the
+        # error, of the wake-up.
         def park(waiter)
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
@@ -104,13 +104,13 @@ module Gyre
           park(waiter)
         end
 
-        # The same, and asks the kernel before this one goes on.
+        # Also asks the kernel before this fiber continues.
         def end_turn
           @budget = 0
           requeue
         end
 
-        # The same once the slice of time is over.
+        # Does so once the slice of time is over.
         def pace
           end_turn if slice_over?
         end
@@ -122,7 +122,7 @@ module Gyre
         end
 
         # ConditionVariable#wait or IO#close begins in this fiber: records from now on whether a
-        # signal may have reached it. `source` is the Mutex or IO of the signal.
+        # signal may have reached it. `source` is the signal's Mutex or IO.
         def expect_signal(source)
           strand = Strand.of(Fiber.current)
           strand.source = source
@@ -148,7 +148,7 @@ module Gyre
         end
 
         # Drives the loop until the block is true; asks it at least once a turn. Overtakes another
-        # driver and checks its condition, too. `parked`: a parked fiber drives, as no other does.
+        # driver and also checks its condition. `parked`: a parked fiber drives, as no other does.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
@@ -169,8 +169,8 @@ module Gyre
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
-        # Fibers can only be entered in the thread that made them. A scheduler whose thread has
-        # ended may be taken over.
+        # Fibers can only be entered in the thread that made them. Takes over a scheduler whose
+        # thread has ended, if necessary.
         def check_thread
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
@@ -184,7 +184,7 @@ module Gyre
           @loop.close
         end
 
-        # In a forked child: only the current fiber goes on.
+        # In a forked child only the current fiber continues.
         def forget
           @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is not a wait
           @ready = []
@@ -214,8 +214,8 @@ module Gyre
           @failure ||= error
         end
 
-        # Enters the next ready fiber, or the driver. False if there is neither, or this fiber
-        # drives.
+        # Enters the next ready fiber, or the driver. Returns false if there is neither, or if this
+        # fiber drives.
         def depart(me)
           driver = @drives.last&.fiber
           if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
@@ -228,7 +228,7 @@ module Gyre
           true
         end
 
-        # Raises a Stop at every wait. False if there are none.
+        # Raises a Stop at every wait. Returns false without any waits.
         def stop_all
           @parked.keys.each { |waiter| @inbox.raise_at(waiter, Stop.new("the scheduler closes")) }
           !@parked.empty?
@@ -261,8 +261,9 @@ module Gyre
         # Also looks for deadlocks while timers and descriptors may still wake a fiber.
         attr_writer :suspicious
 
-        # Runs the block in a waiting fiber, which waits on afterwards: only the fiber itself knows
-        # some facts (Mutex#owned?). The block must not wait. Only on the scheduler's own thread.
+        # Runs the block in a waiting fiber, which then continues to wait: only the fiber itself
+        # knows some facts (Mutex#owned?). The block must not wait. Works only on the scheduler's
+        # own thread.
         def ask(fiber, &block)
           return yield if fiber.equal?(Fiber.current)
           return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
@@ -283,7 +284,7 @@ module Gyre
 
         private
 
-        # The caller waits at the head of the queue. No exception is raised in this wait, as the job
+        # The caller waits at the head of the queue. Raises no exception in this wait, as the job
         # has begun.
         def enter(worker)
           waiter = self.waiter
@@ -296,7 +297,7 @@ module Gyre
           @entering = nil
         end
 
-        # Passes control round until this waiter's turn. It may come back earlier: Ruby enters the
+        # Passes control on until this waiter's turn. Control may come back earlier: Ruby enters the
         # root fiber when another one ends.
         def leave(waiter)
           until waiter.state == :entered
@@ -372,7 +373,7 @@ module Gyre
           @inbox.receive
         end
 
-        # Enters the former driver again as soon as its condition is true.
+        # Enters the former driver as soon as its condition is true.
         def resume_other(drive)
           return if @drives.size == 1
 
@@ -387,8 +388,8 @@ module Gyre
           raise failure
         end
 
-        # An exception for the thread may come in the exception's own method: that one is raised,
-        # and this one at the next wait.
+        # An exception for the thread may come in the exception's own method: it is raised, and this
+        # one at the next wait.
         def raise_here(error, strand)
           error.equal?(Inbox::KILL) ? FiberRaise.end_here(strand.fiber) : raise(error)
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# Brings unblock and fiber_interrupt from any thread to the fibers of a portable scheduler: sent to
-# the scheduler's own thread, it ends a wait there or is kept for the fiber's next one. A gift that
-# a fiber cannot take goes to another waiter. Called by Scheduler::Portable and the turns of
+# Brings unblock and fiber_interrupt from any thread to the fibers of a portable scheduler: each
+# ends a wait in the scheduler's own thread, or is kept for the fiber's next wait. Passes a gift
+# that a fiber cannot take to another waiter. Called by Scheduler::Portable and the turns of
 # Scheduler::Portable::Fibers.
 require_relative "waiter"
 
 module Gyre
   class Scheduler
     module Portable
-      # Messages are in a Thread::Queue, without a Mutex: usable in a trap handler, and a push never
-      # waits.
+      # A Thread::Queue holds the messages, without a Mutex: it works in a trap handler, and a push
+      # never waits.
       class Inbox
-        # Instead of an exception: ends the fiber.
+        # Ends the fiber, in place of an exception.
         KILL = Object.new.freeze
 
         def initialize(fibers, loop)
@@ -24,8 +24,8 @@ module Gyre
 
         def empty? = @present.nil? && @messages.empty?
 
-        # Takes the messages of other threads. A message whose handling was interrupted is handled
-        # again.
+        # Takes the messages of other threads. Handles a message again whose handling was
+        # interrupted.
         def receive
           until empty?
             @present ||= @messages.pop(true)
@@ -42,8 +42,8 @@ module Gyre
           push(:unblock, fiber, blocker)
         end
 
-        # Raises an exception in a fiber, at its present or next wait. From any thread. nil ends the
-        # fiber; raises TypeError for anything else.
+        # Raises an exception in a fiber, at its present or next wait. Any thread may call it. nil
+        # ends the fiber; raises TypeError for anything else.
         def interrupt(fiber, error)
           raise TypeError, "fiber expected, not #{fiber.class}" unless fiber.is_a?(Fiber)
           raise TypeError, "exception expected, not #{error.class}" unless error.nil? || error.is_a?(Exception)
@@ -55,8 +55,8 @@ module Gyre
         end
 
         # Has a waiter raise. Passes an unblock to another waiter of the same blocker; without one
-        # the fiber keeps it and continues. False if it is too late for this wait. `target` is the
-        # Strand that the error is meant for.
+        # the fiber keeps it and continues. Returns false if it is too late for this wait. `target`
+        # is the Strand that the error is for.
         def raise_at(waiter, error, target = waiter.strand)
           return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
           return false if waiter.binding && !hand_on(waiter.blocker)
@@ -68,7 +68,7 @@ module Gyre
         end
 
         # Gives an unblock's gift to another waiter of the blocker. Pushes and pops wait for the
-        # same queue, so all its waiters are woken. Returns whether there is one.
+        # same queue, so wakes all its waiters. Returns whether there is one.
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 
@@ -91,8 +91,8 @@ module Gyre
           @loop.wake
         end
 
-        # A gift from another thread may come too late: the fiber was stopped, or its time is over.
-        # Another waiter is then woken as well, which is harmless, as it checks again.
+        # A gift from another thread may come too late: the fiber was stopped, or out of time. Then
+        # wakes another waiter too, which is harmless, as it checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
@@ -104,18 +104,17 @@ module Gyre
           hand_on(blocker)
         end
 
-        # Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait,
-        # which is an unblock for its mutex; and IO#close, which unblocks users of the IO for the IO
-        # (Ruby 4.0) or for the closing fiber's thread (3.4). The blocker may be a hidden object
-        # without methods.
+        # Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait (an
+        # unblock for its mutex), and IO#close (an unblock for the IO on Ruby 4.0, for the closing
+        # fiber's thread on 3.4). The blocker may be a hidden object without methods.
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.source.equal?(blocker)
 
           strand.signalled = true
         end
 
-        # An unblock wins over a timeout and over an exception not raised yet, unless another fiber
-        # can have the gift.
+        # An unblock takes precedence over a timeout, and over an exception not raised yet, unless
+        # another fiber can have the gift.
         def give(waiter)
           return hand_on(waiter.blocker) if waiter.binding # already took another's place, and is still on its blocker's list
 

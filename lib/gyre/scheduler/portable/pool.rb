@@ -13,7 +13,7 @@ module Gyre
         # Idle workers kept for good; the others go after this idle time.
         IDLE_KEPT = 16
         TRIM_S = 0.5
-        # A pooled fiber must not have its maker's storage.
+        # Gives a pooled fiber storage of its own, not its maker's.
         OPTIONS = (Worker::STORAGE ? { storage: nil } : {}).freeze
 
         def initialize(fibers, scheduler, loop)
@@ -41,13 +41,13 @@ module Gyre
           worker || Worker.new(self, OPTIONS, pooled: true)
         end
 
-        # For one job; `options` are Fiber.new's.
+        # Makes a worker for one job; `options` are Fiber.new's.
         def once(options) = Worker.new(self, options, pooled: false)
 
         # True if a timer will free workers.
         def armed? = !@timer.nil?
 
-        # In a forked child keeps only the forking fiber's worker; the others' resources are the
+        # In a forked child keeps only the forking fiber's worker, as the others' resources are the
         # parent's.
         def forget(fiber)
           @idle.clear
@@ -55,9 +55,9 @@ module Gyre
           @busy.select! { |busy, _| busy.equal?(fiber) }
         end
 
-        # No more jobs: the collector gets the idle fibers. They must not refer to a closed
-        # scheduler, as a later fiber's stack may be at the same address and keep them: a program
-        # that runs one scheduler after another would collect none.
+        # Called when no jobs follow: the collector gets the idle fibers. They must not refer to a
+        # closed scheduler: a later fiber's stack at the same address could keep them, and a program
+        # with one scheduler after another would collect none.
         def close
           @idle.clear
           @closed = true
@@ -81,7 +81,7 @@ module Gyre
         end
 
         # Leaves the worker's fiber until it has a job again. Returns false if the fiber must end:
-        # Ruby then goes on in the root fiber, or in the innermost fiber that it has resumed.
+        # Ruby then continues in the root fiber, or in the innermost fiber that it has resumed.
         def rest(worker)
           return true if worker.assigned? # an exception for the thread came before the job had begun
           return false if !worker.pooled || @closed || @idle.size >= IDLE_LIMIT
@@ -111,7 +111,7 @@ module Gyre
         def trim
           @timer.cancel
           @timer = nil
-          # A copy: Array#shift and #drop share memory that keeps the elements left out.
+          # Copies, as Array#shift and #drop share memory that keeps removed elements.
           @idle = @idle.drop(@least - IDLE_KEPT).map(&:itself) if @least > IDLE_KEPT
           trim_later
         end

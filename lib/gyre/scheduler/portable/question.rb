@@ -14,14 +14,14 @@ module Gyre
           @block = block
         end
 
-        # An exception of the block (an Interrupt, perhaps) is raised in the asking fiber.
+        # Raises an exception of the block (such as Interrupt) in the asking fiber.
         def answer
           @answer = @block.call
         rescue Exception => error # rubocop:disable Lint/RescueException -- raised again by `value`
           @error = error
         end
 
-        # nil if it was not answered.
+        # Returns nil without an answer.
         def value
           raise @error if @error
 

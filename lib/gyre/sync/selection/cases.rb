@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The kinds of cases of a Gyre::Selection. Each can be tried without waiting, wait by an offer,
-# withdraw it, and finish: then its block runs, without a lock. A channel's case waits in the
+# withdraw the offer, and finish: then its block runs, without a lock. A channel's case waits in the
 # channel, others elsewhere.
 
 require "gyre/errors"
@@ -14,7 +14,7 @@ module Gyre
         @block = block
       end
 
-      # Locked while the case is tried; may be nil.
+      # The lock for trying the case; may be nil.
       def channel; end
 
       def wait_in_channel(offer)
@@ -24,10 +24,10 @@ module Gyre
       # Registers its wait outside of channels.
       def wait_elsewhere; end
 
-      # Ends both; harmless if it never waited.
+      # Ends both; ignored if it never waited.
       def leave; end
 
-      # It was taken, but the selection cannot finish it.
+      # Called if it was taken but the selection cannot finish it.
       def give_back; end
 
       def finish = @block ? @block.call(value) : value
@@ -67,7 +67,7 @@ module Gyre
       end
     end
 
-    # A message comes out of a channel.
+    # Receives from a channel.
     class Receive < ChannelCase
       attr_reader :value
 
@@ -86,7 +86,7 @@ module Gyre
       def to_s = "a message from #{@channel.label}"
     end
 
-    # A message goes into a channel.
+    # Sends to a channel.
     class Send < ChannelCase
       attr_reader :message
 
@@ -100,7 +100,7 @@ module Gyre
       def to_s = "room in #{@channel.label}"
     end
 
-    # The selection waits no longer than its earliest timer.
+    # Limits the selection's wait to its earliest timer.
     class Timer < Case
       attr_reader :seconds
 
@@ -116,7 +116,7 @@ module Gyre
       def to_s = "a timer of #{@seconds} s"
     end
 
-    # A ready descriptor. A pooled fiber waits for it on behalf of the selection.
+    # A ready descriptor. Waits in a pooled fiber on behalf of the selection.
     class Readiness < Case
       def initialize(io, events, block)
         super(block)

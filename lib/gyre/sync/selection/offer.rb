@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The offer of a waiting Gyre::Selection to all its cases: the first to take it wins, and the
-# selection goes on with that case. Taken from any thread, with or without a channel's lock.
+# selection continues with it. Any thread may take it, with or without a channel's lock.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -17,8 +17,8 @@ module Gyre
         @taken = nil
       end
 
-      # If the offer is still free, takes it and yields before the selection goes on. Returns
-      # whether it was free.
+      # Takes the offer if it is free, and yields before the selection continues. Returns whether it
+      # was free.
       def take(one)
         Thread.handle_interrupt(SpinLock::NEVER) do # both taken and the waiter woken
           next false unless @token.pop
@@ -30,7 +30,7 @@ module Gyre
         end
       end
 
-      # nil after the time; it cannot be taken any more.
+      # Returns nil after the time, when it cannot be taken any more.
       def wait(timeout)
         return @taken if @waiter.park(timeout) || @token.pop.nil? && @waiter.park
 

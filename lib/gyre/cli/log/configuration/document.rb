@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# YAML as plain values, and the lines of their keys: what Gyre::CLI::Log::Configuration reads. Tags
-# that would make Ruby objects are refused. It has no key of the configuration and opens no file.
+# Parses YAML into plain values and the lines of their keys, for Gyre::CLI::Log::Configuration.
+# Refuses tags that would make Ruby objects. Knows no keys and opens no file.
 
 require "psych"
 
@@ -11,7 +11,7 @@ module Gyre
       class Configuration
         # One YAML text.
         class Document
-          # Symbols become their names; dates and times stay text.
+          # Converts Symbols to their names, and leaves dates and times as text.
           class Scanner < Psych::ScalarScanner
             def tokenize(text)
               value = super
@@ -22,10 +22,10 @@ module Gyre
           end
           private_constant :Scanner
 
-          # nil for an empty file.
+          # Returns nil for an empty file.
           attr_reader :plain
 
-          # Yields the line, the key and the message of each mistake.
+          # Yields line, key and message of each mistake.
           def initialize(text, &mistake)
             stream = Psych.parse_stream(text)
             @root = stream.children.first&.root
@@ -43,7 +43,7 @@ module Gyre
             mistake.call(1, nil, error.message) unless tag # it is reported
           end
 
-          # The line of a path like logs[2].levels, as far as it is there.
+          # Returns the line of a path like logs[2].levels, or of its nearest part.
           def line_of(path)
             found, line = @root, line(@root)
             path.to_s.scan(/\[(\d+)\]|([^.\[]+)/) do |index, name|
@@ -55,7 +55,7 @@ module Gyre
             line
           end
 
-          # The scalar at the top as it is written.
+          # Returns a top-level scalar as written.
           def written(name)
             _, node = child(@root, nil, name)
             node.value if node.is_a?(Psych::Nodes::Scalar)
@@ -65,7 +65,7 @@ module Gyre
 
           def line(node) = node ? node.start_line + 1 : 1
 
-          # The key's node (an entry's own in a list), and the value's.
+          # Returns the key's node (in a list the entry's own) and the value's.
           def child(node, index, name)
             case node
             when Psych::Nodes::Sequence then index && node.children[index.to_i - 1].then { |entry| [entry, entry] }

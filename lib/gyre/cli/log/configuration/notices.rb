@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# What works in a configuration, but perhaps not as its author means it. Configuration calls it
-# before the values are read. It prints nothing.
+# Reports settings that work, but perhaps not as intended. Called by Configuration before the values
+# are read. It prints nothing.
 
 module Gyre
   module CLI
     module Log
       class Configuration
-        # Lists of a path and a text.
+        # Lists pairs of a path and a text.
         module Notices
           module_function
 
-          # Takes Analogger's keys without effect out of the values.
+          # Removes Analogger's keys that have no effect.
           def take(values, document)
             logs = values["logs"].is_a?(Array) ? values["logs"].each_with_index.select { |log, _| log.is_a?(Hash) } : []
             notices = [*without_effect(values, "secret"), *key(values["key"], document.written("key")), *levels(values, "levels"), *services(logs)]

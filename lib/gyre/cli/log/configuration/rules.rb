@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What the settings of a log server must be together, and which files and folders have to be there.
-# Configuration calls it; single settings and entries are checked by then. It changes nothing.
+# Checks a log server's settings together, and the existence of files and folders. Called by
+# Configuration after single settings and entries are checked. It changes nothing.
 
 require "gyre/log/ownership"
 require "gyre/log/output"
@@ -15,10 +15,10 @@ module Gyre
         # The rules for one configuration.
         class Rules
           EXCLUDES = { bind: %i[host port], key_file: %i[key] }.freeze
-          # Service names that only a line of JSON can contain, not Analogger's protocol, Gyre's or
+          # Service names that only JSON lines can contain, unlike Analogger's protocol, Gyre's and
           # syslog.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
-          # What decides about a file as a whole, and the default.
+          # Keys that decide about a whole file, with defaults.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
           private_constant :EXCLUDES, :UNREACHABLE, :FILE_KEYS
 
@@ -40,8 +40,7 @@ module Gyre
             spills
           end
 
-          # Errors of what is found out only when it is opened would end the server, also after
-          # USR2.
+          # Errors found only at opening would end the server, even after USR2.
           def places
             place("default_log") { writable(@values[:default_log]) }
             place("pidfile") { writable(@values[:pidfile]) }
@@ -52,7 +51,7 @@ module Gyre
             end
           end
 
-          # Raises ArgumentError where a file cannot be written by this process.
+          # Raises ArgumentError if this process cannot write the file.
           def self.writable(path)
             return if path.nil? || path.match?(Gyre::Log::Output::Remote::ELSEWHERE)
 
@@ -94,7 +93,7 @@ module Gyre
             end
           end
 
-          # What goes to one file goes through one output.
+          # All lines for one file go through one output.
           def files
             all = [*@logs, { logfile: @values[:default_log] }].select { |log| log[:logfile] }
             all.group_by { |log| Gyre::Log::Output::Remote.same_file(log[:logfile]) }.each_value do |group|
@@ -106,7 +105,7 @@ module Gyre
             end
           end
 
-          # Each is one output's own.
+          # Each belongs to one output only.
           def spills
             @logs.select { |log| log[:spill] }.group_by { |log| File.expand_path(log[:spill]) }.each_value do |group|
               next if group.uniq { |log| log.values_at(:logfile, :type, :options) }.size == 1

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log`: Analogger's keys and ours, for flags and the configuration file. What
-# a part of the server has for itself stands there (Output, Inlet, Rotation, Limits). It holds no
-# values.
+# The settings of `gyre log`, Analogger's keys and Gyre's own, for flags and the configuration file.
+# Settings of single parts are defined there (Output, Inlet, Rotation, Limits). It holds no values.
 
 require "gyre/log/limits"
 require "gyre/log/output"
@@ -16,9 +15,9 @@ module Gyre
         type = Gyre::Settings::Type
         row = Gyre::Settings.method(:row)
 
-        # Numbers and the like are what Analogger makes of them: their text, as YAML reads them.
+        # Reads numbers as Analogger does: by their text in YAML.
         secret = type.new("KEY", "text") { |value| value.to_s unless value.is_a?(Enumerable) }
-        # A list, a name, names with commas between them, or keys, as Analogger has it.
+        # A list, a name, names separated by commas, or keys, as in Analogger.
         levels = type.new("LEVELS", "severities, as in: debug,info,warn") do |value|
           value = value.keys.map { |key| key.to_s.delete_prefix(":") } if value.is_a?(Hash)
           names = value.is_a?(Array) ? value : value.to_s.split(",")
@@ -31,7 +30,7 @@ module Gyre
         end
         address = type.new("ADDRESS", "an address") { |value| Gyre::Log::Inlet.endpoint(nil, value) && value.to_s }
 
-        # The same for all logs at the top, and for one of them.
+        # Settings allowed both at the top, for all logs, and in one log.
         LINE_ROWS = [
           row[:raw, :flag, "write line ends and separators inside messages as they are", default: false],
           row[:origin, :flag, "host and pid of the client: true: also in text; false: not even in JSON", usual: "in JSON only"],

@@ -12,7 +12,7 @@ module Gyre
     class Rotation
       module Packing
         SUFFIX = ".gz"
-        # Bytes compressed at once without the GVL. A busy loop returns the GVL late.
+        # Bytes compressed at once without the GVL. The GVL returns late to a busy loop.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function

@@ -69,7 +69,7 @@ module Gyre
 
         def to_s = @output.to_s
 
-        # Bytes taken and not yet written.
+        # Bytes taken but not written.
         def bytes = @writing_since ? @data.bytesize : 0
 
         def unwritten_s(now)
