@@ -63,6 +63,12 @@ module GyreConformance
 end
 
 namespace :conformance do
+  desc "Talk to WebSockets by Debian's python3-websockets; installs it the first time"
+  task websockets: :compile do
+    sh "bin/setup", "--with", "python3-websockets", verbose: false
+    GyreSuite.run(*GyreTest::PARTS["websockets"]) || abort
+  end
+
   desc "Run CRuby's own test/fiber of this Ruby against Gyre::Scheduler on each backend (BACKEND, TEST=file)"
   task ruby: :compile do
     folder = File.join(GyreBuild.root, "tmp", "conformance")

@@ -7,13 +7,14 @@ module GyreTest
   # By the name of their Rake task.
   PARTS = {
     "analogger" => %w[test/log/analogger_gem_test.rb test/log/faults_test.rb],
-    "browser" => %w[test/showcase/page_test.rb test/http/h2/browser_test.rb],
+    "browser" => %w[test/showcase/page_test.rb test/http/h2/browser_test.rb test/websocket/browser_test.rb],
     "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
     "frameworks" => %w[test/frameworks/cable_test.rb test/frameworks/frameworks_test.rb test/frameworks/rails_test.rb],
     "gem" => %w[test/gem_test.rb],
     "restarts" => %w[test/web/cluster/many_restarts_test.rb test/web/cluster/restarts_test.rb],
     "soak" => %w[test/web/soak_test.rb],
     "jruby" => %w[test/jruby_test.rb],
+    "websockets" => %w[test/websocket/python_test.rb],
     "storm" => %w[h2_streams hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
   }.freeze
   # What .ci/run leaves out on Ruby 3.4 (GYRE_TEST_SAMPLE): commands, guides, files and processes,

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# What clients of others talk to, and what they have to find (clients_test.rb, python_test.rb). No
+# test itself.
+
+require "json"
+require "websocket/serving"
+
+module GyreTest
+  # For test classes.
+  module ForeignWebSockets
+    include WebSocketServing
+
+    # Of each path: how the socket is opened, and what is done with it.
+    OPTIONS = { "/deflate" => { compress: true }, "/takeover" => { compress: :takeover } }.freeze
+
+    # What a client prints as JSON, given the address.
+    FOUND = { "echo" => ["häh", "", [0, 255], 1_000_000], "deflate" => [true, 20_000, 20], "takeover" => [true, 20_000, 20],
+              "fragments" => "onetwothree", "ping" => "pong", "pinged" => "0.0", "closed" => [3000, "bye"], "protocol" => "b",
+              "refused" => 403 }.freeze
+
+    def foreign_app(codes)
+      lambda do |env|
+        path = env["PATH_INFO"]
+        Gyre::WebSocket.open(env, protocols: %w[b a], **OPTIONS.fetch(path, {})) do |socket|
+          case path
+          when "/close" then socket.close(3000, "bye")
+          when "/ping" then socket.write(socket.ping(timeout: 30).floor(1).clamp(0, 0).to_f.to_s)
+          else socket.each { |message| socket.write(message) }
+          end
+          codes << socket.code if path == "/code"
+        end
+      end
+    end
+
+    # Runs a client's program with the address of a server.
+    def assert_client_finds(*command)
+      codes = Thread::Queue.new
+      serve(foreign_app(codes)) do |served|
+        output = run_program(*command, "#{tls? ? "wss" : "ws"}://127.0.0.1:#{served.port}")
+        assert_predicate output.status, :success?, output.err
+        found = JSON.parse(output.out)
+        FOUND.each { |name, expected| assert_equal expected, found[name], name }
+        assert_equal 4001, codes.pop
+      end
+    end
+  end
+end
