@@ -7,14 +7,16 @@ require "tmpdir"
 require "memcached/verdicts"
 
 class MemcachedWireTest < Minitest::Test
-  { "plain" => GyreTest::PlainC::PLAIN, "sanitized" => GyreTest::PlainC::SANITIZED }.each do |name, flags|
-    define_method(:"test_#{name}") do
-      Dir.mktmpdir("gyre-memcached-") do |folder|
-        native = MemcachedVerdicts::Native.build(folder, flags) or skip "no C compiler that can do it"
-        own = run_program({ "LD_PRELOAD" => nil }, native.program)
-        assert own.status.success?, "#{own.out}#{own.err}"
-        check(native)
-      end
+  def test_plain = check_built(GyreTest::PlainC::PLAIN)
+
+  def test_sanitized = check_built(GyreTest::PlainC::SANITIZED)
+
+  def check_built(flags)
+    Dir.mktmpdir("gyre-memcached-") do |folder|
+      native = MemcachedVerdicts::Native.build(folder, flags) or skip "no C compiler that can do it"
+      own = run_program({ "LD_PRELOAD" => nil }, native.program)
+      assert own.status.success?, "#{own.out}#{own.err}"
+      check(native)
     end
   end
 

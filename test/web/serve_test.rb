@@ -32,18 +32,20 @@ class WebServeTest < Minitest::Test
     end
   end
 
-  %w[INT TERM].each do |signal|
-    define_method(:"test_#{signal}_ends_an_idle_server_at_once") do
-      serve("--shutdown-timeout", "300", "--keep-alive-timeout", "300") do |program|
-        kept = program.request("/", connection: "keep-alive")
-        assert_match(/200 OK/, kept.readpartial(1000))
-        program.signal(signal)
-        assert_equal 0, program.status.exitstatus # it does not wait for the connection, which might for these times
-        assert_nil kept.read(1)
-        kept.close
-        program.expect(/^Stopping\n(.* 200 5\n)?Stopped\n/)
-        assert_equal "", program.text(:err)
-      end
+  def test_int_ends_an_idle_server_at_once = check_signal_ends_an_idle_server("INT")
+
+  def test_term_ends_an_idle_server_at_once = check_signal_ends_an_idle_server("TERM")
+
+  def check_signal_ends_an_idle_server(signal)
+    serve("--shutdown-timeout", "300", "--keep-alive-timeout", "300") do |program|
+      kept = program.request("/", connection: "keep-alive")
+      assert_match(/200 OK/, kept.readpartial(1000))
+      program.signal(signal)
+      assert_equal 0, program.status.exitstatus # it does not wait for the connection, which might for these times
+      assert_nil kept.read(1)
+      kept.close
+      program.expect(/^Stopping\n(.* 200 5\n)?Stopped\n/)
+      assert_equal "", program.text(:err)
     end
   end
 

@@ -136,20 +136,33 @@ class WebServerTest < Minitest::Test
     [200, {}, []]
   end
 
-  ENDLESS.each do |name, app|
-    define_method(:"test_#{name}_ends_at_once_when_the_server_stops") do
-      events = Thread::Queue.new
-      server = Gyre::Web::Server.new(->(env) { app.call(events, env) }, bind: "127.0.0.1:0", shutdown_timeout: 300).start
-      client = TCPSocket.new("127.0.0.1", server.endpoints.first.port)
-      client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-      assert_equal :open, events.pop
-      server.stop
-      assert server.wait(60), "the server did not end"
-      assert_equal :ended, events.pop
-      assert_match(/0\r\n\r\n\z/, client.read) if name.start_with?("an_event_stream")
-    ensure
-      client&.close
-    end
+  def test_an_event_stream_ends_at_once_when_the_server_stops = check_endless("an_event_stream")
+
+  def test_an_event_stream_by_each_ends_at_once_when_the_server_stops = check_endless("an_event_stream_by_each")
+
+  def test_an_upgrade_ends_at_once_when_the_server_stops = check_endless("an_upgrade")
+
+  def test_a_partial_hijack_ends_at_once_when_the_server_stops = check_endless("a_partial_hijack")
+
+  def test_a_hijack_in_the_request_ends_at_once_when_the_server_stops = check_endless("a_hijack_in_the_request")
+
+  def test_a_hijack_in_a_thread_ends_at_once_when_the_server_stops = check_endless("a_hijack_in_a_thread")
+
+  def test_a_fiber_of_the_app_ends_at_once_when_the_server_stops = check_endless("a_fiber_of_the_app")
+
+  def check_endless(name)
+    app = ENDLESS.fetch(name)
+    events = Thread::Queue.new
+    server = Gyre::Web::Server.new(->(env) { app.call(events, env) }, bind: "127.0.0.1:0", shutdown_timeout: 300).start
+    client = TCPSocket.new("127.0.0.1", server.endpoints.first.port)
+    client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert_equal :open, events.pop
+    server.stop
+    assert server.wait(60), "the server did not end"
+    assert_equal :ended, events.pop
+    assert_match(/0\r\n\r\n\z/, client.read) if name.start_with?("an_event_stream")
+  ensure
+    client&.close
   end
 
   def test_a_streaming_body_with_nothing_to_send_ends_and_one_that_goes_on_finishes

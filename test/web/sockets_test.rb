@@ -12,28 +12,38 @@ require "gyre/web/sockets"
 class WebSocketsTest < Minitest::Test
   Sockets = Gyre::Web::Sockets
 
-  # before, after, addresses that are taken over, addresses that are bound beside them
-  {
-    "the_same_text" => ["tcp://127.0.0.1:PORT", "tcp://127.0.0.1:PORT", %w[127.0.0.1], []],
-    "a_port_that_the_kernel_chose" => ["tcp://127.0.0.1:0", "tcp://127.0.0.1:0", %w[127.0.0.1], []],
-    "localhost_for_its_address" => ["tcp://127.0.0.1:PORT", "tcp://localhost:PORT", %w[127.0.0.1], %w[::1]],
-    "an_address_for_localhost" => ["tcp://localhost:PORT", "tcp://127.0.0.1:PORT", %w[127.0.0.1], []],
-    "one_family_for_every_host" => ["tcp://*:PORT", "tcp://0.0.0.0:PORT", %w[0.0.0.0], []],
-    "every_host_for_one_family" => ["tcp://0.0.0.0:PORT", "tcp://*:PORT", %w[0.0.0.0], %w[::]],
-    "both_families_in_one_socket_for_every_host" => ["tcp://[::]:PORT", "tcp://*:PORT", %w[::], []],
-    "every_host_for_both_families_in_one_socket" => ["tcp://*:PORT", "tcp://[::]:PORT", %w[0.0.0.0 ::], []],
-    "TLS" => ["tcp://127.0.0.1:PORT", "ssl://127.0.0.1:PORT?cert=c&key=k", %w[127.0.0.1], []]
-  }.each do |name, (before, after, taken, bound)|
-    define_method(:"test_a_socket_is_taken_over_after_#{name}") do
-      skip "this machine has one family of addresses" if (taken + bound).any? { |host| host.include?(":") } && !ipv6?
-      with_former(before) do |inherited, port|
-        open_again(after, inherited, port) do |fresh, others|
-          now = fresh.listeners.to_h { |listener| [listener.endpoint.host, listener.fileno] }
-          assert_equal (taken + bound).sort, now.keys.sort
-          kept = inherited.select { |socket| taken.include?(socket.host) }
-          assert_equal kept.to_h { |socket| [socket.host, socket.descriptor] }, now.except(*bound)
-          assert_equal inherited.map(&:host) - taken, others.map(&:host)
-        end
+  def test_a_socket_is_taken_over_after_the_same_text = check_taken_over("tcp://127.0.0.1:PORT", "tcp://127.0.0.1:PORT", %w[127.0.0.1], [])
+
+  def test_a_socket_is_taken_over_after_a_port_that_the_kernel_chose = check_taken_over("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", %w[127.0.0.1], [])
+
+  def test_a_socket_is_taken_over_after_localhost_for_its_address
+    check_taken_over("tcp://127.0.0.1:PORT", "tcp://localhost:PORT", %w[127.0.0.1], %w[::1])
+  end
+
+  def test_a_socket_is_taken_over_after_an_address_for_localhost = check_taken_over("tcp://localhost:PORT", "tcp://127.0.0.1:PORT", %w[127.0.0.1], [])
+
+  def test_a_socket_is_taken_over_after_one_family_for_every_host = check_taken_over("tcp://*:PORT", "tcp://0.0.0.0:PORT", %w[0.0.0.0], [])
+
+  def test_a_socket_is_taken_over_after_every_host_for_one_family = check_taken_over("tcp://0.0.0.0:PORT", "tcp://*:PORT", %w[0.0.0.0], %w[::])
+
+  def test_a_socket_is_taken_over_after_both_families_in_one_socket_for_every_host = check_taken_over("tcp://[::]:PORT", "tcp://*:PORT", %w[::], [])
+
+  def test_a_socket_is_taken_over_after_every_host_for_both_families_in_one_socket
+    check_taken_over("tcp://*:PORT", "tcp://[::]:PORT", %w[0.0.0.0 ::], [])
+  end
+
+  def test_a_socket_is_taken_over_after_tls = check_taken_over("tcp://127.0.0.1:PORT", "ssl://127.0.0.1:PORT?cert=c&key=k", %w[127.0.0.1], [])
+
+  # Takes addresses before and after, those that are taken over, and those bound beside them.
+  def check_taken_over(before, after, taken, bound)
+    skip "this machine has one family of addresses" if (taken + bound).any? { |host| host.include?(":") } && !ipv6?
+    with_former(before) do |inherited, port|
+      open_again(after, inherited, port) do |fresh, others|
+        now = fresh.listeners.to_h { |listener| [listener.endpoint.host, listener.fileno] }
+        assert_equal (taken + bound).sort, now.keys.sort
+        kept = inherited.select { |socket| taken.include?(socket.host) }
+        assert_equal kept.to_h { |socket| [socket.host, socket.descriptor] }, now.except(*bound)
+        assert_equal inherited.map(&:host) - taken, others.map(&:host)
       end
     end
   end
@@ -59,13 +69,15 @@ class WebSocketsTest < Minitest::Test
     end
   end
 
-  { "an_own" => true, "a_borrowed" => false }.each do |name, owned|
-    define_method(:"test_#{name}_socket_that_is_not_needed_is_closed_#{owned ? "with" : "without"}_its_file") do
-      Dir.mktmpdir do |folder|
-        with_former("unix://#{folder}/app.sock", owned: owned) do |inherited, _|
-          inherited.each(&:close)
-          assert_equal !owned, File.exist?("#{folder}/app.sock")
-        end
+  def test_an_own_socket_that_is_not_needed_is_closed_with_its_file = check_unneeded_socket(owned: true)
+
+  def test_a_borrowed_socket_that_is_not_needed_is_closed_without_its_file = check_unneeded_socket(owned: false)
+
+  def check_unneeded_socket(owned:)
+    Dir.mktmpdir do |folder|
+      with_former("unix://#{folder}/app.sock", owned: owned) do |inherited, _|
+        inherited.each(&:close)
+        assert_equal !owned, File.exist?("#{folder}/app.sock")
       end
     end
   end

@@ -27,22 +27,24 @@ class CLIPrivilegesTest < Minitest::Test
     refute_predicate Gyre::CLI::Privileges.new(Process.euid.to_s, Process.egid.to_s), :wanted?
   end
 
-  { "workers" => %w[-w 1], "one process" => %w[-w 0] }.each do |name, flags|
-    define_method(:"test_a_server_with_#{name.tr(" ", "_")}_binds_as_root_and_loads_the_app_as_another_user") do
-      as_root do |nobody|
-        serve(*flags, "--user", "nobody", "-b", "unix://app.sock", "--pidfile", "app.pid", app: APP,
-                                                                                            port: false, mode: 0o755) do |program|
-          socket = File.join(program.folder, "app.sock")
-          ids = [nobody.uid, nobody.uid, nobody.gid, nobody.gid, [nobody.gid]]
-          loaded = [nobody.uid, nobody.gid, [nobody.gid]]
-          assert_equal [loaded, ids].inspect, program.get("/", socket: UNIXSocket.new(socket))[/\r\n\r\n(.*)/m, 1]
-          assert_equal [nobody.uid] * 2, [File.stat(socket).uid, File.stat(File.join(program.folder, "app.pid")).uid]
-          [program.pid, *GyreTest::Processes.children_of(program.pid)].each { |pid| assert_equal [nobody.uid.to_s] * 4, ids_of(pid) }
-          restart(program) if flags.include?("1")
-          program.signal(:TERM)
-          assert_equal 0, program.status.exitstatus
-          assert_equal "", File.read(File.join(program.folder, "app.pid")) # it may not remove files there
-        end
+  def test_a_server_with_workers_binds_as_root_and_loads_the_app_as_another_user = check_binds_as_root("-w", "1")
+
+  def test_a_server_with_one_process_binds_as_root_and_loads_the_app_as_another_user = check_binds_as_root("-w", "0")
+
+  def check_binds_as_root(*flags)
+    as_root do |nobody|
+      serve(*flags, "--user", "nobody", "-b", "unix://app.sock", "--pidfile", "app.pid", app: APP,
+                                                                                          port: false, mode: 0o755) do |program|
+        socket = File.join(program.folder, "app.sock")
+        ids = [nobody.uid, nobody.uid, nobody.gid, nobody.gid, [nobody.gid]]
+        loaded = [nobody.uid, nobody.gid, [nobody.gid]]
+        assert_equal [loaded, ids].inspect, program.get("/", socket: UNIXSocket.new(socket))[/\r\n\r\n(.*)/m, 1]
+        assert_equal [nobody.uid] * 2, [File.stat(socket).uid, File.stat(File.join(program.folder, "app.pid")).uid]
+        [program.pid, *GyreTest::Processes.children_of(program.pid)].each { |pid| assert_equal [nobody.uid.to_s] * 4, ids_of(pid) }
+        restart(program) if flags.include?("1")
+        program.signal(:TERM)
+        assert_equal 0, program.status.exitstatus
+        assert_equal "", File.read(File.join(program.folder, "app.pid")) # it may not remove files there
       end
     end
   end

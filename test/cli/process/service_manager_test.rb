@@ -60,17 +60,19 @@ class CLIServiceManagerTest < Minitest::Test
     assert_nil manager.ready
   end
 
-  { "workers" => %w[-w 1], "one process" => %w[-w 0] }.each do |name, flags|
-    define_method(:"test_a_server_with_#{name.tr(" ", "_")}_tells_its_manager_how_it_is") do
-      with_manager do |manager|
-        serve(*flags, env: { "NOTIFY_SOCKET" => manager.path, "WATCHDOG_USEC" => "100000" }) do |program|
-          eventually { manager.told.include?("READY=1") }
-          eventually { manager.told.count("WATCHDOG=1") >= 2 }
-          eventually { manager.told.grep(/\ASTATUS=.*running/).any? }
-          program.signal(:TERM)
-          assert_equal 0, program.status.exitstatus
-          assert_includes manager.told, "STOPPING=1"
-        end
+  def test_a_server_with_workers_tells_its_manager_how_it_is = check_manager_is_told("-w", "1")
+
+  def test_a_server_with_one_process_tells_its_manager_how_it_is = check_manager_is_told("-w", "0")
+
+  def check_manager_is_told(*flags)
+    with_manager do |manager|
+      serve(*flags, env: { "NOTIFY_SOCKET" => manager.path, "WATCHDOG_USEC" => "100000" }) do |program|
+        eventually { manager.told.include?("READY=1") }
+        eventually { manager.told.count("WATCHDOG=1") >= 2 }
+        eventually { manager.told.grep(/\ASTATUS=.*running/).any? }
+        program.signal(:TERM)
+        assert_equal 0, program.status.exitstatus
+        assert_includes manager.told, "STOPPING=1"
       end
     end
   end
@@ -93,28 +95,30 @@ class CLIServiceManagerTest < Minitest::Test
     end
   end
 
-  { "workers" => %w[-w 1], "one process" => %w[-w 0] }.each do |name, flags|
-    define_method(:"test_sockets_of_a_service_manager_are_taken_by_a_server_with_#{name.tr(" ", "_")}") do
-      Dir.mktmpdir do |folder|
-        path = File.join(folder, "app.sock")
-        tcp = TCPServer.new("127.0.0.1", 0)
-        unix = UNIXServer.new(path)
-        activated(folder, flags, [tcp, unix]) do |program|
-          assert_equal ["http://127.0.0.1:#{tcp.local_address.ip_port}", "unix://#{path}"], program.urls
-          assert_includes program.get("/"), "hello"
-          if flags.include?("1")
-            program.signal(:USR2)
-            program.expect(/^Hot restart: all workers run the new code$/)
-          end
-          assert_includes program.get("/", socket: UNIXSocket.new(path)), "hello"
-          program.signal(:TERM)
-          assert_equal 0, program.status.exitstatus
+  def test_sockets_of_a_service_manager_are_taken_by_a_server_with_workers = check_sockets_of_a_manager_are_taken("-w", "1")
+
+  def test_sockets_of_a_service_manager_are_taken_by_a_server_with_one_process = check_sockets_of_a_manager_are_taken("-w", "0")
+
+  def check_sockets_of_a_manager_are_taken(*flags)
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "app.sock")
+      tcp = TCPServer.new("127.0.0.1", 0)
+      unix = UNIXServer.new(path)
+      activated(folder, flags, [tcp, unix]) do |program|
+        assert_equal ["http://127.0.0.1:#{tcp.local_address.ip_port}", "unix://#{path}"], program.urls
+        assert_includes program.get("/"), "hello"
+        if flags.include?("1")
+          program.signal(:USR2)
+          program.expect(/^Hot restart: all workers run the new code$/)
         end
-        assert_path_exists path # it is the manager's
-        TCPSocket.new("127.0.0.1", tcp.local_address.ip_port).close # so is the socket: it listens
-      ensure
-        [tcp, unix].compact.each(&:close)
+        assert_includes program.get("/", socket: UNIXSocket.new(path)), "hello"
+        program.signal(:TERM)
+        assert_equal 0, program.status.exitstatus
       end
+      assert_path_exists path # it is the manager's
+      TCPSocket.new("127.0.0.1", tcp.local_address.ip_port).close # so is the socket: it listens
+    ensure
+      [tcp, unix].compact.each(&:close)
     end
   end
 

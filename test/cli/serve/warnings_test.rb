@@ -33,24 +33,32 @@ class CLIWarningsTest < Minitest::Test
     end)
   RUBY
 
-  %w[puts logger syswrite stderr warn].each do |way|
-    define_method(:"test_#{way}_into_a_pipe_that_nothing_reads_holds_up_no_other_request") do
-      skip "Ruby #{RUBY_VERSION} writes to a blocking pipe by itself" unless Gyre::Scheduler.method_defined?(:io_write)
+  def test_puts_into_a_pipe_that_nothing_reads_holds_up_no_other_request = check_holds_up_no_other_request("puts")
 
-      serve("-e", "production", app: NOISY) do |program|
-        port = program.port
-        noisy = Array.new(2) { program.request("/#{way}", socket: TCPSocket.new("127.0.0.1", port)) }
-        eventually { File.exist?(File.join(program.folder, "begun")) }
-        3.times { assert_match(/\r\n\r\nquick\z/, program.get("/quick", socket: TCPSocket.new("127.0.0.1", port))) }
-        assert_nil noisy.first.wait_readable(0), "it waits for the pipe"
-        eventually(what: "the ends of the noisy requests") do
-          %i[out err].each { |stream| program.text(stream).clear }
-          noisy.all? { |socket| socket.wait_readable(0) }
-        end
-        noisy.each { |socket| assert_match(/\r\n\r\nnoisy\z/, socket.read) }
-      ensure
-        noisy&.each(&:close)
+  def test_logger_into_a_pipe_that_nothing_reads_holds_up_no_other_request = check_holds_up_no_other_request("logger")
+
+  def test_syswrite_into_a_pipe_that_nothing_reads_holds_up_no_other_request = check_holds_up_no_other_request("syswrite")
+
+  def test_stderr_into_a_pipe_that_nothing_reads_holds_up_no_other_request = check_holds_up_no_other_request("stderr")
+
+  def test_warn_into_a_pipe_that_nothing_reads_holds_up_no_other_request = check_holds_up_no_other_request("warn")
+
+  def check_holds_up_no_other_request(way)
+    skip "Ruby #{RUBY_VERSION} writes to a blocking pipe by itself" unless Gyre::Scheduler.method_defined?(:io_write)
+
+    serve("-e", "production", app: NOISY) do |program|
+      port = program.port
+      noisy = Array.new(2) { program.request("/#{way}", socket: TCPSocket.new("127.0.0.1", port)) }
+      eventually { File.exist?(File.join(program.folder, "begun")) }
+      3.times { assert_match(/\r\n\r\nquick\z/, program.get("/quick", socket: TCPSocket.new("127.0.0.1", port))) }
+      assert_nil noisy.first.wait_readable(0), "it waits for the pipe"
+      eventually(what: "the ends of the noisy requests") do
+        %i[out err].each { |stream| program.text(stream).clear }
+        noisy.all? { |socket| socket.wait_readable(0) }
       end
+      noisy.each { |socket| assert_match(/\r\n\r\nnoisy\z/, socket.read) }
+    ensure
+      noisy&.each(&:close)
     end
   end
 

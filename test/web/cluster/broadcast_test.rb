@@ -116,22 +116,24 @@ class WebClusterBroadcastTest < Minitest::Test
     end
   end
 
-  { "Rolling" => :USR1, "Hot" => :USR2 }.each do |kind, signal|
-    define_method(:"test_workers_of_before_a_#{kind.downcase}_restart_still_hear_and_are_heard") do
-      cluster("-w", "1", app: APP) do |cluster, program|
-        late = program.request("/late")
-        program.expect(/^waiting$/)
-        before = cluster.pids("worker")
-        program.signal(signal)
-        eventually(what: "a new worker") { !before.include?(cluster.get("/pid").first) }
-        peers = enter(program, 1)
-        99.times { |index| program.get("/publish?#{index}") }
-        program.get("/publish?end")
-        assert_match(/\r\n\r\n#{(0..98).to_a.join(",")},end\z/, late.read)
-        assert_equal "heard 100", peers.first.message
-        [late, *peers.map(&:client)].each(&:close)
-        program.expect(/^#{kind} restart: all workers run the new code$/)
-      end
+  def test_workers_of_before_a_rolling_restart_still_hear_and_are_heard = check_workers_of_before_a_restart("Rolling", :USR1)
+
+  def test_workers_of_before_a_hot_restart_still_hear_and_are_heard = check_workers_of_before_a_restart("Hot", :USR2)
+
+  def check_workers_of_before_a_restart(kind, signal)
+    cluster("-w", "1", app: APP) do |cluster, program|
+      late = program.request("/late")
+      program.expect(/^waiting$/)
+      before = cluster.pids("worker")
+      program.signal(signal)
+      eventually(what: "a new worker") { !before.include?(cluster.get("/pid").first) }
+      peers = enter(program, 1)
+      99.times { |index| program.get("/publish?#{index}") }
+      program.get("/publish?end")
+      assert_match(/\r\n\r\n#{(0..98).to_a.join(",")},end\z/, late.read)
+      assert_equal "heard 100", peers.first.message
+      [late, *peers.map(&:client)].each(&:close)
+      program.expect(/^#{kind} restart: all workers run the new code$/)
     end
   end
 

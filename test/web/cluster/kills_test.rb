@@ -67,22 +67,26 @@ class WebClusterKillsTest < Minitest::Test
     end
   end
 
-  { "program_changes" => {}, "program_is_rehearsed" => { "rehearsal" => "" } }.each do |moment, files|
-    define_method(:"test_when_the_supervisor_is_killed_while_the_#{moment}_the_workers_finish_and_leave") do
-      cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => HELD, **files }) do |cluster, program|
-        slow = program.request("/wait")
-        program.expect(/^waiting$/)
-        processes = cluster.children
-        program.signal(:USR2)
-        eventually { File.exist?(File.join(program.folder, "held")) }
-        Process.kill(:KILL, program.pid)
-        program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
-        go(program)
-        assert_match(/ 1\z/, slow.read)
-        slow.close
-        eventually { processes.all? { |pid| GyreTest::Processes.ended?(pid) } }
-        FileUtils.touch(File.join(program.folder, "released"))
-      end
+  def test_when_the_supervisor_is_killed_while_the_program_changes_the_workers_finish_and_leave = check_workers_finish_and_leave({})
+
+  def test_when_the_supervisor_is_killed_while_the_program_is_rehearsed_the_workers_finish_and_leave
+    check_workers_finish_and_leave({ "rehearsal" => "" })
+  end
+
+  def check_workers_finish_and_leave(files)
+    cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => HELD, **files }) do |cluster, program|
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      processes = cluster.children
+      program.signal(:USR2)
+      eventually { File.exist?(File.join(program.folder, "held")) }
+      Process.kill(:KILL, program.pid)
+      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
+      go(program)
+      assert_match(/ 1\z/, slow.read)
+      slow.close
+      eventually { processes.all? { |pid| GyreTest::Processes.ended?(pid) } }
+      FileUtils.touch(File.join(program.folder, "released"))
     end
   end
 end

@@ -60,12 +60,20 @@ class WebClusterMoldTest < Minitest::Test
     end
   end
 
-  { "ignores_SIGCHLD" => "trap('CHLD', 'IGNORE')",
-    "reaps_in_a_trap" => "trap('CHLD') { begin; nil while Process.wait(-1, Process::WNOHANG); rescue Errno::ECHILD; end }",
-    "reaps_in_a_thread" => "Thread.new { loop { Process.wait(-1) rescue sleep(0.001) } }" }.each do |name, line|
-    define_method(:"test_an_app_that_#{name}_is_served") do
-      cluster("-w", "1", app: "#{line}\n#{APP}") { |cluster, _| assert_equal "1", cluster.get.last }
-    end
+  def test_an_app_that_ignores_sigchld_is_served
+    check_app_is_served("trap('CHLD', 'IGNORE')")
+  end
+
+  def test_an_app_that_reaps_in_a_trap_is_served
+    check_app_is_served("trap('CHLD') { begin; nil while Process.wait(-1, Process::WNOHANG); rescue Errno::ECHILD; end }")
+  end
+
+  def test_an_app_that_reaps_in_a_thread_is_served
+    check_app_is_served("Thread.new { loop { Process.wait(-1) rescue sleep(0.001) } }")
+  end
+
+  def check_app_is_served(line)
+    cluster("-w", "1", app: "#{line}\n#{APP}") { |cluster, _| assert_equal "1", cluster.get.last }
   end
 
   def test_workers_that_are_born_beyond_their_memory_limit_are_replaced_more_and_more_rarely
