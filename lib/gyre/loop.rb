@@ -52,8 +52,8 @@ module Gyre
     # @!group Methods of both engines
 
     # @!method watch_io(key, io, writes = false, once = false, read: nil, write: nil, oneshot: nil)
-    #   Queues the key while the io is ready: again and again until it is read empty (or full), or
-    #   once.
+    #   Queues the key while the io is ready: repeatedly until it is read empty (or written
+    #   full), or once.
     #   @param key [Object] not in use at present
     #   @param io [IO, #to_io]
     #   @param writes [Boolean] true: to be written to; false: to be read from. Both by keywords,
@@ -66,15 +66,14 @@ module Gyre
     #   @raise [ThreadError] when another thread uses the loop
 
     # @!method watch_fd(key, fd, writes = false, once = false, read: nil, write: nil, oneshot: nil)
-    #   As {#watch_io}, for the number of a descriptor. It has to be given to {#unwatch} before it
-    #   is closed.
+    #   Watches a descriptor's number like {#watch_io}. Call {#unwatch} before its close.
     #   @param fd [Integer]
     #   @return [self]
     #   @raise [SystemCallError] when it cannot be watched; names the key
 
     # @!method watch_timer(key, duration, repeat = 0, interval: repeat)
-    #   Queues the key when the time has come. A recurring timer that is late, because the program
-    #   was busy, comes once for all that it missed.
+    #   Queues the key when the time has come. A late recurring timer comes once for all missed
+    #   times.
     #   @param duration [Numeric] seconds until the first time
     #   @param interval [Numeric, nil] also as third argument: seconds between the following times;
     #     0 or nil: only once
@@ -91,15 +90,15 @@ module Gyre
     #   @return [Boolean] whether something is watched under the key
 
     # @!method stats
-    #   The loop's activity and state (see {Scheduler#stats}). On a scheduler's loop the figures
-    #   are that one's.
+    #   The loop's activity and state (see {Scheduler#stats}). On a scheduler's loop, shows the
+    #   scheduler's figures.
     #   @return [Hash{Symbol => Integer, Float}]
     #   @raise [RuntimeError] when the loop is closed
 
     # @!method each
-    #   Yields each event's key, in order, until {#stop}: then what is in the queue still is
-    #   yielded, and it returns. Waits while the queue is empty, even if nothing is watched. What a
-    #   `break` or an exception leaves in the queue comes first next time.
+    #   Yields each event's key, in order, until {#stop}; then yields the rest of the queue and
+    #   returns. Waits while the queue is empty, even if nothing is watched. Keeps the queue after a
+    #   `break` or an exception; the next call begins with it.
     #   @yieldparam key [Object]
     #   @return [self]
     #   @raise [IOError] when an io that is watched was closed; names the key, whose watch is over

@@ -360,7 +360,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   connection->protocol->detached(connection);
   if (!connection->exchange || connection->abandoned) return;
   gyre_http_exchange_wake_reader(connection->exchange);
-  connection->exchange->reader = NULL; /* its fiber may never run again */
+  connection->exchange->reader = NULL; /* the reading fiber may never run again */
 }
 
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset) {

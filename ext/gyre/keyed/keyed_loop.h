@@ -69,7 +69,7 @@ struct gyre_keyed {
   struct gyre_client client;
   VALUE thread; /* thread of the scheduler, or inside each or next_event */
   int depth;
-  unsigned forks; /* of the process when it was last used */
+  unsigned forks; /* number of forks at its last use */
 
   st_table *identity;                        /* key => watch, for keys that equal only themselves */
   VALUE equality;                            /* Hash key => watch as an Integer, for all others */

@@ -190,7 +190,7 @@ static inline int64_t gyre_loop_now(const struct gyre_loop *loop) {
   return __builtin_expect(loop->virtual_ns != 0, 0) ? loop->virtual_ns : gyre_timers_now();
 }
 
-/* The same, some milliseconds behind. */
+/* Returns the coarse time, up to some milliseconds late. */
 static inline int64_t gyre_loop_coarse_now(const struct gyre_loop *loop) {
   return __builtin_expect(loop->virtual_ns != 0, 0) ? loop->virtual_ns : gyre_timers_coarse_now();
 }

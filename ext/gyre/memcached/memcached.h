@@ -31,13 +31,13 @@ enum gyre_memcached_kind {
   GYRE_MEMCACHED_QUIET,  /* the number of successful commands, which have no reply */
 };
 
-/* The command sent; decides about valid replies. */
+/* The kind of command sent, which decides the valid replies. */
 enum gyre_memcached_verb {
   GYRE_MEMCACHED_VERB_MG,
   GYRE_MEMCACHED_VERB_MS,
   GYRE_MEMCACHED_VERB_MD,
   GYRE_MEMCACHED_VERB_MA,
-  GYRE_MEMCACHED_VERB_MN, /* covers all quiet commands before it */
+  GYRE_MEMCACHED_VERB_MN, /* its reply stands for all quiet commands before it */
   GYRE_MEMCACHED_VERB_STATS,
   GYRE_MEMCACHED_VERB_WORD, /* version, flush_all, … */
 };

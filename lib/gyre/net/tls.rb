@@ -29,8 +29,8 @@ module Gyre
       # @param key [String] PEM, or the path of a file
       # @param key_passphrase [String, nil] of an encrypted key
       # @param names [Hash{String => Context}] other identities by host name; "*.example.org" stands
-      #   for one label (SNI, RFC 6066). Only their certificates count; clients are verified as this
-      #   context has it
+      #   for one label (SNI, RFC 6066). Only their certificates count; this
+      #   context decides about clients
       # @param alpn [Array<String>] protocols, the preferred one first (RFC 7301); a client that
       #   offers only others is refused
       # @param ca [String, nil] path of a PEM file or folder (as `openssl rehash` makes it) with the

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
 # IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock on a part of a file, for which Ruby
-# asks no scheduler. Tries again and again, with pauses in which others run: in a thread an
-# abandoned wait might still take it, or lose a lock of the process. Unlike the kernel's wait it
-# does not notice two processes that wait for each other.
+# asks no scheduler. Retries with pauses in which others run: in a thread an abandoned wait might
+# still take the lock, or lose a lock of the process. Unlike the kernel, does not notice two
+# processes that wait for each other.
 
 require "fcntl"
 
 module Gyre
   class Scheduler
     module RecordLock
-      # Waiting command => the same without a wait. 38 and 37: F_OFD_SETLKW and F_OFD_SETLK of
-      # Linux.
+      # Maps waiting commands to non-waiting ones. 38 and 37: F_OFD_SETLKW and F_OFD_SETLK of Linux.
       AT_ONCE = { Fcntl::F_SETLKW => Fcntl::F_SETLK }.merge(RUBY_PLATFORM.include?("linux") ? { 38 => 37 } : {}).freeze
       PAUSE_S = 0.001
       PAUSE_S_LIMIT = 0.05

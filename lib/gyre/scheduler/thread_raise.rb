@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Thread#raise into a thread in Gyre.run, as Timeout around it does. Ruby raises the exception in
-# the running fiber, which may be any task's. A computing task may rescue it; if it does not,
-# Gyre.run raises it, as it was meant for the thread. The scheduler therefore notes each such
-# exception before it is sent.
+# the running fiber, which may be any task's. A computing task may rescue it; otherwise Gyre.run
+# raises it, as it was meant for the thread. The scheduler therefore records each such exception
+# before it is sent.
 
 module Gyre
   class Scheduler

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Opens of paths that wait for another program, in a fiber of a Gyre::Scheduler: of a FIFO until its
-# other end is open, of a serial line until there is a carrier. Before 3.4 Ruby asks no scheduler,
-# and later it does not tell the path, so the path is checked first. A thread opens these, and the
-# wait ends only with it: it might still meet the other end. Everything else is opened at once.
+# Opens paths that wait for another program, in a fiber of a Gyre::Scheduler: a FIFO until its other
+# end is open, a serial line until there is a carrier. Checks the path first: before 3.4 Ruby asks
+# no scheduler, and later versions do not tell the path. Opens these in a thread, which a cancelled
+# wait ends too: it might still meet the other end. Opens everything else at once.
 
 require_relative "../loop/select"
 require_relative "../offload"
@@ -25,7 +25,8 @@ module Gyre
         end
       end
 
-      # Prepended to IO's singleton class. As text: Ractors cannot call methods of a block.
+      # Prepended to IO's singleton class. Defined by text, as Ractors cannot call methods of a
+      # block.
       module Names
         %i[sysopen read binread readlines write binwrite].each do |name|
           class_eval <<~RUBY, __FILE__, __LINE__ + 1

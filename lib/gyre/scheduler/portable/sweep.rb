@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Looks once for deadlocks in an idle loop, shortly after its last work. Made and asked by
+# Searches an idle loop once for deadlocks, shortly after its last work. Made and called by
 # Scheduler::Portable::Fibers, which decides.
 
 module Gyre
@@ -19,7 +19,7 @@ module Gyre
           @delay_s = DELAY_S
         end
 
-        # With unchanged `switches` there is nothing new to see.
+        # Skips the search if `switches` is unchanged.
         def later(switches)
           return if @timer || @seen == switches
 
@@ -28,7 +28,7 @@ module Gyre
 
         def armed? = !@timer.nil?
 
-        # In a forked child the timer is gone.
+        # A forked child has no such timer.
         def forget
           @timer = @seen = nil
         end

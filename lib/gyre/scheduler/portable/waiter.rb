@@ -25,7 +25,7 @@ module Gyre
         # The strand, if any. From any thread.
         def self.known(fiber) = fiber.instance_variable_get(:@gyre_strand)
 
-        # nil unless unblock ends the fiber's present wait.
+        # The unblock that ends the fiber's present wait; nil without one.
         def block_of(fiber)
           waiter = @waiter
           waiter if waiter&.blocks && waiter.fiber.equal?(fiber)
@@ -34,10 +34,10 @@ module Gyre
         # Keeps an exception that came without a wait, for the next wait.
         def defer(error) = (@deferred ||= []).push(error)
 
-        # Keeps an unblock that came before the fiber parked: its next block returns at once if it
-        # is for the same blocker. A late unblock, for a wait that has ended by itself, thus ends no
-        # other wait. Calls no method of `blocker`, which may be one of Ruby's hidden objects.
-        # `signal`: also ends a sleep.
+        # Keeps an unblock that came before the fiber parked: its next block returns at once if the
+        # blocker is the same. So a late unblock, for a wait that has ended by itself, ends no other
+        # wait. Calls no method of `blocker`, which may be one of Ruby's hidden objects. `signal`:
+        # also ends a sleep.
         def keep_early(blocker, signal) = (@early ||= {}.compare_by_identity)[blocker] = signal
 
         # For a block. Returns whether an unblock came before it.
@@ -55,7 +55,7 @@ module Gyre
 
         def take_deferred = @deferred&.shift
 
-        # The job is over: its leftovers must not reach the next one.
+        # Called when the job is over: leftovers must not reach the next one.
         def reset
           @early = @deferred = @waiter = @source = @signalled = nil
         end
@@ -69,16 +69,16 @@ module Gyre
         private_constant :OWN_FOLDER, :QUEUE_METHODS
 
         attr_reader :fiber, :strand
-        # The strand at the bottom of the chain of resumed fibers when the wait began.
+        # The strand at the bottom of the chain of resumed fibers, when the wait began.
         attr_reader :base
         # True if unblock ends it.
         attr_reader :blocks
         attr_accessor :state, :value, :error
-        # The strand that the error is for: this one, or that of a fiber which has resumed this one.
+        # The strand that the error is for: this one, or that of a fiber that has resumed this one.
         attr_accessor :target
         # True if raising would lose {#value}: an unblock is meant for this fiber.
         attr_accessor :binding
-        # True if it goes on before all other ready fibers: it has just started one.
+        # True if it precedes all other ready fibers: it has just started one.
         attr_accessor :first
         # For print_hierarchy: the awaited object, and the watch and timer that may end it.
         attr_reader :blocker
@@ -99,14 +99,14 @@ module Gyre
           @state == :parked || @state == :ready
         end
 
-        # True if its fiber is in a method of Thread::Queue or Thread::SizedQueue. The blocker is
-        # not asked: it may be a hidden mutex.
+        # True if its fiber is in a method of Thread::Queue or Thread::SizedQueue. Does not ask the
+        # blocker, which may be a hidden mutex.
         def in_queue?
           caller = @fiber.backtrace_locations.find { |place| !place.path.start_with?(OWN_FOLDER) }
           QUEUE_METHODS.include?(caller&.base_label)
         end
 
-        # A sleep ends by itself or by a signal, not by an unblock of an earlier wait. `signal`:
+        # A sleep ends by itself or by a signal; unblocks of earlier waits do not end it. `signal`:
         # also ends a sleep.
         def ends_by?(blocker, signal) = !:sleep.equal?(@blocker) || :sleep.equal?(blocker) || signal
 
