@@ -48,6 +48,21 @@ module WebSocketStreams
     end
   end
 
+  def test_what_is_counted_is_counted_once
+    serve(echo_app) do |served|
+      h2 = connect(served).h2
+      peer = open_stream(h2)
+      5.times { peer.text("x" * 100_000).message }
+      peer.close(1000).closed
+      h2.close
+      eventually { served.stats.values_at(:connections, :upgraded) == [0, 0] }
+      counts = served.on_loop { served.server.measurements }
+      assert_equal [1, 5, 5, 1], [*counts.values_at("upgrades", "messages_received", "messages_sent"), counts["responses"]["2xx"]]
+      counts.values_at("received_bytes", "sent_bytes").each { |bytes| assert_in_delta 501_000, bytes, 5_000 }
+      assert_equal [0, 0], served.capacity.used.values_at(:input, :output)
+    end
+  end
+
   def test_refusals_are_responses
     serve(echo_app) do |served|
       h2 = connect(served).h2

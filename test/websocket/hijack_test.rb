@@ -74,6 +74,18 @@ module WebSocketHijacks
     end
   end
 
+  def test_another_thread_may_hijack_it
+    app = lambda do |env|
+      Thread.new do
+        io = env["rack.hijack"].call
+        io.write("#{HEAD}from a thread")
+        io.close
+      end.join
+      [-1, {}, []]
+    end
+    serve(app) { |served| assert_equal "from a thread", open_hijacked(connect(served).h2).response.body }
+  end
+
   def test_a_head_in_pieces
     app = lambda do |env|
       io = env["rack.hijack"].call
@@ -136,9 +148,11 @@ module WebSocketHijacks
         h2.synchronize
       end
       assert_operator sent, :<, 1_000_000
+      assert_operator served.capacity.used[:input], :>=, 65_536
       assert_equal "hello", h2.get.body
       gate << true
       assert_equal sent, stream.take(sent).bytesize
+      eventually { served.capacity.used[:input].zero? }
     end
   end
 

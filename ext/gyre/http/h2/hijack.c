@@ -24,6 +24,7 @@ struct hijacked {
   struct gyre_http_connection *connection;
   struct gyre_watch app; /* the server's end of the pair */
   struct gyre_bytes *head;
+  uint32_t counted; /* bytes in the server's budget of input */
   bool headed;
 };
 
@@ -111,19 +112,26 @@ static void room(struct gyre_http_connection *connection) {
 
 /* --- from the client --- */
 
+/* Counts bytes that the app has not read. */
+static void count(struct hijacked *hijacked, size_t bytes) {
+  gyre_http_budget_hold(&hijacked->connection->acceptor->capacity->input, &hijacked->counted, bytes);
+}
+
 /* Returns whether all was sent. The app may still write after it has stopped reading. */
 static bool give_to_app(struct hijacked *hijacked) {
   struct gyre_transport *transport = &hijacked->connection->transport;
   while (transport->input) {
-    ssize_t count = gyre_send(hijacked->app.fd, gyre_transport_input(transport), gyre_transport_available(transport),
-                              MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) {
+    ssize_t sent = gyre_send(hijacked->app.fd, gyre_transport_input(transport), gyre_transport_available(transport),
+                             MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) {
       gyre_loop_drained(gyre_http_loop(hijacked->connection), hijacked->app.fd, GYRE_WRITABLE);
+      count(hijacked, transport->input->capacity);
       return false;
     }
-    gyre_transport_consume(transport, count < 0 ? gyre_transport_available(transport) : (size_t)count);
+    gyre_transport_consume(transport, sent < 0 ? gyre_transport_available(transport) : (size_t)sent);
   }
+  count(hijacked, 0);
   return true;
 }
 
@@ -177,6 +185,7 @@ static void detached(struct gyre_http_connection *connection) {
     gyre_loop_forget(gyre_http_loop(connection), fd);
   }
   close(fd);
+  count(hijacked, 0);
   gyre_bytes_free(&hijacked->head);
   free(hijacked);
 }
