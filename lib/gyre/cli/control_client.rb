@@ -9,7 +9,6 @@ require "gyre/net/endpoint"
 
 module Gyre
   module CLI
-    # One server.
     class ControlClient
       # The peer is no server of Gyre's.
       class NoAnswer < StandardError; end

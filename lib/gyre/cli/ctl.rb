@@ -14,7 +14,6 @@ require "gyre/web/process_number"
 
 module Gyre
   module CLI
-    # One question or command.
     class Ctl < Command
       BANNER = <<~TEXT
         Asks and commands a server with workers (gyre serve -w), by its state file.
@@ -41,7 +40,6 @@ module Gyre
         @path = StateFile::PATH
       end
 
-      # (see Command#flags)
       def flags
         Flags.new(BANNER, help: ["-h", "--help"]) do |flags|
           flags.on("-S", "--state FILE", "the server's state file (#{StateFile::PATH})") { |value| @path = value }
@@ -49,7 +47,6 @@ module Gyre
         end
       end
 
-      # (see Command#call)
       def call(words)
         command = words.first
         unless COMMANDS.include?(command)

@@ -83,7 +83,6 @@ module Gyre
         @asked = what
       end
 
-      # Returns the arguments other than flags.
       def read(arguments)
         refuse_broken_text(arguments)
         refuse_single_dashes(arguments)

@@ -8,13 +8,11 @@ require "gyre/cli/flags"
 
 module Gyre
   module CLI
-    # The command line of Gyre::Log.
     module Log
       # Defaults to serve, so that Analogger's command line works unchanged.
       COMMANDS = { "serve" => "Serve", "send" => "Send", "tail" => "Tail", "status" => "Status",
                    "reopen" => "Reopen" }.freeze
 
-      # Returns the exit status.
       def self.start(arguments, out: $stdout, err: $stderr, input: $stdin)
         name, *rest = arguments
         return unknown(name, err) if name&.match?(/\A\w/) && !COMMANDS.key?(name)

@@ -21,7 +21,6 @@ require "gyre/web/log"
 
 module Gyre
   module CLI
-    # One start of `gyre serve`.
     class Serve < Command
       BANNER = <<~TEXT
         Serves a Rack app over HTTP/1.1 and HTTP/2, each request in a fiber of its own.
@@ -31,7 +30,6 @@ module Gyre
         FILE makes the app (config.ru). Settings without a flag are read from #{Web::Config::PATH} if there is one;
         each long name below is a word there (keep_alive_timeout 20).
       TEXT
-      # Flags of Puma and Falcon.
       HINTS = {
         "-n" => "count", "-t" => "threads", "-f" => "fork_worker", "-I" => "include", "-R" => "restart_cmd", "-s" => "silent", "-S" => "state_path",
         **Web::SETTINGS.foreign.keys.to_h { |name| ["--#{name.tr("_", "-")}", name] }
@@ -48,7 +46,6 @@ module Gyre
         @settings = {}
       end
 
-      # (see Command#flags)
       def flags
         Flags.new(BANNER, width: 38, columns: 130, hints: HINTS, help: ["-h", "--help"]) do |flags|
           flags.table(Web::SETTINGS, @settings)
@@ -58,7 +55,6 @@ module Gyre
         end
       end
 
-      # (see Command#call)
       def call(words)
         refuse_words(words.drop(1))
         @settings[:rackup] = words.first if words.any?

@@ -12,7 +12,6 @@ require "gyre/clock"
 
 module Gyre
   module CLI
-    # One look, or many.
     class Top < Command
       BANNER = <<~TEXT
         Shows what a server does: its workers, connections and running requests, again each second. q ends it.
@@ -31,7 +30,6 @@ module Gyre
         @interval_s = INTERVAL_S
       end
 
-      # (see Command#flags)
       def flags
         Flags.new(BANNER, help: ["-h", "--help"]) do |flags|
           flags.on("-S", "--state FILE", "the server's state file (#{StateFile::PATH})") { |value| @state = value }
@@ -40,7 +38,6 @@ module Gyre
         end
       end
 
-      # (see Command#call)
       def call(words)
         refuse_words(words.drop(1))
         @server = ControlClient.new(words.first || StateFile.new(@state).read.fetch("control"))

@@ -14,7 +14,6 @@ module Gyre
     module Compressors
       # Size limit for compressing on the loop: takes a fraction of a millisecond.
       INLINE_BYTES = 8 * 1024
-      # Bytes compressed at once in a thread.
       PIECE_BYTES = 256 * 1024
       private_constant :INLINE_BYTES, :PIECE_BYTES
 

@@ -64,7 +64,6 @@ module Gyre
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
-      # Name in print_hierarchy.
       def label = "an HTTP client"
 
       # Serves as rack.hijack without an argument, and as rack.early_hints with headers: two more

@@ -33,7 +33,6 @@ module Gyre
         enter(@streaming, Entry.new(response, nil), &block)
       end
 
-      # Tracks a hijacked socket, which now belongs to the app.
       def hijacked(socket)
         @sockets[socket] = true
         @ending ? end_input(socket) : nil

@@ -15,7 +15,6 @@ require "gyre/settings/units"
 
 module Gyre
   module HTTP
-    # One response being sent.
     class Response
       def initialize(exchange, env, status, headers, body, open_responses = OpenResponses.new)
         @exchange = exchange
@@ -64,7 +63,6 @@ module Gyre
         @writing ? nil : @exchange.body_bytes_sent
       end
 
-      # Ends the body for BodyIO. May be called again.
       def finish
         return if @finished
 
@@ -246,7 +244,6 @@ module Gyre
         @left = @framing if @framing.is_a?(Integer)
       end
 
-      # The content-length set by the app.
       def announced
         return @announced if defined?(@announced)
 

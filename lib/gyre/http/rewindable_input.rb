@@ -8,7 +8,6 @@ require "stringio"
 
 module Gyre
   module HTTP
-    # One request's body.
     class RewindableInput
       extend Forwardable
 

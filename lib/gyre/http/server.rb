@@ -64,7 +64,6 @@ module Gyre
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
       private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
-      # The default log of a server.
       class ErrorLog
         def error(message)
           $stderr.write("gyre: #{message.chomp}\n")

@@ -9,7 +9,6 @@ require "gyre/http/service"
 
 module Gyre
   module HTTP
-    # Calls of one acceptor.
     class ThreadCalls
       # One call: made in the waiting thread, run in the loop's thread.
       class Call

@@ -21,7 +21,6 @@ module Gyre
           frame[/\A.+?:\d+/].delete_prefix(present_folder)
         end
 
-        # Drops Gyre's own lines.
         def without_own(backtrace)
           backtrace.to_a.reject { |line| own?(line) }
         end

@@ -12,7 +12,6 @@ module Gyre
     module Stall
       # Threads that work only on request.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
-      # Fibers shown.
       LINES = 20
       private_constant :OWN_THREADS, :LINES
 

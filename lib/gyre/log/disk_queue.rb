@@ -18,7 +18,6 @@ require "gyre/settings/units"
 
 module Gyre
   module Log
-    # Belongs to one thread.
     class DiskQueue
       READ_BYTES = 1 << 18
       NAME = /\A\d+\.records\z/.freeze
@@ -57,7 +56,6 @@ module Gyre
         tidy("its former note") { @lock.pwrite(text, 0) }
       end
 
-      # Appends all bytes or none.
       def append(bytes, &write)
         return false unless room?(bytes.bytesize)
 
@@ -77,7 +75,6 @@ module Gyre
 
       def one_segment? = @segments.one?
 
-      # Drops the oldest records until there is room.
       def evict(bytes)
         dropped = 0
         while (excess = bytesize + bytes - @limit).positive? && !empty?
@@ -97,7 +94,6 @@ module Gyre
 
       def unread? = @segments.any? { |segment| more?(segment) }
 
-      # Returns the next whole records.
       def read
         while (segment = reading)
           offset = @at.last
@@ -134,18 +130,14 @@ module Gyre
 
       def empty? = @segments.all? { |segment| segment.bytesize.zero? }
 
-      # Makes appended records durable. Blocks, so it runs in a thread.
       def sync = @segments.last&.sync
 
-      # Leaves the queue to the next process.
       def close = [*@segments, @lock].each(&:close)
 
-      # Removes finished records, the newest segment too.
       def clear
         discard_first until @segments.empty?
       end
 
-      # Removes the finished queue.
       def delete
         clear
         tidy do
@@ -171,7 +163,6 @@ module Gyre
         rewind if @segments.one?
       end
 
-      # The segment to read next.
       def reading
         segment = @segments.find { |one| more?(one) }
         @at = [segment.number, segment.position] if segment && segment.number != @at.first

@@ -10,11 +10,9 @@ module Gyre
   module Log
     # Frames of the old wire. All resulting Strings are BINARY.
     module Wire
-      # Bytes before the service.
       HEADER_BYTES = 8
       # The shortest frame: its header and three colons.
       FRAME_BYTES_LEAST = HEADER_BYTES + 3
-      # Frames must be shorter.
       FRAME_BYTES_LIMIT = 8192
 
       # The fault of a frame; after "error: " it is the protocol's reply.

@@ -6,11 +6,8 @@
 require_relative "../errors"
 
 module Gyre
-  # The event loop.
   class Loop
-    # The portable engine's only backend.
     PORTABLE = "select"
-    # Shorter names.
     ALIASES = { "uring" => "io_uring" }.freeze
     private_constant :ALIASES
 
@@ -18,7 +15,6 @@ module Gyre
       # Available names, the best first. Without the extension only select.
       def backends = native? ? Native.backends.push(PORTABLE) : [PORTABLE]
 
-      # The backends of this build that open on this machine, the best first.
       def availables = backends.select { |name| probe(name).first }
 
       # The kernel may still refuse it.
@@ -105,7 +101,6 @@ module Gyre
                              "select; `rake compile` builds it"
       end
 
-      # Returns whether it opens, and its details or the reason.
       def probe(name)
         name == PORTABLE ? [true, nil] : Native.probe(name)
       end

@@ -18,7 +18,6 @@ module Gyre
       attr_reader :io
       attr_reader :interval
 
-      # Raises SystemCallError if its folder is missing.
       def initialize(path, engine)
         @path = File.expand_path(path)
         @folder, @name = File.split(@path)
@@ -34,7 +33,6 @@ module Gyre
         end
       end
 
-      # True if it changed; false for an event queued before {#cancel}.
       def event
         return false if @cancelled
 

@@ -55,14 +55,12 @@ module Gyre
         @helper.nil? || @helper.event
       end
 
-      # Raises if its io was closed.
       def check
         failed(nil) if @io&.closed?
       end
 
       def failure = IOError.new("watch #{@key.inspect}: its io was closed; unwatch it before")
 
-      # Called by the loop: the descriptor is ready.
       def ready(_events)
         if @oneshot
           @keyed.over(self)
@@ -77,7 +75,6 @@ module Gyre
         end
       end
 
-      # Called by the loop: the descriptor is closed.
       def failed(_error)
         detach
         @keyed.failed(self)

@@ -22,7 +22,6 @@ module Gyre
         @longest = seconds if seconds > @longest
       end
 
-      # Returns seconds; 0 without data.
       def percentile(share)
         seen = 0
         @counts.each_with_index do |count, bucket|

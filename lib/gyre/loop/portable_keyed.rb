@@ -180,7 +180,6 @@ module Gyre
       # Returns no descriptors for helpers.
       def engine_of_helpers; end
 
-      # Drops all watches and events.
       def forget
         @watches = {}
         @events = Thread::Queue.new # without a Mutex: usable in a trap handler
@@ -199,7 +198,6 @@ module Gyre
 
       # --- which loop, and in which thread ---
 
-      # Moves the watches to the loop for this thread. Raises ThreadError if another thread uses it.
       def settle
         raise "the loop is closed" if @closed
 
@@ -222,7 +220,6 @@ module Gyre
         @scheduler = @loop = @thread = nil
       end
 
-      # For each and next_event.
       def inside
         settle
         @thread = Portable.thread
@@ -266,7 +263,6 @@ module Gyre
 
       # --- waiting ---
 
-      # Waits until the queue may have events.
       def wait
         settle
         sweep

@@ -6,7 +6,6 @@
 module Gyre
   class Loop
     class ProcessWatch
-      # Between checks without pidfd.
       INTERVAL_S = 0.05
 
       attr_reader :io

@@ -9,7 +9,6 @@ module Gyre
   class Loop
     # select(2) takes time in proportion to the watched descriptors.
     class Select
-      # The name for GYRE_BACKEND.
       NAME = "select"
 
       # Hides the block from fiber schedulers, as IO.select is a hook itself since Ruby 3.2.

@@ -25,7 +25,6 @@ module Gyre
           @target = target
         end
 
-        # Ignores timers that have fired.
         def cancel
           return unless @target
 

@@ -61,7 +61,6 @@ module Gyre
 
         private
 
-        # `inherited` is the parent's entry in a forked child, which still has the handler.
         def set(name, listener, inherited)
           trapped = Trapped.new(name, Process.pid, [listener])
           trapped.handler = proc { arrived(trapped) }

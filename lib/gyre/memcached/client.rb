@@ -42,7 +42,6 @@ module Gyre
 
       # --- one key ---
 
-      # Returns nil for a missing key.
       def get(key, options = nil)
         return run(@commands.get(key, options)) if options || !@quiet.empty?
 

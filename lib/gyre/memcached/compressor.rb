@@ -76,7 +76,6 @@ module Gyre
       end
     end
 
-    # zlib's format, the clients' default.
     ZLIB = Compressor.new(Zlib::MAX_WBITS).freeze
 
     # gzip's format, with a checksum.

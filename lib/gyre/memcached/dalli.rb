@@ -18,7 +18,6 @@ $LOAD_PATH.unshift(File.join(__dir__, "dalli", "features"))
 
 # The dalli gem's public classes, without internal ones (Ring, KeyManager, …).
 module Dalli
-  # The gem's release with the same methods.
   VERSION = "5.3.2"
   MIN_SUPPORTED_MEMCACHED_VERSION = "1.6"
 
@@ -58,7 +57,6 @@ module Dalli
   class << self
     attr_writer :logger
 
-    # Rails' logger, if present.
     def logger
       @logger ||= (defined?(Rails) && Rails.respond_to?(:logger) && Rails.logger) || Logger.new($stdout, level: Logger::INFO)
     end

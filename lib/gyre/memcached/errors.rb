@@ -13,10 +13,8 @@ module Gyre
     # A server was unreachable, closed the connection or exceeded the timeout.
     class NetworkError < Error; end
 
-    # No server for the key is available.
     class NoServerError < Error; end
 
-    # A server's reply breaks the protocol. The connection is closed.
     class ProtocolError < NetworkError; end
 
     # A server replied with SERVER_ERROR, because its memory is full, for example.

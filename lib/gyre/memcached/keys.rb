@@ -8,7 +8,6 @@ require "digest/md5"
 
 module Gyre
   module Memcached
-    # The keys of one client.
     class Keys
       # memcached's limit for the key on the wire.
       BYTES_LIMIT = 250
@@ -22,7 +21,6 @@ module Gyre
       MARK = ":md5:"
       private_constant :MARK
 
-      # Options::SETTINGS describes the options.
       def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
         @digest_class = digest_class
         @separator = namespace_separator

@@ -12,7 +12,6 @@ require "gyre/settings"
 
 module Gyre
   module Memcached
-    # The options of one client.
     class Options
       row = Gyre::Settings.method(:row)
       type = Gyre::Settings::Type.method(:new)
@@ -78,7 +77,6 @@ module Gyre
         new({ **table.to_h, **keywords })
       end
 
-      # Raises ArgumentError for an unknown name or a wrong value.
       def initialize(given = {})
         @all = SETTINGS.complete(given.except(*WITHOUT_EFFECT))
         @keys = Keys.new(**of("Keys"))
@@ -88,7 +86,6 @@ module Gyre
         freeze
       end
 
-      # True if other servers take over the keys of a failed server.
       def failover? = @all[:failover]
 
       # True if fetch treats a stored nil as a value.
@@ -104,13 +101,11 @@ module Gyre
 
       def connect_timeout_s = @all[:connect_timeout] || timeout_s
 
-      # Failures in a row before a server counts as down.
       def failures_limit = [@all[:socket_max_failures], 1].max
 
       # Seconds between attempts to connect.
       def failure_delay_s = @all[:socket_failure_delay]
 
-      # Seconds for which a server counts as down.
       def down_retry_s = @all[:down_retry_delay]
 
       # Reports when a server goes down and comes back.

@@ -30,7 +30,6 @@ module Gyre
       end
     end
 
-    # The client's methods; each returns a promise at once.
     class Async
       METHODS = %i[fetch get_multi get_multi_cas set_multi delete_multi cas cas! fetch_with_lock flush stats version].freeze
 

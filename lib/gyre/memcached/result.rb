@@ -4,7 +4,6 @@
 
 module Gyre
   module Memcached
-    # Frozen.
     class Result
       attr_reader :value
       attr_reader :cas # 0: missing
@@ -24,7 +23,6 @@ module Gyre
 
       def hit? = !@miss
 
-      # True if the value was invalidated.
       def stale? = @stale
 
       # True if the caller must refresh the value.

@@ -27,7 +27,6 @@ module Gyre
         place if servers.size > 1
       end
 
-      # `key` includes its namespace. Raises NoServerError.
       def server_for(key) = find(key, &:alive?) || raise(NoServerError, "No server available")
 
       # Checks each server only once. Omits keys without a server.

@@ -32,7 +32,6 @@ module Gyre
 
       def to_s = name
 
-      # Appends values to one String.
       class Writer
         def initialize
           @to = String.new(capacity: 64, encoding: Encoding::BINARY)
@@ -137,7 +136,6 @@ module Gyre
         end
       end
 
-      # Reads values off one String.
       class Reader
         SIZES = { 1 => "C", 2 => "n", 4 => "N" }.freeze
         private_constant :SIZES

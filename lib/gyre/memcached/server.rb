@@ -23,7 +23,6 @@ module Gyre
 
       def touched = done || nil
 
-      # Returns nil for a missing key.
       def counted
         case code
         when :va then bytes.to_i
@@ -41,7 +40,6 @@ module Gyre
       def wait_beside(call, timeout_s) = Offload.call { wait(call, timeout_s) }
     end
 
-    # A server for the ring and the client. Every method is safe in any thread.
     class Server
       # GYRE_MEMCACHED_CLOSED: the call is not repeated, and the server has not failed.
       CLOSED = "the client was closed"

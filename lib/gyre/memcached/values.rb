@@ -10,9 +10,7 @@ require "gyre/memcached/serializer"
 
 module Gyre
   module Memcached
-    # The values of one client.
     class Values
-      # Flags stored with a value.
       SERIALIZED = 1
       COMPRESSED = 2
       UTF8 = 4
@@ -25,7 +23,6 @@ module Gyre
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
       private_constant :OUTSIDE
 
-      # Options::SETTINGS describes the options.
       def initialize(serializer:, compressor:, compress:, compression_min_size:, decompressed_max_bytes:, value_max_bytes:, raw:,
                      string_fastpath:, too_large_error:)
         @serializer = serializer

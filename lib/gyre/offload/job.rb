@@ -37,7 +37,6 @@ module Gyre
         end
       end
 
-      # Returns the work's value or raises its error.
       def value
         raise @error if @error
 
@@ -47,7 +46,6 @@ module Gyre
       # True if its fiber belongs to this thread.
       def here? = @scheduler.equal?(Fiber.scheduler)
 
-      # True while a thread works on it.
       def under_way? = @thread&.alive?
 
       # Fails the job: its thread stayed behind when the process became a daemon.

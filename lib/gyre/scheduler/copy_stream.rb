@@ -11,12 +11,10 @@ require_relative "../loop/select"
 module Gyre
   class Scheduler
     module CopyStream
-      # The destination.
       Sink = Struct.new(:io) do
         def write(bytes) = io.write(bytes)
       end
 
-      # The source.
       Source = Struct.new(:io) do
         def readpartial(...) = io.readpartial(...)
       end

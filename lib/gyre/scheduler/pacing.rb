@@ -25,7 +25,6 @@ module Gyre
         end
       end
 
-      # BasicSocket
       module Receive
         def recv(*)
           Pacing.pace

@@ -62,7 +62,6 @@ module Gyre
         nil
       end
 
-      # Parks the current fiber until {#unblock} or the timeout (Fiber::Scheduler#block).
       def block(blocker, timeout = nil)
         waiter = @fibers.waiter(blocks: true, blocker: blocker)
         waiter.strand.take_early(blocker) || park(waiter, timeout)
@@ -130,7 +129,6 @@ module Gyre
 
       # --- descriptors, processes ---
 
-      # Parks the current fiber until the descriptor is ready (Fiber::Scheduler#io_wait).
       def io_wait(io, events, timeout = nil)
         own_timeout = io.timeout if timeout.nil? && io.respond_to?(:timeout)
         waiter = @fibers.waiter(blocker: io)
@@ -143,7 +141,6 @@ module Gyre
         watch&.cancel
       end
 
-      # IO.select, since Ruby 3.2 (Fiber::Scheduler#io_select).
       def io_select(readables = nil, writables = nil, exceptionals = nil, timeout = nil)
         deadline = timeout && (Loop::Timers.now + timeout)
         until (ready = Loop::Select.blocking { IO.select(readables, writables, exceptionals, 0) })
@@ -157,7 +154,6 @@ module Gyre
       end
 
       if READS
-        # Fiber::Scheduler#io_read.
         def io_read(io, buffer, *bounds)
           @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
           buffer, length, offset = least(buffer, *bounds)
@@ -170,7 +166,6 @@ module Gyre
       end
 
       if WRITES
-        # Fiber::Scheduler#io_write.
         def io_write(io, buffer, *bounds)
           @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
           buffer, length, offset = least(buffer, *bounds)
@@ -211,7 +206,6 @@ module Gyre
         undef_method(hook)
       end
 
-      # Waits for a child process (Fiber::Scheduler#process_wait).
       def process_wait(pid, flags) = process_wait_in_thread(pid, flags)
 
       # --- the loop ---
@@ -298,7 +292,6 @@ module Gyre
         end
       end
 
-      # Gives the remaining fibers time to clean up.
       def unwind
         UNWIND_ROUNDS.times do
           break unless @fibers.stop_all

@@ -33,10 +33,8 @@ module Gyre
 
       def flag = "--#{word.tr("_", "-")}"
 
-      # A time without an end.
       def none?(value) = timeout? && (value.nil? || value.to_s.casecmp?("none"))
 
-      # Takes a value or its text; for a list one or several.
       def check(value)
         return if none?(value)
         return one(value) unless list

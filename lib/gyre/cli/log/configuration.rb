@@ -92,7 +92,6 @@ module Gyre
           Configuration.new(values.reject { |name, _| replaced.include?(name) }.merge(over), path: @path, notices: notices)
         end
 
-        # Adds the key from GYRE_LOG_KEY, if set.
         def with_environment
           key = ENV["GYRE_LOG_KEY"].to_s
           key.empty? ? self : merge(key: key)
@@ -130,7 +129,6 @@ module Gyre
 
         def pidfile = values[:pidfile]
 
-        # Keyword arguments for Gyre::Log::Server.new.
         def settings
           sync = all[:sync_interval]
           {

@@ -43,7 +43,6 @@ module Gyre
           @connections = left.fetch("connections")
         end
 
-        # Returns the former server's listeners for this input.
         def listeners(input)
           @listeners.delete(input.to_s)&.map do |left|
             endpoint = input.endpoint.path ? input.endpoint : input.endpoint.with(host: left.fetch("host"))

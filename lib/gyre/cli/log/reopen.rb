@@ -9,7 +9,6 @@ require "gyre/cli/log/target"
 module Gyre
   module CLI
     module Log
-      # One request.
       class Reopen < Command
         BANNER = <<~TEXT
           Has a log server write everything and reopen its files, as HUP does, and
@@ -19,14 +18,12 @@ module Gyre
         TEXT
         WITHIN_S = 60
 
-        # (see Command#initialize)
         def initialize(**streams)
           super
           @target = Target.new
           @within_s = WITHIN_S
         end
 
-        # (see Command#flags)
         def flags
           Flags.new(BANNER) do |flags|
             @target.declare(flags)
@@ -35,7 +32,6 @@ module Gyre
           end
         end
 
-        # (see Command#call)
         def call(words)
           refuse_words(words)
           @target.viewer.reopen(within_s: @within_s)

@@ -8,7 +8,6 @@ require "gyre/settings/units"
 module Gyre
   module CLI
     module Log
-      # Figures in, lines out.
       class Report
         # Shows the busiest clients and services, and the number of others.
         ROWS = 10

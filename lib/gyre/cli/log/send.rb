@@ -11,7 +11,6 @@ require "gyre/settings/units"
 module Gyre
   module CLI
     module Log
-      # One use of a client.
       class Send < Command
         BANNER = <<~TEXT
           Sends messages to a log server, and waits until they are stored there.
@@ -29,7 +28,6 @@ module Gyre
                     TLS::Error].freeze
         private_constant :FIRST_TRY_S, :HOPELESS
 
-        # (see Command#initialize)
         def initialize(**streams)
           super
           @target = Target.new
@@ -37,7 +35,6 @@ module Gyre
           @reports = []
         end
 
-        # (see Command#flags)
         def flags
           Flags.new(BANNER) do |flags|
             @target.declare(flags)
@@ -53,7 +50,6 @@ module Gyre
           end
         end
 
-        # (see Command#call)
         def call(words)
           service, severity, *message = words
           raise UsageError, "name the service and the severity, as in: gyre log send backup info done" unless severity
@@ -124,7 +120,6 @@ module Gyre
           raise unless @spool # it has the message
         end
 
-        # True once the server has everything.
         def stored?(client)
           (@reached || client.stats[:state] == :connected) && client.flush(@within_s)
         rescue Gyre::Log::Denied, Gyre::Log::Incompatible

@@ -46,7 +46,6 @@ module Gyre
           @notices = []
         end
 
-        # (see Command#flags)
         def flags
           Flags.new(BANNER, aliases: ANALOGGER, dash: %w[-d --default-log], footer: FOOTER) do |flags|
             # Analogger allows each argument to be missing.
@@ -58,7 +57,6 @@ module Gyre
           end
         end
 
-        # (see Command#call)
         def call(words)
           refuse_words(words)
           configuration = configure
@@ -156,7 +154,6 @@ module Gyre
         # Standard output may be a log.
         def report(message) = @err.puts("gyre log: #{message}")
 
-        # Standard streams used as logs.
         def streams(configuration)
           names = [configuration.default_log, *configuration.settings[:logs].map { |log| log[:logfile] }]
           { "STDOUT" => $stdout, "STDERR" => $stderr }.values_at(*(names & %w[STDOUT STDERR]))

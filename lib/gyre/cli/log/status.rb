@@ -14,7 +14,6 @@ require "gyre/cli/log/target"
 module Gyre
   module CLI
     module Log
-      # Prints the figures once, or repeatedly.
       class Status < Command
         BANNER = <<~TEXT
           Shows what a log server is doing.
@@ -23,13 +22,11 @@ module Gyre
         TEXT
         INTERVAL_S = 1.0
 
-        # (see Command#initialize)
         def initialize(**streams)
           super
           @target = Target.new
         end
 
-        # (see Command#flags)
         def flags
           Flags.new(BANNER) do |flags|
             @target.declare(flags)

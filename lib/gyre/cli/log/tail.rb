@@ -12,7 +12,6 @@ require "gyre/net/backoff"
 module Gyre
   module CLI
     module Log
-      # Follows one service, or all.
       class Tail < Command
         BANNER = <<~TEXT
           Follows the log of a server as it is written.
@@ -26,14 +25,12 @@ module Gyre
         GONE = [SystemCallError, SocketError, EOFError, IOError].freeze
         private_constant :GONE
 
-        # (see Command#initialize)
         def initialize(**streams)
           super
           @target = Target.new
           @json = false
         end
 
-        # (see Command#flags)
         def flags
           Flags.new(BANNER) do |flags|
             @target.declare(flags)
@@ -43,7 +40,6 @@ module Gyre
           end
         end
 
-        # (see Command#call)
         def call(words)
           refuse_words(words.drop(1))
           @paint = Paint.for(@out)

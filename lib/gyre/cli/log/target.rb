@@ -10,7 +10,6 @@ require "gyre/log/viewer"
 module Gyre
   module CLI
     module Log
-      # Host, port, key and TLS of a server.
       class Target
         CERTIFICATE_FLAGS = "--cert and --cert-key"
         PORT_0 = "port 0 stands for a free port, which the server prints when it starts: name that one with -p"
@@ -23,7 +22,6 @@ module Gyre
           @tls = nil
         end
 
-        # Declares the flags.
         def declare(flags)
           flags.separator "\nWhich server:"
           set(flags, :host, "-h", "--host HOST", "the host (127.0.0.1)")

@@ -22,7 +22,6 @@ module Gyre
         @path = File.expand_path(path)
       end
 
-      # Raises StartError if a living process owns it.
       def check
         other = owner
         return if other.nil? || other == Process.pid || !living?(other)

@@ -24,7 +24,6 @@ module Gyre
         raise StartError, "--user and --group are for root: this process is user #{Process.euid}'s. Start it as root, or leave them out"
       end
 
-      # True if anything has to change.
       def wanted? = !@group.nil? && !current?
 
       # Makes a file or socket for the user: as that user, or as root if only root can change the

@@ -8,7 +8,6 @@ require "rbconfig"
 
 module Gyre
   module CLI
-    # The command line of this process.
     class Restart
       # Names the inputs whose sockets the checked program would inherit, one per line. The check
       # does not listen on them.

@@ -12,7 +12,6 @@ require "gyre/web/sockets"
 
 module Gyre
   module CLI
-    # The holdings of a server with workers.
     class Holdings
       # `chosen`: the endpoints come from the settings rather than from the default.
       def initialize(settings, endpoints:, chosen:, log:, handover:)

@@ -11,7 +11,6 @@ require "gyre/web/cluster/mold"
 
 module Gyre
   module CLI
-    # Of one supervisor.
     class Launcher
       # Older programs only check their settings, even with a rehearsal's inheritance.
       CHECK = "--check"

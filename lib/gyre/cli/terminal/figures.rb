@@ -5,7 +5,6 @@
 
 module Gyre
   module CLI
-    # Functions without state.
     module Figures
       BYTES = %w[B KB MB GB TB].freeze
       private_constant :BYTES

@@ -8,7 +8,6 @@ require "gyre/cli/terminal/paint"
 
 module Gyre
   module CLI
-    # One terminal.
     class Screen
       ENTER = "\e[?1049h\e[?25l\e[?7l"
       LEAVE = "\e[?7h\e[?25h\e[?1049l"
@@ -35,7 +34,6 @@ module Gyre
         [@waker, @wake].each(&:close)
       end
 
-      # Draws the whole screen.
       def draw
         height, width = @out.winsize
         height, width = 24, 80 if height.zero? || width.zero? # a terminal that does not tell

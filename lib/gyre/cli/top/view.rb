@@ -9,7 +9,6 @@ require "gyre/cli/terminal/paint"
 module Gyre
   module CLI
     class Top < Command
-      # One picture.
       class View
         PLAIN = Paint.new(false)
         WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY BUDGET GC UP].freeze

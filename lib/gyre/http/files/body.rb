@@ -14,7 +14,6 @@ module Gyre
         # Bytes sent at once, after they are read into memory. The kernel may drop pages again
         # before sending; smaller pieces make that rarer.
         PIECE_BYTES = 512 * 1024
-        # A Range of a file's bytes.
         Part = Struct.new(:offset, :length)
 
         attr_reader :bytesize
@@ -30,7 +29,6 @@ module Gyre
           @bytesize = parts.sum { |part| part.is_a?(String) ? part.bytesize : part.length }
         end
 
-        # Yields offsets of pieces that are now in memory.
         def each_piece(part)
           offset = part.offset
           ending = offset + part.length
@@ -42,7 +40,6 @@ module Gyre
           end
         end
 
-        # Raises EOFError if the file was truncated.
         def each
           @parts.each do |part|
             next yield(part) if part.is_a?(String)

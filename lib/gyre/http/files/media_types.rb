@@ -30,7 +30,6 @@ module Gyre
           "ogv" => "video/ogg", "mov" => "video/quicktime", "m3u8" => "application/vnd.apple.mpegurl", "ts" => "video/mp2t"
         }.merge(TEXT).freeze
 
-        # Types worth compressing.
         COMPRESSIBLE = %r{\A(?:text/|application/(?:[\w.-]+\+)?(?:json|xml|javascript|wasm)\b|image/svg\+xml|font/[ot]tf)}.freeze
 
         module_function

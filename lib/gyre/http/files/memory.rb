@@ -6,7 +6,6 @@
 module Gyre
   module HTTP
     module Files
-      # Entries by file name.
       class Memory
         # An entry: the variant without coding, the others by coding, and its end.
         Entry = Struct.new(:plain, :coded, :until_s)

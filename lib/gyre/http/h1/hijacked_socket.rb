@@ -12,7 +12,6 @@ module Gyre
     module H1
       # Code that reads the descriptor without Ruby (C code of other gems, TLS) misses these bytes.
       class HijackedSocket < Socket
-        # `bytes` are BINARY and not empty.
         def self.with(descriptor, bytes)
           for_fd(descriptor).tap { |socket| socket.ungetbyte(bytes) }
         end

@@ -10,7 +10,6 @@ module Gyre
       class OwnChunks
         # The beginning of a body: at least part of a chunk size.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
-        # A chunk's first line.
         SIZE = /\G(\h{1,15})(?:[; \t][^\r\n]*)?\r\n/n.freeze
         # After the last chunk's line: trailers, then a blank line.
         TRAILERS = /\G(?>[^\r\n]+\r\n)*\r\n\z/n.freeze

@@ -10,7 +10,6 @@ require "gyre/log/wire"
 module Gyre
   module Log
     class Address
-      # The default host.
       HOST = "127.0.0.1"
       PORT = 6766
       private_constant :HOST, :PORT
@@ -53,7 +52,6 @@ module Gyre
 
       def to_s = "the log server #{@endpoint.to_s.delete_prefix("tcp://")}"
 
-      # Hides the key.
       def inspect
         "#<#{self.class} #{service.inspect} at #{@endpoint.to_s.delete_prefix("tcp://")}>"
       end

@@ -21,7 +21,6 @@ module Gyre
         @thread = nil
       end
 
-      # Starts a thread unless one is running.
       def start
         @next_at = Clock.now + @options.adoption_interval
         return if running?

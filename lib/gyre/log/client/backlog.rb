@@ -70,7 +70,6 @@ module Gyre
         end
       end
 
-      # Returns the number of finished batches.
       def acknowledge(number)
         raise IdentityTaken, "#{number} was acknowledged, but never sent: another client has this one's id" if number > @given && !@adopted
 
@@ -101,7 +100,6 @@ module Gyre
         @adopted = false
       end
 
-      # Moves everything into the spool. Returns false if the spool is too small.
       def store(drop: @drop)
         @trouble = nil
         while (batch = @memory.first || taken&.tap { |new| @memory << new })

@@ -85,7 +85,6 @@ module Gyre
         @standing.full = @standing.drop = false
       end
 
-      # Releases the parent's connection and spool and sends nothing; called in a forked child.
       def abandon
         @transmission.connection&.abandon
         @adoption&.abandon
@@ -180,7 +179,6 @@ module Gyre
         @options.report.call("#{error.message}: what it has not acknowledged is sent under a fresh one")
       end
 
-      # Makes the next logging call raise.
       def refuse(error)
         @standing.refusal = error
         @outbox.attention = true
@@ -252,7 +250,6 @@ module Gyre
         false
       end
 
-      # Drops records that neither the server nor the spool has taken.
       def give_up
         report_disk
         count = @backlog.abandon

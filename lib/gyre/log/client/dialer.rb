@@ -32,13 +32,11 @@ module Gyre
         restart
       end
 
-      # Failed attempts in a row.
       def failures = @backoff.failures
 
       # True if the records belong to another process.
       def adopted? = @adopted
 
-      # Forgets failures.
       def restart
         @backoff.succeeded
         @refused = false
@@ -67,7 +65,6 @@ module Gyre
         result
       end
 
-      # Resets the pauses after a working connection.
       def succeeded = @backoff.succeeded
 
       # Records a lost connection or a failed attempt. `at_once` replaces a good connection without

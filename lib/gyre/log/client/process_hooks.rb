@@ -29,7 +29,6 @@ module Gyre
 
         def remove(sender) = @senders.delete(sender)
 
-        # Runs in a forked child.
         def forked
           @senders.keys.each { |sender| sender.process_fork if @senders[sender] != Process.pid }
           @senders.clear

@@ -12,7 +12,6 @@ require "gyre/sync/spin_lock"
 
 module Gyre
   module Log
-    # Runs a log client's thread.
     class Sender
       def initialize(options, outbox)
         @options, @outbox = options, outbox
@@ -47,7 +46,6 @@ module Gyre
 
       def join = @thread&.join
 
-      # Undoes {#close}.
       def reopen
         join
         @closing_at = nil
@@ -59,10 +57,8 @@ module Gyre
       # :connecting, :connected, :away, :refused or :closed.
       def state = @delivery.standing.state
 
-      # The error that ended or prevented the last connection.
       def error = @delivery.standing.error
 
-      # The reason why the server refuses this client.
       def refusal = @delivery.standing.refusal
 
       def dialer = @delivery.dialer
@@ -70,7 +66,6 @@ module Gyre
       # True after the first attempt to connect, successful or not.
       def tried? = state != :connecting
 
-      # Tries to connect now.
       def reconnect
         dialer.hurry
         wake
@@ -85,7 +80,6 @@ module Gyre
       # True if neither the server nor the disk takes records.
       def full? = @delivery.standing.full
 
-      # Ends the thread's wait; signal handlers may call it.
       def wake = @delivery.wake
 
       # Waits until the block returns a true value and returns that value; false after the timeout.
@@ -132,7 +126,6 @@ module Gyre
         start
       end
 
-      # Resets everything in a forked child.
       def process_fork
         @delivery.abandon
         @thread = nil

@@ -11,7 +11,6 @@ require "gyre/net"
 module Gyre
   module Log
     class ServerConnection
-      # Errors of a broken connection.
       ERRORS = [SystemCallError, SocketError, IOError, TLS::Error].freeze
       LINE_BYTES_LIMIT = 4096
       # The server's reply to an id with a missing or wrong secret.
@@ -50,7 +49,6 @@ module Gyre
       # Events to wait for, under read: and write:.
       def wants = @transport.wants || {}
 
-      # Queues bytes for {#flush}.
       def queue(bytes) = @transport.queue(bytes)
 
       # Sends as many bytes as the socket takes. Returns the number of unsent bytes.
@@ -76,7 +74,6 @@ module Gyre
         raise EOFError, "#{@address} closed the connection"
       end
 
-      # Drops unsent bytes.
       def close
         @transport.finish_available if @transport.unsent_bytes.zero?
       rescue *ERRORS
@@ -85,7 +82,6 @@ module Gyre
         @transport.abandon
       end
 
-      # Closes the socket without sending; called in a forked child.
       def abandon = @transport.abandon
 
       private

@@ -24,7 +24,6 @@ module Gyre
       private_constant :NAME_BYTES_LIMIT, :SEGMENT_BYTES, :UNFINISHED, :MAKING_S
 
       class << self
-        # Makes and locks a spool.
         def create(folder, name, identity, **options)
           FileUtils.mkdir_p(folder, mode: 0o700)
           Ownership.check_parent(folder)

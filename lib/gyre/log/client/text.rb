@@ -7,7 +7,6 @@ module Gyre
   module Log
     module Text
       NAMES = %w[debug info warn error fatal].freeze
-      # Logger's numbers, by number and name.
       RANKS = NAMES.each_with_index.flat_map { |name, rank| [name, name.to_sym, rank].map { |key| [key, rank] } }.to_h.freeze
       UNKNOWN = 5
       AS_THEY_ARE = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze

@@ -137,7 +137,6 @@ module Gyre
           Disk.refresh_name(@path) if @durable.zero?
         end
 
-        # Removes all bytes after the offset.
         def cut(offset)
           @size = offset
           @file.truncate(offset)

@@ -8,7 +8,6 @@ require "gyre/log/ingest/json_lines"
 
 module Gyre
   module Log
-    # A decoder of Gyre::Log::Ingest.
     class JSONDecoder
       attr_reader :messages
 

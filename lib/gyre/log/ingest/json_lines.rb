@@ -10,12 +10,10 @@ module Gyre
     # Service, severity and message come from the first listed field with a text or a number; all
     # other fields follow the message as JSON. A numeric severity stays unchanged.
     module JSONLines
-      # Default limit of a line.
       BYTES_LIMIT = 1 << 20
       SERVICE = %w[service app program].freeze
       SEVERITY = %w[severity level].freeze
       MESSAGE = %w[message msg].freeze
-      # Severity names of other programs.
       SEVERITIES = {
         "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
         "critical" => "fatal", "crit" => "fatal", "alert" => "fatal", "emerg" => "fatal", "emergency" => "fatal", "panic" => "fatal"

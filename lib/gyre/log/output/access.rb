@@ -122,7 +122,6 @@ module Gyre
           io.chmod(@mode) if @mode && stat.mode & 0o7777 != @mode
         end
 
-        # Sets the configured owner or raises.
         def require_owner(io)
           io.chown(@uid, @gid) unless right?(io.stat)
         end

@@ -13,7 +13,6 @@ module Gyre
 
       # Output describes these methods.
       module Defaults
-        # Called first, in the writing task.
         def prepare; end
 
         # Does nothing, as written bytes count as durable.
@@ -33,7 +32,6 @@ module Gyre
         # Prepares the server's end: stored batches may stay unwritten.
         def rest(_timeout_s); end
 
-        # Undoes {#rest}.
         def resume; end
 
         def to_s = @name

@@ -36,7 +36,6 @@ module Gyre
           new(::File.open(path, flags | ::File::BINARY), name: path, owned: true, **options)
         end
 
-        # Writes all bytes without a time limit.
         def write(data, _clients = nil)
           at = 0
           while at < data.bytesize

@@ -59,7 +59,6 @@ module Gyre
           @retries.failed("open it", error)
         end
 
-        # Opens a file after an earlier failure.
         def prepare
           @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open
         end
@@ -77,7 +76,6 @@ module Gyre
           start_over(data.bytesize) until deliver(data, clients)
         end
 
-        # Returns when all written bytes are durable.
         def sync
           return if !@open || (@commit ? @commit.torn : !@file.unsynced?)
 

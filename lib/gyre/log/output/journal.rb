@@ -23,7 +23,6 @@ require "gyre/settings/units"
 
 module Gyre
   module Log
-    # Belongs to one task.
     class Journal
       # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
@@ -55,10 +54,8 @@ module Gyre
 
       def stored = @clients.transform_values(&:first)
 
-      # Returns 0 for an unknown client.
       def stored_by(client_id) = @clients[client_id]&.first || 0
 
-      # Records whether the last entry's batch is durable.
       def settle(durable)
         batch, @open_batch = @open_batch, nil
         count(batch) if durable && batch
@@ -75,10 +72,8 @@ module Gyre
         sync(bytes)
       end
 
-      # True if {#compact} would save much space.
       def large? = @bytesize > COMPACT_BYTES && @bytesize > 4 * @snapshot_bytes
 
-      # Replaces the entries by a snapshot. Requires that no batch is open.
       def compact(time)
         raise Error, "#{@path}: a batch is still open" if @open_batch
 

@@ -9,9 +9,7 @@ require "gyre/net"
 module Gyre
   module Log
     module Output
-      # A connection over TCP or a Unix socket.
       class ReconnectingSocket
-        # Errors of a broken connection.
         ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
         CONNECT_TIMEOUT_S = 10
         # Bytes of a batch copied at once.
@@ -38,7 +36,6 @@ module Gyre
           end
         end
 
-        # Sends all bytes, within {#use}.
         def write(data)
           (0...data.bytesize).step(PIECE_BYTES) { |at| transport.write(data.byteslice(at, PIECE_BYTES)) }
         end
@@ -50,7 +47,6 @@ module Gyre
           end
         end
 
-        # Drops unsent bytes.
         def close
           @transport&.abandon
           @transport = nil

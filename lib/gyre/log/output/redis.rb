@@ -46,10 +46,8 @@ module Gyre
           @batch = 0
         end
 
-        # Reads the stored sequence numbers of clients.
         def prepare = @clients.prepare
 
-        # Stores a batch once. `data` is XADD commands.
         def write(data, clients = nil)
           prepare
           number = nil
@@ -65,12 +63,10 @@ module Gyre
           @clients.stored(clients || {})
         end
 
-        # Makes the next batch use a new connection.
         def reopen = close
 
         def close = @connection.close
 
-        # Returns 0 for an unknown client. Raises Unavailable.
         def stored_by(client_id) = @clients.stored_by(client_id)
 
         def sink_options = { format: @format, key: @key }

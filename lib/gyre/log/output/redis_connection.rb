@@ -18,7 +18,6 @@ module Gyre
 
         REPLY_TIMEOUT_S = 30
 
-        # The URL without user and password.
         def self.shown(url) = url.sub(%r{://.*@}, "://")
 
         def initialize(url, retries)
@@ -52,7 +51,6 @@ module Gyre
 
         private
 
-        # Sends the first commands of each connection.
         def greet(transport)
           transport.read_timeout_s = REPLY_TIMEOUT_S
           @replies = Resp::Reader.new { more(transport) }

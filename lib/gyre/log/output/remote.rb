@@ -40,7 +40,6 @@ module Gyre
           ::File.expand_path(target)
         end
 
-        # Accepts paths; raises ArgumentError for an invalid address.
         def check(target)
           case type(target)
           when "socket" then endpoint(target)

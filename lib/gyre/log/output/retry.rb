@@ -10,7 +10,6 @@ require "gyre/net/backoff"
 module Gyre
   module Log
     module Output
-      # Failures of one output.
       class Retry
         FIRST_PAUSE_S = 0.05
         LONGEST_PAUSE_S = 2.0
@@ -63,7 +62,6 @@ module Gyre
 
         def report(message) = @report&.call("#{@name}: #{message}")
 
-        # Reports a failure once before the retry.
         def failed(doing, error, meanwhile = @meanwhile)
           text = "#{NO_ROOM.include?(error.class) ? "disk full, " : ""}cannot #{doing}: #{plain(error)}"
           return if text == @trouble

@@ -15,9 +15,7 @@ require "gyre/task"
 
 module Gyre
   module Log
-    # Belongs to one Output::File.
     class Rotation
-      # Seconds until a failed rotation is tried again.
       POSTPONED_S = 60
 
       # Returns nil without settings. Raises ArgumentError.
@@ -58,7 +56,6 @@ module Gyre
         pack_later if @rest
       end
 
-      # Delays a failed rotation.
       def postpone(error)
         text = "cannot rotate: #{error.message}"
         report("#{text}; lines go on into the old file") unless text == @trouble
@@ -69,7 +66,6 @@ module Gyre
       # Removes unfinished parts left by a killed process, at the start.
       def clean = parts.grep(/\.part\z/) { |path| remove(path) }
 
-      # Older parts, the newest first.
       def older = numbered.sort.flat_map(&:last)
 
       private

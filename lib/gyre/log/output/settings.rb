@@ -15,7 +15,6 @@ module Gyre
       STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
       private_constant :STANDARD
 
-      # Settings of a Redis Stream.
       REDIS_SETTINGS = Gyre::Settings.new({ nil => [
         row[:stream, :text, "name of the stream", default: "gyre"],
         row[:max_length, :count, "entries that the stream keeps, about"]
@@ -42,7 +41,6 @@ module Gyre
         value.is_a?(Hash) ? REDIS_SETTINGS.read(value) : Array(value)
       end
 
-      # Settings that may also apply to all files.
       FILE_ROWS = [
         row[:rotate, Rotation::Policy::SETTINGS, "new files by size or time"],
         row[:format, %w[text json], "how a line is written", default: "text"],
@@ -71,7 +69,6 @@ module Gyre
       ] }, what: "key", &RULE)
 
       class << self
-        # The kind of output that settings describe.
         def type(settings)
           given, target = settings[:type].to_s, target(settings)
           return given if given.start_with?("std")

@@ -39,7 +39,6 @@ module Gyre
           end
         end
 
-        # Uses a new connection for the next batch.
         def reopen = @socket.close
 
         def close = @socket.close

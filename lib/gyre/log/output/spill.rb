@@ -18,18 +18,15 @@ require "gyre/log/output/writing"
 module Gyre
   module Log
     module Output
-      # A disk queue of batches.
       class Spill
         SEGMENT_BYTES = 4 * 1024 * 1024
         LOCK_PATIENCE_S = 10
-        # The largest length of a record.
         RECORD_BYTES_LIMIT = 0xffff_ffff
         CLIENT_BYTES = 24
         # Sets no limit for the queue, so that a large batch is not refused.
         UNLIMITED = 1 << 62
         private_constant :RECORD_BYTES_LIMIT, :CLIENT_BYTES, :UNLIMITED
 
-        # Opens or makes the folder, and locks it.
         def initialize(folder, format:, limit:, report: nil, lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @retries, @reading = Array.new(2) { Retry.new(folder, report: report, longest_pause_s: longest_pause_s) }
           @limit = limit
@@ -59,7 +56,6 @@ module Gyre
 
         def stored_by(client_id) = @clients.fetch(client_id, 0)
 
-        # Adds a batch; waits while the disk is full.
         def append(data, clients)
           busy do
             record = encode(data, clients || {})

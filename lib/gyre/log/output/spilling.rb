@@ -59,13 +59,11 @@ module Gyre
           put(at.zero? ? data : data.byteslice(at..), clients)
         end
 
-        # Makes everything in the spill durable.
         def sync
           @spill.sync
           @work.signal
         end
 
-        # Reopens the output before its next batch.
         def reopen
           @reopen = true
           @work.signal
@@ -78,7 +76,6 @@ module Gyre
           @moved.wait(timeout: deadline - Clock.now) while @batch && @output.trouble.nil? && Clock.now < deadline
         end
 
-        # Drains again.
         def resume
           @resting = false
           @work.signal

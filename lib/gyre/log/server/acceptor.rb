@@ -10,7 +10,6 @@ require "gyre/net/listener"
 module Gyre
   module Log
     class Acceptor
-      # Accepts per turn, so that other sockets are served too.
       ACCEPTS = 64
 
       attr_reader :listener

@@ -7,7 +7,6 @@
 module Gyre
   module Log
     class Backpressure
-      # Seconds between checks during backpressure.
       CHECK_S = 0.01
 
       # Resumes all, even if one fails; then raises the first failure.

@@ -88,7 +88,6 @@ module Gyre
         @writers.each { |writer| writer.rest([deadline - Clock.now, 0].max) }
       end
 
-      # Undoes {#rest}.
       def resume = @writers.each(&:resume)
 
       # The block runs in its own task.
@@ -96,12 +95,10 @@ module Gyre
         @written = block
       end
 
-      # Bytes waiting for stalled outputs.
       def stuck_bytes = @writers.sum(&:stuck_bytes)
 
       def troubles = @writers.filter_map(&:trouble)
 
-      # Bytes taken from sinks but not written.
       def bytes = @writers.sum(&:bytes)
 
       # Age of the oldest unwritten bytes; 0.0 without such bytes.

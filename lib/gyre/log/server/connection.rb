@@ -106,7 +106,6 @@ module Gyre
         act { refuse("replaced by a newer connection of the same client") }
       end
 
-      # Bytes of an incomplete message.
       def incomplete = @state == :serving ? @work.incomplete : 0
 
       # Ends the connection to free the memory of its incomplete message.
@@ -121,7 +120,6 @@ module Gyre
         more && open?
       end
 
-      # Ends the stream in order, as far as possible without waiting, and closes.
       def leave
         act do
           write_due
@@ -311,7 +309,6 @@ module Gyre
         end
       end
 
-      # Responds once the former files are closed, as they may be compressed then.
       def reopen
         @state = :reopening
         @deadline_s = nil
@@ -388,7 +385,6 @@ module Gyre
         close
       end
 
-      # Ends a connection whose peer broke the protocol or exceeded a limit.
       def refuse(message, response = "error: #{message}\n")
         complain(message)
         @peer.kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses

@@ -9,7 +9,6 @@ require "ipaddr"
 module Gyre
   module Log
     class Denials
-      # Wrong keys within WITHIN_S that are answered at once.
       FREE = 10
       WITHIN_S = 60
       # Shorter than the clients' time limit for a response.

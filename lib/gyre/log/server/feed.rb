@@ -26,7 +26,6 @@ module Gyre
         @decoder.finish(time_ns)
       end
 
-      # Returns bytes to send now, or nil.
       def due
         return if @session.nil? || @sent >= @session.acknowledged
 
@@ -44,7 +43,6 @@ module Gyre
 
       def messages = @decoder.messages
 
-      # Bytes of an incomplete message.
       def incomplete = @decoder.bytesize
 
       def to_h

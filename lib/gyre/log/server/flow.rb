@@ -26,10 +26,8 @@ module Gyre
 
       def bytes = @ingest.bytesize + @committer.bytes
 
-      # True while no connection may send messages.
       def paused? = @backpressure.on?
 
-      # True while no socket may be read or accepted.
       def held? = @backpressure.held?
 
       # True if memory has room for reports of clients' faults.

@@ -25,7 +25,6 @@ module Gyre
         nil
       end
 
-      # Returns the lines since the last call.
       def due
         dropped = @sink.dropped - @reported
         @reported += dropped

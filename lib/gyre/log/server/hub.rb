@@ -44,7 +44,6 @@ module Gyre
         @rates = Rates.new(@now_s, 0)
       end
 
-      # Serves until {#stop}. Yields events of other keys.
       def run(&block)
         @loop.watch_timer(:tick, tick_s, tick_s)
         begin
@@ -69,10 +68,8 @@ module Gyre
         @now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
-      # Writes a line to the server's own log.
       def log(severity, message) = ingest.log("gyre", severity, message, time_ns)
 
-      # Reports a fault of the server itself.
       def report(message) = @server.report(message)
 
       # Reports a fault of the server's own code. A full description may make Ruby load files, which
@@ -113,7 +110,6 @@ module Gyre
         Follower.new(ingest, service, limits.tail_bytes_limit)
       end
 
-      # Returns {seconds => messages a second over that time}.
       def rates = @rates.to_h
 
       # Reads the sockets' buffers once, even if clients keep sending. Yields if memory is full; the

@@ -18,7 +18,6 @@ module Gyre
       private_constant :PORTS, :CONNECTED
 
       attr_reader :kind # :syslog, :json, or nil on the main port, where the first frame decides
-      # Raises ArgumentError.
       attr_reader :endpoint
       attr_reader :framing
 

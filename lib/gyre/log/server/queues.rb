@@ -10,7 +10,6 @@ require "gyre/settings/units"
 module Gyre
   module Log
     class Queues
-      # Seconds between two reports of dropped messages.
       REPORT_S = 10
 
       # The loop receives the key :room when {#release} is due.

@@ -21,7 +21,6 @@ module Gyre
         @connection = nil
       end
 
-      # The highest sequence number received.
       def received = @intake.received
 
       # Records that a sink's output has stored the client's records up to `sequence`. Called by the
@@ -45,7 +44,6 @@ module Gyre
       def pending? = received > @acknowledged
     end
 
-    # All sessions of a server, by client id.
     class Sessions
       include Enumerable
 

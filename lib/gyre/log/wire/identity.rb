@@ -15,11 +15,9 @@ require "securerandom"
 
 module Gyre
   module Log
-    # A client id with its secret.
     Identity = Struct.new(:client_id, :secret) do
       def self.fresh = of(SecureRandom.hex(16))
 
-      # Returns the identity of this secret, 32 hexadecimal digits.
       def self.of(secret) = new(id_of(secret), secret)
 
       def self.id_of(secret)
@@ -33,7 +31,6 @@ module Gyre
         OpenSSL.fixed_length_secure_compare(id_of(secret), client_id)
       end
 
-      # Hides the secret.
       def inspect
         "#<#{self.class} #{client_id}>"
       end

@@ -12,11 +12,9 @@ module Gyre
   module Log
     # Sizes in a record of the versioned wire.
     module Records
-      # Length and CRC, which are not included in the length.
       HEADER_BYTES = 8
       # The least length: service, severity and message are empty.
       BODY_BYTES_LEAST = 18
-      # The default limit of a length.
       BYTES_LIMIT = 1 << 20
     end
   end

@@ -27,12 +27,10 @@ module Gyre
           @registration.cancel
         end
 
-        # Called by the timer.
         def call
           run if @handles.delete(self)
         end
 
-        # Called by the watch.
         def ready(events) = run(events)
 
         # Called by the watch: the descriptor is closed.

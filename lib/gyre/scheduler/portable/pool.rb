@@ -26,10 +26,8 @@ module Gyre
           @least = 0 # least idle count since the timer was armed
         end
 
-        # Jobs that run.
         def busy_count = @busy.size
 
-        # Fibers that wait for a job.
         def idle_count = @idle.size
 
         def working?(fiber) = @busy.key?(fiber)

@@ -117,10 +117,8 @@ module Gyre
           [@fiber, @base.fiber, @state == :ready ? :ready : :waiting, @blocker, fd, events, left]
         end
 
-        # Called by the timer.
         def call = @fibers.wake(self, false)
 
-        # Called by the watch.
         def ready(events)
           @value ? @value |= events : @value = events
           @fibers.wake(self, @value)

@@ -44,7 +44,6 @@ module Gyre
           @reaper.adopt_orphans
         end
 
-        # Listens to members of a former program.
         def listen
           all.each do |member|
             watch(member)

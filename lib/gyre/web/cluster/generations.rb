@@ -35,10 +35,8 @@ module Gyre
           @current = @crew.molds.find { |mold| mold.pid == former["current"] }
         end
 
-        # True if a mold must be started.
         def missing? = @current.nil? && @loading.nil? && @respawn.over?(Clock.now)
 
-        # Starts a mold. Raises SystemCallError.
         def load(number)
           near, far = Link.pair
           begin

@@ -10,7 +10,6 @@ module Gyre
   module Web
     module Cluster
       class Health
-        # Seconds to print tasks before a kill.
         LAST_WORDS_S = 1
         private_constant :LAST_WORDS_S
 

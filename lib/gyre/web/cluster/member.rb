@@ -96,7 +96,6 @@ module Gyre
         # Limits the time of an ending process.
         def expect_end = @leave_until_s = [@leave_until_s, Clock.now + GRACE_S].compact.min
 
-        # Records the pid of the process.
         def forked(pid)
           @pid = pid
           @started_s = @heard_s = Clock.now

@@ -52,7 +52,6 @@ module Gyre
         # Protects against signals while the app loads.
         def self.ignore_signals = DEAF_TO.each { |name| trap(name) { } }
 
-        # Forks until the link ends.
         def run
           Process.setproctitle("gyre: mold") if defined?(Process.setproctitle)
           # Leaves a heap of old objects without garbage: a worker's collector then writes to few

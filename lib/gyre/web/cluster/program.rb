@@ -79,7 +79,6 @@ module Gyre
           leave(now ? 0 : @shutdown_timeout_s)
         end
 
-        # Kills a late process with its children.
         def tick
           return unless @leave_until_s && Clock.now > @leave_until_s
 

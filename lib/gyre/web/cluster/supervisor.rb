@@ -70,7 +70,6 @@ module Gyre
 
         def snapshots = @crew.snapshots
 
-        # The reason why the server could not start.
         def failure = @outcome.failure
 
         # Serves until {#stop}. Yields in its loop before it starts any process. Returns false if

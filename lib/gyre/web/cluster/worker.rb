@@ -16,7 +16,6 @@ module Gyre
   module Web
     module Cluster
       class Worker
-        # Seconds between two reports to the supervisor.
         BEAT_S = 1
         private_constant :BEAT_S
 
@@ -29,7 +28,6 @@ module Gyre
           @make = make
         end
 
-        # Serves until stopped. Returns the exit status.
         def run
           tell(pid: Process.pid)
           Process.setproctitle("gyre: worker #{@index}")

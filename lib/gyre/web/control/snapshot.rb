@@ -37,9 +37,7 @@ module Gyre
     module Snapshot
       # Upper bounds of the histograms, in seconds.
       BOUNDS_S = (HTTP.const_defined?(:NativeAcceptor) ? HTTP::NativeAcceptor.duration_bounds : []).freeze
-      # Number of running requests in a snapshot.
       SLOWEST = 10
-      # Limit of a path.
       PATH_BYTES_LIMIT = 200
       PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
       private_constant :PATH_BYTES_LIMIT, :PAGE_BYTES

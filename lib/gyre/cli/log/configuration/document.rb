@@ -9,7 +9,6 @@ module Gyre
   module CLI
     module Log
       class Configuration
-        # One YAML text.
         class Document
           # Converts Symbols to their names, and leaves dates and times as text.
           class Scanner < Psych::ScalarScanner

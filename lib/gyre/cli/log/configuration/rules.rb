@@ -12,7 +12,6 @@ module Gyre
   module CLI
     module Log
       class Configuration
-        # The rules for one configuration.
         class Rules
           EXCLUDES = { bind: %i[host port], key_file: %i[key] }.freeze
           # Service names that only JSON lines can contain, unlike Analogger's protocol, Gyre's and

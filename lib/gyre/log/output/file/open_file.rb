@@ -68,7 +68,6 @@ module Gyre
           # Writes all bytes. Yields before each attempt; the block may leave by return.
           def append(data, &trying) = Writing.put(@io, data, @retries, &trying)
 
-          # Keeps all bytes since {#begin}.
           def settle
             @unsynced = true
             @end = @io.size

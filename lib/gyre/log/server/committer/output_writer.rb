@@ -32,7 +32,6 @@ module Gyre
           @served = Condition.new
         end
 
-        # Orders a write of all lines in the sink.
         def order_write
           @empty_at = Clock.now if @sink.bytesize.zero?
           order { |round| round.write = true }
@@ -69,7 +68,6 @@ module Gyre
 
         def to_s = @output.to_s
 
-        # Bytes taken but not written.
         def bytes = @writing_since ? @data.bytesize : 0
 
         def unwritten_s(now)
@@ -79,10 +77,8 @@ module Gyre
 
         def unsynced_s(now) = [unwritten_s(now), @unsynced_since ? now - @unsynced_since : 0.0].max
 
-        # Bytes waiting for a stalled output.
         def stuck_bytes = @output.trouble || @sink.full? ? bytes + @sink.bytesize : 0
 
-        # The reason why the output cannot write, or nil.
         def trouble
           "#{self}: #{@output.trouble}" if @output.trouble && !idle?
         end

@@ -7,7 +7,6 @@ require "rack/session/abstract/id"
 require "gyre/memcached/dalli"
 
 module Rack
-  # Rack's own module.
   module Session
     # Stores each session as one item, under the private form of its id. Options: Rack's cookie
     # options, `memcache_server`, and options of Dalli::Client.
