@@ -166,6 +166,25 @@ module LivePages
     end
   end
 
+  def test_unmount_runs_once_after_the_last_handler
+    calls = Thread::Queue.new
+    view = Class.new(Gyre::Live) do
+      on(:slow) { |_| sleep(0.01) && calls << :slow }
+      define_method(:unmount) { calls << :unmount }
+      define_method(:render) { "here" }
+      define_singleton_method(:name) { "Leaving" }
+    end
+    serve(view) do |served|
+      peer = open_websocket(served)
+      Document.new(peer).html
+      peer.text('["slow",null]')
+      peer.client.reset
+      eventually { served.stats[:connections].zero? && !calls.empty? }
+      assert_equal [:slow, :unmount], Array.new(2) { calls.pop }
+      assert_empty calls
+    end
+  end
+
   def test_every_runs_again_and_again_until_the_page_has_left
     ticks = 0
     clock = Class.new(Gyre::Live) do

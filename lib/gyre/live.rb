@@ -127,6 +127,9 @@ module Gyre
     # @param env [Hash] of the request, with its session and cookies
     def mount(env); end
 
+    # Called once the page's socket has closed.
+    def unmount; end
+
     # @return [Markup, String] a String is escaped
     def render = raise(NotImplementedError, "#{self.class} needs a template or render")
 

@@ -63,6 +63,7 @@ module Gyre
       def on_close(_socket)
         @closed.close
         @subscriptions.each { |topic, subscription| Broadcast.unsubscribe(topic, subscription) }
+        @lock.synchronize { @view&.unmount }
       end
 
       def thread_calls = @socket.thread_calls
