@@ -395,6 +395,28 @@ module WebSocketSockets
 
   # With threads that send, and bytes of HTTP/1.
   module HTTP1
+    def test_a_client_that_is_held_up_is_not_silent
+      serve(echo_app(idle_timeout_s: 0.2), buffers: 20_000) do |served|
+        peer = open_websocket(served)
+        count = 20_000
+        sender = Thread.new { peer.write(GyreTest::WebSocketServing.frame(9, "p" * 100) * count) }
+        eventually { sender.status == "sleep" }
+        sleep(0.5) # longer than it may be silent
+        count.times { assert_equal "p" * 100, peer.frame.payload }
+        sender.join
+      end
+    end
+
+    def test_bytes_of_open_sockets_are_counted
+      serve(echo_app) do |served|
+        peer = open_websocket(served)
+        count = -> { served.on_loop { served.server.measurements.values_at("received_bytes", "sent_bytes") } }
+        before = count.call
+        peer.text("x" * 100).message
+        assert_equal [106, 102], count.call.zip(before).map { |now, then_| now - then_ }
+      end
+    end
+
     def test_a_long_message_goes_both_ways
       serve(echo_app(message_bytes_limit: "8M"), buffers: 20_000) do |served|
         peer = open_websocket(served)

@@ -532,10 +532,9 @@ static VALUE acceptor_measurements(VALUE self) {
   static const char *const classes[GYRE_HTTP_STATUS_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   struct gyre_http_statistics *statistics = &acceptor->statistics;
-  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
-       node = node->next) {
-    gyre_http_statistics_take_bytes(statistics,
-                                    &GYRE_CONTAINER(node, struct gyre_http_exchange, node)->connection->transport);
+  for (struct gyre_list *node = acceptor->connections.next; node != &acceptor->connections; node = node->next) {
+    struct gyre_http_connection *connection = GYRE_CONTAINER(node, struct gyre_http_connection, node);
+    if (!connection->inner) gyre_http_statistics_take_bytes(statistics, &connection->transport);
   }
   VALUE hash = rb_hash_new(), responses = rb_hash_new();
   for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);

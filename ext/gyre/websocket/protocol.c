@@ -30,13 +30,13 @@ static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
 }
 
 /* A peer that is silent for half of its time is pinged, and cut off after all of it. Silence
- * does not count while the app leaves a message unread. */
+ * does not count while the app leaves a message unread, or while answers fill the output. */
 static void late(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket) return;
   VALUE self = websocket->self;
   int64_t now_ns = gyre_loop_now(gyre_websocket_loop(websocket));
-  if (websocket->unread) {
+  if (websocket->unread || websocket->choked) {
     websocket->heard_ns = now_ns;
   } else {
     gyre_websocket_receive(websocket);

@@ -16,6 +16,13 @@ class CLITopViewTest < Minitest::Test
     assert_match(/^1 +70 +100 +2 +5 +1 +9 +<5 ms +<250 us +76 MB +-/, text)
   end
 
+  def test_websockets_have_a_line_once_there_were_any
+    counts = { "upgraded" => 12, "upgrades" => 40, "messages_received" => 50, "messages_sent" => 3000 }
+    busy = worker.tap { |each| each["snapshot"].merge!(counts) }
+    assert_includes picture(status(busy)), "\n12 WebSockets  messages in 5.0/s  out 300/s\n"
+    refute_includes picture(status(worker)), "WebSockets"
+  end
+
   def test_the_budget_that_is_used_most_is_shown
     budgets = { "buffered_bytes" => { "heads" => 0, "input" => 5, "output" => 40 }, "files" => 3, "files_limit" => 500,
                 "buffered_bytes_limit" => { "heads" => 100, "input" => 100, "output" => 100 } }

@@ -45,7 +45,15 @@ module Gyre
                  "#{snapshots.flat_map { |each| each["urls"] || [] }.uniq.join(" ")}", :bold),
            shown("#{Figures.rate(seconds)} requests/s  #{Figures.rate(failed)} errors/s  p50 #{percentile("durations", 0.5)}  " \
                  "p99 #{percentile("durations", 0.99)}  lag p99 #{percentile("lag", 0.99)}  in #{Figures.bytes(total("received_bytes"))}/s  " \
-                 "out #{Figures.bytes(total("sent_bytes"))}/s")]
+                 "out #{Figures.bytes(total("sent_bytes"))}/s"),
+           *websockets]
+        end
+
+        def websockets
+          return [] unless snapshots.any? { |each| each["upgrades"].to_i.positive? }
+
+          [shown("#{snapshots.sum { |each| each["upgraded"].to_i }} WebSockets  messages in #{Figures.rate(total("messages_received"))}/s  " \
+                 "out #{Figures.rate(total("messages_sent"))}/s")]
         end
 
         def workers
