@@ -5,6 +5,7 @@
 require "test_helper"
 require "http/contract"
 require "websocket/serving"
+require "gyre/broadcast"
 
 module WebSocketSockets
   include GyreTest::WebSocketServing
@@ -395,6 +396,41 @@ module WebSocketSockets
 
   # With threads that send, and bytes of HTTP/1.
   module HTTP1
+    # Writes what its path says, or listens.
+    CROWD = lambda do |pendings, env|
+      Gyre::WebSocket.open(env, backlog_bytes_limit: "8M") do |socket|
+        count, bytes = env["PATH_INFO"].scan(/\d+/).map(&:to_i)
+        Gyre::Broadcast.subscribe(:crowd, socket) unless count
+        socket.write("in")
+        count.to_i.times do
+          socket.write("x" * bytes)
+          pendings << socket.pending
+        end
+        socket.read
+      end
+    end
+
+    def test_sockets_share_the_servers_memory_for_output
+      pendings = Thread::Queue.new
+      serve(CROWD.curry[pendings], buffers: 20_000, limits: { output_bytes_limit: "1M" }) do |served|
+        quick, *slow = Array.new(5) { open_websocket(served).tap(&:message) }
+        greedy = Array.new(2) { open_websocket(served, "/1x700000").tap(&:message) }
+        eventually { served.capacity.used[:output] > 1 << 20 }
+        patient = open_websocket(served, "/20x30000")
+        assert_equal ["in", *["x" * 30_000] * 20], Array.new(21) { patient.message }
+        assert_equal [0], Array.new(20) { pendings.pop }.uniq
+        5.times do
+          served.on_loop { Gyre::Broadcast.publish(:crowd, "y" * 50_000) }
+          assert_equal 50_000, quick.message.bytesize
+        end
+        assert_equal 1, Gyre::Broadcast.count(:crowd)
+        assert_equal 4, served.on_loop { served.server.measurements["slow_sockets"] }
+        greedy.each { |peer| assert_equal 700_000, peer.message.bytesize }
+        [*slow, *greedy, quick, patient].each { |peer| peer.client.reset }
+        eventually { served.stats[:upgraded].zero? && served.capacity.used[:output].zero? }
+      end
+    end
+
     def test_a_client_that_is_held_up_is_not_silent
       serve(echo_app(idle_timeout_s: 0.2), buffers: 20_000) do |served|
         peer = open_websocket(served)

@@ -546,6 +546,7 @@ static VALUE acceptor_measurements(VALUE self) {
   set_number(hash, "upgrades", statistics->upgrades);
   set_number(hash, "messages_received", statistics->messages_received);
   set_number(hash, "messages_sent", statistics->messages_sent);
+  set_number(hash, "slow_sockets", statistics->slow_sockets);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {
     const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
     struct gyre_http_histogram lags = {.sum_ns = lag->sum_ns};

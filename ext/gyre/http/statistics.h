@@ -27,6 +27,7 @@ struct gyre_http_statistics {
   struct gyre_http_histogram durations;
   uint64_t received_bytes, sent_bytes;                        /* bytes of transports, without TLS's own */
   uint64_t upgrades, messages_received, messages_sent;        /* of WebSockets */
+  uint64_t slow_sockets;                                      /* WebSockets cut off, as their peers took too little */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */
 };
 

@@ -88,6 +88,13 @@ static void wait_for_room(struct gyre_websocket *websocket) {
   gyre_websocket_schedule(websocket);
 }
 
+/* A stream's output is in the budget already. */
+void gyre_websocket_count_output(struct gyre_websocket *websocket) {
+  bool counts = websocket->connection && !websocket->connection->inner;
+  gyre_http_budget_hold(&websocket->acceptor->capacity->output, &websocket->output_counted,
+                        counts ? gyre_websocket_unsent(websocket) : 0);
+}
+
 static void flush(struct gyre_websocket *websocket) {
   int error = gyre_transport_flush(&websocket->connection->transport);
   if (error == -EAGAIN || (error == 0 && gyre_websocket_unsent(websocket) > 0)) { /* 0: held by a stream */
@@ -96,6 +103,7 @@ static void flush(struct gyre_websocket *websocket) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   }
   if (!websocket->connection) return;
+  gyre_websocket_count_output(websocket);
   size_t unsent = gyre_websocket_unsent(websocket);
   if (unsent <= websocket->limits.output_bytes / 2) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_ROOM);
   if (unsent > 0) return;
@@ -162,8 +170,9 @@ static void send_pieces(struct gyre_websocket *websocket, struct iovec head, str
   if (error == 0) error = queue(transport, &payload, &left);
   if (error < 0) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
-  } else if (gyre_transport_unsent(transport) > 0 && websocket->room.fd < 0) {
-    gyre_loop_defer(loop, &websocket->sending);
+  } else if (gyre_transport_unsent(transport) > 0) {
+    gyre_websocket_count_output(websocket);
+    if (websocket->room.fd < 0) gyre_loop_defer(loop, &websocket->sending);
   }
 }
 
@@ -177,6 +186,18 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
 
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length) {
   if (websocket->connection) send_pieces(websocket, (struct iovec){0}, (struct iovec){(char *)bytes, length});
+}
+
+bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket) {
+  return gyre_websocket_unsent(websocket) > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->output);
+}
+
+bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
+  bool slow = websocket->blocked_ns && gyre_websocket_is_crowded(websocket);
+  if (!slow && gyre_websocket_unsent(websocket) <= websocket->limits.backlog_bytes) return true;
+  websocket->acceptor->statistics.slow_sockets++;
+  gyre_websocket_cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
+  return false;
 }
 
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
@@ -228,7 +249,7 @@ void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const 
   end(websocket, &event);
 }
 
-void gyre_websocket_count(struct gyre_websocket *websocket) {
+void gyre_websocket_count_input(struct gyre_websocket *websocket) {
   const struct gyre_http_connection *connection = websocket->connection;
   const struct gyre_bytes *input = connection ? connection->transport.input : NULL;
   gyre_http_budget_hold(&websocket->acceptor->capacity->input, &websocket->input_counted, input ? input->capacity : 0);
@@ -237,7 +258,7 @@ void gyre_websocket_count(struct gyre_websocket *websocket) {
 /* Many sockets with a part of a long message each could fill the memory. Closes sockets that keep
  * sending; silent sockets end after their idle time. */
 static bool holds_too_much(struct gyre_websocket *websocket) {
-  gyre_websocket_count(websocket);
+  gyre_websocket_count_input(websocket);
   return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->input);
 }
 
@@ -245,7 +266,7 @@ static bool holds_too_much(struct gyre_websocket *websocket) {
 static void release(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   gyre_transport_consume(transport, gyre_websocket_input_release(&websocket->input));
-  gyre_websocket_count(websocket);
+  gyre_websocket_count_input(websocket);
 }
 
 void gyre_websocket_taken(struct gyre_websocket *websocket) {

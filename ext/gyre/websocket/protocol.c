@@ -95,7 +95,8 @@ static void detached(struct gyre_http_connection *connection) {
   websocket->connection = NULL;
   websocket->unread = websocket->drained = false;
   gyre_websocket_deflate_free(&websocket->compression);
-  gyre_websocket_count(websocket);
+  gyre_websocket_count_input(websocket);
+  gyre_websocket_count_output(websocket);
   gyre_deferred_cancel(&websocket->sending);
   websocket->abandoned = connection->abandoned;
   if (websocket->abandoned) websocket->room.fd = -1;

@@ -129,11 +129,16 @@ static VALUE deflated(struct gyre_websocket_compression *compression, VALUE mess
   return size > 0 ? compressed : message;
 }
 
-/* Waits while the peer is slow, from the high water to half of it. */
+static bool has_more_than(const struct gyre_websocket *websocket, size_t bytes) {
+  return gyre_websocket_unsent(websocket) > bytes || gyre_websocket_is_crowded(websocket);
+}
+
+/* Waits while the peer is slow, from the high water to half of it; until it has taken everything,
+ * while the server's budget is used up. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
-  if (gyre_websocket_unsent(websocket) <= websocket->limits.output_bytes) return;
-  while (gyre_websocket_unsent(websocket) > websocket->limits.output_bytes / 2) wait_for(self, GYRE_WEBSOCKET_ROOM, -1);
+  if (!has_more_than(websocket, websocket->limits.output_bytes)) return;
+  while (has_more_than(websocket, websocket->limits.output_bytes / 2)) wait_for(self, GYRE_WEBSOCKET_ROOM, -1);
   if (!websocket->connection) raise_closed(websocket);
 }
 
@@ -182,10 +187,7 @@ static VALUE websocket_offer(VALUE self, VALUE frame) {
   Check_Type(frame, T_STRING);
   if (!websocket->connection || websocket->closing_ns) return Qfalse;
   if (gyre_thread_is_foreign(websocket->acceptor->scheduler)) return Qnil;
-  if (gyre_websocket_unsent(websocket) > websocket->limits.backlog_bytes) {
-    gyre_websocket_cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
-    return Qfalse;
-  }
+  if (!gyre_websocket_keeps_up(websocket)) return Qfalse;
   if (RSTRING_LEN(frame) > 0 && RSTRING_PTR(frame)[0] & 0x40) gyre_websocket_deflate_forget(&websocket->compression);
   gyre_websocket_send_framed(websocket, RSTRING_PTR(frame), (size_t)RSTRING_LEN(frame));
   RB_GC_GUARD(frame);

@@ -59,7 +59,8 @@ struct gyre_websocket {
   int64_t blocked_ns;             /* since when it takes nothing; 0: it does */
   int64_t closing_ns;             /* when our close was sent; 0: it was not */
   int64_t drain_ns;               /* when it is to close, as the server stops; 0: it does not */
-  uint32_t input_counted;         /* bytes of the server's budget */
+  uint32_t input_counted;         /* bytes of the server's budget for input */
+  uint32_t output_counted;        /* bytes of the one for output */
   uint32_t pinged, ponged;        /* numbers of the last ping, and of the last answer */
   uint16_t code;                  /* of the end; 0: it goes on */
   uint8_t reason_length, wants;   /* enum gyre_websocket_wants */
@@ -97,6 +98,10 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
                          size_t length);
 /* The same for a whole frame, which is shared by many. */
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
+/* Whether the peer has output to take while the server's budget for it is used up. */
+bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
+/* Returns false for a peer that has too much to take for a broadcast's frame, and cuts it off. */
+bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
 /* Sends a close and waits for the peer's, if none was sent yet. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 /* Ends it for a fault of the peer's, which is told. */
@@ -104,8 +109,9 @@ void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const 
 /* Ends it without waiting for the peer: after a fault of its own, or of the peer's. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
-/* Notes in the server's budget what the buffer holds. */
-void gyre_websocket_count(struct gyre_websocket *websocket);
+/* Notes in the server's budgets what the buffers hold. */
+void gyre_websocket_count_input(struct gyre_websocket *websocket);
+void gyre_websocket_count_output(struct gyre_websocket *websocket);
 /* Frees the message's bytes. */
 void gyre_websocket_taken(struct gyre_websocket *websocket);
 static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {

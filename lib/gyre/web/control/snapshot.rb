@@ -26,7 +26,8 @@ module Gyre
     #   dropped_log_lines    of the access log
     #   report_age_s         how old it is; a supervisor sets it, for its workers report once a second
     #   received_bytes, sent_bytes: without those of TLS itself
-    #   upgraded             open WebSockets; upgrades, messages_received, messages_sent: counts of WebSockets
+    #   upgraded             open WebSockets; upgrades, messages_received, messages_sent, slow_sockets (cut
+    #                        off): counts of WebSockets
     #   buffered_bytes, buffered_bytes_limit   heads, input, output: memory of what waits, and what it may be
     #   files, files_limit   that are being sent
     #   tasks, fibers, threads
@@ -69,7 +70,7 @@ module Gyre
         def empty
           none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }
           { "responses" => {}, "durations" => none, "waits" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0,
-            "upgrades" => 0, "messages_received" => 0, "messages_sent" => 0 }
+            "upgrades" => 0, "messages_received" => 0, "messages_sent" => 0, "slow_sockets" => 0 }
         end
 
         def process(scheduler)
