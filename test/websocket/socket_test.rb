@@ -150,6 +150,24 @@ module WebSocketSockets
     end
   end
 
+  def test_a_client_may_reset_as_the_server_closes
+    codes = Thread::Queue.new
+    app = socket_app do |socket|
+      loop { socket.write("x" * 100_000) }
+    rescue Gyre::WebSocket::ClosedError
+      codes << socket.code
+    end
+    serve(app, buffers: 20_000) do |served|
+      peers = Array.new(10) { open_websocket(served) }
+      eventually { served.stats[:upgraded] == 10 }
+      served.on_loop do
+        peers.each { |peer| peer.client.reset }
+        served.server.close
+      end
+      assert_equal [1006] * 10, Array.new(10) { codes.pop }
+    end
+  end
+
   def test_pings_are_timed_and_have_a_limit
     results = Thread::Queue.new
     app = socket_app do |socket|

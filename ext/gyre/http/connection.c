@@ -349,6 +349,7 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
   gyre_loop_unwatch(loop, &connection->watch);
+  connection->protocol->detached(connection); /* first: abandoning calls all watches that are left */
   gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);
@@ -357,7 +358,6 @@ void gyre_http_connection_detach(struct gyre_http_connection *connection) {
   if (connection->counted) gyre_acceptor_count(&acceptor->net, -1);
   if (!connection->counted && connection->state == GYRE_HTTP_LINGERING) acceptor->counts.lingering_refused--;
   connection->counted = connection->keep_alive = false;
-  connection->protocol->detached(connection);
   if (!connection->exchange || connection->abandoned) return;
   gyre_http_exchange_wake_reader(connection->exchange);
   connection->exchange->reader = NULL; /* the reading fiber may never run again */

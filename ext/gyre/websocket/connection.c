@@ -21,8 +21,10 @@ void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
 void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   if (websocket->code) return;
   websocket->code = (uint16_t)code;
-  websocket->reason_length = (uint8_t)(length < sizeof(websocket->reason) ? length : sizeof(websocket->reason));
-  if (length > 0) memcpy(websocket->reason, reason, websocket->reason_length);
+  if (length > GYRE_WEBSOCKET_REASON_BYTES) length = GYRE_WEBSOCKET_REASON_BYTES;
+  if (length == 0 || !(websocket->reason = malloc(length))) return;
+  memcpy(websocket->reason, reason, length);
+  websocket->reason_length = (uint8_t)length;
 }
 
 /* Leaves the connection to http/connection.c. */

@@ -27,6 +27,7 @@ static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
   if (websocket->connection) websocket->connection->own = NULL; /* Ruby ends, and frees all in any order */
   gyre_websocket_deflate_free(&websocket->compression);
+  free(websocket->reason);
   xfree(websocket);
 }
 
@@ -100,7 +101,7 @@ NORETURN(static void raise_closed(const struct gyre_websocket *websocket));
 static void raise_closed(const struct gyre_websocket *websocket) {
   if (!websocket->code) rb_raise(closed_error, "the WebSocket was closed here");
   rb_raise(closed_error, "the WebSocket is closed: %u %.*s", websocket->code, websocket->reason_length,
-           websocket->reason);
+           websocket->reason ? websocket->reason : "");
 }
 
 static void check_open(const struct gyre_websocket *websocket) {

@@ -62,6 +62,7 @@ struct gyre_websocket {
   uint32_t input_counted;         /* bytes of the server's budget for input */
   uint32_t output_counted;        /* bytes of the one for output */
   uint32_t pinged, ponged;        /* numbers of the last ping, and of the last answer */
+  char *reason;                   /* of the end, or NULL; has reason_length bytes */
   uint16_t code;                  /* of the end; 0: it goes on */
   uint8_t reason_length, wants;   /* enum gyre_websocket_wants */
   bool begun, opened, busy, told; /* its session has begun, was called first, runs, was called last */
@@ -70,7 +71,6 @@ struct gyre_websocket {
   bool choked;                    /* reads no more until the peer takes its answers */
   bool backed_up, drained;        /* output waits for the socket; all has left since */
   bool abandoned;                 /* belongs to the parent, in a forked child */
-  char reason[GYRE_WEBSOCKET_REASON_BYTES];
 };
 
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {
