@@ -10,6 +10,7 @@ gem "puma"
 gem "rack"
 gem "rackup"
 
+gem "actioncable"
 gem "async"
 gem "async-websocket"
 gem "carbon_fiber" if RUBY_VERSION >= "3.4"

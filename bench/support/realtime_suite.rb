@@ -11,7 +11,8 @@ module Bench
   # WebSockets and event streams.
   class RealtimeSuite < Suite
     LABELS = { "gyre" => "Gyre, with a handler", "gyre-fiber" => "Gyre, a fiber for each socket", "iodine" => "Iodine",
-               "ws" => "node, ws", "falcon" => "Falcon, async-websocket", "c" => "C, epoll" }.freeze
+               "ws" => "node, ws", "falcon" => "Falcon, async-websocket", "c" => "C, epoll",
+               "gyre-cable" => "Action Cable on Gyre", "puma-cable" => "Action Cable on Puma" }.freeze
     NODE_PACKAGES = %w[ws bufferutil].freeze
 
     # How each server is started.
@@ -33,7 +34,7 @@ module Bench
       end
 
       def command(subject, port)
-        app = File.join(APPS, "#{subject[/\w+/]}.ru")
+        app = File.join(APPS, "#{subject[/cable\z/] || subject[/\w+/]}.ru")
         case subject
         when "c" then [Setup.compiled("websocket_reference", "-lcrypto"), port.to_s]
         when "ws" then [Setup.program("node"), File.join(APPS, "ws.js"), port.to_s]
@@ -100,23 +101,29 @@ module Bench
       def run(server, seconds, &block) = LoadClient.measure(*load(server, @kind, @clients, seconds), counted: "messages", &block)
     end
 
-    # Sockets or streams that are left alone.
+    # Sockets, event streams or cables that are left alone.
     class Idle < RealtimeScenario
       COUNT = 15_000 # `ulimit -n` of 16,000 is enough
+      CABLES = 5000
       WARM_UP = 64
 
-      def initialize(key, title, subjects, kind)
-        super(key, "#{title} (#{COUNT.to_s.insert(-4, ',')} open)", subjects: subjects,
+      def initialize(key, title, subjects, kind, count = COUNT)
+        super(key, "#{title} (#{count.to_s.insert(-4, ',')} open)", subjects: subjects,
               columns: [Column.new("RSS, KB each", :rss_kb_each, 2), Column.new("RSS with none, MB", :rss_before_mb, 1),
-                        Column.new("RSS with all, MB", :rss_mb, 1)])
+                        Column.new("RSS with all, MB", :rss_mb, 1), Column.new("CPU, ms a second", :cpu_ms, 1)])
         @kind = kind
+        @count = count
       end
 
-      def measure(subject, _settings)
+      def measure(subject, settings)
         serve(subject) do |server|
           before_kb = hold(server, WARM_UP) { server.tree.rss_kb }
-          after_kb = hold(server, COUNT) { server.tree.rss_kb }
-          { rss_kb_each: (after_kb - before_kb) / (COUNT - WARM_UP).to_f, rss_before_mb: before_kb / 1024.0, rss_mb: after_kb / 1024.0 }
+          hold(server, @count) do
+            before_s = server.tree.cpu_s
+            sleep(seconds = settings[:seconds] * 2)
+            { rss_kb_each: (server.tree.rss_kb - before_kb) / (@count - WARM_UP).to_f, rss_before_mb: before_kb / 1024.0,
+              rss_mb: server.tree.rss_kb / 1024.0, cpu_ms: (server.tree.cpu_s - before_s) / seconds * 1e3 }
+          end
         end
       end
 
@@ -130,14 +137,16 @@ module Bench
       end
     end
 
-    ALL = LABELS.keys.freeze
+    CABLES = %w[gyre-cable puma-cable].freeze
+    ALL = (LABELS.keys - CABLES).freeze
     SCENARIOS = [
       Messages.new("echo-100", "Echo of 64 bytes, 100 sockets", ALL, kind: "echo", clients: 100),
       Messages.new("echo-1000", "Echo of 64 bytes, 1,000 sockets", ALL, kind: "echo", clients: 1000),
       Messages.new("broadcast-1000", "Broadcast of 64 bytes to 1,000 sockets", ALL, kind: "broadcast", clients: 1000),
       Messages.new("broadcast-10000", "Broadcast of 64 bytes to 10,000 sockets", ALL - %w[falcon], kind: "broadcast", clients: 10_000),
       Idle.new("idle-sockets", "Memory of an idle socket", ALL - %w[c falcon], "sockets"),
-      Idle.new("idle-events", "Memory of an idle event stream", ALL - %w[c falcon], "events")
+      Idle.new("idle-events", "Memory of an idle event stream", ALL - %w[c falcon], "events"),
+      Idle.new("idle-cables", "Memory of an idle cable", CABLES, "cables", Idle::CABLES)
     ].freeze
 
     def name = "realtime"
@@ -150,14 +159,14 @@ module Bench
 
     def versions(subjects)
       Realtime.install_node_packages if subjects.include?("ws")
-      gems = Setup.gem_versions.slice("iodine", "falcon", "async-websocket")
+      gems = Setup.gem_versions.slice("iodine", "falcon", "async-websocket", "puma", "actioncable")
       { "gyre" => Machine.gyre, **gems, **(subjects.include?("ws") ? { "ws" => Realtime.node_version } : {}) }
     end
 
     def about(settings)
       ["#{Gyre::Units.count(settings[:rounds], 'round')} of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
        "cells are medians (lowest–highest round).",
-       "Messages are not compressed. C makes no checks. Falcon is left out where it needs most of a minute to open the sockets."]
+       "Messages are not compressed. C makes no checks. Action Cable pings each cable every three seconds. Falcon is left out where it needs most of a minute to open the sockets."]
     end
 
     def targets

@@ -6,6 +6,7 @@
  *              deliveries
  *   sockets    each client is left alone once it is open
  *   events     the same for event streams
+ *   cables     the same for Action Cable, at /cable
  * Once its clients are open it prints "ready" and waits for a line; for the first two it then
  * prints "messages=N seconds=S".
  */
@@ -28,6 +29,9 @@
 #define MASK_BYTES 4
 #define CLIENTS_AN_ADDRESS 5000 /* a port is found quickly while most of an address are free */
 #define TIMEOUT_MS 10000
+#define UPGRADE                                                                        \
+  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"           \
+  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 struct client {
   int fd;
@@ -39,7 +43,7 @@ static int count, epoll_fd, missing;
 static size_t bytes, frame_bytes, sent_bytes;
 static char *frame, *sent, *buffer; /* a frame as it comes, and as a client sends it */
 static long messages;
-static int broadcast;
+static int broadcast, cables;
 
 static double now_s(void) {
   struct timespec now;
@@ -92,7 +96,7 @@ static int connected(int index, int port) {
   return fd;
 }
 
-/* Blocks. Only an event stream may send something behind the head, which is not looked at. */
+/* Blocks. Only event streams and Action Cable may send something behind the head, which is not looked at. */
 static void open_client(struct client *client, int port, int events) {
   char request[512], head[4096];
   size_t length = 0;
@@ -100,11 +104,12 @@ static void open_client(struct client *client, int port, int events) {
   int size = snprintf(request, sizeof(request), "GET /%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n",
                       broadcast ? "room"
                       : events  ? "events"
+                      : cables  ? "cable"
                                 : "echo",
                       port,
-                      events ? "Accept: text/event-stream\r\n"
-                             : "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-                               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n");
+                      events   ? "Accept: text/event-stream\r\n"
+                      : cables ? UPGRADE "Sec-WebSocket-Protocol: actioncable-v1-json\r\n"
+                               : UPGRADE);
   if (send(client->fd, request, (size_t)size, 0) != size) fail("send");
   do {
     ssize_t got = recv(client->fd, head + length, sizeof(head) - 1 - length, 0);
@@ -160,7 +165,9 @@ int main(int argc, char **argv) {
   if (argc < 6) return 2;
   signal(SIGPIPE, SIG_IGN);
   const char *kind = argv[1];
-  int port = atoi(argv[2]), idle = strcmp(kind, "sockets") == 0, events = strcmp(kind, "events") == 0;
+  int port = atoi(argv[2]), events = strcmp(kind, "events") == 0;
+  cables = strcmp(kind, "cables") == 0;
+  int idle = cables || strcmp(kind, "sockets") == 0;
   double seconds = atof(argv[4]);
   count = atoi(argv[3]);
   bytes = (size_t)atoi(argv[5]);
