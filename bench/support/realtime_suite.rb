@@ -166,7 +166,8 @@ module Bench
     def about(settings)
       ["#{Gyre::Units.count(settings[:rounds], 'round')} of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
        "cells are medians (lowest–highest round).",
-       "Messages are not compressed. C makes no checks. Action Cable pings each cable every three seconds. Falcon is left out where it needs most of a minute to open the sockets."]
+       "Messages are not compressed. C makes no checks. Action Cable pings each cable every three seconds.",
+       "Falcon is left out where it needs most of a minute to open the sockets."]
     end
 
     def targets

@@ -29,8 +29,8 @@
 #define MASK_BYTES 4
 #define CLIENTS_AN_ADDRESS 5000 /* a port is found quickly while most of an address are free */
 #define TIMEOUT_MS 10000
-#define UPGRADE                                                                        \
-  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"           \
+#define UPGRADE                                                                                                        \
+  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"                                         \
   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 struct client {
@@ -96,7 +96,8 @@ static int connected(int index, int port) {
   return fd;
 }
 
-/* Blocks. Only event streams and Action Cable may send something behind the head, which is not looked at. */
+/* Blocks. Only event streams and Action Cable may send something behind the head, which is not
+ * looked at. */
 static void open_client(struct client *client, int port, int events) {
   char request[512], head[4096];
   size_t length = 0;
