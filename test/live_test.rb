@@ -38,6 +38,9 @@ module LivePages
       subscribe(:live_news) { |message| @news << message }
     end
 
+    on(:say) { |message| Gyre::Broadcast.publish(:live_news, message) }
+    on(:parse) { |text| JSON.parse(text) }
+
     def render
       @rendered += 1
       raw("#{@news.join(" ")}\n#{"often" if @rendered > 5}")
@@ -129,6 +132,28 @@ module LivePages
         Document.new(peer).html
         assert_equal code, peer.text(text).closed.first, text
       end
+    end
+  end
+
+  def test_a_value_that_no_page_could_be_sent_ends_its_own_page_only
+    serve(News) do |served|
+      other = Document.new(open_websocket(served)).tap(&:html)
+      ['["say","\\udc00"]', '["say",{"\\udc00":1}]', '["say",1e999]', "[\"say\",\"\xff\"]"].each do |message|
+        peer = open_websocket(served)
+        Document.new(peer).html
+        assert_equal 1007, peer.binary(message).closed.first, message
+      end
+      Gyre::Broadcast.publish(:live_news, "good news")
+      assert_includes other.html, "good news"
+    end
+  end
+
+  def test_an_error_of_json_in_a_handler_is_logged
+    serve(News) do |served|
+      peer = open_websocket(served)
+      Document.new(peer).send("parse", "nonsense").html
+      assert_equal 1011, peer.closed.first
+      expect_errors(served, /JSON::ParserError/)
     end
   end
 

@@ -53,11 +53,11 @@ module Gyre
       end
 
       def on_message(socket, message)
-        event, value = JSON.parse(message, max_nesting: 10)
+        return socket.close(1007, "no JSON") unless (parsed = parse(message))
+
+        event, value = parsed
         known = @lock.synchronize { @html ? @view.handle(event, value) : join(event, value) }
         known ? push : socket.close(1008, "unknown event")
-      rescue JSON::ParserError
-        socket.close(1007, "no JSON")
       end
 
       def on_close(_socket)
@@ -106,6 +106,13 @@ module Gyre
       end
 
       private
+
+      # Refuses values that no page could be sent: half of a surrogate pair, 1e999.
+      def parse(message)
+        JSON.parse(message, max_nesting: 10).tap { |parsed| JSON.generate(parsed) }
+      rescue JSON::ParserError, JSON::GeneratorError
+        nil
+      end
 
       def run_waiting
         @lock.synchronize do
