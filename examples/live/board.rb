@@ -98,7 +98,8 @@ class Board < Gyre::Live
       .four .you { display: inline-block; width: .9em; height: .9em; margin-right: .3em; vertical-align: -.1em; }
       .four ul { margin: .75rem 0 0; padding: 0; list-style: none; font-size: .9375rem; opacity: .8; min-height: 6em; overflow-wrap: anywhere; }
       .four footer button { font: 600 .9375rem/1 system-ui, sans-serif; min-height: 2.75rem; padding: 0 1.1rem; border: 1px solid var(--board); border-radius: 99rem; background: var(--board); color: #fff; cursor: pointer; }
-      .four input { font: inherit; width: 8rem; min-height: 2.75rem; padding: 0 .6rem; box-sizing: border-box; }
+      .four input { font: inherit; width: 8rem; min-height: 2.75rem; padding: 0 .6rem; box-sizing: border-box; border: 1px solid var(--board); border-radius: .5rem; background: none; color: inherit; }
+      @media (max-width: 25rem) { .four .name { flex: 1 0 100%; display: flex; align-items: center; } .four .name input { flex: 1; } }
       live-view[live-offline] .four { opacity: .5; }
     </style>
     <article class="four">

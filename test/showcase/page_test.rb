@@ -36,6 +36,9 @@ class ShowcasePageTest < Minitest::Test
         check_bars(browser, "one-by-one", 4.4)
         check_growing_bars(browser)
         check_log(browser, program)
+        check_talk(browser)
+        check_board(browser)
+        check_dashboard(browser)
         take_pictures(browser)
         assert_empty browser.complaints, "the browser's console"
       end
@@ -150,10 +153,58 @@ class ShowcasePageTest < Minitest::Test
     assert_match(%r{the request POST /hold has held the loop of .*, computing\n.*hold\.rb:\d+}, text(browser, "#hold-report"))
   end
 
+  # A line that was sent while the events were cut off comes too, and once.
+  def check_talk(browser)
+    look_at(browser, "#talk")
+    browser.wait_until("document.querySelectorAll('.talk .link[data-state=live]').length === 2")
+    say(browser, "<b>first</b>")
+    browser.wait_until("#{said("events")}.length === 1")
+    press(browser, "#talk-cut")
+    browser.wait_until("document.querySelector('#talk-events .link').dataset.state === 'waiting'")
+    say(browser, "while cut off")
+    browser.wait_until("#{said("events")}.length === 2")
+    %w[socket events].each { |way| assert_equal ["<b>first</b>", "while cut off"], browser.evaluate(said(way)), way }
+  end
+
+  def say(browser, line)
+    browser.evaluate("document.getElementById('talk-line').value = #{JSON.generate(line)}")
+    press(browser, "#talk-form button")
+  end
+
+  def said(way)
+    "[...document.querySelectorAll('#talk-#{way} li')].map((line) => line.textContent)"
+  end
+
+  def check_board(browser)
+    look_at(browser, "#board")
+    browser.wait_until("#{frame("board")}.querySelector('.status')?.textContent === 'Your move.'")
+    browser.evaluate("#{frame("board")}.querySelectorAll('.column')[3].click()")
+    browser.wait_until("#{frame("board")}.querySelectorAll('.board i.red').length === 1")
+    assert_equal "Gold is to move.", browser.evaluate("#{frame("board")}.querySelector('.status').textContent")
+    check_fit(browser, "board")
+  end
+
+  def check_dashboard(browser)
+    look_at(browser, "#dashboard")
+    browser.wait_until("#{frame("dashboard")}.querySelector('polyline')?.points.length > 1")
+    check_fit(browser, "dashboard")
+  end
+
+  # Neither bars nor blank space.
+  def check_fit(browser, name)
+    browser.wait_until("Math.abs(#{frame(name)}.documentElement.getBoundingClientRect().height - " \
+                       "document.querySelector('##{name} iframe').clientHeight) <= 1")
+    assert browser.evaluate("#{frame(name)}.documentElement.scrollWidth <= document.querySelector('##{name} iframe').clientWidth")
+  end
+
+  def frame(name)
+    "document.querySelector('##{name} iframe').contentDocument"
+  end
+
   # What a thumb can hit (WCAG 2.5.5).
   def check_targets(browser)
     browser.look_like(width: 390, height: 844, mobile: true)
-    heights = browser.evaluate("[...document.querySelectorAll('button, .button, summary, select, textarea')]" \
+    heights = browser.evaluate("[...document.querySelectorAll('button, .button, summary, select, textarea, input:not([type])')]" \
                                ".map((each) => [each.textContent.trim(), each.getBoundingClientRect().height])")
     assert_empty heights.select { |_, height| height < 44 }
     browser.look_like(width: 1280, height: 900)
@@ -179,6 +230,7 @@ class ShowcasePageTest < Minitest::Test
       [false, true].each do |dark|
         browser.look_like(width: width, height: height, dark: dark, mobile: mobile)
         assert_equal width, browser.evaluate("document.documentElement.scrollWidth"), "the page is too wide for a #{name}"
+        %w[board dashboard].each { |frame| check_fit(browser, frame) }
         browser.screenshot(File.join(SCREENSHOTS, "#{name}-#{dark ? "dark" : "light"}.png"))
       end
     end

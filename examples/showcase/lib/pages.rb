@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The page's files: everything in public/, and the Ruby files of this folder under /source/, which
-# the page shows. The list is made once, at the start, so that no request can name another file.
+# The page's files: everything in public/, and the Ruby files of this folder and of the live pages
+# under /source/, which the page shows. The list is made once, at the start, so that no request can
+# name another file.
 
 module Showcase
   # Answers with files. A body with `to_path` lets the server send the file without reading it into
@@ -16,11 +17,12 @@ module Showcase
     }.freeze
 
     PUBLIC = File.expand_path("../public", __dir__)
+    LIVE = File.expand_path("../../live", __dir__)
 
     def initialize
       @files = { "/" => File.join(PUBLIC, "index.html") }
       Dir[File.join(PUBLIC, "*")].each { |file| @files["/#{File.basename(file)}"] = file }
-      Dir[File.join(__dir__, "*.rb")].each { |file| @files["/source/#{File.basename(file)}"] = file }
+      Dir[File.join(__dir__, "*.rb"), File.join(LIVE, "*.rb")].each { |file| @files["/source/#{File.basename(file)}"] = file }
       @files.freeze
     end
 

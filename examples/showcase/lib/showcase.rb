@@ -4,6 +4,8 @@
 # own file beside this one, and uses none of the others. Each request is logged; parts log to Rack's
 # own "rack.logger".
 
+require_relative "../../live/board"
+require_relative "../../live/dashboard"
 require_relative "cache"
 require_relative "cache_panel"
 require_relative "comparison"
@@ -16,6 +18,7 @@ require_relative "pages"
 require_relative "poem"
 require_relative "readings"
 require_relative "shops"
+require_relative "talk"
 require_relative "upload"
 
 module Showcase
@@ -33,10 +36,11 @@ module Showcase
         "/comparison" => { "GET" => Comparison.new },
         "/cache" => { "GET" => CachePanel.new(Cache.new) },
         "/idle" => { "GET" => Idle.new },
-        "/hold" => { "POST" => Hold.new }
+        "/hold" => { "POST" => Hold.new },
+        "/board" => { "GET" => Board },
+        "/dashboard" => { "GET" => Dashboard }
       }
-      panel = LogPanel.new(@logbook)
-      @routes["/log"] = { "GET" => panel, "POST" => panel }
+      { "/log" => LogPanel.new(@logbook), "/talk" => Talk.new }.each { |path, part| @routes[path] = { "GET" => part, "POST" => part } }
       SHOPS.each { |shop| @routes[shop.path] = { "GET" => shop } }
       pages.paths.each { |path| @routes[path] = { "GET" => pages } }
       @routes.freeze

@@ -5,9 +5,11 @@ import { listen } from "./figures.js";
 import { prepareComparison } from "./comparison.js";
 import { prepareHold } from "./hold.js";
 import { prepareIdle } from "./idle.js";
+import { prepareLive } from "./live.js";
 import { prepareLog } from "./log.js";
 import { preparePoem } from "./poem.js";
 import { prepareReadings } from "./readings.js";
+import { prepareTalk } from "./talk.js";
 import { prepareUpload } from "./upload.js";
 
 listen();
@@ -19,6 +21,8 @@ preparePoem();
 prepareReadings();
 prepareUpload();
 prepareLog();
+prepareLive();
+prepareTalk();
 
 // The Ruby source below each part is fetched when its part is opened.
 for (const details of document.querySelectorAll("details.source")) {
