@@ -15,8 +15,8 @@ class TidyTest < Minitest::Test
     [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,inspection,run,task,clock,deadline,signals}.rb
                           lib/gyre/{scheduler,testing,offload,task,sync,inspection}/**]],
     [3, "net", %w[lib/gyre.rb lib/gyre/{net,settings}.rb lib/gyre/{net,settings}/**]],
-    [4, "protocols", %w[lib/gyre/{http,log,memcached,websocket,sse,broadcast,rack_upgrade,live}.rb
-                       lib/gyre/{http,log,memcached,websocket,broadcast,live}/**]],
+    [4, "protocols", %w[lib/gyre/{http,log,memcached,dns,websocket,sse,broadcast,rack_upgrade,live}.rb
+                       lib/gyre/{http,log,memcached,dns,websocket,broadcast,live}/**]],
     [5, "servers", %w[lib/gyre/{web,async,rails,capybara}.rb lib/gyre/{web,async}/** lib/rackup/** lib/rack/**]],
     [6, "commands", %w[lib/gyre/cli.rb lib/gyre/cli/** exe/*]]
   ].freeze
@@ -41,7 +41,7 @@ class TidyTest < Minitest::Test
 
   # C files that also stand without Ruby: in the fuzzers and in plain C programs.
   WITHOUT_RUBY = %w[backend*.c blocked.c parser.c chunked.c statistics.c proxy_protocol.c proxy_header.c timers.c lag.c wakeup.c
-                    log_{crc32,frame,hub,line,record,session,sink,decoder,syslog,time}.c memcached_wire.c
+                    log_{crc32,frame,hub,line,record,session,sink,decoder,syslog,time}.c memcached_wire.c wire.c
                     input.c utf8.c].freeze
 
   # Files of the extension that call each other in a circle, and why.

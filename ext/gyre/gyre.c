@@ -1,6 +1,7 @@
 /* Entry of the extension: defines the modules and calls each part's init. Nothing else. */
 #include "gyre.h"
 #include "async/selector.h"
+#include "dns/dns.h"
 #include "feature.h"
 #include "fiber/scheduler.h"
 #include "http/http.h"
@@ -61,6 +62,7 @@ void Init_gyre_ext(void) {
   gyre_init_memcached_multi();
   gyre_init_memcached_server();
   gyre_init_selector_io(gyre_init_selector());
+  gyre_init_dns_message();
   gyre_init_log_ingest();
   gyre_init_log_outbox();
   gyre_init_held_signals();

@@ -27,6 +27,7 @@ module GyreTest
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],
       "shares_test" => %w[ext/gyre/net/shares.c],
       "memcached_wire_test" => %w[test/c/memcached_exercise.c ext/gyre/memcached/memcached_wire.c],
+      "dns_wire_test" => %w[test/c/dns_exercise.c ext/gyre/dns/wire.c],
       "websocket_input_test" => %w[input utf8 deflate].map { |name| "ext/gyre/websocket/#{name}.c" },
       "deferred_test" => %w[ext/gyre/loop/deferred.c],
       "reports_test" => %w[ext/gyre/loop/reports.c],

@@ -1,0 +1,285 @@
+/*
+ * DNS messages between bytes and Ruby: Gyre::DNS::Wire. Called by lib/gyre/dns/message.rb. Knows no
+ * resource classes: a record's data is a String with uncompressed names.
+ */
+#include "dns/dns.h"
+
+#include <inttypes.h>
+
+VALUE gyre_mDNS;
+static VALUE question_class, record_class, edns_class;
+
+enum { NAME, TYPE, CLASS, TTL, DATA }; /* members of Record, the first three of Question, too */
+enum { UDP_BYTES, VERSION, FLAGS, OPTIONS };
+
+/* --- names --- */
+
+void gyre_dns_name_of(VALUE text, uint8_t name[GYRE_DNS_NAME_BYTES]) {
+  StringValue(text);
+  if (gyre_dns_name_parse(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), name) == 0)
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not a domain name", text);
+  RB_GC_GUARD(text);
+}
+
+VALUE gyre_dns_name_string(const uint8_t *name) {
+  char text[GYRE_DNS_TEXT_BYTES];
+  return rb_usascii_str_new(text, (long)gyre_dns_name_text(name, text));
+}
+
+/*
+ * @param text [String] such as "www.example.org", with or without a final dot
+ * @return [String] uncompressed, as on the wire
+ * @raise [ArgumentError]
+ */
+static VALUE wire_name(VALUE self, VALUE text) {
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  gyre_dns_name_of(text, name);
+  return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
+}
+
+/*
+ * @param bytes [String] begin with an uncompressed name
+ * @return [String, nil] its text; nil if it is invalid
+ */
+static VALUE wire_name_text(VALUE self, VALUE bytes) {
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  size_t at = 0;
+  StringValue(bytes);
+  size_t length = gyre_dns_name_read((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &at, name);
+  return length ? gyre_dns_name_string(name) : Qnil;
+}
+
+/* --- parsing --- */
+
+struct reading {
+  VALUE string;
+  size_t at;
+};
+
+static const uint8_t *bytes_of(const struct reading *reading) { return (const uint8_t *)RSTRING_PTR(reading->string); }
+static size_t length_of(const struct reading *reading) { return (size_t)RSTRING_LEN(reading->string); }
+
+NORETURN(static void fail(const char *part));
+static void fail(const char *part) { rb_raise(rb_path2class("Gyre::DNS::FormatError"), "malformed %s", part); }
+
+static VALUE read_questions(struct reading *reading, unsigned count) {
+  VALUE questions = rb_ary_new();
+  for (; count; count--) {
+    uint8_t name[GYRE_DNS_NAME_BYTES];
+    size_t length = length_of(reading);
+    if (!gyre_dns_name_read(bytes_of(reading), length, &reading->at, name) || length - reading->at < 4)
+      fail("question");
+    const uint8_t *numbers = bytes_of(reading) + reading->at;
+    uint16_t type = gyre_dns_16(numbers), class = gyre_dns_16(numbers + 2);
+    reading->at += 4;
+    rb_ary_push(questions, rb_struct_new(question_class, gyre_dns_name_string(name), INT2FIX(type), INT2FIX(class)));
+  }
+  return questions;
+}
+
+static VALUE read_edns(const struct gyre_dns_edns *edns, VALUE options) {
+  return rb_struct_new(edns_class, INT2FIX(edns->udp_bytes), INT2FIX(edns->version), INT2FIX(edns->flags), options);
+}
+
+static VALUE read_options(const struct reading *reading, size_t at, size_t length) {
+  VALUE options = rb_ary_new();
+  for (size_t end = at + length; at < end;) {
+    const uint8_t *option = bytes_of(reading) + at;
+    uint16_t code = gyre_dns_16(option), bytes = gyre_dns_16(option + 2);
+    rb_ary_push(options, rb_assoc_new(INT2FIX(code), rb_str_new((const char *)option + 4, bytes)));
+    at += 4 + (size_t)bytes;
+  }
+  return options;
+}
+
+static VALUE read_records(struct reading *reading, unsigned count) {
+  VALUE records = rb_ary_new();
+  for (; count; count--) {
+    struct gyre_dns_record record;
+    if (!gyre_dns_record_read(bytes_of(reading), length_of(reading), &reading->at, &record)) fail("record");
+    if (record.type == GYRE_DNS_OPT) continue;
+    VALUE data = rb_str_buf_new((long)(record.data_length + GYRE_DNS_EXPANDED_BYTES));
+    ssize_t length = gyre_dns_data_expand(bytes_of(reading), length_of(reading), &record, (uint8_t *)RSTRING_PTR(data));
+    if (length < 0) fail("record data");
+    rb_str_set_len(data, length);
+    data = rb_str_resize(data, length);
+    rb_ary_push(records, rb_struct_new(record_class, gyre_dns_name_string(record.name), INT2FIX(record.type),
+                                       INT2FIX(record.class), UINT2NUM(record.ttl), data));
+  }
+  return records;
+}
+
+/*
+ * @param bytes [String]
+ * @return [Array] id, flags, questions, records of answer, authority and additional, EDNS or nil,
+ *   the upper bits of its rcode
+ * @raise [FormatError]
+ */
+static VALUE wire_parse(VALUE self, VALUE string) {
+  struct gyre_dns_query query;
+  struct reading reading = {rb_str_new_frozen(StringValue(string)), GYRE_DNS_HEADER_BYTES};
+  if (gyre_dns_query_read(&query, bytes_of(&reading), length_of(&reading)) != GYRE_DNS_WELL_FORMED) fail("message");
+  VALUE questions = read_questions(&reading, query.counts[0]);
+  VALUE sections[3];
+  for (int i = 0; i < 3; i++) sections[i] = read_records(&reading, query.counts[i + 1]);
+  VALUE edns = Qnil;
+  if (query.edns.present) {
+    size_t at = query.edns.options_length ? (size_t)(query.edns.options - bytes_of(&reading)) : 0;
+    edns = read_edns(&query.edns, read_options(&reading, at, query.edns.options_length));
+  }
+  RB_GC_GUARD(reading.string);
+  return rb_ary_new_from_args(8, INT2FIX(query.id), INT2FIX(query.flags), questions, sections[0], sections[1],
+                              sections[2], edns, INT2FIX(query.edns.present ? query.edns.rcode : 0));
+}
+
+/* --- writing --- */
+
+/* No Ruby code runs, and so no other fiber, while it is used: nothing here converts objects. */
+static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES];
+
+static uint32_t number_32(VALUE number) {
+  if (!RB_INTEGER_TYPE_P(number)) rb_raise(rb_eTypeError, "%+" PRIsVALUE " is not an Integer", number);
+  return NUM2UINT(number);
+}
+
+static uint16_t number_16(VALUE number) {
+  uint32_t value = number_32(number);
+  if (value > 0xffff) rb_raise(rb_eArgError, "%" PRIu32 " is more than 65535", value);
+  return (uint16_t)value;
+}
+
+struct entry {
+  uint16_t type, class;
+  uint32_t ttl;
+  const uint8_t *data;
+  size_t length;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+};
+
+static void read_entry(struct entry *entry, VALUE object, VALUE class) {
+  if (!rb_obj_is_kind_of(object, class)) rb_raise(rb_eTypeError, "%+" PRIsVALUE " is not a %" PRIsVALUE, object, class);
+  Check_Type(RSTRUCT_GET(object, NAME), T_STRING);
+  gyre_dns_name_of(RSTRUCT_GET(object, NAME), entry->name);
+  entry->type = number_16(RSTRUCT_GET(object, TYPE));
+  entry->class = number_16(RSTRUCT_GET(object, CLASS));
+  if (class != record_class) return;
+  VALUE data = RSTRUCT_GET(object, DATA);
+  Check_Type(data, T_STRING);
+  entry->ttl = number_32(RSTRUCT_GET(object, TTL));
+  entry->data = (const uint8_t *)RSTRING_PTR(data);
+  entry->length = (size_t)RSTRING_LEN(data);
+  if (!gyre_dns_data_valid(entry->type, entry->class, entry->data, entry->length))
+    rb_raise(rb_eArgError, "malformed data of a record of type %d", entry->type);
+}
+
+/* The bytes of EDNS options, as a String. */
+static VALUE options_string(VALUE options) {
+  VALUE string = rb_str_buf_new(0);
+  Check_Type(options, T_ARRAY);
+  for (long i = 0; i < RARRAY_LEN(options); i++) {
+    VALUE pair = rb_ary_entry(options, i);
+    uint8_t head[4];
+    Check_Type(pair, T_ARRAY);
+    VALUE bytes = rb_ary_entry(pair, 1);
+    Check_Type(bytes, T_STRING);
+    gyre_dns_put_16(head, number_16(rb_ary_entry(pair, 0)));
+    gyre_dns_put_16(head + 2, number_16(LONG2NUM(RSTRING_LEN(bytes))));
+    rb_str_cat(string, (const char *)head, 4);
+    rb_str_cat(string, RSTRING_PTR(bytes), RSTRING_LEN(bytes));
+  }
+  return string;
+}
+
+/* Writes the records that fit. Returns their number. */
+static uint16_t put_records(struct gyre_dns_writer *writer, VALUE records) {
+  uint16_t count = 0;
+  for (long i = 0; i < RARRAY_LEN(records); i++) {
+    struct entry entry;
+    read_entry(&entry, RARRAY_AREF(records, i), record_class);
+    if (!gyre_dns_put_record(writer, entry.name, entry.type, entry.class, entry.ttl, entry.data, entry.length)) break;
+    count++;
+  }
+  return count;
+}
+
+static size_t length_of_array(VALUE array) {
+  Check_Type(array, T_ARRAY);
+  return (size_t)RARRAY_LEN(array);
+}
+
+/*
+ * An answer or authority section that does not fit makes a truncated message without records (RFC
+ * 2181, section 9); additional records that do not fit are left out.
+ *
+ * @param id [Integer]
+ * @param flags [Integer] with the lower bits of the rcode
+ * @param questions [Array<Question>]
+ * @param sections [Array<Array<Record>>] answer, authority, additional
+ * @param edns [EDNS, nil]
+ * @param rcode [Integer] with its upper bits
+ * @param limit [Integer] bytes
+ * @return [String]
+ * @raise [ArgumentError, TypeError, RangeError] something cannot be written
+ */
+static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VALUE sections, VALUE edns, VALUE rcode,
+                         VALUE limit) {
+  uint16_t number = number_16(id), bits = number_16(flags), counts[4] = {0};
+  struct gyre_dns_writer writer;
+  struct gyre_dns_edns out = {.present = false};
+  VALUE options = Qnil;
+  size_t room = number_32(limit), reserved = 0;
+  if (room < GYRE_DNS_HEADER_BYTES || room > sizeof(lent)) rb_raise(rb_eArgError, "cannot write %zu bytes", room);
+  if (!NIL_P(edns)) {
+    if (!rb_obj_is_kind_of(edns, edns_class)) rb_raise(rb_eTypeError, "not a Gyre::DNS::EDNS");
+    options = options_string(RSTRUCT_GET(edns, OPTIONS));
+    out = (struct gyre_dns_edns){.present = true,
+                                 .udp_bytes = number_16(RSTRUCT_GET(edns, UDP_BYTES)),
+                                 .version = (uint8_t)number_16(RSTRUCT_GET(edns, VERSION)),
+                                 .rcode = (uint8_t)(number_16(rcode) >> 4),
+                                 .flags = number_16(RSTRUCT_GET(edns, FLAGS)),
+                                 .options = (const uint8_t *)RSTRING_PTR(options),
+                                 .options_length = (size_t)RSTRING_LEN(options)};
+    reserved = 11 + out.options_length;
+    if (reserved > room - GYRE_DNS_HEADER_BYTES) rb_raise(rb_eArgError, "the EDNS options are too long");
+  }
+  gyre_dns_writer_init(&writer, lent, room - reserved);
+  for (size_t i = 0; i < length_of_array(questions); i++) {
+    struct entry entry;
+    read_entry(&entry, RARRAY_AREF(questions, (long)i), question_class);
+    if (!gyre_dns_put_question(&writer, entry.name, entry.type, entry.class))
+      rb_raise(rb_eArgError, "the questions are longer than the message may be");
+    counts[0]++;
+  }
+  struct gyre_dns_writer before = writer;
+  for (int i = 0; i < 3; i++) {
+    VALUE records = rb_ary_entry(sections, i);
+    size_t wanted = length_of_array(records);
+    counts[i + 1] = put_records(&writer, records);
+    if (counts[i + 1] == wanted || i == 2) continue;
+    bits |= GYRE_DNS_TC;
+    counts[1] = counts[2] = 0;
+    writer = before;
+    break;
+  }
+  writer.room = room;
+  if (out.present && gyre_dns_put_opt(&writer, &out)) counts[3]++;
+  gyre_dns_put_header(&writer, number, bits, counts);
+  RB_GC_GUARD(options);
+  return rb_str_new((const char *)lent, (long)writer.length);
+}
+
+void gyre_init_dns_message(void) {
+  gyre_mDNS = rb_define_module_under(gyre_mGyre, "DNS");
+  rb_gc_register_mark_object(gyre_mDNS);
+  question_class = rb_struct_define_under(gyre_mDNS, "Question", "name", "type", "klass", NULL);
+  record_class = rb_struct_define_under(gyre_mDNS, "Record", "name", "type", "klass", "ttl", "data", NULL);
+  edns_class = rb_struct_define_under(gyre_mDNS, "EDNS", "udp_bytes", "version", "flags", "options", NULL);
+  rb_gc_register_mark_object(question_class);
+  rb_gc_register_mark_object(record_class);
+  rb_gc_register_mark_object(edns_class);
+  VALUE wire = rb_define_module_under(gyre_mDNS, "Wire");
+  rb_define_module_function(wire, "parse", wire_parse, 1);
+  rb_define_module_function(wire, "encode", wire_encode, 7);
+  rb_define_module_function(wire, "name", wire_name, 1);
+  rb_define_module_function(wire, "name_text", wire_name_text, 1);
+}

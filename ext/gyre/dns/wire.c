@@ -1,0 +1,373 @@
+/*
+ * DNS messages as bytes (see wire.h).
+ */
+#include "dns/wire.h"
+
+#include <string.h>
+
+/* --- names --- */
+
+size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]) {
+  size_t place = *at, bound = *at, end = 0, written = 0;
+  for (;;) {
+    if (place >= length) return 0;
+    uint8_t label = message[place];
+    if (label >= 0xc0) {
+      if (place + 2 > length) return 0;
+      size_t target = gyre_dns_16(message + place) & 0x3fff;
+      if (!end) end = place + 2;
+      if (target >= bound) return 0; /* each pointer leads further back: no loop */
+      place = bound = target;
+      continue;
+    }
+    if (label > 63 || written + label + 1 > GYRE_DNS_NAME_BYTES || place + 1 + label > length) return 0;
+    memcpy(name + written, message + place, (size_t)label + 1);
+    written += (size_t)label + 1;
+    place += (size_t)label + 1;
+    if (label == 0) break;
+    if (written == GYRE_DNS_NAME_BYTES) return 0;
+  }
+  *at = end ? end : place;
+  return written;
+}
+
+size_t gyre_dns_name_length(const uint8_t *name) {
+  size_t length = 0;
+  while (name[length]) length += (size_t)name[length] + 1;
+  return length + 1;
+}
+
+bool gyre_dns_name_equal(const uint8_t *one, const uint8_t *other) {
+  for (;;) { /* the lengths of labels are below 'A' */
+    size_t label = *one;
+    if (label != *other) return false;
+    if (label == 0) return true;
+    for (size_t i = 1; i <= label; i++)
+      if (one[i] != other[i] && gyre_dns_lower(one[i]) != gyre_dns_lower(other[i])) return false;
+    one += label + 1;
+    other += label + 1;
+  }
+}
+
+static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+
+size_t gyre_dns_name_parse(const char *text, size_t length, uint8_t name[GYRE_DNS_NAME_BYTES]) {
+  size_t start = 0, written = 1; /* `start` is the place of the label's length */
+  if (length == 1 && text[0] == '.') length = 0;
+  for (size_t i = 0; i < length; i++) {
+    unsigned byte = (uint8_t)text[i];
+    if (byte == '.') {
+      if (written - start == 1 || written >= GYRE_DNS_NAME_BYTES) return 0;
+      name[start] = (uint8_t)(written - start - 1);
+      start = written++;
+      continue;
+    }
+    if (byte == '\\') {
+      if (++i == length) return 0;
+      byte = (uint8_t)text[i];
+      if (is_digit(text[i])) {
+        if (i + 3 > length || !is_digit(text[i + 1]) || !is_digit(text[i + 2])) return 0;
+        byte = (byte - '0') * 100 + (unsigned)(text[i + 1] - '0') * 10 + (unsigned)(text[i + 2] - '0');
+        if (byte > 255) return 0;
+        i += 2;
+      }
+    }
+    if (written - start > 63 || written >= GYRE_DNS_NAME_BYTES) return 0;
+    name[written++] = (uint8_t)byte;
+  }
+  name[start] = (uint8_t)(written - start - 1);
+  if (name[start] == 0) return written; /* ended with a dot, or the root */
+  if (written >= GYRE_DNS_NAME_BYTES) return 0;
+  name[written] = 0;
+  return written + 1;
+}
+
+size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]) {
+  size_t written = 0;
+  for (const uint8_t *label = name; *label; label += *label + 1) {
+    if (written) text[written++] = '.';
+    for (unsigned i = 1; i <= *label; i++) {
+      uint8_t byte = label[i];
+      if (byte <= ' ' || byte >= 127) {
+        text[written++] = '\\';
+        text[written++] = (char)('0' + byte / 100);
+        text[written++] = (char)('0' + byte / 10 % 10);
+        text[written++] = (char)('0' + byte % 10);
+      } else {
+        if (strchr(".\\\"();@$", byte)) text[written++] = '\\';
+        text[written++] = (char)byte;
+      }
+    }
+  }
+  if (!written) text[written++] = '.';
+  return written;
+}
+
+/* --- reading --- */
+
+/*
+ * The form of a type's data: n a name that is compressed in writing (RFC 3597, section 4), u a name
+ * that is not, s a character string, a digit or letter a number of bytes. NULL: any bytes.
+ */
+static const char *data_form(uint16_t type, uint16_t class) {
+  if (class != GYRE_DNS_IN) return NULL;
+  switch (type) {
+  case GYRE_DNS_A: return "4";
+  case GYRE_DNS_AAAA: return "x";
+  case GYRE_DNS_NS:
+  case 3: /* MD, MF */
+  case 4:
+  case GYRE_DNS_CNAME:
+  case 7: /* MB, MG, MR */
+  case 8:
+  case 9:
+  case GYRE_DNS_PTR: return "n";
+  case GYRE_DNS_SOA: return "nnt";
+  case 14: return "nn"; /* MINFO */
+  case GYRE_DNS_MX: return "2n";
+  case 17: return "uu";  /* RP */
+  case 18:               /* AFSDB */
+  case 21:               /* RT */
+  case 36: return "2u";  /* KX */
+  case 26: return "2uu"; /* PX */
+  case GYRE_DNS_SRV: return "6u";
+  case 35: return "4sssu"; /* NAPTR */
+  case GYRE_DNS_DNAME: return "u";
+  default: return NULL;
+  }
+}
+
+static size_t fixed_bytes(char part) { return part == 'x' ? 16 : part == 't' ? 20 : (size_t)(part - '0'); }
+
+ssize_t gyre_dns_data_expand(const uint8_t *message, size_t length, const struct gyre_dns_record *record, uint8_t *to) {
+  size_t at = record->data_at, end = record->data_at + record->data_length;
+  const char *form = data_form(record->type, record->class);
+  if (!form) {
+    if (record->data_length) memcpy(to, message + at, record->data_length);
+    return (ssize_t)record->data_length;
+  }
+  const uint8_t *start = to;
+  for (; *form; form++) {
+    if (*form == 'n' || *form == 'u') {
+      size_t name = gyre_dns_name_read(message, end, &at, to);
+      if (name == 0) return -1;
+      to += name;
+      continue;
+    }
+    size_t bytes = *form != 's' ? fixed_bytes(*form) : at < end ? (size_t)message[at] + 1 : 1;
+    if (bytes > end - at) return -1;
+    memcpy(to, message + at, bytes);
+    to += bytes;
+    at += bytes;
+  }
+  return at == end ? to - start : -1;
+}
+
+bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length) {
+  const char *form = data_form(type, class);
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  size_t at = 0;
+  if (!form) return length <= GYRE_DNS_MESSAGE_BYTES;
+  for (; *form; form++) {
+    if (*form == 'n' || *form == 'u') {
+      size_t start = at, bytes = gyre_dns_name_read(data, length, &at, name);
+      if (bytes == 0 || at - start != bytes) return false; /* compressed */
+      continue;
+    }
+    size_t bytes = *form != 's' ? fixed_bytes(*form) : at < length ? (size_t)data[at] + 1 : 1;
+    if (bytes > length - at) return false;
+    at += bytes;
+  }
+  return at == length;
+}
+
+bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record) {
+  record->name_length = gyre_dns_name_read(message, length, at, record->name);
+  if (record->name_length == 0 || length - *at < 10) return false;
+  const uint8_t *head = message + *at;
+  record->type = gyre_dns_16(head);
+  record->class = gyre_dns_16(head + 2);
+  record->ttl = gyre_dns_32(head + 4);
+  record->data_length = gyre_dns_16(head + 8);
+  record->data_at = *at + 10;
+  if (record->data_length > length - record->data_at) return false;
+  *at = record->data_at + record->data_length;
+  return true;
+}
+
+/* False for options that are cut short. */
+static bool read_opt(struct gyre_dns_edns *edns, const uint8_t *bytes, const struct gyre_dns_record *record) {
+  *edns = (struct gyre_dns_edns){.present = true,
+                                 .rcode = (uint8_t)(record->ttl >> 24),
+                                 .version = (uint8_t)(record->ttl >> 16),
+                                 .flags = (uint16_t)record->ttl,
+                                 .udp_bytes = record->class,
+                                 .options = bytes + record->data_at,
+                                 .options_length = record->data_length};
+  for (size_t at = 0; at < edns->options_length;) {
+    if (edns->options_length - at < 4) return false;
+    at += 4 + (size_t)gyre_dns_16(edns->options + at + 2);
+    if (at > edns->options_length) return false;
+  }
+  return true;
+}
+
+enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length) {
+  query->name_length = 0;
+  query->edns.present = false;
+  query->edns.options_length = 0;
+  query->type = query->class = 0;
+  if (length < GYRE_DNS_HEADER_BYTES) return GYRE_DNS_NO_HEADER;
+  query->id = gyre_dns_16(bytes);
+  query->flags = gyre_dns_16(bytes + 2);
+  for (int i = 0; i < 4; i++) query->counts[i] = gyre_dns_16(bytes + 4 + 2 * i);
+
+  size_t at = GYRE_DNS_HEADER_BYTES;
+  for (unsigned i = 0; i < query->counts[0]; i++) {
+    uint8_t other[GYRE_DNS_NAME_BYTES];
+    size_t name = gyre_dns_name_read(bytes, length, &at, i ? other : query->name);
+    if (name == 0 || length - at < 4) return GYRE_DNS_MALFORMED;
+    if (i == 0) {
+      query->type = gyre_dns_16(bytes + at);
+      query->class = gyre_dns_16(bytes + at + 2);
+      query->name_length = name;
+    }
+    at += 4;
+  }
+  unsigned records = (unsigned)query->counts[1] + query->counts[2] + query->counts[3];
+  for (unsigned i = 0; i < records; i++) {
+    struct gyre_dns_record record;
+    if (!gyre_dns_record_read(bytes, length, &at, &record)) return GYRE_DNS_MALFORMED;
+    if (record.type != GYRE_DNS_OPT) continue;
+    bool placed = i >= records - query->counts[3] && record.name_length == 1 && !query->edns.present;
+    if (!placed || !read_opt(&query->edns, bytes, &record)) return GYRE_DNS_MALFORMED;
+  }
+  return at == length ? GYRE_DNS_WELL_FORMED : GYRE_DNS_MALFORMED;
+}
+
+const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, size_t *length) {
+  for (size_t at = 0; edns->present && at < edns->options_length;) {
+    const uint8_t *option = edns->options + at;
+    *length = gyre_dns_16(option + 2);
+    if (gyre_dns_16(option) == code) return option + 4;
+    at += 4 + *length;
+  }
+  return NULL;
+}
+
+/* --- writing --- */
+
+void gyre_dns_writer_init(struct gyre_dns_writer *writer, uint8_t *bytes, size_t room) {
+  writer->bytes = bytes;
+  writer->length = GYRE_DNS_HEADER_BYTES;
+  writer->room = room;
+  writer->suffixes = 0;
+}
+
+void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t flags, const uint16_t counts[4]) {
+  gyre_dns_put_16(writer->bytes, id);
+  gyre_dns_put_16(writer->bytes + 2, flags);
+  for (int i = 0; i < 4; i++) gyre_dns_put_16(writer->bytes + 4 + 2 * i, counts[i]);
+}
+
+/* Compares a name with one that was written, following the writer's own pointers. */
+static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) {
+  for (;;) {
+    uint8_t label = bytes[at];
+    if (label >= 0xc0) {
+      at = gyre_dns_16(bytes + at) & 0x3fff;
+      continue;
+    }
+    if (label != *name) return false;
+    if (label == 0) return true;
+    for (unsigned i = 1; i <= label; i++)
+      if (bytes[at + i] != name[i] && gyre_dns_lower(bytes[at + i]) != gyre_dns_lower(name[i])) return false;
+    at += (size_t)label + 1;
+    name += (size_t)label + 1;
+  }
+}
+
+/* Compares with names before this one only, as its own suffixes have no end yet. May fail midway:
+ * each gyre_dns_put_… then restores length and suffixes. */
+static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
+  unsigned known = writer->suffixes;
+  for (const uint8_t *label = name; *label; label += *label + 1) {
+    for (unsigned i = 0; i < known; i++) {
+      if (!is_written_at(writer->bytes, writer->suffix[i], label)) continue;
+      if (writer->room - writer->length < 2) return false;
+      gyre_dns_put_16(writer->bytes + writer->length, (uint16_t)(0xc000 | writer->suffix[i]));
+      writer->length += 2;
+      return true;
+    }
+    size_t bytes = (size_t)*label + 1;
+    if (writer->room - writer->length <= bytes) return false; /* room for the end, too */
+    if (writer->length < 0x4000 && writer->suffixes < GYRE_DNS_SUFFIXES)
+      writer->suffix[writer->suffixes++] = (uint16_t)writer->length;
+    memcpy(writer->bytes + writer->length, label, bytes);
+    writer->length += bytes;
+  }
+  if (writer->room == writer->length) return false;
+  writer->bytes[writer->length++] = 0;
+  return true;
+}
+
+static bool put_numbers(struct gyre_dns_writer *writer, uint16_t type, uint16_t class) {
+  if (writer->room - writer->length < 4) return false;
+  gyre_dns_put_16(writer->bytes + writer->length, type);
+  gyre_dns_put_16(writer->bytes + writer->length + 2, class);
+  writer->length += 4;
+  return true;
+}
+
+static bool undo(struct gyre_dns_writer *writer, size_t length, unsigned suffixes) {
+  writer->length = length;
+  writer->suffixes = suffixes;
+  return false;
+}
+
+bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class) {
+  size_t length = writer->length;
+  unsigned suffixes = writer->suffixes;
+  if (put_name(writer, name) && put_numbers(writer, type, class)) return true;
+  return undo(writer, length, suffixes);
+}
+
+/* Data of a form with names that may be compressed; it is valid. */
+static bool put_data(struct gyre_dns_writer *writer, const char *form, const uint8_t *data, size_t length) {
+  const uint8_t *end = data + length;
+  for (; form && *form == 'n'; form++) {
+    if (!put_name(writer, data)) return false;
+    data += gyre_dns_name_length(data);
+  }
+  size_t rest = (size_t)(end - data);
+  if (form && form[0] == '2' && form[1] == 'n') { /* MX */
+    if (writer->room - writer->length < 2) return false;
+    memcpy(writer->bytes + writer->length, data, 2);
+    writer->length += 2;
+    return put_name(writer, data + 2);
+  }
+  if (rest > writer->room - writer->length) return false;
+  if (rest) memcpy(writer->bytes + writer->length, data, rest);
+  writer->length += rest;
+  return true;
+}
+
+bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
+                         uint32_t ttl, const uint8_t *data, size_t length) {
+  size_t start = writer->length, head;
+  unsigned suffixes = writer->suffixes;
+  if (!put_name(writer, name) || !put_numbers(writer, type, class) || writer->room - writer->length < 6)
+    return undo(writer, start, suffixes);
+  head = writer->length;
+  gyre_dns_put_32(writer->bytes + head, ttl);
+  writer->length += 6;
+  if (!put_data(writer, data_form(type, class), data, length)) return undo(writer, start, suffixes);
+  gyre_dns_put_16(writer->bytes + head + 4, (uint16_t)(writer->length - head - 6));
+  return true;
+}
+
+bool gyre_dns_put_opt(struct gyre_dns_writer *writer, const struct gyre_dns_edns *edns) {
+  static const uint8_t root = 0;
+  uint32_t ttl = (uint32_t)edns->rcode << 24 | (uint32_t)edns->version << 16 | edns->flags;
+  return gyre_dns_put_record(writer, &root, GYRE_DNS_OPT, edns->udp_bytes, ttl, edns->options, edns->options_length);
+}

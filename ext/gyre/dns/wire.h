@@ -1,0 +1,152 @@
+/*
+ * DNS messages as bytes (RFC 1035, 6891): reads header, question, records and OPT in place; writes
+ * messages with compression into the caller's memory. No socket, clock, ruby.h or allocation.
+ * Called by message_object.c, zone.c and server.c.
+ */
+#ifndef GYRE_DNS_WIRE_H
+#define GYRE_DNS_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define GYRE_DNS_NAME_BYTES 255  /* on the wire, uncompressed */
+#define GYRE_DNS_TEXT_BYTES 1024 /* of a name in a zone file's form */
+#define GYRE_DNS_MESSAGE_BYTES 65535
+#define GYRE_DNS_HEADER_BYTES 12
+
+enum gyre_dns_flag {
+  GYRE_DNS_QR = 0x8000,
+  GYRE_DNS_OPCODE = 0x7800,
+  GYRE_DNS_AA = 0x0400,
+  GYRE_DNS_TC = 0x0200,
+  GYRE_DNS_RD = 0x0100,
+  GYRE_DNS_RA = 0x0080,
+  GYRE_DNS_AD = 0x0020,
+  GYRE_DNS_CD = 0x0010,
+  GYRE_DNS_RCODE = 0x000f,
+};
+
+enum gyre_dns_type {
+  GYRE_DNS_A = 1,
+  GYRE_DNS_NS = 2,
+  GYRE_DNS_CNAME = 5,
+  GYRE_DNS_SOA = 6,
+  GYRE_DNS_PTR = 12,
+  GYRE_DNS_HINFO = 13,
+  GYRE_DNS_MX = 15,
+  GYRE_DNS_AAAA = 28,
+  GYRE_DNS_SRV = 33,
+  GYRE_DNS_DNAME = 39,
+  GYRE_DNS_OPT = 41,
+  GYRE_DNS_DS = 43,
+  GYRE_DNS_RRSIG = 46,
+  GYRE_DNS_NSEC = 47,
+  GYRE_DNS_ANY = 255,
+};
+
+enum { GYRE_DNS_IN = 1, GYRE_DNS_CLASS_ANY = 255 };
+
+/* --- names, uncompressed as on the wire: labels with their lengths, then a zero --- */
+
+/* Reads the name at `*at` and moves `*at` behind it. A pointer must lead to an earlier place than
+ * all before it. Returns the name's length; 0 if it is invalid. */
+size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]);
+/* Parses a zone file's form, with or without a final dot. Returns 0 if it is invalid. */
+size_t gyre_dns_name_parse(const char *text, size_t length, uint8_t name[GYRE_DNS_NAME_BYTES]);
+/* Writes a zone file's form without a final dot, "." for the root. Returns its length. */
+size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]);
+/* Compares as RFC 4343 demands. */
+bool gyre_dns_name_equal(const uint8_t *one, const uint8_t *other);
+size_t gyre_dns_name_length(const uint8_t *name);
+
+static inline uint8_t gyre_dns_lower(uint8_t byte) {
+  return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte | 0x20) : byte;
+}
+
+/* --- reading --- */
+
+struct gyre_dns_edns {
+  bool present;
+  uint8_t rcode, version; /* the upper bits of the extended rcode */
+  uint16_t udp_bytes, flags;
+  const uint8_t *options;
+  size_t options_length;
+};
+
+#define GYRE_DNS_DO 0x8000 /* of the EDNS flags */
+
+struct gyre_dns_query {
+  uint16_t id, flags, counts[4]; /* of questions, answers, authority, additional */
+  uint16_t type, class;          /* of the only question; 0 without */
+  size_t name_length;            /* 0: no question */
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  struct gyre_dns_edns edns;
+};
+
+enum gyre_dns_verdict {
+  GYRE_DNS_WELL_FORMED,
+  GYRE_DNS_NO_HEADER, /* cannot even be answered */
+  GYRE_DNS_MALFORMED, /* id and flags are set, and the question if it could be read */
+};
+
+/* Reads a query in place. `bytes` must outlive the query's options. */
+enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length);
+
+/* The bytes of an EDNS option; NULL without. */
+const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, size_t *length);
+
+struct gyre_dns_record {
+  uint16_t type, class;
+  uint32_t ttl;
+  size_t name_length;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  size_t data_at, data_length; /* in the message, perhaps with compressed names */
+};
+
+bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record);
+
+#define GYRE_DNS_EXPANDED_BYTES (2 * GYRE_DNS_NAME_BYTES) /* most bytes that expanding adds */
+
+/* Copies the record's data with names uncompressed to `to`, which has room for `data_length` and
+ * GYRE_DNS_EXPANDED_BYTES more. Returns its length; -1 if it has not the form of its type. */
+ssize_t gyre_dns_data_expand(const uint8_t *message, size_t length, const struct gyre_dns_record *record, uint8_t *to);
+/* True if uncompressed data has the form of its type. */
+bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length);
+
+/* --- writing --- */
+
+#define GYRE_DNS_SUFFIXES 128 /* names that later names are compressed with */
+
+struct gyre_dns_writer {
+  uint8_t *bytes;
+  size_t length, room;
+  unsigned suffixes;
+  uint16_t suffix[GYRE_DNS_SUFFIXES];
+};
+
+/* A writer with an empty header; `room` is at least GYRE_DNS_HEADER_BYTES. */
+void gyre_dns_writer_init(struct gyre_dns_writer *writer, uint8_t *bytes, size_t room);
+/* Fills the header in. */
+void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t flags, const uint16_t counts[4]);
+/* These return false without room, and write nothing then. */
+bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class);
+bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
+                         uint32_t ttl, const uint8_t *data, size_t length);
+bool gyre_dns_put_opt(struct gyre_dns_writer *writer, const struct gyre_dns_edns *edns);
+
+static inline uint16_t gyre_dns_16(const uint8_t *bytes) { return (uint16_t)(bytes[0] << 8 | bytes[1]); }
+static inline uint32_t gyre_dns_32(const uint8_t *bytes) {
+  return (uint32_t)gyre_dns_16(bytes) << 16 | gyre_dns_16(bytes + 2);
+}
+static inline void gyre_dns_put_16(uint8_t *to, uint16_t number) {
+  to[0] = (uint8_t)(number >> 8);
+  to[1] = (uint8_t)number;
+}
+static inline void gyre_dns_put_32(uint8_t *to, uint32_t number) {
+  gyre_dns_put_16(to, (uint16_t)(number >> 16));
+  gyre_dns_put_16(to + 2, (uint16_t)number);
+}
+
+#endif

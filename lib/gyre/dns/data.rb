@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+# A record's data between bytes and the classes of Ruby's resolv. The bytes hold names uncompressed
+# (ext/gyre/dns/message_object.c). Used by Record.
+require "resolv"
+
+module Gyre
+  module DNS
+    # @api private
+    module Data
+      # Writes names without compression, as the data moves between messages.
+      class Encoder < Resolv::DNS::Message::MessageEncoder
+        def put_labels(labels, **)
+          labels.each { |label| put_label(label) }
+          put_bytes("\0")
+        end
+      end
+      private_constant :Encoder
+
+      class << self
+        # @param resource [Resolv::DNS::Resource]
+        # @return [String]
+        # @raise [ArgumentError]
+        def encode(resource)
+          case resource
+          when Resolv::DNS::Resource::IN::A, Resolv::DNS::Resource::IN::AAAA then resource.address.address
+          else Encoder.new { |encoder| resource.encode_rdata(encoder) }.to_s.b
+          end
+        rescue NoMethodError, TypeError, NotImplementedError => error
+          raise ArgumentError, "#{resource.inspect} cannot be written: #{error.message}"
+        end
+
+        # @return [Resolv::DNS::Resource] of a Generic class if resolv does not know the type
+        # @raise [FormatError]
+        def decode(type, klass, data)
+          made = Resolv::DNS::Resource.get_class(type, klass)
+          Resolv::DNS::Message::MessageDecoder.new(data) { |decoder| return made.decode_rdata(decoder) }
+        rescue Resolv::DNS::DecodeError, ArgumentError, NoMethodError => error
+          raise FormatError, "malformed data of #{DNS.type_name(type)}: #{error.message}"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,145 @@
+# frozen_string_literal: true
+
+# DNS messages for Ruby code: rules, resolver, `gyre dns query`. The bytes are read and written by
+# ext/gyre/dns/message_object.c. Opens no socket.
+require "resolv"
+require "gyre/loop"
+require "gyre/dns/codes"
+require "gyre/dns/data"
+require "gyre/dns/errors"
+
+Gyre::Loop.require_native("Gyre::DNS")
+
+module Gyre
+  # Server and resolver of the Domain Name System.
+  module DNS
+    # A question: name (String), type and klass (Integers).
+    class Question
+      # @return [Class] of Resolv::DNS::Resource, such as IN::A
+      def resource_class = Resolv::DNS::Resource.get_class(type, klass)
+
+      # @return [String] such as "example.org IN A"
+      def to_s = "#{name} #{DNS.class_name(klass)} #{DNS.type_name(type)}"
+    end
+
+    # A resource record: name (String), type, klass and ttl (Integers), data (String of bytes, with
+    # uncompressed names).
+    class Record
+      # @param name [String, Resolv::DNS::Name]
+      # @param ttl [Integer] seconds
+      # @param resource [Resolv::DNS::Resource]
+      # @return [Record]
+      # @raise [ArgumentError]
+      def self.for(name, ttl, resource)
+        new(name.to_s, resource.class::TypeValue, resource.class::ClassValue, ttl, Data.encode(resource))
+      end
+
+      # Made at the first call.
+      #
+      # @return [Resolv::DNS::Resource]
+      # @raise [FormatError] for data that has not the form of its type
+      def resource
+        @resource ||= Data.decode(type, klass, data).tap { |made| made.instance_variable_set(:@ttl, ttl) }
+      end
+    end
+
+    # The parts of an OPT record (RFC 6891): udp_bytes, version and flags (Integers), options (Array
+    # of code and bytes).
+    class EDNS
+      # The largest packet that is safe on all paths (DNS flag day 2020).
+      UDP_BYTES = 1232
+      # Signatures are wanted (RFC 3225).
+      DO = 0x8000
+
+      # @param code [Integer]
+      # @return [String, nil] an option's bytes
+      def [](code) = code.is_a?(Integer) ? options.assoc(code)&.last : super
+
+      # @return [Boolean]
+      def dnssec? = flags.anybits?(DO)
+    end
+
+    # A message: header, questions, records.
+    class Message
+      QR = 0x8000
+      AA = 0x0400
+      TC = 0x0200
+      RD = 0x0100
+      RA = 0x0080
+      AD = 0x0020
+      CD = 0x0010
+      BYTES_LIMIT = 65_535
+
+      # @return [Integer]
+      attr_accessor :id
+      # @return [Integer] the header's second word without the rcode: QR, AA, TC, RD, RA, AD, CD and
+      #   the opcode
+      attr_accessor :flags
+      # @return [Integer] with the upper bits of EDNS
+      attr_reader :rcode
+      # @return [Array<Question>]
+      attr_reader :questions
+      # @return [Array<Record>] without OPT
+      attr_reader :answers, :authority, :additional
+      # @return [EDNS, nil]
+      attr_accessor :edns
+
+      # @param bytes [String]
+      # @return [Message]
+      # @raise [FormatError]
+      def self.parse(bytes)
+        id, flags, questions, answers, authority, additional, edns, upper = Wire.parse(bytes)
+        new(id, flags & ~15, rcode: flags & 15 | upper << 4, questions: questions, sections: [answers, authority, additional], edns: edns)
+      end
+
+      # @param name [String]
+      # @param type [String, Integer, Class] see {DNS.type_number}
+      # @param klass [String, Integer]
+      # @param id [Integer]
+      # @param flags [Integer]
+      # @param edns [EDNS, nil]
+      # @return [Message] a query
+      # @raise [ArgumentError]
+      def self.query(name, type, klass = 1, id: rand(65_536), flags: RD, edns: EDNS.new(EDNS::UDP_BYTES, 0, 0, []))
+        new(id, flags, questions: [Question.new(name, DNS.type_number(type), DNS.class_number(klass))], edns: edns)
+      end
+
+      # @param id [Integer]
+      # @param flags [Integer]
+      # @param rcode [Integer, Symbol]
+      # @param questions [Array<Question>]
+      # @param sections [Array<Array<Record>>] answers, authority, additional
+      # @param edns [EDNS, nil]
+      def initialize(id = 0, flags = 0, rcode: 0, questions: [], sections: [[], [], []], edns: nil)
+        @id = id
+        @flags = flags
+        @rcode = rcode
+        @questions = questions
+        @answers, @authority, @additional = sections
+        @edns = edns
+      end
+
+      # @param code [Integer, Symbol] such as :NXDomain
+      def rcode=(code)
+        @rcode = DNS.rcode_number(code)
+      end
+
+      # @return [Integer] 0: a query
+      def opcode = flags >> 11 & 15
+
+      { response?: QR, authoritative?: AA, truncated?: TC, recursion_desired?: RD, recursion_available?: RA,
+        authentic?: AD, checking_disabled?: CD }.each do |name, bit|
+        define_method(name) { flags.anybits?(bit) }
+      end
+
+      # A message that is longer becomes a truncated one: with its questions, without records.
+      #
+      # @param limit [Integer] bytes
+      # @return [String]
+      # @raise [ArgumentError, TypeError] a name or a record cannot be written
+      def encode(limit: BYTES_LIMIT)
+        Wire.encode(id, flags & ~15 | rcode & 15, questions, [answers, authority, additional], edns, rcode, limit)
+      end
+    end
+  end
+end
