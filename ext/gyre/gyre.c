@@ -51,6 +51,7 @@ void Init_gyre_ext(void) {
   gyre_init_net_datagram();
   gyre_init_http();
   gyre_init_http1();
+  gyre_init_http1_client();
 #ifdef GYRE_HAVE_NGHTTP2
   gyre_init_http2();
 #endif

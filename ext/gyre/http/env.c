@@ -352,16 +352,29 @@ VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struc
   return env;
 }
 
-/* Makes a Hash of lower-case name => value, for trailers. */
+/* Makes a Hash of lower-case name => value, for trailers and responses to the client. Lines of one
+ * name are joined; set-cookie, whose values may contain commas, is an Array (RFC 9110, section
+ * 5.3). */
 VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes) {
   VALUE hash = rb_hash_new();
   for (unsigned i = 0; i < head->field_count; i++) {
     const struct gyre_http_field *field = &head->fields[i];
-    VALUE name = rb_str_new(bytes + field->name, field->name_length);
-    rb_funcall(name, rb_intern("downcase!"), 0);
+    char text[GYRE_HTTP_NAME_BYTES_LIMIT];
+    for (unsigned at = 0; at < field->name_length; at++) {
+      char c = bytes[field->name + at];
+      text[at] = c >= 'A' && c <= 'Z' ? (char)(c | 32) : c;
+    }
+    VALUE name = rb_enc_interned_str(text, field->name_length, rb_usascii_encoding());
     VALUE value = rb_str_new(bytes + field->value, field->value_length);
+    bool cookie = field->name_length == 10 && memcmp(text, "set-cookie", 10) == 0;
     VALUE before = rb_hash_lookup2(hash, name, Qundef);
-    rb_hash_aset(hash, name, before == Qundef ? value : joined(before, value, ", "));
+    if (before == Qundef) {
+      rb_hash_aset(hash, name, cookie ? rb_ary_new_from_args(1, value) : value);
+    } else if (cookie) {
+      rb_ary_push(before, value);
+    } else {
+      rb_hash_aset(hash, name, joined(before, value, ", "));
+    }
   }
   return hash;
 }

@@ -108,7 +108,7 @@ struct gyre_http_head {
   uint8_t minor_version; /* minor version of HTTP/1: 0, or 1 for all higher ones Or GYRE_HTTP_VERSION_2 */
   uint16_t flags;        /* enum gyre_http_flag */
   /* on refusal */
-  uint16_t status;    /* 400, 414, 417, 431, 501 or 505; 0 while nothing is wrong */
+  uint16_t status;    /* 400, 414, 417, 431, 501 or 505; 0 while nothing is wrong; of a response, its own */
   const char *reason; /* reason of a refusal: a constant English line without a full stop */
   /* private: the parser's position */
   uint32_t position;

@@ -13,6 +13,7 @@ void gyre_init_http_exchange(void);
 void gyre_init_http_env(void);
 void gyre_init_http_file(void);
 void gyre_init_http1(void); /* h1/request.c */
+void gyre_init_http1_client(void);
 void gyre_init_http2(void); /* h2/request.c */
 
 #endif

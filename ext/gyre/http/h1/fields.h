@@ -1,7 +1,7 @@
 /*
- * Reads a section of field lines: a request's header lines or a chunked body's trailer lines.
- * Called by h1/parser.c only, which passes a function that interprets fields. Uses struct
- * gyre_http_head alone.
+ * Reads a section of field lines: header lines or a chunked body's trailer lines. Called by
+ * h1/parser.c (requests) and h1/reply.c (responses), which pass a function that interprets fields.
+ * Uses struct gyre_http_head alone.
  */
 #ifndef GYRE_HTTP1_FIELDS_H
 #define GYRE_HTTP1_FIELDS_H
@@ -46,6 +46,20 @@ int gyre_http1_fields_parse(struct gyre_http_head *head, const char *bytes, size
 
 /* Notes status and reason; returns -1. */
 int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *reason);
+
+/* head->seen */
+#define SEEN_HOST 1
+#define SEEN_TRANSFER_ENCODING 2
+#define SEEN_CLOSE 4
+#define SEEN_KEEP_ALIVE 8
+#define SEEN_CONNECTION_UPGRADE 16
+#define SEEN_UPGRADE 32
+#define SEEN_EXPECT 64
+
+/* parser.c: fields that requests and responses share. Return 0, or -1 for a refusal. */
+int gyre_http1_read_content_length(struct gyre_http_head *head, const char *value, size_t length);
+int gyre_http1_read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length);
+void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, size_t length);
 
 /* target.c: detects the form of head->target and sets path, query and authority. Returns 0, or -1
  * for a refusal. */

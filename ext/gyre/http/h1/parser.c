@@ -12,15 +12,6 @@
 
 #include <string.h>
 
-/* head->seen */
-#define SEEN_HOST 1
-#define SEEN_TRANSFER_ENCODING 2
-#define SEEN_CLOSE 4
-#define SEEN_KEEP_ALIVE 8
-#define SEEN_CONNECTION_UPGRADE 16
-#define SEEN_UPGRADE 32
-#define SEEN_EXPECT 64
-
 static int refuse_target(struct gyre_http_head *head, char byte) {
   if (byte == '#') return gyre_http1_refuse(head, 400, "a fragment in the request target");
   if (byte == '\r' || byte == '\n') return gyre_http1_refuse(head, 400, "a request line without a version");
@@ -146,7 +137,7 @@ version:
 }
 
 /* Reads 1*DIGIT, once (RFC 9112, section 6.3). Also refuses a list of equal numbers. */
-static int read_content_length(struct gyre_http_head *head, const char *value, size_t length) {
+int gyre_http1_read_content_length(struct gyre_http_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
   if (head->flags & GYRE_HTTP_HEAD_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
   if (head->seen & SEEN_TRANSFER_ENCODING)
@@ -165,7 +156,7 @@ static int read_content_length(struct gyre_http_head *head, const char *value, s
 }
 
 /* Supports only "chunked". Refuses ambiguous framing with 400, another coding with 501. */
-static int read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length) {
+int gyre_http1_read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length) {
   const char *p = value, *const end = value + length, *coding, *name_end;
   size_t coding_length, others = 0;
   bool chunked = false;
@@ -196,7 +187,7 @@ static int read_transfer_encoding(struct gyre_http_head *head, const char *value
 }
 
 /* Ignores unknown and malformed options. */
-static void read_connection(struct gyre_http_head *head, const char *value, size_t length) {
+void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, size_t length) {
   const char *p = value, *option;
   size_t option_length;
   while (gyre_http_next_element(&p, value + length, &option, &option_length)) {
@@ -237,10 +228,10 @@ static int header_meaning(struct gyre_http_head *head, const char *bytes, const 
   const size_t length = field->value_length;
   switch (field->flags & GYRE_HTTP_FIELD_NAME_MASK) {
   case GYRE_HTTP_FIELD_HOST: return read_host(head, bytes, field);
-  case GYRE_HTTP_FIELD_CONTENT_LENGTH: return read_content_length(head, value, length);
-  case GYRE_HTTP_FIELD_TRANSFER_ENCODING: return read_transfer_encoding(head, value, length);
+  case GYRE_HTTP_FIELD_CONTENT_LENGTH: return gyre_http1_read_content_length(head, value, length);
+  case GYRE_HTTP_FIELD_TRANSFER_ENCODING: return gyre_http1_read_transfer_encoding(head, value, length);
   case GYRE_HTTP_FIELD_EXPECT: return read_expect(head, value, length);
-  case GYRE_HTTP_FIELD_CONNECTION: read_connection(head, value, length); return 0;
+  case GYRE_HTTP_FIELD_CONNECTION: gyre_http1_read_connection(head, value, length); return 0;
   case GYRE_HTTP_FIELD_UPGRADE:
     if (length > 0) head->seen |= SEEN_UPGRADE;
     return 0;

@@ -1,0 +1,463 @@
+/*
+ * Gyre::HTTP::Client::H1Connection: one request after another over a Gyre::Transport, for fibers
+ * and threads (lib/gyre/http/client/h1_connection.rb). A caller waits with its half-parsed head on
+ * its own stack. Never repeats a request: the client decides.
+ */
+#include "http/exchange.h"
+#include "http/h1/chunked.h"
+#include "http/h1/reply.h"
+#include "http/http.h"
+#include "net/net.h"
+#include "net/socket_wait.h"
+#include "net/transport_object.h"
+
+#include <errno.h>
+#include <ruby/encoding.h>
+#include <string.h>
+
+#define HEAD_BYTES 2048 /* of a request, on the stack */
+#define FIELDS_LIMIT 256
+#define LINE_BYTES_LIMIT 8192
+#define TRAILER_BYTES_LIMIT 16384
+#define PIECE_BYTES 65536
+
+struct client {
+  VALUE transport, headers, trailers;
+  struct gyre_http1_chunked chunks;
+  int64_t remaining; /* of a body with a length */
+  int64_t until_ns;  /* end of the request's time; negative: none */
+  int64_t head_ns, read_ns, write_ns;
+  uint64_t answered_at; /* bytes received before the response */
+  uint32_t header_bytes;
+  uint16_t header_count, status;
+  uint8_t body; /* enum gyre_http1_reply_body */
+  uint8_t method;
+  bool over, keep_alive, used;
+};
+
+static void client_mark(void *opaque) {
+  struct client *client = opaque;
+  rb_gc_mark(client->transport);
+  rb_gc_mark(client->headers);
+  rb_gc_mark(client->trailers);
+}
+
+static size_t client_size(const void *opaque) {
+  (void)opaque;
+  return sizeof(struct client);
+}
+
+static const rb_data_type_t client_type = {
+    .wrap_struct_name = "Gyre::HTTP::Client::H1Connection",
+    .function = {.dmark = client_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = client_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static VALUE client_allocate(VALUE class) {
+  struct client *client;
+  VALUE self = TypedData_Make_Struct(class, struct client, &client_type, client);
+  client->transport = client->headers = client->trailers = Qnil;
+  client->over = true;
+  return self;
+}
+
+static struct client *get(VALUE self) {
+  struct client *client = rb_check_typeddata(self, &client_type);
+  if (NIL_P(client->transport)) rb_raise(rb_eIOError, "uninitialized connection");
+  return client;
+}
+
+/* --- waits --- */
+
+NORETURN(static void protocol_error(const struct gyre_transport_object *object, const char *reason));
+static void protocol_error(const struct gyre_transport_object *object, const char *reason) {
+  rb_raise(rb_path2class("Gyre::ProtocolError"), "%" PRIsVALUE " sent %s", object->peer, reason);
+}
+
+NORETURN(static void cut(const struct gyre_transport_object *object, const char *where));
+static void cut(const struct gyre_transport_object *object, const char *where) {
+  rb_raise(rb_eEOFError, "%" PRIsVALUE " closed the connection %s", object->peer, where);
+}
+
+/* Waits until `side` may go on, at most `limit_ns` and until the end of the request's time. */
+static struct gyre_transport_object *await(struct client *client, struct gyre_transport_object *object,
+                                           const struct gyre_side *side, int64_t limit_ns, const char *what) {
+  unsigned wants = side->wants;
+  const struct gyre_transport *transport = &object->transport;
+  if (transport->operations->held && transport->operations->held(transport)) wants |= GYRE_WRITABLE;
+  bool whole = false;
+  if (client->until_ns >= 0) {
+    int64_t left_ns = client->until_ns - gyre_socket_now();
+    if (left_ns < 0) left_ns = 0;
+    whole = limit_ns < 0 || left_ns < limit_ns;
+    if (whole) limit_ns = left_ns;
+  }
+  bool ready = gyre_socket_wait(object->io, transport->fd, wants, limit_ns);
+  object = gyre_transport_object_get(client->transport);
+  if (ready) return object;
+  VALUE class = rb_path2class("Gyre::TimeoutError");
+  if (whole) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over", what, object->peer);
+  rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, object->peer, (double)limit_ns / 1e9);
+}
+
+/* As transport_object.c: true if receiving would fail, so that the wait comes first. */
+static bool is_drained(struct gyre_transport_object *object) {
+  struct gyre_transport *transport = &object->transport;
+  if (transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
+      !gyre_socket_is_drained(object->io, transport->fd, GYRE_READABLE))
+    return false;
+  transport->read.wants = GYRE_READABLE;
+  return true;
+}
+
+/* Receives into the caller's memory, or the transport's input for NULL. Returns 0 at the end. */
+static size_t receive(struct client *client, char *bytes, size_t most, int64_t limit_ns, const char *what) {
+  struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+  bool waited = false;
+  for (;;) {
+    struct gyre_transport *transport = &object->transport;
+    ssize_t count = -EAGAIN;
+    if (waited || !is_drained(object))
+      count = bytes ? gyre_transport_receive(transport, bytes, most) : gyre_transport_fill(transport);
+    if (count > 0 && gyre_transport_emptied(transport, (size_t)count, bytes ? most : GYRE_LENT_BYTES))
+      gyre_socket_drained(object->io, transport->fd, GYRE_READABLE);
+    if (count >= 0) return (size_t)count;
+    if (count == GYRE_TRUNCATED && client->body != GYRE_REPLY_UNTIL_CLOSE) return 0; /* the length decides */
+    if (count != -EAGAIN) gyre_transport_object_fail(object, (int)count, what);
+    object = await(client, object, &transport->read, limit_ns, what);
+    waited = true;
+  }
+}
+
+/* Sends all pieces. Returns 0, or -errno once the peer takes no more: it may have responded. */
+static int send_pieces(struct client *client, struct iovec *pieces, int count) {
+  struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+  for (;;) {
+    for (; count > 0 && pieces->iov_len == 0; pieces++) count--;
+    if (count == 0 && gyre_transport_unsent(&object->transport) == 0) return 0;
+    ssize_t sent =
+        count > 0 ? gyre_transport_sendv(&object->transport, pieces, count) : gyre_transport_flush(&object->transport);
+    if (sent == -EPIPE || sent == -ECONNRESET) return (int)sent;
+    if (sent < 0 && sent != -EAGAIN) gyre_transport_object_fail(object, (int)sent, "send to");
+    if (sent == -EAGAIN) object = await(client, object, &object->transport.write, client->write_ns, "send to");
+    for (int i = 0; i < count && sent > 0; i++) {
+      size_t part = (size_t)sent < pieces[i].iov_len ? (size_t)sent : pieces[i].iov_len;
+      pieces[i].iov_base = (char *)pieces[i].iov_base + part;
+      pieces[i].iov_len -= part;
+      sent -= (ssize_t)part;
+    }
+  }
+}
+
+/* --- the request --- */
+
+/* The text of a head: on the caller's stack, or a hidden String's once it is longer. */
+struct text {
+  char *bytes;
+  size_t length, capacity;
+  VALUE memory;
+  bool has_length, has_coding;
+};
+
+static void append(struct text *text, const char *bytes, size_t length) {
+  if (length > text->capacity - text->length) {
+    size_t capacity = (text->length + length) * 2;
+    VALUE memory = rb_str_tmp_new((long)capacity);
+    memcpy(RSTRING_PTR(memory), text->bytes, text->length);
+    text->memory = memory;
+    text->bytes = RSTRING_PTR(memory);
+    text->capacity = capacity;
+  }
+  memcpy(text->bytes + text->length, bytes, length);
+  text->length += length;
+}
+
+#define APPEND(text, literal) append(text, literal, sizeof(literal) - 1)
+
+static void append_line(struct text *text, VALUE name, VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING))
+    rb_raise(rb_eArgError, "header %" PRIsVALUE ": must be a String, not %" PRIsVALUE, name, rb_obj_class(value));
+  if (!gyre_http_is_value(RSTRING_PTR(value), (size_t)RSTRING_LEN(value)))
+    rb_raise(rb_eArgError, "header %" PRIsVALUE ": its value has a control byte", name);
+  append(text, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
+  APPEND(text, ": ");
+  append(text, RSTRING_PTR(value), (size_t)RSTRING_LEN(value));
+  APPEND(text, "\r\n");
+}
+
+static int append_field(VALUE name, VALUE value, VALUE argument) {
+  struct text *text = (struct text *)argument;
+  if (!RB_TYPE_P(name, T_STRING) || !gyre_http_is_name(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the name of a header", name);
+  const char *bytes = RSTRING_PTR(name);
+  size_t length = (size_t)RSTRING_LEN(name);
+  text->has_length |= gyre_http_same_name(bytes, length, "content-length", 14);
+  text->has_coding |= gyre_http_same_name(bytes, length, "transfer-encoding", 17);
+  if (!RB_TYPE_P(value, T_ARRAY)) {
+    append_line(text, name, value);
+    return ST_CONTINUE;
+  }
+  for (long i = 0; i < RARRAY_LEN(value); i++) append_line(text, name, RARRAY_AREF(value, i));
+  return ST_CONTINUE;
+}
+
+static void append_first_line(struct text *text, VALUE method, VALUE target) {
+  StringValue(method);
+  StringValue(target);
+  if (!gyre_http_is_name(RSTRING_PTR(method), (size_t)RSTRING_LEN(method)))
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not an HTTP method", method);
+  const char *bytes = RSTRING_PTR(target);
+  long length = RSTRING_LEN(target);
+  bool valid = length > 0;
+  for (long i = 0; i < length; i++) valid &= bytes[i] > 0x20 && bytes[i] != 0x7f;
+  if (!valid) rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the target of a request: escape it first", target);
+  append(text, RSTRING_PTR(method), (size_t)RSTRING_LEN(method));
+  APPEND(text, " ");
+  append(text, bytes, (size_t)length);
+  APPEND(text, " HTTP/1.1\r\n");
+}
+
+/* Frames the body: a String by its length, a stream (true) by chunks unless the headers have its
+ * length. */
+static void append_framing(struct text *text, VALUE body, uint8_t method) {
+  if (text->has_coding) rb_raise(rb_eArgError, "header transfer-encoding: the client sets it by itself");
+  if (!text->has_length && body == Qtrue) {
+    APPEND(text, "transfer-encoding: chunked\r\n");
+  } else if (!text->has_length && (!NIL_P(body) || method == GYRE_HTTP_METHOD_POST || method == GYRE_HTTP_METHOD_PUT ||
+                                   method == GYRE_HTTP_METHOD_PATCH)) {
+    char line[48];
+    int length = snprintf(line, sizeof(line), "content-length: %ld\r\n", NIL_P(body) ? 0 : RSTRING_LEN(body));
+    append(text, line, (size_t)length);
+  }
+  APPEND(text, "\r\n");
+}
+
+static int64_t moment(VALUE seconds) { return NIL_P(seconds) ? -1 : (int64_t)(NUM2DBL(seconds) * 1e9); }
+
+/* Begins a request: sends its head and a body that is a String; `body` is true if pieces follow.
+ * Returns whether the peer takes more. */
+static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
+  struct client *client = get(self);
+  char bytes[HEAD_BYTES];
+  struct text text = {.bytes = bytes, .capacity = sizeof(bytes), .memory = Qnil};
+  if (!client->over) rb_raise(rb_eIOError, "the connection carries another request");
+  append_first_line(&text, method, target);
+  client->method = gyre_http_method_number(RSTRING_PTR(method), (size_t)RSTRING_LEN(method));
+  rb_hash_foreach(headers, append_field, (VALUE)&text);
+  if (!NIL_P(body) && body != Qtrue) body = rb_str_new_frozen(StringValue(body));
+  append_framing(&text, body, client->method);
+  struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+  client->until_ns = moment(until);
+  client->answered_at = object->transport.received_bytes;
+  client->over = client->keep_alive = false;
+  client->body = GYRE_REPLY_NONE;
+  client->trailers = Qnil;
+  struct iovec pieces[] = {{text.bytes, text.length}, {NULL, 0}};
+  if (RB_TYPE_P(body, T_STRING)) pieces[1] = (struct iovec){RSTRING_PTR(body), (size_t)RSTRING_LEN(body)};
+  int error = send_pieces(client, pieces, 2);
+  RB_GC_GUARD(text.memory);
+  RB_GC_GUARD(body);
+  return error < 0 ? Qfalse : Qtrue;
+}
+
+/* Sends a piece of a streaming body, in a chunk if `chunked`; nil ends the chunks. Returns whether
+ * the peer takes more: false once it has responded already. */
+static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
+  struct client *client = get(self);
+  struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+  char size[24];
+  gyre_socket_give_way();
+  object = gyre_transport_object_get(client->transport);
+  if (!is_drained(object) && gyre_transport_input_waits(&object->transport)) return Qfalse;
+  if (!NIL_P(piece)) piece = rb_str_new_frozen(StringValue(piece));
+  size_t length = NIL_P(piece) ? 0 : (size_t)RSTRING_LEN(piece);
+  if (!NIL_P(piece) && length == 0) return Qtrue;
+  struct iovec pieces[] = {{size, 0}, {NULL, 0}, {(char *)"\r\n", RTEST(chunked) ? 2 : 0}};
+  if (RTEST(chunked)) pieces[0].iov_len = (size_t)snprintf(size, sizeof(size), "%zx\r\n", length);
+  if (length) pieces[1] = (struct iovec){RSTRING_PTR(piece), length};
+  int error = send_pieces(client, pieces, 3);
+  RB_GC_GUARD(piece);
+  return error < 0 ? Qfalse : Qtrue;
+}
+
+/* --- the response --- */
+
+static void take_head(VALUE self, struct client *client, const struct gyre_http_head *head, const char *bytes) {
+  VALUE headers = gyre_http_field_hash(head, bytes);
+  RB_OBJ_WRITE(self, &client->headers, headers);
+  client->status = head->status;
+  if (head->status < 200 && head->status != 101) return;
+  client->body = (uint8_t)gyre_http1_reply_body(head, client->method);
+  client->over = client->body == GYRE_REPLY_NONE;
+  client->keep_alive =
+      (head->flags & GYRE_HTTP_HEAD_KEEP_ALIVE) && client->body != GYRE_REPLY_UNTIL_CLOSE && head->status != 101;
+  client->used = true;
+  client->remaining = head->content_length;
+  if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);
+}
+
+/* Waits for a head, interim or final; returns its status. */
+static VALUE client_receive_head(VALUE self) {
+  struct client *client = get(self);
+  struct gyre_http_field fields[FIELDS_LIMIT];
+  struct gyre_http_head head;
+  const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, client->header_bytes, client->header_count};
+  int64_t until_ns = client->head_ns < 0 ? -1 : gyre_socket_now() + client->head_ns, limit_ns = client->head_ns;
+  gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
+  for (;;) {
+    struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+    struct gyre_transport *transport = &object->transport;
+    const char *bytes = gyre_transport_input(transport);
+    int length = bytes ? gyre_http1_reply_parse(&head, bytes, gyre_transport_available(transport), &limits) : 0;
+    if (length < 0) protocol_error(object, head.reason);
+    if (length > 0) {
+      take_head(self, client, &head, bytes);
+      gyre_transport_consume(transport, (size_t)length);
+      return UINT2NUM(client->status);
+    }
+    if (receive(client, NULL, 0, limit_ns, "wait for the response of") == 0)
+      cut(object, bytes ? "within the head of its response" : "before its response");
+    if (until_ns >= 0) limit_ns = until_ns - gyre_socket_now();
+    if (until_ns >= 0 && limit_ns < 0) limit_ns = 0;
+  }
+}
+
+static VALUE read_trailers(VALUE self, struct client *client) {
+  struct gyre_http_field fields[FIELDS_LIMIT];
+  struct gyre_http_head trailers;
+  const struct gyre_http_head_limits limits = {0, TRAILER_BYTES_LIMIT, client->header_count};
+  gyre_http1_trailers_reset(&trailers, fields, FIELDS_LIMIT);
+  for (;;) {
+    struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+    const char *bytes = gyre_transport_input(&object->transport);
+    int length =
+        bytes ? gyre_http1_trailers_parse(&trailers, bytes, gyre_transport_available(&object->transport), &limits) : 0;
+    if (length < 0) protocol_error(object, trailers.reason);
+    if (length > 0) {
+      if (trailers.field_count) RB_OBJ_WRITE(self, &client->trailers, gyre_http_field_hash(&trailers, bytes));
+      gyre_transport_consume(&object->transport, (size_t)length);
+      client->over = true;
+      return Qnil;
+    }
+    if (receive(client, NULL, 0, client->read_ns, "receive from") == 0) cut(object, "within the body of its response");
+  }
+}
+
+static VALUE read_chunked(VALUE self, struct client *client) {
+  for (;;) {
+    struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+    struct gyre_transport *transport = &object->transport;
+    size_t available = gyre_transport_available(transport), consumed = 0, length = 0;
+    const char *data = NULL;
+    switch (gyre_http1_chunked_step(&client->chunks, gyre_transport_input(transport), available, &consumed, &data,
+                                    &length)) {
+    case GYRE_HTTP1_CHUNKED_DATA: {
+      VALUE piece = rb_str_new(data, (long)length);
+      gyre_transport_consume(transport, consumed);
+      return piece;
+    }
+    case GYRE_HTTP1_CHUNKED_TRAILERS: gyre_transport_consume(transport, consumed); return read_trailers(self, client);
+    case GYRE_HTTP1_CHUNKED_MORE:
+      gyre_transport_consume(transport, consumed);
+      if (receive(client, NULL, 0, client->read_ns, "receive from") == 0)
+        cut(object, "within the body of its response");
+      break;
+    default: protocol_error(object, client->chunks.reason);
+    }
+  }
+}
+
+/* Receives straight into the piece's own memory. */
+static VALUE read_plain(struct client *client, size_t most) {
+  struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
+  bool sized = client->body == GYRE_REPLY_LENGTH;
+  if (sized && (int64_t)most > client->remaining) most = (size_t)client->remaining;
+  size_t length = gyre_transport_available(&object->transport);
+  VALUE piece;
+  if (length > 0) {
+    if (length > most) length = most;
+    piece = gyre_transport_object_take(object, length);
+  } else {
+    piece = rb_str_buf_new((long)most);
+    length = receive(client, RSTRING_PTR(piece), most, client->read_ns, "receive from");
+    rb_str_set_len(piece, (long)length);
+  }
+  if (length == 0 && sized) cut(object, "within the body of its response");
+  if (sized) client->remaining -= (int64_t)length;
+  client->over = sized ? client->remaining == 0 : length == 0;
+  return length ? piece : Qnil;
+}
+
+/*
+ * @api private
+ * @return [String, nil] the next piece of the response's body; nil at the end
+ */
+static VALUE client_read(VALUE self) {
+  struct client *client = get(self);
+  if (client->over) return Qnil;
+  gyre_socket_give_way();
+  return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(client, PIECE_BYTES);
+}
+
+/* True if another request may begin. Bytes beyond the response are never the next one's. */
+static VALUE client_is_ready(VALUE self) {
+  struct client *client = get(self);
+  struct gyre_transport_object *object = rb_check_typeddata(client->transport, RTYPEDDATA_TYPE(client->transport));
+  struct gyre_transport *transport = &object->transport;
+  if (!client->over || (client->used && !client->keep_alive) || transport->fd < 0) return Qfalse;
+  if (transport->read.state != GYRE_SIDE_OPEN || gyre_transport_available(transport)) return Qfalse;
+  if (is_drained(object)) return Qtrue;
+  char byte;
+  ssize_t count = gyre_transport_receive(transport, &byte, 1); /* the peer's end, or bytes without a request */
+  return count == -EAGAIN ? Qtrue : Qfalse;
+}
+
+static VALUE client_status(VALUE self) { return UINT2NUM(get(self)->status); }
+static VALUE client_headers(VALUE self) { return get(self)->headers; }
+static VALUE client_trailers(VALUE self) { return get(self)->trailers; }
+static VALUE client_is_over(VALUE self) { return get(self)->over ? Qtrue : Qfalse; }
+static VALUE client_is_used(VALUE self) { return get(self)->used ? Qtrue : Qfalse; }
+static VALUE client_transport(VALUE self) { return get(self)->transport; }
+
+/* True if a byte of the present response has come. */
+static VALUE client_is_answered(VALUE self) {
+  struct client *client = get(self);
+  return gyre_transport_of(client->transport)->received_bytes > client->answered_at ? Qtrue : Qfalse;
+}
+
+static int64_t duration(VALUE limits, const char *name) {
+  return gyre_duration_ns(rb_funcall(limits, rb_intern(name), 0));
+}
+
+static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
+  struct client *client = rb_check_typeddata(self, &client_type);
+  gyre_transport_object_get(transport); /* checks it */
+  client->head_ns = duration(limits, "head_timeout_s");
+  client->read_ns = duration(limits, "read_timeout_s");
+  client->write_ns = duration(limits, "write_timeout_s");
+  client->header_bytes = NUM2UINT(rb_funcall(limits, rb_intern("header_bytes_limit"), 0));
+  unsigned count = NUM2UINT(rb_funcall(limits, rb_intern("header_count_limit"), 0));
+  client->header_count = (uint16_t)(count < FIELDS_LIMIT ? count : FIELDS_LIMIT);
+  RB_OBJ_WRITE(self, &client->transport, transport);
+  return self;
+}
+
+void gyre_init_http1_client(void) {
+  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
+  VALUE outer = rb_define_class_under(http, "Client", rb_cObject);
+  VALUE class = rb_define_class_under(outer, "H1Connection", rb_cObject);
+  rb_define_alloc_func(class, client_allocate);
+  rb_define_method(class, "initialize", client_initialize, 2);
+  rb_define_method(class, "status", client_status, 0);
+  rb_define_method(class, "headers", client_headers, 0);
+  rb_define_method(class, "trailers", client_trailers, 0);
+  rb_define_method(class, "read", client_read, 0);
+  rb_define_method(class, "over?", client_is_over, 0);
+  rb_define_method(class, "used?", client_is_used, 0);
+  rb_define_method(class, "ready?", client_is_ready, 0);
+  rb_define_method(class, "transport", client_transport, 0);
+  rb_define_private_method(class, "send_request", client_send, 5);
+  rb_define_private_method(class, "send_piece", client_send_piece, 2);
+  rb_define_private_method(class, "receive_head", client_receive_head, 0);
+  rb_define_private_method(class, "answered?", client_is_answered, 0);
+}

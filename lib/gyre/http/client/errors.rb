@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+# Errors of the HTTP client. Each tells method, address, phase and what to do, and has the cause.
+# Credentials and queries never appear. A task's own deadlines and stops pass as they are.
+
+require "gyre/errors"
+
+module Gyre
+  module HTTP
+    class Client
+      # A request failed.
+      class Error < Gyre::Error
+        # @return [String] "GET"
+        attr_reader :request_method
+        # @return [String] without credentials and query
+        attr_reader :url
+        # @return [Symbol] :pool, :connect, :send, :body, :redirect or :status
+        attr_reader :phase
+
+        # @param message [String]
+        # @param request_method [String]
+        # @param url [String]
+        # @param phase [Symbol]
+        def initialize(message, request_method = nil, url = nil, phase = nil)
+          super([[request_method, url].compact.join(" "), message].reject(&:empty?).join(": "))
+          @request_method = request_method
+          @url = url
+          @phase = phase
+        end
+      end
+
+      # The connection could not be made, or broke.
+      class ConnectionError < Error; end
+
+      # A limit of time has passed.
+      class TimeoutError < Error; end
+
+      # The server broke HTTP; the connection is closed.
+      class ProtocolError < Error; end
+
+      # The body is longer than body_bytes_limit, encoded or decoded.
+      class TooLargeError < Error; end
+
+      # A redirect that is not followed: too many, to another scheme, or without an address.
+      class RedirectError < Error; end
+
+      # The address is a private one, and the client refuses those.
+      class PrivateAddressError < Error; end
+
+      # {Response#check}: the status is 400 or higher.
+      class StatusError < Error
+        # @return [Response]
+        attr_reader :response
+
+        # @param response [Response]
+        def initialize(response, *rest)
+          super("the server responded with #{response.status}", *rest, :status)
+          @response = response
+        end
+      end
+
+      # Raised by connections: the request has no response. Never reaches the caller.
+      # @api private
+      class Unanswered < StandardError
+        # `processed`: whether the server may have processed it.
+        def initialize(error, processed)
+          super(error.message)
+          @error = error
+          @processed = processed
+        end
+
+        attr_reader :error
+
+        def processed? = @processed
+      end
+    end
+  end
+end
