@@ -482,6 +482,21 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
   return SIZET2NUM(bytes);
 }
 
+/* Queues a string, which is sent at the end of the scheduler's turn. */
+static struct gyre_transport_object *append(VALUE self, VALUE string, struct gyre_scheduler *scheduler) {
+  string = rb_obj_as_string(string);
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  int error = gyre_transport_write(&object->transport, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+  RB_GC_GUARD(string);
+  if (error < 0) gyre_transport_object_fail(object, error, "send to");
+  if (!object->sends) {
+    object->sends = ALLOC(struct gyre_deferred_send);
+    gyre_deferred_send_init(object->sends, &object->transport, object->io);
+  }
+  gyre_deferred_send_begin(object->sends, self, scheduler);
+  return object;
+}
+
 /*
  * Queues a string. Within a Gyre scheduler it does not wait: strings of one turn leave together at
  * its end, and the next write or flush raises errors. Beyond 64 KB unsent it waits until 16 KB are
@@ -497,17 +512,21 @@ static VALUE object_append(VALUE self, VALUE string) {
     object_write(1, &string, self);
     return self;
   }
-  string = rb_obj_as_string(string);
-  struct gyre_transport_object *object = gyre_transport_object_get(self);
-  int error = gyre_transport_write(&object->transport, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
-  RB_GC_GUARD(string);
-  if (error < 0) gyre_transport_object_fail(object, error, "send to");
-  if (!object->sends) {
-    object->sends = ALLOC(struct gyre_deferred_send);
-    gyre_deferred_send_init(object->sends, &object->transport, object->io);
-  }
-  gyre_deferred_send_begin(object->sends, self, scheduler);
+  struct gyre_transport_object *object = append(self, string, scheduler);
   if (gyre_bytes_held(object->transport.output) > HIGH_WATER) flush_but(self, object, gyre_transport_flush, LOW_WATER);
+  return self;
+}
+
+/*
+ * Queues a string like {#<<}, and never waits: the caller limits what is unsent. Needs a Gyre
+ * scheduler.
+ *
+ * @param string [String]
+ * @return [self]
+ * @raise [SystemCallError] the write side has ended or failed
+ */
+static VALUE object_send_soon(VALUE self, VALUE string) {
+  (void)append(self, string, gyre_scheduler_current());
   return self;
 }
 
@@ -748,6 +767,7 @@ void gyre_init_net_transport(void) {
   rb_define_private_method(transport_class, "take_until", object_read_until, 4);
   rb_define_method(transport_class, "write", object_write, -1);
   rb_define_method(transport_class, "<<", object_append, 1);
+  rb_define_method(transport_class, "send_soon", object_send_soon, 1);
   rb_define_method(transport_class, "flush", object_flush, 0);
   rb_define_method(transport_class, "write_file", object_write_file, 3);
   rb_define_method(transport_class, "abandon", object_abandon, 0);

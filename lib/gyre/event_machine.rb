@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+# Gyre::EventMachine: the functions of the gem eventmachine on Gyre's loop. Programs call them; the
+# drop-in (event_machine/features) gives them the gem's name. Reactor runs callbacks, descriptors/
+# move bytes.
+require "gyre"
+require "gyre/net"
+
+module Gyre
+  # See docs/event_machine.md.
+  module EventMachine
+    class ConnectionError < RuntimeError; end
+    class ConnectionNotBound < RuntimeError; end
+    class UnknownTimerFired < RuntimeError; end
+    class Unsupported < RuntimeError; end
+    class InvalidSignature < RuntimeError; end
+    class NoHandlerForAcceptedConnection < RuntimeError; end
+    class FileNotFoundException < RuntimeError; end
+  end
+end
+
+require "gyre/event_machine/reactor"
+require "gyre/event_machine/connection"
+require "gyre/event_machine/descriptor"
+require "gyre/event_machine/descriptors/stream"
+require "gyre/event_machine/descriptors/acceptor"
+require "gyre/event_machine/running"
+require "gyre/event_machine/timers"
+require "gyre/event_machine/sockets"

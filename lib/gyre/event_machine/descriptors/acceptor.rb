@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+# A listening socket: each connection becomes a Stream with a connection of its own. Made by
+# EventMachine's start_server functions.
+
+module Gyre
+  module EventMachine
+    module Descriptors
+      class Acceptor
+        attr_reader :signature, :io
+
+        # `close`: whether the socket is ours.
+        def initialize(reactor, socket, handler)
+          @reactor = reactor
+          @io = socket
+          @signature = reactor.signature
+          reactor.descriptors[@signature] = self
+          reactor.acceptors[@signature] = handler
+          @over = false
+          reactor.loop.watch_io(self, socket)
+        end
+
+        def ready
+          EventMachine.get_simultaneous_accept_count.times do
+            return if @over
+
+            socket, = accept
+            return unless socket
+
+            opened(socket)
+          end
+        end
+
+        def closing? = false
+
+        def release
+          return if @over
+
+          @over = true
+          @reactor.descriptors.delete(@signature)
+          @reactor.acceptors.delete(@signature)
+          @reactor.loop.unwatch(self)
+          @io.close
+        end
+
+        private
+
+        # Pauses if there are no descriptors left.
+        def accept
+          accepted = @io.accept_nonblock(exception: false)
+          accepted unless accepted == :wait_readable
+        rescue *Listener::GONE
+          nil
+        rescue SystemCallError
+          @reactor.loop.unwatch(self)
+          @reactor.add_timer(Listener::PAUSE_S, -> { @reactor.loop.watch_io(self, @io) unless @over })
+          nil
+        end
+
+        def opened(socket)
+          handler, arguments, block = @reactor.acceptors.fetch(@signature)
+          socket.setsockopt(:TCP, :NODELAY, true) if socket.local_address.ip?
+          connection = Stream.new(@reactor, socket).open(handler, arguments)
+          block&.call(connection)
+        rescue SystemCallError
+          socket.close # it has gone already
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+# A connection over a stream socket: TCP, a Unix socket, a child process. Transport moves its bytes;
+# the queue leaves at the end of the loop's turn. EventMachine's functions and Acceptor make it.
+
+module Gyre
+  module EventMachine
+    module Descriptors
+      class Stream < Descriptor
+        READ_BYTES = 16 * 1024
+        # Records of TLS that are read for one report of the kernel.
+        RECORDS = 10
+        CONNECT_TIMEOUT_S = 20.0
+
+        attr_reader :transport
+
+        # `address`: is connected to, or nil if it is connected.
+        def initialize(reactor, io, address = nil)
+          super(reactor, io)
+          @transport = Transport.new(io, "the peer")
+          @connecting = !address.nil?
+          @connect_timeout_s = CONNECT_TIMEOUT_S
+          connect(address) if address
+        end
+
+        def open(*)
+          super.tap { watch }
+        end
+
+        def send_data(data)
+          return 0 if @closing || @over
+          return @reactor.next_tick(-> { send_data(data) }) unless @reactor.in_thread?
+
+          @connecting ? @transport.queue(data) : @transport.send_soon(data)
+          @active_at = Clock.now
+          data.bytesize
+        rescue SystemCallError, TLS::Error, IOError => error
+          fail_with(error)
+          0
+        end
+
+        def unsent_bytes = @over ? 0 : @transport.unsent_bytes
+
+        def readable
+          return if @paused || @connecting
+
+          records = 0
+          loop do
+            data = receive or return
+            @active_at = Clock.now
+            guarded { @connection.__send__(:receive_data, data) }
+            return if @over || @closing || @paused || !@transport.pending?
+            return @reactor.emit(self) if (records += 1) == RECORDS
+          end
+        end
+
+        # There is room, or a connection stands.
+        def writable
+          @awaiting = false
+          return if @over
+          return connected if @connecting
+
+          @reactor.emit(self) if @closing
+        end
+
+        def connect_timeout_s = @connect_timeout_s
+
+        def connect_timeout_s=(seconds)
+          @connect_timeout_s = seconds
+          limit_connecting if @connecting
+        end
+
+        private
+
+        def connect(address)
+          limit_connecting
+          await_room
+          @io.connect_nonblock(address, exception: false)
+        rescue SystemCallError => error
+          fail_with(error)
+        end
+
+        def limit_connecting
+          @reactor.cancel_timer(@limit_timer) if @limit_timer
+          @limit_timer = (@reactor.add_timer(@connect_timeout_s, -> { fail_with(Errno::ETIMEDOUT) if @connecting }) if @connect_timeout_s.positive?)
+        end
+
+        def connected
+          error = @io.getsockopt(:SOCKET, :ERROR).int
+          return fail_with(SystemCallError.new(error)) unless error.zero?
+
+          @connecting = false
+          self.inactivity_timeout_s = @inactivity_s # replaces the other timer
+          @active_at = Clock.now
+          guarded { @connection.__send__(:connection_completed) }
+          return if @over
+
+          @transport.send_soon("")
+          watch
+          @reactor.emit(self) if @closing
+        rescue SystemCallError, TLS::Error => error
+          fail_with(error)
+        end
+
+        # Returns nil without bytes: there are none, or the connection ends.
+        def receive
+          data = @transport.read_available(READ_BYTES)
+          return data if data.is_a?(String)
+
+          data ? nil : close
+        rescue SystemCallError, TLS::Error, IOError => error
+          fail_with(error)
+        end
+
+        def reads? = !@connecting && !(@closing == :now)
+
+        def drained?
+          return true if @closing == :now || @transport.unsent_bytes.zero?
+          return false if @connecting
+          return true if @transport.flush_available == true
+
+          await_room
+          false
+        rescue SystemCallError, TLS::Error, IOError
+          true
+        end
+
+        def shut
+          @transport.finish_available
+        rescue SystemCallError, TLS::Error, IOError
+          nil # the peer is gone
+        ensure
+          @transport.abandon
+        end
+      end
+    end
+  end
+end

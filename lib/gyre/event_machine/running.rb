@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+# EventMachine's functions around the reactor: run, stop, ticks, hooks, errors. One reactor serves
+# the process, or each thread has its own (`one_for_each_thread`).
+require "gyre/event_machine/callback"
+
+module Gyre
+  module EventMachine
+    @reactors = {} # Thread => Reactor, if each thread has one
+    @threads_apart = false
+
+    class << self
+      # @return [Proc, nil]
+      # @api private
+      attr_reader :error_handler_block
+
+      # Gives each thread a reactor of its own; one reactor serves the process otherwise.
+      # @param apart [Boolean]
+      def one_for_each_thread=(apart)
+        @threads_apart = apart
+      end
+
+      # @return [Reactor]
+      # @api private
+      def reactor
+        return @reactor ||= Reactor.new unless @threads_apart
+
+        @reactors.delete_if { |thread, _| !thread.alive? } unless @reactors.key?(Thread.current)
+        @reactors[Thread.current] ||= Reactor.new
+      end
+
+      # Runs the block, then events until {stop}. In a running reactor it only calls the block.
+      #
+      # @param blk [#call, nil] instead of the block
+      # @param tail [#call, nil] called at the end
+      # @return [void]
+      # @raise what a callback has raised without an {error_handler}
+      def run(blk = nil, tail = nil, &block)
+        renew_after_fork
+        reactor.tails.unshift(tail) if tail
+        return (blk || block)&.call if reactor_running?
+
+        reactor.run(blk || block) { publish(reactor) }
+        nil
+      end
+
+      # Runs the block, and nothing else.
+      def run_block(&block)
+        run do
+          block.call
+          stop
+        end
+      end
+
+      # Ends {run}. From any thread, or a trap handler.
+      # @raise [RuntimeError] nothing runs
+      def stop
+        raise "eventmachine not initialized: evma_stop_machine" unless reactor.running?
+
+        reactor.stop
+      end
+      alias stop_event_loop stop
+
+      # @return [Boolean]
+      def stopping? = reactor.running? && reactor.stopping?
+
+      # @return [Boolean]
+      def reactor_running? = reactor.running?
+
+      # @return [Thread, nil]
+      def reactor_thread = reactor.thread
+
+      # @return [Boolean]
+      def reactor_thread? = reactor.in_thread?
+
+      # Calls at once in the reactor's thread, else in the next turn.
+      def schedule(*arguments, &block)
+        callback = Callback(*arguments, &block)
+        reactor_running? && reactor_thread? ? callback.call : next_tick { callback.call }
+      end
+
+      # Calls in the next turn. From any thread.
+      # @param callable [#call, nil] instead of the block
+      def next_tick(callable = nil, &block)
+        raise ArgumentError, "no proc or block given" unless callable.respond_to?(:call) || block
+
+        reactor.next_tick(callable || block)
+        nil
+      end
+
+      # Runs a reactor in a forked process.
+      # @return [Integer] its pid
+      def fork_reactor(&block)
+        Kernel.fork do
+          renew_after_fork
+          run(block)
+        end
+      end
+
+      # Called when {run} ends, the last hook first.
+      def add_shutdown_hook(&block) = reactor.tails << block
+
+      # Called with what a callback raises; without a block, `run` raises it again.
+      def error_handler(callback = nil, &block)
+        @error_handler_block = callback || block
+      end
+
+      # @return [Time, nil] nil outside of {run}
+      def current_time = (Time.now if reactor_running?)
+
+      private
+
+      def renew_after_fork
+        @reactor = nil if @reactor && !@reactor.running? && @reactor.stale?
+      end
+
+      # Programs look into these.
+      def publish(reactor)
+        return if @threads_apart
+
+        @conns, @acceptors, @timers, @next_tick_queue, @tails =
+          reactor.conns, reactor.acceptors, reactor.timers, reactor.next_tick_queue, reactor.tails
+      end
+    end
+  end
+end

@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+# EventMachine's functions that make connections and servers: they choose the handler's class, and
+# open sockets for descriptors/.
+
+module Gyre
+  module EventMachine
+    BACKLOG = 1024
+    private_constant :BACKLOG
+    @accept_count = 10
+
+    class << self
+      # Listens.
+      #
+      # @param server [String] host, or the path of a Unix socket
+      # @param port [Integer, nil]
+      # @param handler [Class, Module, nil] a subclass of Connection, or what is mixed into one
+      # @yieldparam connection [Connection] a new one
+      # @return [Integer] signature, for {stop_server}
+      # @raise [RuntimeError] it cannot listen
+      def start_server(server, port = nil, handler = nil, *arguments, &block)
+        port, handler, arguments = place(port, handler, arguments)
+        klass = klass_from_handler(Connection, handler, *arguments)
+        socket = port ? listen_on(server, port) : Socket.unix_server_socket(server)
+        socket.listen(BACKLOG)
+        Descriptors::Acceptor.new(running_reactor, socket, [klass, arguments, block]).signature
+      rescue SystemCallError => error
+        raise "no acceptor (port is in use or requires root privileges): #{error.message}"
+      end
+
+      # @param path [String]
+      # @return [Integer] signature
+      def start_unix_domain_server(path, *arguments, &block) = start_server(path, *arguments, &block)
+      alias start_unix_server start_unix_domain_server
+
+      # Serves a socket that listens already.
+      # @param socket [#fileno, Integer]
+      # @return [Integer] signature
+      def attach_server(socket, handler = nil, *arguments, &block)
+        klass = klass_from_handler(Connection, handler, *arguments)
+        io = Socket.for_fd(socket.respond_to?(:fileno) ? socket.fileno : socket)
+        io.autoclose = false
+        Descriptors::Acceptor.new(running_reactor, io, [klass, arguments, block, socket]).signature
+      end
+
+      # @param signature [Integer]
+      def stop_server(signature) = reactor.descriptors[signature]&.release
+      alias stop_tcp_server stop_server
+
+      # Connects. The connection's `connection_completed` or `unbind` follows.
+      #
+      # @param server [String] host, or the path of a Unix socket
+      # @param port [Integer, nil]
+      # @param handler [Class, Module, nil]
+      # @yieldparam connection [Connection]
+      # @return [Connection]
+      # @raise [ConnectionError] there is no such host
+      def connect(server, port = nil, handler = nil, *arguments, &block)
+        bind_connect(nil, nil, server, port, handler, *arguments, &block)
+      end
+
+      # Connects from an address.
+      # @return [Connection]
+      def bind_connect(bind_address, bind_port, server, port = nil, handler = nil, *arguments)
+        port, handler, arguments = place(port, handler, arguments)
+        klass = klass_from_handler(Connection, handler, *arguments)
+        connection = stream_to(server, port, bind_address, bind_port).open(klass, arguments)
+        yield connection if block_given?
+        connection
+      end
+
+      # @param path [String]
+      # @return [Connection]
+      def connect_unix_domain(path, *arguments, &block) = connect(path, *arguments, &block)
+
+      # Connects a connection that is over again.
+      # @return [Connection] the handler
+      def reconnect(server, port, handler)
+        raise "invalid handler" unless handler.respond_to?(:connection_completed)
+        return handler if reactor.conns.key?(handler.signature)
+
+        stream_to(server, port&.to_i, nil, nil).reopen(handler)
+        yield handler if block_given?
+        handler
+      end
+
+      # @return [Integer]
+      def connection_count = reactor.descriptors.size
+      alias get_connection_count connection_count
+
+      # @return [Integer] connections that are about to be closed
+      def num_close_scheduled = reactor.descriptors.each_value.count(&:closing?)
+
+      # @return [Integer] connections that are accepted for one event
+      def get_simultaneous_accept_count = @accept_count
+
+      # @param count [Integer]
+      def set_simultaneous_accept_count(count)
+        @accept_count = count.positive? ? count : 1
+      end
+
+      # @api private
+      def klass_from_handler(klass = Connection, handler = nil, *arguments)
+        klass = class_of(handler, klass) if handler
+        arity = klass.instance_method(:initialize).arity
+        expected = arity.negative? ? -(arity + 1) : arity
+        return klass if arity.negative? ? arguments.size >= expected : arguments.size == expected
+
+        raise ArgumentError, "wrong number of arguments for #{klass}#initialize (#{arguments.size} for #{expected})"
+      end
+
+      private
+
+      def running_reactor
+        raise "eventmachine not initialized" unless reactor_running?
+
+        reactor
+      end
+
+      # A port that is none is the handler.
+      def place(port, handler, arguments)
+        [port && Integer(port), handler, arguments]
+      rescue ArgumentError, TypeError
+        [nil, port, handler ? [handler, *arguments] : arguments]
+      end
+
+      def class_of(handler, klass)
+        if handler.is_a?(Class)
+          raise ArgumentError, "must provide module or subclass of #{klass.name}" unless handler <= klass
+
+          handler
+        elsif handler.const_defined?(:EM_CONNECTION_CLASS)
+          handler::EM_CONNECTION_CLASS
+        else
+          handler.const_set(:EM_CONNECTION_CLASS, Class.new(klass) { include handler })
+        end
+      end
+
+      def listen_on(host, port)
+        address = resolve(host, port, :STREAM)
+        socket = Socket.new(address.afamily, :STREAM)
+        socket.setsockopt(:SOCKET, :REUSEADDR, true)
+        socket.bind(address)
+        socket
+      rescue SystemCallError
+        socket&.close
+        raise
+      end
+
+      def stream_to(server, port, bind_address, bind_port)
+        target = port ? resolve(server, port, :STREAM) : Addrinfo.unix(server)
+        socket = Socket.new(target.afamily, :STREAM)
+        socket.setsockopt(:TCP, :NODELAY, true) if port
+        bind_to(socket, bind_address, bind_port) if bind_address
+        Descriptors::Stream.new(running_reactor, socket, target)
+      end
+
+      def bind_to(socket, host, port)
+        socket.setsockopt(:SOCKET, :REUSEADDR, true)
+        socket.bind(resolve(host, port.to_i, :STREAM, "invalid bind address"))
+      rescue SystemCallError => error
+        socket.close
+        raise ConnectionError, "couldn't bind: #{error.message}"
+      end
+
+      # Parks the callback for a name that needs a server.
+      def resolve(host, port, type, problem = "unable to resolve address")
+        return Addrinfo.getaddrinfo(host, port, nil, type, nil, Socket::AI_NUMERICHOST).first if host.match?(/\A[\d.]+\z|:/)
+        return Fiber.blocking { Addrinfo.getaddrinfo(host, port, nil, type) }.first if host == "localhost"
+
+        Addrinfo.getaddrinfo(host, port, nil, type).first
+      rescue SocketError => error
+        raise ConnectionError, "#{problem}: #{error.message}"
+      end
+    end
+  end
+end

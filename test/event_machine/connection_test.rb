@@ -1,0 +1,185 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "gyre/event_machine"
+require "tmpdir"
+
+# Connections and servers: callbacks, their order, and how connections end.
+class EventMachineConnectionTest < Minitest::Test
+  EM = Gyre::EventMachine
+
+  # Reports its callbacks to a block.
+  class Told < EM::Connection
+    def initialize(told = nil)
+      super
+      @told = told
+    end
+
+    def post_init = tell(:post_init)
+    def connection_completed = tell(:connection_completed)
+    def receive_data(data) = tell(:receive_data, data)
+    def unbind(reason) = tell(:unbind, reason)
+
+    private
+
+    def tell(name, *arguments) = @told&.call(name, self, *arguments)
+  end
+
+  module Echo
+    private
+
+    def receive_data(data) = send_data(data)
+  end
+
+  def teardown
+    EM.error_handler
+  end
+
+  def run_reactor(&block)
+    EM.run do
+      EM.add_timer(10) { raise "the test did not end" }
+      block.call
+    end
+  end
+
+  # Serves on a free port and returns it.
+  def serve(handler = Told, *arguments, &block)
+    signature = EM.start_server("127.0.0.1", 0, handler, *arguments, &block)
+    EM.reactor.descriptors[signature].io.local_address.ip_port
+  end
+
+  def test_a_clients_callbacks_come_in_order
+    calls = []
+    run_reactor do
+      told = lambda do |name, connection, *arguments|
+        calls << [name, *arguments]
+        connection.send_data("hello") if name == :connection_completed
+        connection.close_connection_after_writing if name == :receive_data
+        EM.stop if name == :unbind
+      end
+      EM.connect("127.0.0.1", serve(Echo), Told, told) { calls << [:block] }
+    end
+    assert_equal [[:post_init], [:block], [:connection_completed], [:receive_data, "hello"], [:unbind, nil]], calls
+  end
+
+  def test_a_refused_connection_is_unbound_with_the_reason
+    reason = nil
+    free = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    run_reactor do
+      EM.connect("127.0.0.1", free, Told, ->(name, _, error = nil) { reason = error and EM.stop if name == :unbind })
+    end
+    assert_same Errno::ECONNREFUSED, reason
+  end
+
+  def test_bytes_leave_before_the_close_after_writing
+    bytes = "x" * 3_000_000
+    received = +""
+    run_reactor do
+      port = serve(Told, lambda { |name, connection, *|
+        connection.send_data(bytes) && connection.close_connection_after_writing if name == :post_init
+      })
+      EM.connect("127.0.0.1", port, Told, lambda { |name, _, data = nil|
+        received << data if name == :receive_data
+        EM.stop if name == :unbind
+      })
+    end
+    assert_equal bytes.bytesize, received.bytesize
+  end
+
+  def test_input_waits_in_order_for_a_callback_that_sleeps_and_others_go_on
+    calls = []
+    run_reactor do
+      port = serve(Told, lambda { |name, _, data = nil|
+        next unless name == :receive_data
+
+        sleep(0.05) if data == "slow"
+        calls << data
+        EM.stop if data == "after"
+      })
+      EM.connect("127.0.0.1", port) do |connection|
+        connection.send_data("slow")
+        EM.add_timer(0.02) { connection.send_data("after") }
+      end
+      EM.connect("127.0.0.1", port) { |connection| EM.add_timer(0.01) { connection.send_data("other") } }
+    end
+    assert_equal %w[other slow after], calls
+  end
+
+  def test_a_paused_connection_gets_nothing_until_it_is_resumed
+    calls = []
+    run_reactor do
+      port = serve(Told, lambda { |name, connection, data = nil|
+        calls << data if name == :receive_data
+        connection.pause && EM.add_timer(0.02) { calls << :resumed and connection.resume } if data == "one"
+        EM.stop if data == "two"
+      })
+      EM.connect("127.0.0.1", port) do |connection|
+        connection.send_data("one")
+        EM.add_timer(0.01) { connection.send_data("two") }
+      end
+    end
+    assert_equal ["one", :resumed, "two"], calls
+  end
+
+  def test_an_idle_connection_is_closed_by_its_time_limit
+    reason = nil
+    run_reactor do
+      port = serve(Told, lambda { |name, connection, error = nil|
+        connection.comm_inactivity_timeout = 0.02 if name == :post_init
+        reason = error and EM.stop if name == :unbind
+      })
+      EM.connect("127.0.0.1", port)
+    end
+    assert_same Errno::ETIMEDOUT, reason
+  end
+
+  def test_an_exception_in_one_connection_closes_no_other
+    received = nil
+    EM.error_handler { |error| assert_equal "mine", error.message }
+    run_reactor do
+      port = serve(Told, lambda { |name, connection, data = nil|
+        raise "mine" if data == "raise"
+
+        connection.send_data(data) if name == :receive_data
+      })
+      EM.connect("127.0.0.1", port) { |connection| connection.send_data("raise") }
+      EM.connect("127.0.0.1", port, Told, lambda { |name, connection, data = nil|
+        EM.add_timer(0.02) { connection.send_data("fine") } if name == :post_init
+        received = data and EM.stop if name == :receive_data
+      })
+    end
+    assert_equal "fine", received
+  end
+
+  def test_a_unix_socket_serves_and_connects
+    received = nil
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "socket")
+      run_reactor do
+        EM.start_unix_domain_server(path, Echo)
+        EM.connect_unix_domain(path, Told, lambda { |name, connection, data = nil|
+          connection.send_data("over unix") if name == :connection_completed
+          received = data and EM.stop if name == :receive_data
+        })
+      end
+    end
+    assert_equal "over unix", received
+  end
+
+  def test_connections_that_are_open_at_the_end_are_unbound
+    unbound = 0
+    run_reactor do
+      port = serve(Told, ->(name, *) { unbound += 1 if name == :unbind })
+      EM.connect("127.0.0.1", port, Told, ->(name, *) { unbound += 1 if name == :unbind })
+      EM.add_timer(0.02) { EM.stop }
+    end
+    assert_equal 2, unbound
+  end
+
+  def test_the_handler_is_checked
+    assert_raises(ArgumentError) { EM.klass_from_handler(EM::Connection, String) }
+    assert_raises(ArgumentError) { EM.klass_from_handler(EM::Connection, Module.new { def initialize(one); end }) }
+    handler = Module.new
+    assert_same EM.klass_from_handler(EM::Connection, handler), EM.klass_from_handler(EM::Connection, handler)
+  end
+end

@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "gyre/event_machine"
+
+# How the reactor runs, and what becomes of callbacks that raise or park.
+class EventMachineReactorTest < Minitest::Test
+  EM = Gyre::EventMachine
+
+  def teardown
+    EM.error_handler
+  end
+
+  # Runs a reactor that ends by itself if the test has gone wrong.
+  def run_reactor(&block)
+    EM.run do
+      EM.add_timer(10) { raise "the test did not end" }
+      block.call
+    end
+  end
+
+  def test_run_calls_the_block_and_ticks_in_order_and_returns_after_stop
+    calls = []
+    EM.next_tick { calls << :before }
+    run_reactor do
+      calls << :block
+      EM.next_tick { calls << :tick }
+      EM.add_timer(0.01) { EM.stop }
+    end
+    assert_equal %i[block before tick], calls
+    refute EM.reactor_running?
+  end
+
+  def test_run_within_run_only_calls_its_block
+    inner = nil
+    run_reactor { EM.run { inner = EM.reactor_thread? and EM.stop } }
+    assert inner
+  end
+
+  def test_a_tick_within_a_tick_waits_for_the_next_turn
+    calls = []
+    run_reactor do
+      EM.next_tick do
+        EM.next_tick { calls << :third and EM.stop }
+        calls << :first
+      end
+      EM.next_tick { calls << :second }
+    end
+    assert_equal %i[first second third], calls
+  end
+
+  def test_timers_fire_in_order_and_a_cancelled_one_never
+    calls = []
+    run_reactor do
+      EM.add_timer(0.03) { calls << 3 and EM.stop }
+      EM.add_timer(0.01) { calls << 1 }
+      EM.cancel_timer(EM.add_timer(0.02) { calls << 2 })
+      EM::Timer.new(0.02) { calls << :cancelled }.cancel
+      EM.add_timer(nil) { calls << 0 }
+    end
+    assert_equal [0, 1, 3], calls
+  end
+
+  def test_a_periodic_timer_fires_until_it_is_cancelled
+    count = 0
+    run_reactor do
+      timer = EM.add_periodic_timer(0.001) do
+        timer.cancel if (count += 1) == 3
+        EM.add_timer(0.02) { EM.stop } if count == 3
+      end
+    end
+    assert_equal 3, count
+  end
+
+  def test_an_exception_leaves_run_behind_the_shutdown_hooks
+    order = []
+    error = assert_raises(ArgumentError) do
+      run_reactor do
+        EM.add_shutdown_hook { order << :first }
+        EM.add_shutdown_hook { order << :second }
+        EM.next_tick { raise ArgumentError, "told" }
+      end
+    end
+    assert_equal "told", error.message
+    assert_equal %i[second first], order
+    refute EM.reactor_running?
+  end
+
+  def test_the_error_handler_takes_exceptions_and_the_reactor_goes_on
+    errors = []
+    EM.error_handler { |error| errors << error.message }
+    run_reactor do
+      EM.next_tick { raise "one" }
+      EM.next_tick { raise "two" }
+      EM.add_timer(0.01) { EM.stop }
+    end
+    assert_equal %w[one two], errors
+  end
+
+  def test_exit_in_a_callback_leaves_run
+    EM.error_handler { flunk }
+    assert_raises(SystemExit) { run_reactor { exit } }
+  end
+
+  def test_a_callback_may_sleep_while_others_go_on
+    calls = []
+    run_reactor do
+      EM.next_tick do
+        sleep(0.05)
+        calls << :slept
+        EM.stop
+      end
+      EM.next_tick { calls << :tick }
+      EM.add_timer(0.01) { calls << :timer }
+    end
+    assert_equal %i[tick timer slept], calls
+  end
+
+  def test_a_callback_that_still_waits_at_the_end_is_stopped
+    ended = false
+    run_reactor do
+      EM.next_tick do
+        sleep
+      ensure
+        ended = true
+      end
+      EM.next_tick { EM.stop }
+    end
+    assert ended
+  end
+
+  def test_stop_and_next_tick_work_from_another_thread
+    thread = nil
+    run_reactor { Thread.new { EM.next_tick { thread = Thread.current and EM.stop } } }
+    assert_same Thread.current, thread
+  end
+
+  def test_a_task_and_the_reactor_share_one_loop
+    calls = []
+    Gyre.run do |task|
+      task.async { 3.times { calls << :task and sleep(0.005) } }
+      run_reactor { EM.add_timer(0.05) { EM.stop } and calls << :reactor }
+      calls << :over
+    end
+    assert_equal %i[task reactor task task over], calls
+  end
+
+  def test_a_callback_may_start_tasks
+    value = nil
+    run_reactor { EM.stop if (value = Gyre::Task.current.async { sleep(0.001) and :value }.wait) }
+    assert_equal :value, value
+  end
+
+  def test_each_thread_has_a_reactor_if_requested
+    EM.one_for_each_thread = true
+    ran = Array.new(2) do
+      Thread.new { [].tap { |threads| EM.run { EM.add_timer(0.01) { threads << EM.reactor_thread and EM.stop } } } }
+    end
+    assert_equal(ran.map { |thread| [thread] }, ran.map(&:value))
+  ensure
+    EM.one_for_each_thread = false
+  end
+end
