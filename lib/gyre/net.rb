@@ -29,6 +29,7 @@ module Gyre
     # @param tls [Boolean, Gyre::TLS::Context, nil] true verifies the peer's name by the system's
     #   authorities
     # @param timeout_s [Numeric, nil] for all of it: the name, its addresses, the TLS handshake
+    # @param only [#to_proc, nil] takes an Addrinfo of the name; whether it may be connected to
     # @yieldparam transport [Transport] closed behind the block
     # @return [Transport, Object] what the block returns, if there is one
     # @raise [ArgumentError] if it is not an address, or not a client context; where it verifies,
@@ -38,12 +39,12 @@ module Gyre
     # @raise [SocketError] the name has no address
     # @raise [TimeoutError, TLS::Error] of the handshake
     # @raise [ExtensionRequired] without the C extension
-    def connect(address, tls: nil, timeout_s: 10)
+    def connect(address, tls: nil, timeout_s: 10, only: nil)
       Loop.require_native("Gyre.connect")
       endpoint = Endpoint.parse(address)
       tls = TLS.context(tls, server: false)
       start_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      transport = Transport.new(endpoint.connect(timeout_s), endpoint.to_s)
+      transport = Transport.new(endpoint.connect(timeout_s, only: only), endpoint.to_s)
       timeout_s &&= [timeout_s - (Process.clock_gettime(Process::CLOCK_MONOTONIC) - start_s), 0].max.ceil(2)
       Net.secured(transport, tls, endpoint.host, timeout_s)
       return transport unless block_given?

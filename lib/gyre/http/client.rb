@@ -4,44 +4,103 @@
 # fibers and plain threads. Chooses the pool, builds requests, follows redirects, repeats requests
 # where that is safe.
 
+require "gyre/clock"
+require "gyre/http/client/app"
+require "gyre/http/client/cookies"
 require "gyre/http/client/errors"
 require "gyre/http/client/limits"
 require "gyre/http/client/origin"
 require "gyre/http/client/pool"
+require "gyre/http/client/report"
+require "gyre/http/client/request"
 require "gyre/http/client/response"
+require "gyre/version"
 
 module Gyre
   module HTTP
-    # A client with connections that it keeps. Fibers and threads may share it.
+    # A client with the connections that it keeps: a pool for each origin and each thread's loop;
+    # threads without a loop share one. Fibers and threads may share a client.
     class Client
-      IDEMPOTENT = %w[GET HEAD PUT DELETE OPTIONS TRACE].freeze
-      Options = Struct.new(:limits, :tls)
-      private_constant :IDEMPOTENT, :Options
+      REDIRECTS = [301, 302, 303, 307, 308].freeze
+      REDIRECT_BODY_BYTES = 65_536
+      Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
+      private_constant :REDIRECTS, :REDIRECT_BODY_BYTES, :Options
 
-      # @param base_url [String, nil] begins each address of a request
+      # @param base_url [String, #call, nil] begins the addresses of requests that are paths; or a
+      #   Rack app, which then responds in place of any server
       # @param headers [Hash{String => String}] of each request
+      # @param basic [Array(String, String), nil] name and password, sent to base_url's origin only;
+      #   without a base_url to each origin that a request names
+      # @param bearer [String, nil] a token, sent likewise
+      # @param cookies [Boolean] whether to keep cookies and send them back
+      # @param tls [TLS::Context, nil] with authorities or a certificate of one's own; HTTP/2 needs
+      #   `alpn: %w[h2 http/1.1]` in it
+      # @param http2 [Boolean, nil] true: without TLS, too, as agreed beforehand; false: never
+      # @param proxy [String, Symbol, nil] http://user:password@host:port; :environment reads
+      #   http_proxy, https_proxy and no_proxy
+      # @param socket [String, nil] path of a Unix socket to which all requests go
+      # @param private_addresses [Boolean] false refuses servers in private networks and on this
+      #   machine, for addresses that others choose
+      # @param instrument [#call, nil] gets the {Report} of each request, in the caller's fiber
       # @param limits [Hash] see {Limits}
-      def initialize(base_url = nil, headers: {}, tls: nil, **limits)
-        @options = Options.new(Limits.new(**limits), tls)
-        @headers = { "user-agent" => "gyre", "accept" => "*/*", **headers }
-        @base = base_url&.chomp("/")
+      # @raise [ArgumentError]
+      def initialize(base_url = nil, headers: {}, basic: nil, bearer: nil, cookies: false, tls: nil, http2: nil, proxy: :environment,
+                     socket: nil, private_addresses: true, instrument: nil, **limits)
+        @limits = Limits.new(**limits)
+        @options = Options.new(@limits, tls, http2, proxy, socket, private_addresses)
+        @app, base_url = base_url, "http://localhost" if base_url.respond_to?(:call)
+        @scheme, @host, @port, user, path = Origin.split(base_url) if base_url
+        @path = path&.delete_suffix("/")
+        @headers = { "user-agent" => "Gyre/#{VERSION}", "accept" => "*/*", "accept-encoding" => Decoders.accepted, **plain(headers) }
+        @headers["authorization"] = authorization(basic, bearer, user) if basic || bearer || user
+        @cookies = Cookies.new if cookies
+        @instrument = instrument
         @homes = {}.compare_by_identity
+        @lock = Thread::Mutex.new
       end
 
-      # Sends a GET request.
-      # @param url [String] an address, or a path behind base_url
-      # @return [Response]
-      def get(url, **options, &block) = request("GET", url, **options, &block)
+      # @!method get(url, **options)
+      #   Sends a GET request; see {#request}.
+      # @!method head(url, **options)
+      #   Sends a HEAD request; see {#request}.
+      # @!method post(url, body = nil, **options)
+      #   Sends a POST request; see {#request}.
+      # @!method put(url, body = nil, **options)
+      #   Sends a PUT request; see {#request}.
+      # @!method patch(url, body = nil, **options)
+      #   Sends a PATCH request; see {#request}.
+      # @!method delete(url, **options)
+      #   Sends a DELETE request; see {#request}.
+      def get(url, ...) = request("GET", url, ...)
+      def head(url, ...) = request("HEAD", url, ...)
+      def delete(url, ...) = request("DELETE", url, ...)
+      def post(url, body = nil, **options, &block) = request("POST", url, body: body, **options, &block)
+      def put(url, body = nil, **options, &block) = request("PUT", url, body: body, **options, &block)
+      def patch(url, body = nil, **options, &block) = request("PATCH", url, body: body, **options, &block)
 
-      # Sends a request.
-      # @return [Response]
-      def request(method, url, body: nil, headers: nil)
-        scheme, host, port, _user, target = Origin.split(@base ? "#{@base}#{url}" : url)
-        pool = pool_of(scheme, host, port)
-        fields = { "host" => pool.authority, **@headers }
-        fields.update(headers) if headers
-        response = perform(pool, method, target, fields, body, nil)
-        return response.load(@options.limits.body_bytes_limit) unless block_given?
+      # Sends a request. Without a block reads the whole body, up to body_bytes_limit. With a block,
+      # which gets the response, the body streams; the rest of it is dropped behind the block.
+      #
+      # @param method [String, Symbol]
+      # @param url [String] http://…, https://…, or a path behind base_url
+      # @param body [String, IO, #each, nil] an IO or an object with each streams
+      # @param headers [Hash{String => String, nil}] nil leaves a usual one out
+      # @param query [Hash, nil] added to the address
+      # @param json [Object, nil] the body
+      # @param form [Hash, nil] the body, as a form of HTML
+      # @param multipart [Hash{String => Object}, nil] the body, as a form with files: a String, an
+      #   IO, or a Hash with content:, filename:, content_type:
+      # @param timeout_s [Numeric, nil] for the whole request
+      # @param interim [#call, nil] gets status and headers of each interim response (103)
+      # @yieldparam response [Response]
+      # @return [Response, Object] what the block returns, if there is one
+      # @raise [Error]
+      # @raise [ArgumentError] the address, a header or the body is not one
+      def request(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s, interim: nil)
+        request = make(method, url, headers, query, timeout_s)
+        request.carry(body, json, form, multipart) if body || json || form || multipart
+        response = run(request, interim)
+        return response.load unless block_given?
 
         begin
           yield response
@@ -50,41 +109,213 @@ module Gyre
         end
       end
 
+      # Sends a request, and returns the response as soon as its head has come. The caller reads or
+      # closes it. The connection of a forgotten one is closed when the response is collected.
+      #
+      # @param options [Hash] as of {#request}
+      # @return [Response]
+      # @raise [Error, ArgumentError]
+      def stream(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s, interim: nil)
+        request = make(method, url, headers, query, timeout_s)
+        request.carry(body, json, form, multipart) if body || json || form || multipart
+        run(request, interim).guard
+      end
+
+      # Sends GET requests at the same time; yields the responses in the order in which they come.
+      #
+      # @param urls [Enumerable<String>]
+      # @param limit [Integer] at a time
+      # @param on_error [#call, nil] gets each {Error}; nil: the first ends all, and is raised
+      # @yieldparam response [Response]
+      # @return [nil]
+      # @raise [Error]
+      def fan_out(urls, limit: 16, on_error: nil, **options)
+        Gyre.run do |task|
+          outcomes = Queue.new
+          left = Queue.new(urls.to_a)
+          expected = left.size
+          workers = Array.new([limit, expected].min) do
+            task.async do
+              while (url = left.shift)
+                outcomes.push(fetch(url, options))
+              end
+            end
+          end
+          expected.times { deliver(outcomes.shift, on_error) { |response| yield response } }
+        ensure
+          workers&.each(&:stop)
+        end
+      end
+
       # Closes kept connections. A later request makes new ones.
+      #
       # @return [nil]
       def close
         @homes.each_value { |pools| pools.each_value(&:close) }
         nil
       end
 
+      # @return [String] without credentials
+      def inspect = "#<#{self.class}#{" #{@scheme}://#{@host}:#{@port}#{@path}" if @host}>"
+
       private
 
-      def pool_of(scheme, host, port)
-        pools = @homes[Fiber.current_scheduler] ||= {}
-        pools["#{scheme}://#{host}:#{port}"] ||= Pool.new(Origin.new(scheme, host, port, @options), @options.limits)
+      def plain(headers) = headers.to_h { |name, value| [name.to_s.downcase, value.is_a?(Array) || value.nil? ? value : value.to_s] }
+
+      def authorization(basic, bearer, user)
+        return "Bearer #{bearer}" if bearer
+
+        "Basic #{[(basic || user.split(":", 2).map { |word| URI.decode_www_form_component(word) }).join(":")].pack("m0")}"
       end
 
-      def perform(pool, method, target, fields, body, until_s)
+      # --- requests ---
+
+      def make(method, url, headers, query, timeout_s)
+        if @host && !url.match?(%r{\A[a-z]+://}i)
+          pool = pool_of(@scheme, @host, @port)
+          target = url.start_with?("/", "?") || url.empty? ? "#{@path}#{url}" : "#{@path}/#{url}"
+          target = "/#{target}" unless target.start_with?("/")
+        else
+          scheme, host, port, user, target = Origin.split(url)
+          pool = pool_of(scheme, host, port)
+        end
+        target = "#{target}#{target.include?("?") ? "&" : "?"}#{URI.encode_www_form(query)}" if query
+        headers = { **plain(headers || {}), "authorization" => authorization(nil, nil, user) } if user
+        method = method.to_s.upcase unless method.is_a?(String)
+        request = Request.new(method, pool, target, timeout_s && (Clock.now + timeout_s), headers && plain(headers))
+        add_cookies(request) if @cookies
+        request
+      end
+
+      def pool_of(scheme, host, port)
+        pools = @homes[Fiber.current_scheduler] || home(Fiber.current_scheduler)
+        key = [scheme, host, port]
+        pools[key] || @lock.synchronize { pools[key] ||= new_pool(scheme, host, port) }
+      end
+
+      def home(scheduler)
+        @lock.synchronize do
+          homes = @homes.dup
+          gone = homes.keys.select { |other| other.respond_to?(:closed?) && other.closed? }
+          gone.each { |other| homes.delete(other).each_value(&:close) }
+          pools = homes[scheduler] ||= {}
+          @homes = homes
+          pools
+        end
+      end
+
+      # Secrets of each request belong to the base's origin.
+      def new_pool(scheme, host, port)
+        fields = @host.nil? || [scheme, host, port] == [@scheme, @host, @port] ? @headers : @headers.except(*Request::SECRET)
+        origin = Origin.new(scheme, host, port, @options)
+        @app ? App.new(@app, origin, fields) : Pool.new(origin, @limits, fields)
+      end
+
+      def add_cookies(request)
+        text = @cookies.header(request.pool.origin, request.target) or return
+        request.fields = { **request.fields, "cookie" => [request.fields["cookie"], text].compact.join("; ") }
+      end
+
+      # --- from a request to its response ---
+
+      def run(request, interim)
+        redirects = 0
+        loop do
+          response = perform(request, interim)
+          @cookies&.store(request.pool.origin, request.target, response["set-cookie"]) if response.headers.key?("set-cookie")
+          location = response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
+          return response unless location
+
+          response.skim(REDIRECT_BODY_BYTES)
+          redirects += 1
+          raise stray("more than #{@limits.redirects_limit} redirects (redirects_limit)", request) if redirects > @limits.redirects_limit
+
+          request = redirect(request, response.status, location)
+        end
+      end
+
+      def redirect(request, status, location)
+        url = URI.join(request.url, location.gsub(/[^\x21-\x7e]/n) { |byte| format("%%%02X", byte.ord) }).to_s
+        scheme, host, port, _user, target = Origin.split(url)
+        raise stray("a redirect from https to http is not followed", request) if request.pool.origin.tls? && scheme == "http"
+
+        following = request.redirected(status, pool_of(scheme, host, port), target)
+        raise stray("the body cannot be sent again to #{following.url}", request) unless following.repeatable?
+
+        add_cookies(following) if @cookies
+        following
+      rescue URI::Error, ArgumentError
+        raise stray("the redirect's address is not one", request)
+      end
+
+      def stray(message, request) = RedirectError.new(message, *request.name, :redirect)
+
+      def perform(request, interim)
+        report = Report.new(request, @instrument) if @instrument
+        pool = request.pool
         tries = 0
         begin
-          connection = pool.take(until_s)
+          response = connection = nil
+          connection = pool.take(request.until_s)
           used = connection.used?
-          exchange = connection.request(method, target, fields, body, until_s)
-          Response.new(method, exchange, pool, connection)
+          report&.connected(connection)
+          exchange = connection.request(request.method, request.sent_target, request.fields, request.body, request.until_s, &interim)
+          report&.head
+          response = Response.new(request, exchange, connection, @limits, report)
         rescue Unanswered => error
           pool.give(connection)
-          retry if (!error.processed? || (used && IDEMPOTENT.include?(method))) && (tries += 1) <= @options.limits.retries_limit
-          raise error.error
+          connection = nil
+          retry if (!error.processed? || (used && request.idempotent?)) && (tries += 1) <= @limits.retries_limit && request.repeatable?
+          raise failed(error.error, request, :send, report)
+        rescue *FAILURES => error
+          raise failed(error, request, phase(error, connection), report)
+        ensure
+          pool.give(connection) if connection && !response
         end
+      end
+
+      def phase(error, connection)
+        return :send if connection
+
+        error.is_a?(Pool::Exhausted) ? :pool : :connect
+      end
+
+      def failed(error, request, phase, report)
+        error = Client.wrap(error, request, phase)
+        report&.finish(error)
+        error
+      end
+
+      # --- many requests ---
+
+      def fetch(url, options)
+        get(url, **options)
+      rescue Error => error
+        error
+      end
+
+      def deliver(outcome, on_error)
+        return yield(outcome) unless outcome.is_a?(Error)
+
+        on_error ? on_error.call(outcome) : raise(outcome)
       end
     end
 
     class << self
-      # @return [Client] for requests without a client of their own
+      # @return [Client] for requests without a client of their own; one of each Ractor
       def client = Ractor.current[:gyre_http_client] ||= Client.new
 
-      # @see Client#get
-      def get(url, **options, &block) = client.get(url, **options, &block)
+      # @!method get(url, **options)
+      # @!method head(url, **options)
+      # @!method post(url, body = nil, **options)
+      # @!method put(url, body = nil, **options)
+      # @!method patch(url, body = nil, **options)
+      # @!method delete(url, **options)
+      # @!method fan_out(urls, **options)
+      #   As of {Client}.
+      %i[get head post put patch delete fan_out].each do |name|
+        define_method(name) { |*arguments, **options, &block| client.public_send(name, *arguments, **options, &block) }
+      end
     end
   end
 end

@@ -13,12 +13,16 @@ module Gyre
     class Connector
       # Seconds for an address before the next is tried as well (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25
+      # No address passes the caller's filter.
+      NotAllowed = Class.new(SocketError)
       # Errors of this machine's own network: another address's error is more useful.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
-      # `timeout_s` includes name resolution; nil: the system's limits.
-      def initialize(endpoint, timeout_s)
+      # `timeout_s` includes name resolution; nil: the system's limits. `only` tells which Addrinfo
+      # may be tried.
+      def initialize(endpoint, timeout_s, only = nil)
         @endpoint = endpoint
+        @only = only
         @timeout_s = timeout_s
         @until_s = timeout_s && (now_s + timeout_s)
         @attempts = {} # Socket => Addrinfo, under way
@@ -28,7 +32,7 @@ module Gyre
       # Names each address and its answer in errors; raises Errno::ETIMEDOUT, or SocketError without
       # an address.
       def connect
-        connected = race(in_turns(resolve)) or raise failure
+        connected = race(in_turns(allowed(resolve))) or raise failure
         connected.setsockopt(:TCP, :NODELAY, true)
         connected.setsockopt(:SOCKET, :KEEPALIVE, true)
         @attempts.delete(connected)
@@ -73,6 +77,14 @@ module Gyre
 
       NotResolved = Class.new(StandardError)
       private_constant :NotResolved
+
+      def allowed(addresses)
+        return addresses unless @only
+
+        addresses.select(&@only).tap do |left|
+          raise NotAllowed, "connect to #{@endpoint}: #{addresses.map(&:ip_address).uniq.join(", ")} is not allowed" if left.empty?
+        end
+      end
 
       # Alternates the families, beginning with the resolver's first (RFC 8305, section 4).
       def in_turns(addresses)

@@ -264,14 +264,15 @@ module Gyre
     #
     # @param timeout_s [Numeric, nil] for a TCP connection in all, names included; a Unix socket
     #   connects at once or never
+    # @param only [#to_proc, nil] takes an Addrinfo of a TCP host; whether it may be tried
     # @return [Socket]
     # @raise [SystemCallError] names the attempts; Errno::ETIMEDOUT: the time is over;
     #   Errno::EAGAIN: the Unix socket's queue is full
     # @raise [SocketError] when the host has no address
-    def connect(timeout_s)
+    def connect(timeout_s, only: nil)
       return connect_to_path if path
 
-      Net::Connector.new(self, timeout_s).connect
+      Net::Connector.new(self, timeout_s, only).connect
     end
 
     # @return [Addrinfo] of a Unix socket

@@ -26,7 +26,8 @@ struct client {
   struct gyre_http1_chunked chunks;
   int64_t remaining; /* of a body with a length */
   int64_t until_ns;  /* end of the request's time; negative: none */
-  int64_t head_ns, read_ns, write_ns;
+  int64_t head_ns, read_ns, write_ns, keep_ns;
+  int64_t idle_ns;      /* start of the idle time */
   uint64_t answered_at; /* bytes received before the response */
   uint32_t header_bytes;
   uint16_t header_count, status;
@@ -250,6 +251,7 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   client->until_ns = moment(until);
   client->answered_at = object->transport.received_bytes;
   client->over = client->keep_alive = false;
+  client->status = 0;
   client->body = GYRE_REPLY_NONE;
   client->trailers = Qnil;
   struct iovec pieces[] = {{text.bytes, text.length}, {NULL, 0}};
@@ -399,17 +401,25 @@ static VALUE client_read(VALUE self) {
   return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(client, PIECE_BYTES);
 }
 
-/* True if another request may begin. Bytes beyond the response are never the next one's. */
+/* True if another request may begin: no byte has come beyond the response, and the peer has not
+ * ended. */
 static VALUE client_is_ready(VALUE self) {
   struct client *client = get(self);
-  struct gyre_transport_object *object = rb_check_typeddata(client->transport, RTYPEDDATA_TYPE(client->transport));
+  struct gyre_transport_object *object = RTYPEDDATA_DATA(client->transport);
   struct gyre_transport *transport = &object->transport;
   if (!client->over || (client->used && !client->keep_alive) || transport->fd < 0) return Qfalse;
   if (transport->read.state != GYRE_SIDE_OPEN || gyre_transport_available(transport)) return Qfalse;
+  if (client->keep_ns >= 0 && client->idle_ns && gyre_socket_now() - client->idle_ns > client->keep_ns) return Qfalse;
   if (is_drained(object)) return Qtrue;
   char byte;
-  ssize_t count = gyre_transport_receive(transport, &byte, 1); /* the peer's end, or bytes without a request */
-  return count == -EAGAIN ? Qtrue : Qfalse;
+  return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
+}
+
+/* Begins the idle time. Returns whether another request may begin. */
+static VALUE client_rest(VALUE self) {
+  struct client *client = get(self);
+  client->idle_ns = client->keep_ns < 0 ? 0 : gyre_socket_now();
+  return client_is_ready(self);
 }
 
 static VALUE client_status(VALUE self) { return UINT2NUM(get(self)->status); }
@@ -435,6 +445,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   client->head_ns = duration(limits, "head_timeout_s");
   client->read_ns = duration(limits, "read_timeout_s");
   client->write_ns = duration(limits, "write_timeout_s");
+  client->keep_ns = duration(limits, "keep_alive_timeout_s");
   client->header_bytes = NUM2UINT(rb_funcall(limits, rb_intern("header_bytes_limit"), 0));
   unsigned count = NUM2UINT(rb_funcall(limits, rb_intern("header_count_limit"), 0));
   client->header_count = (uint16_t)(count < FIELDS_LIMIT ? count : FIELDS_LIMIT);
@@ -455,6 +466,7 @@ void gyre_init_http1_client(void) {
   rb_define_method(class, "over?", client_is_over, 0);
   rb_define_method(class, "used?", client_is_used, 0);
   rb_define_method(class, "ready?", client_is_ready, 0);
+  rb_define_method(class, "rest", client_rest, 0);
   rb_define_method(class, "transport", client_transport, 0);
   rb_define_private_method(class, "send_request", client_send, 5);
   rb_define_private_method(class, "send_piece", client_send_piece, 2);

@@ -4,6 +4,8 @@
 # Credentials and queries never appear. A task's own deadlines and stops pass as they are.
 
 require "gyre/errors"
+require "gyre/net"
+require "zlib"
 
 module Gyre
   module HTTP
@@ -57,6 +59,24 @@ module Gyre
           super("the server responded with #{response.status}", *rest, :status)
           @response = response
         end
+      end
+
+      # Errors of connections, which become {Error}s.
+      # @api private
+      FAILURES = [SystemCallError, IOError, SocketError, Gyre::TimeoutError, Gyre::ProtocolError, TLS::Error].freeze
+
+      # Makes the error for callers. A task's deadline is not the request's.
+      # @api private
+      def self.wrap(error, request, phase)
+        return error if error.is_a?(Error) || (error.is_a?(Gyre::TimeoutError) && error.deadline)
+
+        kind = case error
+               when Gyre::TimeoutError, Errno::ETIMEDOUT then TimeoutError
+               when Net::Connector::NotAllowed then PrivateAddressError
+               when Gyre::ProtocolError, Zlib::Error then ProtocolError
+               else ConnectionError
+               end
+        kind.new("#{phase}: #{error.message}", request.method, request.url, phase)
       end
 
       # Raised by connections: the request has no response. Never reaches the caller.

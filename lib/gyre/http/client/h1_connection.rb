@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A connection of HTTP/1.1, which carries one request at a time; the extension sends and parses
-# (ext/gyre/http/h1/client.c). Made by Pool. Is its own exchange: status, headers, read, cancel.
+# (ext/gyre/http/h1/client.c). Made by Origin. Is its own exchange: status, headers, read, cancel.
 
 require "gyre/http/client/errors"
 require "gyre/loop"
@@ -14,16 +14,18 @@ module Gyre
 
       class H1Connection
         INTERIM_LIMIT = 16
-        private_constant :INTERIM_LIMIT
+        CONTINUE_TIMEOUT_S = 1 # for a server that ignores Expect (RFC 9110, section 10.1.1)
+        private_constant :INTERIM_LIMIT, :CONTINUE_TIMEOUT_S
 
         # Returns the exchange with the final response's head; yields interim ones.
         def request(method, target, headers, body, until_s, &interim)
           if body.nil? || body.is_a?(String)
             send_request(method, target, headers, body, until_s)
-          else
-            send_request(method, target, headers, true, until_s) && stream(body, !headers.key?("content-length"))
+          elsif send_request(method, target, headers, true, until_s) && continue?(headers, interim)
+            stream(body, !headers.key?("content-length"))
           end
-          pass_interim(interim) if receive_head < 200
+          receive_head if status < 200
+          pass_interim(interim, 101) if status < 200
           exchange = self
         rescue EOFError, SystemCallError, TLS::Error => error
           raise answered? ? error : Unanswered.new(error, true)
@@ -31,8 +33,7 @@ module Gyre
           close unless exchange
         end
 
-        def capacity = ready? ? 1 : 0
-        def idle? = over?
+        def protocol = "HTTP/1.1"
         def shared? = false
         def closed? = transport.closed?
 
@@ -46,15 +47,24 @@ module Gyre
 
         private
 
+        # False once the final response has come instead.
+        def continue?(headers, interim)
+          return true unless headers["expect"] && transport.to_io.wait_readable(CONTINUE_TIMEOUT_S)
+
+          pass_interim(interim, 100) if receive_head < 200
+          status == 100
+        end
+
         def stream(body, chunked)
           whole = true
           body.each { |piece| (whole = send_piece(piece, chunked)) || break }
           send_piece(nil, true) if whole && chunked
         end
 
-        def pass_interim(interim)
+        # Reads heads until the final one, or one with `until_status`.
+        def pass_interim(interim, until_status)
           INTERIM_LIMIT.times do
-            return if status >= 200 || status == 101
+            return if status >= 200 || status == until_status
 
             interim&.call(status, headers)
             receive_head

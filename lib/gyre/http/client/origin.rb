@@ -1,35 +1,48 @@
 # frozen_string_literal: true
 
-# Scheme, host and port of a server, and how a client connects to it: directly, over TLS, by a Unix
-# socket. Pool calls it. Keeps no connection.
+# Scheme, host and port of a server, and how a client connects to it: directly, by a proxy or a Unix
+# socket, over TLS. Pool calls it. Keeps no connection.
 
 require "gyre/clock"
 require "gyre/http/client/errors"
 require "gyre/http/client/h1_connection"
 require "gyre/net"
+require "ipaddr"
+require "uri"
 
 module Gyre
   module HTTP
     class Client
       class Origin
         PORTS = { "http" => 80, "https" => 443 }.freeze
+        HOST = /\[[0-9a-f:.]+\]|[^\/?#:@\[\]\s]+/i.freeze
+        URL = %r{\A(https?)://(?:([^/?#@]*)@)?(#{HOST})(?::(\d{0,5}))?(/[^?#]*)?(\?[^#]*)?(?:#.*)?\z}i.freeze
         ALPN = %w[h2 http/1.1].freeze
-        URL = %r{\A(?<scheme>https?)://(?:(?<user>[^/?#@]*)@)?(?<host>\[[0-9a-f:.]+\]|[^/?#:@\[\]\s]+)(?::(?<port>\d{0,5}))?
-                 (?<path>/[^?#]*)?(?<query>\?[^#]*)?(?:\#.*)?\z}xi.freeze
-        private_constant :ALPN
-
-        # Splits a URL: Origin's arguments, and the target of a request.
-        def self.split(url)
-          match = URL.match(url)
-          port = match && (match[:port].to_s.empty? ? PORTS[match[:scheme].downcase] : match[:port].to_i)
-          raise ArgumentError, "not an HTTP address: write http://host/path or https://host/path" unless port && port <= 65_535
-
-          [match[:scheme].downcase, match[:host].downcase, port, match[:user], "#{match[:path] || "/"}#{match[:query]}"]
+        # Networks that are not the Internet's (RFC 6890), and prefixes that lead to them.
+        PRIVATE = %w[0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+                     192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/96 64:ff9b::/96
+                     64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 fc00::/7 fe80::/10 fec0::/10
+                     ff00::/8].map { |net| IPAddr.new(net) }.freeze
+        PUBLIC = lambda do |address|
+          ip = IPAddr.new(address.ip_address[/[^%]+/]).native # ::ffff:10.0.0.1 is 10.0.0.1
+          PRIVATE.none? { |net| net.family == ip.family && net.include?(ip) }
         end
+        private_constant :PORTS, :HOST, :URL, :ALPN, :PRIVATE, :PUBLIC
 
-        # Context of all clients without their own: the system's authorities are read once, and
-        # sessions resume within a context.
-        def self.tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
+        class << self
+          # Returns scheme, host, port, user information and target. Its message omits the address,
+          # which may have credentials.
+          def split(url)
+            match = URL.match(url) or raise ArgumentError, "not an HTTP address: write http://host/path or https://host/path"
+            scheme = match[1].downcase
+            port = match[4].nil? || match[4].empty? ? PORTS[scheme] : match[4].to_i
+            [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
+          end
+
+          # Context of all clients without their own: the system's authorities are read once, and
+          # sessions resume within a context.
+          def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
+        end
 
         attr_reader :scheme, :host, :port, :authority
 
@@ -39,20 +52,73 @@ module Gyre
           @port = port
           @options = options
           @authority = (PORTS[scheme] == port ? host : "#{host}:#{port}").freeze
+          @proxy = proxy
         end
 
-        def key = "#{scheme}://#{authority}"
+        def url = "#{scheme}://#{authority}"
         def tls? = scheme == "https"
 
-        # Returns a connection after its handshake.
+        # True until a connection has shown that it takes one request at a time.
+        def perhaps_shared? = @protocol.nil? && (tls? ? @options.http2 != false : @options.http2)
+
+        # A proxy gets whole addresses, if the connection is not a tunnel through it.
+        def prefix = @proxy && !tls? ? url : nil
+
+        # For requests that go to the proxy itself.
+        def proxy_fields
+          return {} unless @proxy&.user
+
+          words = [@proxy.user, @proxy.password].map { |word| URI.decode_www_form_component(word.to_s) }
+          { "proxy-authorization" => "Basic #{[words.join(":")].pack("m0")}" }
+        end
+
+        # Returns a connection after its handshakes.
         def connect(until_s)
-          left = until_s && [until_s - Clock.now, 0.001].max
-          timeout_s = [@options.limits.connect_timeout_s, left].compact.min
-          transport = Gyre.connect("tcp://#{host}:#{port}", tls: (@options.tls || Origin.tls if tls?), timeout_s: timeout_s)
-          connection = H1Connection.new(transport, @options.limits)
+          limits = @options.limits
+          at = [limits.connect_timeout_s && (Clock.now + limits.connect_timeout_s), until_s].compact.min
+          transport = Gyre.connect(address, timeout_s: left(at), only: (PUBLIC unless @options.private_addresses || @proxy))
+          tunnel(transport, at) if @proxy && tls?
+          secure(transport, at) if tls?
+          connection = (shared?(transport) ? H2Connection : H1Connection).new(transport, limits)
+          @protocol = connection.protocol
+          connection
         ensure
           transport&.abandon unless connection
         end
+
+        private
+
+        def left(at) = at && [at - Clock.now, 0.001].max
+
+        def proxy
+          given = @options.proxy
+          given = URI(url).find_proxy if given == :environment && !@options.socket
+          given && given != :environment ? URI(given.to_s) : nil
+        end
+
+        def address
+          return "unix://#{@options.socket}" if @options.socket
+
+          "tcp://#{@proxy ? "#{@proxy.host}:#{@proxy.port}" : "#{host}:#{port}"}"
+        end
+
+        # CONNECT (RFC 9110, section 9.3.6).
+        def tunnel(transport, at)
+          target = "#{host}:#{port}"
+          reply = H1Connection.new(transport, @options.limits).request("CONNECT", target, { "host" => target, **proxy_fields }, nil, at)
+          return if reply.status == 200
+
+          raise IOError, "the proxy #{@proxy.host}:#{@proxy.port} refused the tunnel with #{reply.status}"
+        rescue Unanswered => error
+          raise error.error
+        end
+
+        def secure(transport, at)
+          context = @options.tls || (@options.http2 == false ? TLS.shared_client : Origin.tls)
+          transport.start_tls(context, name: host.delete("[]"), timeout_s: left(at))
+        end
+
+        def shared?(transport) = tls? ? transport.alpn == "h2" : @options.http2
       end
     end
   end

@@ -5,24 +5,26 @@
 
 require "gyre/clock"
 require "gyre/http/client/errors"
-require "gyre/http/client/h1_connection"
 
 module Gyre
   module HTTP
     class Client
       class Pool
-        def authority = @origin.authority
+        # All connections are in use, and none became free in time.
+        Exhausted = Class.new(Gyre::TimeoutError)
+        LOST_CHECK_S = 1
+        private_constant :LOST_CHECK_S
 
-        def initialize(origin, limits)
+        attr_reader :origin, :fields, :own_fields
+
+        # `fields` are the headers of each request; `own_fields` are for this origin only.
+        def initialize(origin, limits, fields)
           @origin = origin
           @limits = limits
-          @pid = Process.pid
-          @lock = Thread::Mutex.new
-          @changed = Thread::ConditionVariable.new
-          @idle = [] # HTTP/1.1, the last one used at the end
-          @shared = [] # HTTP/2
-          @open = 0
-          @waiting = 0
+          @own_fields = { "host" => origin.authority, **(origin.prefix ? origin.proxy_fields : {}) }.freeze
+          @fields = { **@own_fields, **fields }.freeze
+          @lost = []
+          renew
         end
 
         # Returns a connection with room for a request; waits for one beyond the limit.
@@ -33,15 +35,20 @@ module Gyre
 
         # Takes back a connection whose exchange is over or cancelled.
         def give(connection)
-          return if connection.shared? && !connection.closed?
+          return connection.close if @pid != Process.pid
+          return connection.closed? && connection.idle? ? drop(connection) : signal if connection.shared?
+          return drop(connection) unless connection.rest
 
-          if connection.capacity.zero? || @pid != Process.pid
-            drop(connection)
-          else
-            @idle.push(connection)
-          end
+          @idle.push(connection)
+          drop(@idle.shift) if @idle.size > 1 && !@idle.first.ready?
           signal
         end
+
+        # A connection left HTTP.
+        def detach = leave
+
+        # Called by a finalizer, which must not wait.
+        def lose(connection, exchange) = @lost << [connection, exchange]
 
         def close
           [@idle, @shared].each { |list| drop(list.pop) until list.empty? }
@@ -49,45 +56,62 @@ module Gyre
 
         private
 
-        # GVL: each step is atomic. A waiter counts itself before it looks, so no wake-up is lost.
+        # Steps are atomic by the GVL. A waiter counts itself before it looks, so that no wake-up is
+        # lost.
         def kept
+          reap unless @lost.empty?
           while (connection = @idle.pop)
             return connection if connection.ready?
 
             drop(connection)
           end
-          @shared.find { |shared| shared.capacity.positive? } unless @shared.empty?
+          usable_shared unless @shared.empty?
         end
 
-        # Returns a connection, or nil with a place for a new one.
+        def usable_shared
+          @shared.dup.each { |connection| drop(connection) if connection.closed? && connection.idle? }
+          @shared.find { |connection| connection.capacity.positive? }
+        end
+
+        # Returns a connection, or nil with a place for a new one. While the first connection of an
+        # origin with TLS is made, others wait for its protocol.
         def wait(until_s)
-          at = [Clock.now + @limits.pool_timeout_s, until_s].compact.min if @limits.pool_timeout_s || until_s
+          at = [@limits.pool_timeout_s && (Clock.now + @limits.pool_timeout_s), until_s].compact.min
           @waiting += 1
           loop do
             connection = kept
             return connection if connection
-            return (@open += 1) && nil if @open < @limits.connections_limit
+            return (@open += 1) && nil if @open < @limits.connections_limit && !(@connecting.positive? && @origin.perhaps_shared?)
 
             left = at && (at - Clock.now)
-            raise Gyre::TimeoutError, "no connection became free: all #{@open} are in use (connections_limit)" if left && left <= 0
+            raise Exhausted, "all #{@open} connections are in use: raise connections_limit or pool_timeout_s" if left && left <= 0
 
-            @changed.wait(@lock, left)
+            @changed.wait(@lock, [left, LOST_CHECK_S].compact.min)
           end
         ensure
           @waiting -= 1
         end
 
         def connect(until_s)
+          @connecting += 1
           connection = @origin.connect(until_s)
           @shared << connection if connection.shared?
           connection
         ensure
-          leave unless connection
+          @connecting -= 1
+          connection ? signal(all: true) : leave
+        end
+
+        def reap
+          while (connection, exchange = @lost.shift)
+            exchange.cancel
+            give(connection)
+          end
         end
 
         def drop(connection)
-          connection.close
           @shared.delete(connection)
+          connection.close
           leave
         end
 
@@ -96,20 +120,22 @@ module Gyre
           signal
         end
 
-        def signal
+        def signal(all: false)
           return if @waiting.zero?
-          return @changed.signal if @lock.owned?
+          return @lock.synchronize { signal(all: all) } unless @lock.owned?
 
-          @lock.synchronize { @changed.signal }
+          all ? @changed.broadcast : @changed.signal
         end
 
-        # In a forked child: the parent's connections are the parent's.
+        # Also in a forked child, for which it closes its copies.
         def renew
+          [*@idle, *@shared].each(&:close)
           @pid = Process.pid
           @lock = Thread::Mutex.new
-          @waiting = 0
-          close
-          @open = 0
+          @changed = Thread::ConditionVariable.new
+          @idle = [] # HTTP/1.1, the last one used at the end
+          @shared = [] # HTTP/2
+          @open = @waiting = @connecting = 0
         end
       end
     end

@@ -1,56 +1,131 @@
 # frozen_string_literal: true
 
 # A response of the client: status, headers and body. Reads its body from an exchange, and gives the
-# connection back at the end. Without a block the client reads it whole.
+# connection back at the end. Without a block the client reads it whole; a streaming one that is
+# forgotten gives its connection back when it is collected.
+
+require "gyre/clock"
+require "gyre/http/client/decoders"
+require "gyre/http/client/errors"
+require "json"
+require "time"
 
 module Gyre
   module HTTP
     class Client
       # What a server responded.
       class Response
+        RATE_AFTER_S = 10
+        private_constant :RATE_AFTER_S
+
         # @return [Integer]
         attr_reader :status
         # @return [Hash{String => String, Array<String>}] lower-case names; lines of one name are
         #   joined by ", ", set-cookie is an Array
         attr_reader :headers
-        # @return [String] "GET"
-        attr_reader :request_method
+        # @return [String] "HTTP/1.1" or "HTTP/2"
+        attr_reader :protocol
+        # @return [Hash{String => String}, nil] lines after the body, once it was read
+        attr_reader :trailers
 
         # @api private
-        def initialize(request_method, exchange, pool, connection)
-          @request_method = request_method
+        def initialize(request, exchange, connection, limits, report = nil)
+          @request = request
           @status = exchange.status
           @headers = exchange.headers
+          @protocol = connection.protocol
           @exchange = exchange
-          @pool = pool
           @connection = connection
+          @limits = limits
+          @report = report
           leave if exchange.over?
         end
+
+        # @return [String] "GET"
+        def request_method = @request.method
+
+        # @return [String] the address, after redirects, without its query
+        def url = @request.url
 
         # @return [Boolean] whether the status is 200 to 299
         def ok? = status.between?(200, 299)
 
-        # @param name [String] lower-case
-        # @return [String, Array<String>, nil]
-        def [](name) = headers[name]
+        # @return [self]
+        # @raise [StatusError] the status is 400 or higher
+        def check
+          return self if status < 400
 
-        # @return [String] the whole body, BINARY
-        def body = @body ||= each.to_a.join.b
-
-        # Yields the pieces of the body as they come.
-        # @yieldparam piece [String]
-        # @return [self, Enumerator]
-        def each
-          return enum_for(:each) unless block_given?
-          return self if @body && (yield @body)
-
-          while (piece = read_piece)
-            yield piece
-          end
-          self
+          raise StatusError.new(self, request_method, url)
         end
 
-        # Ends the response early: the rest of the body is not read.
+        # @param name [String] in any letter case
+        # @return [String, Array<String>, nil]
+        def [](name) = headers[name.downcase]
+
+        # @return [String] the whole body, BINARY
+        # @raise [Error]
+        def body = @body ||= load.body
+
+        # @return [String] the whole body in its charset, UTF-8 without one
+        # @raise [Error]
+        def text
+          charset = self["content-type"].to_s[/;\s*charset="?([\w.:-]+)/i, 1]
+          body.dup.force_encoding(charset && Encoding.name_list.include?(charset.upcase) ? charset : Encoding::UTF_8)
+        rescue ArgumentError
+          body.dup
+        end
+
+        # @return [Object] the body, parsed
+        # @raise [JSON::ParserError, Error]
+        def json(**options) = JSON.parse(text, **options)
+
+        # @return [Numeric, nil] seconds that the server asks to wait (Retry-After)
+        def retry_after_s
+          value = self["retry-after"] or return
+          value.match?(/\A\d{1,9}\z/) ? value.to_i : [Time.httpdate(value) - Time.now, 0].max
+        rescue ArgumentError
+          nil
+        end
+
+        # Yields the decoded body in pieces as they come, once.
+        #
+        # @yieldparam piece [String] BINARY
+        # @return [self, Enumerator]
+        # @raise [Error]
+        def each(&block)
+          return enum_for(:each) unless block
+          return yield(@body) && self if @body
+
+          decoder = decoder_of(headers["content-encoding"])
+          while (piece = read_piece)
+            decoder ? decoder.decode(piece, &block) : yield(piece)
+          end
+          cut = decoder && !decoder.finished? && received.positive?
+          raise Client.wrap(Zlib::BufError.new("the #{headers["content-encoding"]} body is cut"), @request, :body) if cut
+
+          self
+        rescue Zlib::Error => error
+          raise Client.wrap(error, @request, :body)
+        ensure
+          decoder&.close
+          close if block
+        end
+
+        # Writes the decoded body to an IO or a file.
+        #
+        # @param target [IO, String] a path, or anything with write
+        # @return [Integer] bytes
+        # @raise [Error, SystemCallError]
+        def save(target)
+          return File.open(target, "wb") { |file| save(file) } if target.is_a?(String)
+
+          bytes = 0
+          each { |piece| bytes += target.write(piece) }
+          bytes
+        end
+
+        # Ends the response early; the rest of its body is not read. Harmless when it is over.
+        #
         # @return [nil]
         def close
           return unless @exchange
@@ -59,32 +134,91 @@ module Gyre
           leave
         end
 
+        # @return [String]
+        def inspect = "#<#{self.class} #{status} #{request_method} #{url}>"
+
+        # Reads the whole body, up to body_bytes_limit.
         # @api private
-        def load(most)
-          @body = read_piece || "".b
-          while (piece = read_piece)
-            @body << piece
-            raise TooLargeError.new("the body has more than #{most} bytes (body_bytes_limit)", request_method) if @body.bytesize > most
+        def load
+          most = @limits.body_bytes_limit
+          if !@headers.key?("content-encoding")
+            bytes = read_piece || "".b
+            while bytes.bytesize <= most && (piece = read_piece)
+              bytes << piece
+            end
+            too_large(most) if bytes.bytesize > most
+          else
+            bytes = "".b
+            each { |part| (bytes << part).bytesize > most && too_large(most) }
           end
+          @body = bytes
           self
         ensure
           close
         end
 
+        # Reads a body that nobody wants, unless it is long: its connection may be kept.
+        # @api private
+        def skim(most)
+          most -= read_piece.to_s.bytesize while @exchange && most.positive?
+        ensure
+          close
+        end
+
+        # Gives the connection back even if the response is forgotten.
+        # @api private
+        def guard
+          ObjectSpace.define_finalizer(self, Response.finalizer(@request.pool, @connection, @exchange)) if @exchange
+          @guarded = true
+          self
+        end
+
+        # @api private
+        def self.finalizer(pool, connection, exchange) = ->(_id) { pool.lose(connection, exchange) }
+
+        # The connection, after a switch of protocols.
+        # @api private
+        attr_reader :connection
+
         private
+
+        def decoder_of(coding) = coding && @request.decodes? ? Decoders.for(coding) : nil
+
+        def received = @received || 0
 
         def read_piece
           return unless @exchange
 
           piece = @exchange.read
+          watch_rate(piece) if @limits.body_rate_bytes_limit.positive?
+          @received = received + piece.bytesize if piece
           leave if @exchange.over?
           piece
+        rescue *FAILURES => error
+          close
+          raise Client.wrap(error, @request, :body)
+        end
+
+        def watch_rate(piece)
+          passed_s = Clock.now - (@since ||= Clock.now)
+          return if piece.nil? || passed_s < RATE_AFTER_S || received >= passed_s * @limits.body_rate_bytes_limit
+
+          raise Gyre::TimeoutError, "#{received} bytes in #{passed_s.round} s: slower than body_rate_bytes_limit"
+        end
+
+        def too_large(most)
+          raise TooLargeError.new("the body has more than #{most} bytes: stream it, or raise body_bytes_limit", request_method, url, :body)
         end
 
         def leave
+          @trailers = @exchange.trailers
+          ObjectSpace.undefine_finalizer(self) if @guarded
           @exchange = nil
-          @pool&.give(@connection)
-          @pool = @connection = nil
+          return @request.pool.detach if status == 101 # the connection speaks another protocol now
+
+          @request.pool.give(@connection)
+          @connection = nil
+          @report&.finish(self, received)
         end
       end
     end

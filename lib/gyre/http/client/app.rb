@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+# A Rack app in place of a server: a pool, a connection and an exchange for a client, without a
+# socket. For tests.
+
+require "gyre/http/client/errors"
+require "stringio"
+
+module Gyre
+  module HTTP
+    class Client
+      class App
+        attr_reader :fields, :own_fields, :origin, :status, :headers, :trailers
+
+        def initialize(app, origin, fields)
+          @app = app
+          @origin = origin
+          @own_fields = { "host" => origin.authority }.freeze
+          @fields = { **@own_fields, **fields }.freeze
+        end
+
+        def take(_until_s) = App.new(@app, @origin, @fields)
+        def give(_connection) = nil
+        def lose(_connection, exchange) = exchange.cancel
+        def detach = nil
+        def close = nil
+        def used? = false
+        def protocol = "HTTP/1.1"
+
+        def request(method, target, headers, body, _until_s)
+          @status, given, @body = @app.call(env(method, target, headers, body))
+          @headers = given.to_h { |name, value| [name.downcase, name.casecmp?("set-cookie") ? Array(value) : Array(value).join(", ")] }
+          @pieces = method == "HEAD" || [204, 304].include?(@status) ? [] : pieces.map(&:b).reject(&:empty?)
+          cancel if @pieces.empty?
+          self
+        end
+
+        def read = @pieces&.shift || cancel
+
+        def over? = @over
+
+        def cancel
+          @over = true
+          @body.close if @body.respond_to?(:close)
+          @body = @pieces = nil
+        end
+
+        def capacity = 1
+
+        private
+
+        # A streaming body writes all of its pieces first.
+        def pieces
+          return [].tap { |pieces| @body.each { |piece| pieces << piece } } if @body.respond_to?(:each)
+
+          stream = StringIO.new("".b)
+          @body.call(stream)
+          [stream.string]
+        end
+
+        def env(method, target, headers, body)
+          path, _, query = target.partition("?")
+          input = "".b
+          body.is_a?(String) ? input << body : body&.each { |piece| input << piece }
+          env = { "REQUEST_METHOD" => method, "SCRIPT_NAME" => "", "PATH_INFO" => path, "QUERY_STRING" => query, "SERVER_PROTOCOL" => "HTTP/1.1",
+                  "SERVER_NAME" => origin.host, "SERVER_PORT" => origin.port.to_s, "rack.url_scheme" => origin.scheme,
+                  "rack.input" => StringIO.new(input), "rack.errors" => $stderr }
+          env["CONTENT_LENGTH"] = input.bytesize.to_s if body
+          headers.each do |name, value|
+            key = name.upcase.tr("-", "_")
+            env[%w[CONTENT_TYPE CONTENT_LENGTH].include?(key) ? key : "HTTP_#{key}"] = Array(value).join(", ")
+          end
+          env
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+# One request as a client's `instrument:` callback gets it: phases, bytes, reuse. Made only for
+# clients with such a callback.
+
+require "gyre/clock"
+
+module Gyre
+  module HTTP
+    class Client
+      # A request that is over, or has failed. Times are in seconds from its start.
+      class Report
+        # @return [String]
+        attr_reader :request_method, :url
+        # @return [Integer, nil] nil without a response
+        attr_reader :status
+        # @return [String, nil] "HTTP/1.1" or "HTTP/2"
+        attr_reader :protocol
+        # @return [Boolean, nil] whether the connection had carried a request before
+        attr_reader :reused
+        # @return [Exception, nil]
+        attr_reader :error
+        # @return [Integer] times that it was sent, redirects not counted
+        attr_reader :attempts
+        # @return [Integer] of the body, encoded
+        attr_reader :received_bytes
+        # @return [Float, nil] until there was a connection, until the head had come, until the end
+        attr_reader :connected_s, :head_s, :total_s
+
+        # @api private
+        def initialize(request, callback)
+          @request_method = request.method
+          @url = request.url
+          @callback = callback
+          @began_s = Clock.now
+          @attempts = @received_bytes = 0
+        end
+
+        # @api private
+        def connected(connection)
+          @attempts += 1
+          @reused = connection.used?
+          @protocol = connection.protocol
+          @connected_s = Clock.now - @began_s
+        end
+
+        # @api private
+        def head = @head_s = Clock.now - @began_s
+
+        # @api private
+        def finish(outcome, received_bytes = 0)
+          outcome.is_a?(Exception) ? @error = outcome : @status = outcome.status
+          @received_bytes = received_bytes
+          @total_s = Clock.now - @began_s
+          @callback.call(self)
+        end
+
+        # @return [String] a line for a log
+        def to_s
+          parts = ["#{request_method} #{url}", status || error.class, protocol, (reused ? "kept" : "new"),
+                   ("#{attempts} attempts" if attempts > 1), "#{received_bytes} bytes", "#{(total_s * 1000).round(1)} ms"]
+          parts.compact.join(" ")
+        end
+      end
+    end
+  end
+end

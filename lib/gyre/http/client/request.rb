@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+# One request as the client sends it: method, target, headers, body. Builds queries, forms, JSON and
+# multipart bodies. Sends nothing.
+
+require "gyre/http/client/multipart"
+require "json"
+require "uri"
+
+module Gyre
+  module HTTP
+    class Client
+      class Request
+        IDEMPOTENT = %w[GET HEAD PUT DELETE OPTIONS TRACE].freeze
+        # Fields of a request's body, and those that another origin must not see.
+        ABOUT_BODY = %w[content-type content-length content-encoding expect].freeze
+        SECRET = %w[authorization cookie proxy-authorization].freeze
+        private_constant :IDEMPOTENT, :ABOUT_BODY
+
+        attr_reader :method, :pool, :target, :body, :until_s
+        attr_accessor :fields
+
+        def initialize(method, pool, target, until_s, headers, body = nil)
+          @method = method
+          @pool = pool
+          @target = target
+          @until_s = until_s
+          @fields = headers ? pool.fields.merge(headers).compact : pool.fields
+          @body = body
+        end
+
+        # Without the query, which may have credentials.
+        def url = "#{pool.origin.url}#{target[/\A[^?]*/]}"
+
+        # For errors.
+        def name = [method, url]
+
+        # A proxy gets the whole address.
+        def sent_target = pool.origin.prefix ? "#{pool.origin.prefix}#{target}" : target
+
+        def idempotent? = IDEMPOTENT.include?(method)
+        def repeatable? = body.nil? || body.is_a?(String) || body.again
+
+        # Sets the body from the caller's form of it.
+        def carry(body, json, form, multipart)
+          if json then typed("application/json", JSON.generate(json))
+          elsif form then typed("application/x-www-form-urlencoded", URI.encode_www_form(form))
+          elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, parts) }
+          else @body = body.nil? || body.is_a?(String) || body.is_a?(Stream) ? body : Stream.new(body)
+          end
+          size = @body.size unless @body.nil? || @body.is_a?(String)
+          @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
+        end
+
+        # The request after a redirect (RFC 9110, section 15.4), to another pool perhaps.
+        def redirected(status, pool, target)
+          get = status == 303 ? method != "HEAD" : [301, 302].include?(status) && method == "POST"
+          left = get ? fields.except(*ABOUT_BODY) : fields
+          left = left.except(*SECRET) unless pool.origin.url == self.pool.origin.url
+          request = Request.new(get ? "GET" : method, pool, target, until_s, nil, get ? nil : body)
+          request.fields = left.merge(pool.own_fields)
+          request
+        end
+
+        # True if the caller left accept-encoding to the client.
+        def decodes? = fields["accept-encoding"].equal?(pool.fields["accept-encoding"])
+
+        def inspect = "#<#{self.class} #{method} #{url}>"
+
+        private
+
+        def typed(type, body)
+          @body = body
+          @fields = { "content-type" => type, **fields }
+        end
+      end
+
+      # A body in pieces: of an IO, or of any object with each.
+      class Stream
+        PIECE_BYTES = 65_536
+        private_constant :PIECE_BYTES
+
+        def initialize(source)
+          usable = source.respond_to?(:read) || source.respond_to?(:each)
+          raise ArgumentError, "body: must be a String, an IO or have each, not #{source.class}" unless usable
+
+          @source = source
+          @start = source.pos if source.respond_to?(:pos) && size
+        rescue SystemCallError
+          nil # a pipe
+        end
+
+        # Bytes, if known.
+        def size
+          return unless @source.respond_to?(:pos)
+          return @source.stat.file? ? @source.size - (@start || @source.pos) : nil if @source.respond_to?(:stat)
+
+          @source.size - (@start || @source.pos) if @source.respond_to?(:size)
+        end
+
+        # Rewinds; false if that is impossible.
+        def again
+          return false unless @start
+
+          @source.seek(@start)
+          true
+        end
+
+        def each(&block)
+          return @source.each(&block) unless @source.respond_to?(:read)
+
+          while (piece = @source.read(PIECE_BYTES))
+            yield piece
+          end
+        end
+      end
+    end
+  end
+end
