@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+# EventMachine's Iterator: asynchronous work for each item, a number of items at a time. The work
+# ends its item by a call, not by returning.
+
+module Gyre
+  module EventMachine
+    # Asynchronous work over a list.
+    class Iterator
+      # What a callable list returns at its end.
+      Stop = "EM::Stop"
+
+      # The end of one item's work, once.
+      class Step
+        def initialize(method, &over)
+          @method = method
+          @over = over
+        end
+
+        # Ends the item of {Iterator#each}.
+        def next
+          raise "call #{@method} here: its result belongs to the iteration" unless @method == :next
+
+          finish
+        end
+
+        # @param result [Object] of the item, for {Iterator#map} and {Iterator#inject}
+        def return(result)
+          raise NoMethodError, "each has no result of an item: call next" if @method == :next
+
+          finish(result)
+        end
+
+        # Either of them.
+        def call(*result)
+          @method == :next ? self.next : self.return(*result)
+        end
+
+        private
+
+        def finish(*result)
+          raise "already completed this iteration" unless @over
+
+          over = @over
+          @over = nil
+          over.call(*result)
+        end
+      end
+
+      # @return [Integer]
+      attr_reader :concurrency
+
+      # @param list [#to_a, #call] the items, or a callable for the next item, at the end {Stop}
+      # @param concurrency [Integer] the number of items at a time
+      def initialize(list, concurrency = 1)
+        raise ArgumentError, "concurrency must be greater than 0" unless concurrency.positive?
+
+        @source = list.respond_to?(:call) ? list : nil
+        @items = list.to_a.dup unless @source
+        @concurrency = concurrency
+        @pending = 0
+        @state = :fresh
+      end
+
+      # @param number [Integer] takes effect on an iteration under way
+      def concurrency=(number)
+        @concurrency = number
+        EventMachine.next_tick { fill }
+      end
+
+      # @param work [#call] called with an item and a {Step}
+      # @param after [#call, nil] called at the end of all
+      # @return [self]
+      def each(work = nil, after = nil, &block)
+        start(work || block, :next, after) { nil }
+      end
+
+      # @param work [#call] called with an item and a {Step}, whose `return` takes the result
+      # @param after [#call] called with the results, in the items' order
+      # @return [self]
+      def map(work, after)
+        results = []
+        start(work, :return, -> { after.call(results) }) { |index, result| results[index] = result }
+      end
+
+      # @param object [Object]
+      # @param work [#call] called with the object, an item and a {Step}, whose `return` takes the
+      #   next object
+      # @param after [#call] called with the last object
+      # @return [self]
+      def inject(object, work, after)
+        start(->(item, step) { work.call(object, item, step) }, :return, -> { after.call(object) }) { |_, result| object = result }
+      end
+
+      private
+
+      def start(work, method, after, &result)
+        raise ArgumentError, "proc or block required for iteration" unless work
+        raise "cannot iterate over an iterator more than once" unless @state == :fresh
+
+        @state = :started
+        @index = -1
+        @begin = lambda do |item|
+          index = @index += 1
+          @pending += 1
+          work.call(item, Step.new(method) { |*values| finish(index, *values, &result) })
+        end
+        @after = after
+        EventMachine.next_tick { fill }
+        self
+      end
+
+      def finish(index, *values)
+        yield(index, *values)
+        EventMachine.next_tick do # one item a tick: the reactor runs between items whose work ends at once
+          @pending -= 1
+          fill
+        end
+      end
+
+      def fill
+        while @state == :started && @pending < @concurrency
+          item = next_item
+          Stop.equal?(item) ? @state = :listed : @begin.call(item)
+        end
+        return unless @state == :listed && @pending.zero?
+
+        @state = :ended
+        @after&.call
+      end
+
+      def next_item
+        return @source.call if @source
+
+        @items.empty? ? Stop : @items.shift
+      end
+    end
+  end
+end

@@ -1,0 +1,110 @@
+# frozen_string_literal: true
+
+# HttpClient2: requests on one connection, one behind the other, each a Deferrable.
+require "gyre/event_machine/protocols/http_client"
+
+module Gyre
+  module EventMachine
+    module Protocols
+      # Kept for old programs. Gyre's HTTP client and em-http-request do more.
+      class HttpClient2 < Connection
+        include HttpResponses
+
+        # A request and its response.
+        class Request
+          include Deferrable
+
+          attr_reader :version, :status, :header_lines, :headers, :content, :internal_error
+
+          # @api private
+          attr_reader :args
+
+          def initialize(args)
+            @args = args
+          end
+
+          # @api private
+          def answer(response)
+            @version, @status, @header_lines, @headers, @content = response.to_a
+            succeed(self)
+          end
+
+          # @api private
+          def lose(error)
+            @internal_error = error
+            self.fail(self)
+          end
+        end
+
+        # @param target [Array] a host and a port, or a Hash: `:host`, `:port`, `:ssl`, `:version`
+        # @return [HttpClient2]
+        # @raise [ArgumentError] for a port that is no number
+        def self.connect(*target)
+          args = target.first.is_a?(Hash) ? target.first.dup : { host: target[0], port: target[1] }
+          args[:port] = Integer(args[:port] || (args[:ssl] ? 443 : 80))
+          EventMachine.connect(args[:host], args[:port], self) { |client| client.instance_variable_set(:@args, args) }
+        end
+
+        # @param args [String, Hash] the target, or a Hash: `:uri`, `:query_string`, `:cookie`,
+        #   `:authorization`, `:custom_headers`
+        # @return [Request]
+        def get(args)
+          request(args, :get)
+        end
+
+        # @param args [String, Hash] see {#get}; `:content` and `:contenttype`, too
+        # @return [Request]
+        def post(args)
+          request(args, :post)
+        end
+
+        # @param args [String, Hash] see {#get}
+        # @param verb [Symbol]
+        # @return [Request]
+        def request(args, verb = :get)
+          args = { uri: args } if args.is_a?(String)
+          request = Request.new(@args.merge({ verb: verb }, args))
+          if @unbound
+            request.lose(:connection_lost)
+          else
+            requests << request
+            send_request(request) if @connected
+          end
+          request
+        end
+
+        # Sends the requests that wait.
+        def connection_completed
+          @connected = true
+          start_tls if @args[:ssl]
+          requests.each { |request| send_request(request) }
+        end
+
+        # Requests without a response fail.
+        def unbind
+          @unbound = true
+          super
+          requests.shift.lose(:connection_lost) until requests.empty?
+        end
+
+        private
+
+        def requests
+          @requests ||= []
+        end
+
+        def send_request(request)
+          send_data(HttpClient.head(request.args) << request.args[:content].to_s)
+        end
+
+        def bodiless?
+          requests.first&.args&.fetch(:verb).to_s.casecmp?("head")
+        end
+
+        def receive_response(response)
+          requests.shift&.answer(response)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,172 @@
+# frozen_string_literal: true
+
+# SmtpClient: sends one message to a mail server (RFC 5321), with STARTTLS and AUTH PLAIN.
+require "gyre/event_machine/protocols/line_text2"
+
+module Gyre
+  module EventMachine
+    module Protocols
+      # Sends a message.
+      #
+      #   greeting -> ehlo [-> starttls -> ehlo] [-> auth] -> mail from -> rcpt to … -> data -> quit
+      class SmtpClient < Connection
+        include Deferrable
+        include LineText2
+
+        # @param args [Hash] `:host`, `:port` (25), `:domain` (for EHLO), `:starttls`, `:tls` (a
+        #   Hash for start_tls), `:auth` (`{type: :plain, username:, password:}`), `:from`, `:to`; one of
+        #   `:message`, `:content` (as it goes over the wire), `:header` with `:body`; `:verbose`
+        # @return [Deferrable] fails with `{code:, message:}`
+        def self.send(args = {})
+          args = { port: 25, to: [] }.merge(args)
+          args[:to] = [args[:to]] unless args[:to].is_a?(Array)
+          EventMachine.connect(args[:host] || "127.0.0.1", args[:port], self) { |client| client.args = args }
+        end
+
+        attr_writer :args
+
+        def initialize(*)
+          super
+          @args = {}
+          @reply = []
+          @step = :greeting
+          @recipients = []
+        end
+
+        # @param line [String]
+        def receive_line(line)
+          $stdout.puts("S: #{line}") if @args[:verbose]
+          @reply << line[4..].to_s
+          return if line[3] == "-"
+
+          code = line.to_i
+          reply = @reply
+          @reply = []
+          public_send(:"reply_to_#{@step}", code, reply)
+        end
+
+        # Whatever has not succeeded by now has failed.
+        def unbind
+          lose(900, "the connection ended during #{@step}") unless @over
+        end
+
+        # The session's steps, called with a reply's code and its lines. @api private
+        def reply_to_greeting(code, reply)
+          expect(220, code, reply) { ask(:ehlo, "EHLO #{@args[:domain]}") }
+        end
+
+        # @api private
+        def reply_to_ehlo(code, reply)
+          expect(250, code, reply) do
+            next ask(:starttls, "STARTTLS") if @args[:starttls] && !@encrypted
+
+            @args[:auth] ? authenticate : ask(:mail_from, "MAIL FROM: <#{@args[:from]}>")
+          end
+        end
+
+        # @api private
+        def reply_to_starttls(code, reply)
+          expect(220, code, reply) do
+            @encrypted = true
+            lt2_drop
+            start_tls(**@args.fetch(:tls, {}))
+            ask(:ehlo, "EHLO #{@args[:domain]}")
+          end
+        end
+
+        # @api private
+        def reply_to_auth(code, reply)
+          expect(235, code, reply) { ask(:mail_from, "MAIL FROM: <#{@args[:from]}>") }
+        end
+
+        # @api private
+        def reply_to_mail_from(code, reply)
+          expect(250, code, reply) { next_recipient }
+        end
+
+        # A refused recipient is no reason to stop, unless all are.
+        # @api private
+        def reply_to_recipient(code, reply)
+          @recipients << code
+          return next_recipient if @recipients.size < @args[:to].size
+          return lose(code, reply.join("\n")) if @recipients.none? { |each| each.between?(200, 299) }
+
+          ask(:data, "DATA")
+        end
+
+        # @api private
+        def reply_to_data(code, reply)
+          expect(354, code, reply) do
+            @step = :message
+            send_data(message)
+          end
+        end
+
+        # @api private
+        def reply_to_message(code, reply)
+          expect(250, code, reply) do
+            @over = true
+            say("QUIT")
+            succeed(@recipients)
+            close_connection_after_writing
+          end
+        end
+
+        private
+
+        def expect(expected, code, reply)
+          code == expected ? yield : lose(code, reply.join("\n"))
+        end
+
+        def ask(step, line)
+          @step = step
+          say(line)
+        end
+
+        def say(line)
+          raise ArgumentError, "a line break in an SMTP command: #{line.inspect}" if line.match?(/[\r\n]/)
+
+          $stdout.puts("C: #{line}") if @args[:verbose]
+          send_data("#{line}\r\n")
+        end
+
+        def authenticate
+          auth = @args[:auth]
+          return lose(900, "unknown type of authentication: #{auth[:type].inspect}") unless auth[:type] == :plain
+
+          password = auth[:password].respond_to?(:call) ? auth[:password].call : auth[:password]
+          ask(:auth, "AUTH PLAIN #{["\0#{auth[:username]}\0#{password}"].pack("m0")}")
+        end
+
+        def next_recipient
+          recipient = @args[:to][@recipients.size]
+          recipient ? ask(:recipient, "RCPT TO: <#{recipient}>") : lose(900, "no recipients")
+        end
+
+        def message
+          return Array(@args[:content]).join if @args[:content]
+
+          text = @args[:message] ? @args[:message].to_s : header_and_body
+          text += "\r\n" unless text.end_with?("\r\n")
+          "#{escape_leading_dots(text)}.\r\n"
+        end
+
+        def header_and_body
+          header = @args[:header] || {}
+          lines = header.is_a?(Hash) ? header.map { |name, value| "#{name}: #{value}" } : Array(header).flat_map { |text| text.split(/\r?\n/) }
+          "#{[*lines, "", *Array(@args[:body])].join("\r\n")}\r\n"
+        end
+
+        def escape_leading_dots(text)
+          text.gsub(/^\./, "..")
+        end
+
+        def lose(code, message)
+          @over = true
+          self.fail({ code: code, message: message })
+          close_connection
+        end
+      end
+    end
+  end
+end

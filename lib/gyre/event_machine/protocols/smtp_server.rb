@@ -1,0 +1,266 @@
+# frozen_string_literal: true
+
+# SmtpServer: the server's side of SMTP (RFC 5321), with STARTTLS and AUTH PLAIN. Programs derive
+# from it and answer receive_… methods with true, false, or a Deferrable.
+require "gyre/event_machine/protocols/line_text2"
+
+module Gyre
+  module EventMachine
+    module Protocols
+      # Receives mail.
+      class SmtpServer < Connection
+        include LineText2
+
+        DEFAULTS = { chunksize: 4000, verbose: false }.freeze
+        COMMANDS = { "HELO" => :helo, "EHLO" => :ehlo, "QUIT" => :quit, "MAIL" => :mail, "RCPT" => :rcpt, "DATA" => :data, "NOOP" => :noop,
+                     "RSET" => :rset, "VRFY" => :vrfy, "EXPN" => :expn, "HELP" => :help, "STARTTLS" => :starttls, "AUTH" => :auth }.freeze
+        private_constant :DEFAULTS, :COMMANDS
+
+        class << self
+          # @param parms [Hash] for all connections: `:auth` (`:required`, true), `:starttls`
+          #   (`:required`, true), `:starttls_options` (for start_tls), `:chunksize` (lines), `:verbose`
+          def parms=(parms)
+            SmtpServer.instance_variable_set(:@parms, SmtpServer.parms.merge(parms))
+          end
+
+          # @api private
+          def parms
+            SmtpServer.instance_variable_get(:@parms) || DEFAULTS
+          end
+        end
+
+        def initialize(*)
+          super
+          @parms = SmtpServer.parms
+          @session = {}
+          @mail = {}
+        end
+
+        # @param parms [Hash] for this connection, see the class's
+        def parms=(parms)
+          @parms = @parms.merge(parms)
+        end
+
+        # Greets in the next tick: the block of start_server may set parameters first.
+        def post_init
+          EventMachine.next_tick { reply("220 #{get_server_greeting}") }
+        end
+
+        # @param line [String]
+        def receive_line(line)
+          $stdout.puts(">>> #{line}") if @parms[:verbose]
+          return data_line(line) if @mail[:data]
+          return auth_line(line) if @session[:auth_pending]
+
+          verb, rest = line.split(/\s+/, 2)
+          name = COMMANDS[verb.to_s.upcase]
+          name ? __send__(:"process_#{name}", rest.to_s) : reply("500 Unknown command")
+        end
+
+        # Tells the program.
+        def unbind
+          connection_ended
+        end
+
+        # What programs may define: words first, then decisions.
+
+        # @return [String]
+        def get_server_greeting
+          "EventMachine SMTP Server"
+        end
+
+        # @return [String]
+        def get_server_domain
+          "Ok EventMachine SMTP Server"
+        end
+
+        # @return [Boolean]
+        def receive_ehlo_domain(_domain)
+          true
+        end
+
+        # @return [Boolean, Deferrable]
+        def receive_plain_auth(_user, _password)
+          true
+        end
+
+        # @param sender [String] with its angle brackets
+        # @return [Boolean, Deferrable]
+        def receive_sender(_sender)
+          true
+        end
+
+        # @param recipient [String] with its angle brackets
+        # @return [Boolean, Deferrable]
+        def receive_recipient(_recipient)
+          true
+        end
+
+        # A transaction has ended or the client has reset it.
+        def receive_reset; end
+
+        # @return [Boolean, Deferrable] whether the message may come
+        def receive_data_command
+          true
+        end
+
+        # @param lines [Array<String>] of the message, at most `:chunksize`
+        def receive_data_chunk(lines); end
+
+        # @return [Boolean, Deferrable] whether the message is accepted
+        def receive_message
+          true
+        end
+
+        # A transaction begins.
+        def receive_transaction; end
+
+        # The connection is closed.
+        def connection_ended; end
+
+        private
+
+        def reply(*lines)
+          $stdout.puts("<<< #{lines.join("\n<<< ")}") if @parms[:verbose]
+          send_data(lines.map { |line| "#{line}\r\n" }.join)
+        end
+
+        # Answers once the program has decided.
+        def decide(decision, yes, no)
+          accepted = -> { yes.call }
+          return decision ? accepted.call : reply(no) unless decision.respond_to?(:set_deferred_status)
+
+          decision.callback(&accepted)
+          decision.errback { reply(no) }
+        end
+
+        def process_ehlo(domain)
+          return reply("550 Requested action not taken") unless receive_ehlo_domain(domain)
+
+          greet(domain)
+          lines = [get_server_domain, ("STARTTLS" if @parms[:starttls] && !@session[:tls]), ("AUTH PLAIN" if @parms[:auth])].compact
+          lines.push("NO-SOLICITING", "8BITMIME")
+          reply(*lines[0..-2].map { |line| "250-#{line}" }, "250 #{lines.last}")
+        end
+
+        def process_helo(domain)
+          return reply("550 Requested action not taken") unless receive_ehlo_domain(domain)
+
+          greet(domain)
+          reply("250 #{get_server_domain}")
+        end
+
+        def greet(domain)
+          @session[:greeted] = domain
+          forget
+        end
+
+        def forget
+          @mail = {}
+          receive_reset
+        end
+
+        def process_quit(_)
+          reply("221 Ok")
+          close_connection_after_writing
+        end
+
+        def process_noop(_)
+          reply("250 Ok")
+        end
+
+        def process_help(_)
+          reply("250 Ok, but unimplemented")
+        end
+
+        def process_vrfy(_)
+          reply("502 Command not implemented")
+        end
+        alias process_expn process_vrfy
+
+        def process_rset(_)
+          forget
+          reply("250 Ok")
+        end
+
+        def process_starttls(_)
+          return process_unavailable unless @parms[:starttls]
+          return reply("503 TLS Already negotiated") if @session[:tls]
+          return reply("503 EHLO required before STARTTLS") unless @session[:greeted]
+
+          reply("220 Start TLS negotiation")
+          lt2_drop
+          start_tls(**@parms.fetch(:starttls_options, {}))
+          @session = { tls: true } # RFC 3207: forgets all that came in clear text
+          @mail = {}
+        end
+
+        def process_unavailable
+          reply("500 Unknown command")
+        end
+
+        def process_auth(text)
+          return reply("503 auth already issued") if @session[:auth]
+
+          type, response = text.split(/\s+/, 2)
+          return reply("504 auth mechanism not available") unless type.to_s.casecmp?("plain")
+          return auth_line(response) if response
+
+          @session[:auth_pending] = true
+          reply("334 ")
+        end
+
+        def auth_line(line)
+          @session[:auth_pending] = false
+          _, user, password = line.unpack1("m").split("\0", 3)
+          decide(receive_plain_auth(user, password), -> { @session[:auth] = true and reply("235 authentication ok") }, "535 invalid authentication")
+        end
+
+        def process_mail(text)
+          return reply("503 MAIL already given") if @mail[:from]
+          return reply("550 This server requires STARTTLS before MAIL FROM") if @parms[:starttls] == :required && !@session[:tls]
+          return reply("550 This server requires authentication before MAIL FROM") if @parms[:auth] == :required && !@session[:auth]
+          return reply("501 Syntax: MAIL FROM:<address>") unless sender = text[/\AFROM:\s*(.*)/i, 1]
+
+          receive_transaction
+          decide(receive_sender(sender), -> { @mail[:from] = sender and reply("250 Ok") }, "550 sender is unacceptable")
+        end
+
+        def process_rcpt(text)
+          return reply("503 MAIL is required before RCPT") unless @mail[:from]
+          return reply("501 Syntax: RCPT TO:<address>") unless recipient = text[/\ATO:\s*(.*)/i, 1]
+
+          decide(receive_recipient(recipient), -> { @mail[:to] = true and reply("250 Ok") }, "550 recipient is unacceptable")
+        end
+
+        def process_data(_)
+          return reply("503 Operation sequence error") unless @mail[:to]
+
+          decide(receive_data_command, -> { @mail[:data] = [] and reply("354 Send it") }, "550 Operation failed")
+        end
+
+        def data_line(line)
+          unless line == "."
+            @mail[:data] << line.delete_prefix(".")
+            flush_data if @mail[:data].size >= @parms[:chunksize]
+            return
+          end
+
+          flush_data
+          @mail.delete(:data)
+          accepted = lambda do
+            reply("250 Message accepted")
+            forget
+          end
+          decide(receive_message, accepted, "550 Message rejected")
+        end
+
+        def flush_data
+          lines = @mail[:data]
+          @mail[:data] = []
+          receive_data_chunk(lines) unless lines.empty?
+        end
+      end
+    end
+  end
+end
