@@ -7,4 +7,4 @@ require "gyre/event_machine"
 
 EventMachine = Gyre::EventMachine
 EM = EventMachine
-EM::P = EventMachine::Protocols if EventMachine.const_defined?(:Protocols)
+BufferedTokenizer = EventMachine::BufferedTokenizer
