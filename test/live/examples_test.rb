@@ -30,7 +30,7 @@ class LiveExamplesTest < Minitest::Test
 
   def test_two_pages_watch_the_server
     serve_two("/dashboard", "document.querySelectorAll('polyline')[0]?.points.length > 1") do |_program, browsers|
-      browsers.each { |browser| assert_equal "2", browser.evaluate("document.querySelector('.upgraded').textContent") }
+      browsers.each { |browser| browser.wait_until("document.querySelector('.upgraded').textContent === '2'") }
       before = browsers.map { |browser| points(browser) }
       browsers.zip(before) { |browser, count| browser.wait_until("document.querySelectorAll('polyline')[0].points.length > #{count}") }
       assert_match(/\A[1-9]\d*\.\d MB\z/, browsers.first.evaluate("document.querySelector('.memory_mb').textContent"))
@@ -45,8 +45,10 @@ class LiveExamplesTest < Minitest::Test
     serve(CONFIG, "-w", "1", "--log-format", "none", app: nil, env: { "LIVE_SECRET" => "s" * 32 }) do |program|
       Chromium.open do |one|
         Chromium.open do |two|
-          [one, two].each { |browser| browser.visit("http://127.0.0.1:#{program.port}#{path}") }
-          [one, two].each { |browser| browser.wait_until(live) }
+          [one, two].each do |browser| # the second visitor sees the first
+            browser.visit("http://127.0.0.1:#{program.port}#{path}")
+            browser.wait_until(live)
+          end
           yield program, [one, two]
           # A connection that the server has ended is reported by the browser itself.
           assert_empty [one, two].flat_map(&:complaints).grep_v(/WebSocket connection to/), "the browsers' consoles"

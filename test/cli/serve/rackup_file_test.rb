@@ -16,6 +16,15 @@ class CLIRackupFileTest < Minitest::Test
     assert_same APP_FOR_THE_TEST, app
   end
 
+  def test_a_rackup_file_is_in_utf_8_whatever_the_locale_is
+    locale = Encoding.default_external
+    quietly { Encoding.default_external = Encoding::US_ASCII }
+    texts = load("run ->(_env) { ['\u00e9', \"\#{1} of #{"a".b}\"] }\n__END__\nnot Ruby").call({})
+    assert_equal [Encoding::UTF_8, Encoding::UTF_8], texts.map(&:encoding)
+  ensure
+    quietly { Encoding.default_external = locale }
+  end
+
   def test_a_ruby_file_gives_the_constant_of_its_name
     app = load("module SomeRackApp; def self.call(_env) = [200, {}, []]; end", "some_rack_app.rb")
     assert_equal "SomeRackApp", app.name
@@ -40,6 +49,13 @@ class CLIRackupFileTest < Minitest::Test
   end
 
   private
+
+  def quietly
+    verbose, $VERBOSE = $VERBOSE, nil
+    yield
+  ensure
+    $VERBOSE = verbose
+  end
 
   def load(text, name = "config.ru")
     Dir.mktmpdir do |folder|

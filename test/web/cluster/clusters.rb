@@ -35,7 +35,7 @@ module GyreTest
       def children = Processes.children_of(program.pid)
 
       # A worker may serve before the middle process between it and the mold has ended; only then is
-      # it the supervisor's child. Titles tell, because programs beside the workers are children, too.
+      # it the supervisor's child. Titles tell, because programs beside the workers are children.
       def await_children
         count = program.text(:out)[/ with (\d+) workers?$/, 1] or return
         test.eventually(what: "#{count} workers and a mold as children") { pids("mold").any? && pids("worker").size >= Integer(count) }

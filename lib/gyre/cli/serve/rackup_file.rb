@@ -35,9 +35,12 @@ module Gyre
         path
       end
 
+      # Reads the file in UTF-8, as Ruby reads its sources. Rack::Builder.parse_file takes the
+      # locale's encoding: in the C locale of many containers the app's text would become binary.
       def rackup(path)
-        app = raising_plainly(path) { Rack::Builder.parse_file(path) }
-        app.is_a?(Array) ? app.first : app # Rack 2 returns options as well
+        raising_plainly(path) do
+          Rack::Builder.new_from_string(File.read(path, encoding: "BOM|UTF-8").sub(/^__END__\n.*\z/m, ""), path)
+        end
       end
 
       def builder
