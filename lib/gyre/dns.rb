@@ -1,5 +1,10 @@
 # frozen_string_literal: true
 
-# Loads Gyre::DNS: messages, server and resolver.
+# Loads Gyre::DNS: messages, server and resolver. The resolver also resolves the host names of the
+# scheduler and of Gyre.connect, if the result is the system's (Gyre::DNS.host_names).
 require "gyre/net"
 require "gyre/dns/message"
+require "gyre/dns/resolver"
+require "gyre/dns/host_names"
+
+Gyre::DNS.host_names = :exact

@@ -144,12 +144,14 @@ module Gyre
       Thread.current.status == "aborting" || $!.is_a?(SignalException)
     end
 
-    # Resolves a host name in a thread (Fiber::Scheduler#address_resolve).
+    # Resolves a host name (Fiber::Scheduler#address_resolve): by {HostNames}, else in a thread.
     # @param hostname [String] may have a scope, "fe80::1%eth0", which is ignored
     # @return [Array<String>, nil] addresses, nil when there are none
     def address_resolve(hostname)
       require "socket" unless defined?(Addrinfo) # Ruby 3.1 can require nothing in a Ractor
       hostname = hostname.split("%", 2).first
+      found = HostNames.resolve(hostname) and return (found unless found.empty?)
+
       Offload.call do
         Addrinfo.getaddrinfo(hostname, nil, nil, :STREAM).map(&:ip_address).uniq
       rescue SocketError
@@ -196,6 +198,7 @@ end
 require_relative "scheduler/condition_wait"
 require_relative "scheduler/copy_stream"
 require_relative "scheduler/file_lock"
+require_relative "scheduler/host_names"
 require_relative "scheduler/mutex_sleep"
 require_relative "scheduler/pacing"
 require_relative "scheduler/positioned_write"

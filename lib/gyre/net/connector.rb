@@ -7,9 +7,17 @@
 
 require "socket"
 require "timeout"
+require "gyre/scheduler/host_names"
 
 module Gyre
   module Net
+    # IO.select, which asks no scheduler in Ruby 3.1.
+    # @api private
+    def self.select(readable, writable, within_s)
+      scheduler = Fiber.current_scheduler
+      (scheduler.respond_to?(:io_select) ? scheduler.method(:io_select) : IO.method(:select)).call(readable, writable, nil, within_s)
+    end
+
     class Connector
       # Seconds for an address before the next is tried as well (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25
@@ -64,7 +72,15 @@ module Gyre
         thread&.kill
       end
 
-      def addresses = Addrinfo.getaddrinfo(@endpoint.resolvable_host, @endpoint.port, nil, :STREAM)
+      # With a scheduler getaddrinfo asks HostNames by the hook.
+      def addresses
+        host = @endpoint.resolvable_host
+        found = HostNames.resolve(host) unless Fiber.current_scheduler
+        return Addrinfo.getaddrinfo(host, @endpoint.port, nil, :STREAM) unless found
+        raise SocketError, "getaddrinfo: Name or service not known" if found.empty?
+
+        found.map { |address| Addrinfo.tcp(address, @endpoint.port) }
+      end
 
       def in_time
         return yield unless @timeout_s
@@ -118,7 +134,7 @@ module Gyre
 
       # Waits for any answer; returns nil if none connected in this time.
       def answered(within_s)
-        _, ready = select(@attempts.keys, within_s)
+        _, ready = Net.select(nil, @attempts.keys, within_s)
         ready&.find do |socket|
           error = socket.getsockopt(:SOCKET, :ERROR).int
           raise SystemCallError.new(nil, error) unless error.zero?
@@ -129,12 +145,6 @@ module Gyre
         rescue SystemCallError => error
           failed(socket, @attempts[socket], error)
         end
-      end
-
-      # Ruby 3.1's IO.select asks no scheduler.
-      def select(sockets, within_s)
-        scheduler = Fiber.current_scheduler
-        (scheduler.respond_to?(:io_select) ? scheduler.method(:io_select) : IO.method(:select)).call(nil, sockets, nil, within_s)
       end
 
       def failed(socket, address, error)

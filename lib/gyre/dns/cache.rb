@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+# Answers by question, each until its TTL is over. Gyre::DNS::Resolver fills it, and decides how
+# long an answer is good. Bounded: the entry that was unused for the longest time leaves first.
+# Every thread may call it.
+
+require "gyre/clock"
+
+module Gyre
+  module DNS
+    class Cache
+      ENTRIES_LIMIT = 4096
+      # Seconds at least and at most.
+      TTL_S = (0..86_400).freeze
+      # RFC 2308, section 5: names that come into being are to be seen within some hours.
+      NEGATIVE_TTL_S = (0..10_800).freeze
+
+      Entry = Struct.new(:value, :until_s)
+      private_constant :Entry
+
+      attr_reader :entries_limit
+
+      def initialize(entries_limit: ENTRIES_LIMIT, ttl_s: TTL_S, negative_ttl_s: NEGATIVE_TTL_S)
+        @entries_limit = entries_limit
+        @ttl_s = ttl_s
+        @negative_ttl_s = negative_ttl_s
+        @entries = {}
+      end
+
+      def size = @entries.size
+
+      def [](key)
+        entry = @entries.delete(key) or return
+        return if entry.until_s <= Clock.now
+
+        @entries[key] = entry # now the last one to leave
+        entry.value
+      end
+
+      # A TTL of nil means that the answer is only for those who asked for it.
+      def store(key, value, ttl_s, negative: false)
+        ttl_s &&= ttl_s.clamp(negative ? @negative_ttl_s : @ttl_s)
+        return if ttl_s.nil? || ttl_s.zero?
+
+        @entries.delete(key)
+        @entries[key] = Entry.new(value, Clock.now + ttl_s)
+        @entries.shift while @entries.size > @entries_limit
+      end
+
+      def clear = @entries.clear
+    end
+  end
+end

@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+# The system's way to resolve names, read from the text of its files: resolv.conf(5) and the hosts
+# line of nsswitch.conf(5). Used by Gyre::DNS::Resolver and by `require "gyre/dns"`, which asks
+# whether this library resolves exactly as getaddrinfo(3) would. Opens no file.
+
+require "socket"
+require "resolv"
+
+module Gyre
+  module DNS
+    # Settings of resolv.conf. Immutable.
+    class Configuration
+      # As glibc has them (resolv.h): further servers are ignored, larger numbers cut.
+      SERVERS_LIMIT = 3
+      NUMBERS = { "ndots" => [:ndots, 15], "timeout" => [:timeout_s, 30], "attempts" => [:attempts, 5] }.freeze
+      # Options that change answers or their order in ways that only the system knows.
+      INEXACT = /\A(?:no-aaaa|no-tld-query|no-check-names)\z/.freeze
+      # Variables that do the same.
+      VARIABLES = %w[LOCALDOMAIN RES_OPTIONS HOSTALIASES].freeze
+      private_constant :SERVERS_LIMIT, :NUMBERS, :INEXACT, :VARIABLES
+
+      # @return [Array<String>] IP addresses of servers
+      attr_reader :servers
+      # @return [Array<String>] domains
+      attr_reader :search
+      # @return [Integer] dots from which on a name is tried as it is first
+      attr_reader :ndots
+      # @return [Integer] seconds for a server's answer
+      attr_reader :timeout_s
+      # @return [Integer] rounds over all servers
+      attr_reader :attempts
+
+      # Without a server the local one counts; without a domain, that of the host's name.
+      # @param text [String] of resolv.conf
+      def initialize(text, host_name: Socket.gethostname)
+        @servers, @search = [], nil
+        @ndots, @timeout_s, @attempts = 1, 5, 2
+        @rotate = @tcp = false
+        @exact = true
+        text.each_line { |line| read(*line.sub(/\A[#;].*/m, "").split) }
+        @servers = ["127.0.0.1"] if @servers.empty?
+        @search ||= [host_name[/\.(.+)/, 1]].compact
+        freeze
+      end
+
+      # @return [Boolean] whether queries begin with different servers
+      def rotate? = @rotate
+
+      # @return [Boolean] whether TCP comes first
+      def tcp? = @tcp
+
+      # @return [Boolean] whether no setting has an effect that only the system knows
+      def exact?(environment = ENV) = @exact && VARIABLES.none? { |name| environment.key?(name) }
+
+      # The names to try, in this order (resolv.conf(5), "search" and "ndots").
+      # @param name [String]
+      # @return [Array<String>]
+      def candidates(name)
+        return [name.delete_suffix(".")] if name.end_with?(".")
+
+        searched = @search.map { |domain| "#{name}.#{domain}".sub(/\.+\z/, "") }
+        (name.count(".") >= @ndots ? [name, *searched] : [*searched, name]).uniq
+      end
+
+      # @param text [String] of nsswitch.conf
+      # @return [Boolean] whether only the hosts file and then DNS are asked for hosts
+      def self.plain_order?(text)
+        text[/^\s*hosts:([^#\n]*)/, 1].to_s.split == %w[files dns]
+      end
+
+      private
+
+      def read(keyword = nil, *words)
+        case keyword
+        when "nameserver" then @servers << words.first if words.first.to_s.match?(Resolv::AddressRegex) && @servers.size < SERVERS_LIMIT
+        when "search" then @search = words
+        when "domain" then @search = words.take(1)
+        when "options" then words.each { |word| set(*word.split(":", 2)) }
+        when "sortlist" then @exact = false
+        end
+      end
+
+      def set(name, value = nil)
+        variable, limit = NUMBERS[name]
+        if variable
+          instance_variable_set("@#{variable}", value.to_i.clamp(variable == :ndots ? 0 : 1, limit)) if value.to_s.match?(/\A\d/)
+        elsif name == "rotate" then @rotate = true
+        elsif name == "use-vc" then @tcp = true
+        elsif name.match?(INEXACT) then @exact = false
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+# Some queries to some servers at once, until each is answered: sends packets, waits for replies on
+# all sockets, and goes over to TCP. Made by Gyre::DNS::Upstream for each caller, which waits in
+# here. Decides nothing about retries.
+
+require "gyre/clock"
+require "gyre/errors"
+require "gyre/net"
+
+module Gyre
+  module DNS
+    class Exchange
+      # Ends of a connection that leave the question to the next server.
+      FAILURES = [SystemCallError, SocketError, IOError, TimeoutError, TLS::Error].freeze
+
+      def initialize(upstream, queries, reuse)
+        @upstream = upstream
+        @queries = queries
+        @reuse = reuse
+        @leases = {}.compare_by_identity # ServerAddress => lease of a socket
+      end
+
+      # Returns when all queries are answered, no server of these will, or the time is over. Also
+      # takes late answers of servers asked before.
+      def ask(servers, timeout_s)
+        @until_s = Clock.now + timeout_s
+        @open = {}.compare_by_identity # ServerAddress => queries that it has not answered
+        servers.each { |server| send_to(server) }
+        take(*receive) while @open.each_value.any?(&:any?) && unanswered.any? && Clock.now < @until_s
+      end
+
+      def close
+        @leases.each { |server, lease| @upstream.give_back(server, lease, @reuse) }
+      end
+
+      private
+
+      def unanswered = @queries.reject(&:answered?)
+
+      def send_to(server)
+        @open[server] = unanswered
+        return by_stream(server, @open[server]) unless server.udp?
+
+        lease = (@leases[server] ||= @upstream.take_socket(server, @reuse))
+        @open[server].each { |query| lease.socket.send(query.bytes) }
+      rescue SystemCallError => error
+        refused(server, error)
+      end
+
+      # Unreachable, or nothing listens there.
+      def refused(server, error)
+        @open[server]&.each { |query| query.failures << "#{server}: #{error.class.new.message}" }
+        @open[server] = []
+      end
+
+      # Returns server and packet, or nil.
+      def receive
+        loop do
+          @leases.each do |server, lease|
+            packet = lease.socket.receive(timeout: @leases.size == 1 ? left_s : 0)
+            return [server, packet.bytes] if packet
+          rescue SystemCallError => error
+            return refused(server, error) && nil
+          end
+          return if left_s.zero?
+
+          Net.select(@leases.each_value.map { |lease| lease.socket.to_io }, nil, left_s) if @leases.size > 1
+        end
+      end
+
+      def left_s = [@until_s - Clock.now, 0].max
+
+      def take(server = nil, packet = nil)
+        return unless packet
+
+        verdict = nil
+        query = unanswered.find { |each| verdict = each.verdict(packet) } or return @upstream.count_ignored
+        return by_stream(server, [query]) if verdict == :truncated
+        return @leases[server].socket.send(query.bytes) if verdict == :failure && query.leave_out_edns?(packet)
+
+        query.keep(packet, verdict, server)
+        @open[server]&.delete(query)
+      end
+
+      def by_stream(server, queries)
+        @upstream.stream(server).exchange(queries, @until_s).each do |query, packet|
+          next unless packet
+
+          verdict = query.verdict(packet)
+          verdict ? query.keep(packet, verdict == :truncated ? :answer : verdict, server) : @upstream.count_ignored
+        end
+      rescue *FAILURES => error
+        queries.each { |query| query.failures << "#{server}: #{error.message}" }
+      ensure
+        @open[server] -= queries if @open[server]
+      end
+    end
+  end
+end

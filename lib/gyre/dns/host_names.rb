@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+# Host names of the whole process: the system's resolver in the slot of Gyre::HostNames, so that the
+# scheduler and Gyre.connect ask it instead of getaddrinfo in a thread. Installed by `require
+# "gyre/dns"`. Leaves to the system whatever only the system knows how to resolve.
+
+require "gyre/dns/configuration"
+require "gyre/dns/resolver"
+require "gyre/dns/watched_file"
+require "gyre/scheduler/host_names"
+
+module Gyre
+  module DNS
+    # When host names are resolved here: :exact, if the result is getaddrinfo's; :always; :never.
+    HOST_NAMES = %i[exact always never].freeze
+
+    class << self
+      # @return [Symbol] one of {HOST_NAMES}
+      def host_names = HostNames.resolver&.mode || :never
+
+      # @param mode [Symbol] one of {HOST_NAMES}; of this Ractor
+      # @raise [ArgumentError]
+      def host_names=(mode)
+        raise ArgumentError, "host_names must be one of #{HOST_NAMES.inspect}, not #{mode.inspect}" unless HOST_NAMES.include?(mode)
+
+        HostNames.resolver = mode == :never ? nil : SystemNames.new(mode)
+      end
+    end
+
+    # @api private
+    class SystemNames
+      # Host names with a letter in the last label: others may be addresses in old forms.
+      NAME = /\A(?:[a-z\d_](?:[a-z\d_-]*[a-z\d_])?\.)*(?!\d+\.?\z|0x\h*\.?\z)[a-z\d](?:[a-z\d-]*[a-z\d])?\.?\z/i.freeze
+      private_constant :NAME
+
+      attr_reader :mode
+
+      def initialize(mode, resolver: Resolver.new, nsswitch: "/etc/nsswitch.conf", gai: "/etc/gai.conf")
+        @mode = mode
+        @resolver = resolver
+        @plain = WatchedFile.new(nsswitch) { |text| Configuration.plain_order?(text) }
+        @default_order = WatchedFile.new(gai) { |text| !text.match?(/^\s*[a-z]/) }
+      end
+
+      def call(name)
+        return unless name.match?(NAME) && (@mode == :always || exact?(name))
+
+        @resolver.addresses(name)
+      rescue NoAnswer, ArgumentError
+        []
+      end
+
+      private
+
+      # "localhost" without a line in the hosts file differs from system to system.
+      def exact?(name)
+        @plain.value && @default_order.value && @resolver.configuration.exact? && !name.match?(/(?:\A|\.)localhost\.?\z/i)
+      end
+    end
+  end
+end

@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# Messages as text, as dig prints them (RFC 1035, section 5.1; data of other types as in RFC 3597).
+# Used by `gyre dns query`. Prints nothing itself.
+
+require "gyre/dns/message"
+
+module Gyre
+  module DNS
+    module Presentation
+      FLAGS = { qr: Message::QR, aa: Message::AA, tc: Message::TC, rd: Message::RD, ra: Message::RA, ad: Message::AD, cd: Message::CD }.freeze
+      OPCODES = { 0 => "QUERY", 2 => "STATUS", 4 => "NOTIFY", 5 => "UPDATE" }.freeze
+      SECTIONS = %i[answers authority additional].freeze
+      private_constant :FLAGS, :OPCODES, :SECTIONS
+
+      class << self
+        # @return [String] several lines
+        def message(message)
+          sections = SECTIONS.flat_map { |section| section(section, message.public_send(section)) }
+          [header(message), *edns(message.edns), "", ";; QUESTION SECTION:", *message.questions.map { |each| question(each) }, *sections].join("\n")
+        end
+
+        # @return [String] a line of a zone file
+        def record(record)
+          [name(record.name).ljust(23), record.ttl, DNS.class_name(record.klass), DNS.type_name(record.type), data(record)].join("\t")
+        end
+
+        # @return [String]
+        def data(record)
+          words(record.resource).join(" ")
+        rescue FormatError, NoMatchingPatternError
+          "\\# #{record.data.bytesize} #{record.data.unpack1("H*").upcase}".rstrip
+        end
+
+        private
+
+        def header(message)
+          flags = FLAGS.select { |_, bit| message.flags.anybits?(bit) }.keys.join(" ")
+          counts = [message.questions, *SECTIONS.map { |section| message.public_send(section) }].map(&:size)
+          counts[3] += 1 if message.edns
+          ";; ->>HEADER<<- opcode: #{OPCODES.fetch(message.opcode, message.opcode)}, status: #{status(message.rcode)}, id: #{message.id}\n" \
+            ";; flags: #{flags}; #{%w[QUERY ANSWER AUTHORITY ADDITIONAL].zip(counts).map { |pair| pair.join(": ") }.join(", ")}"
+        end
+
+        def status(rcode)
+          name = DNS.rcode_name(rcode)
+          name.is_a?(Symbol) ? name.to_s.upcase : "RESERVED#{rcode}"
+        end
+
+        def edns(edns)
+          return unless edns
+
+          ["", ";; OPT PSEUDOSECTION:", "; EDNS: version: #{edns.version}, flags:#{" do" if edns.dnssec?}; udp: #{edns.udp_bytes}",
+           *edns.options.map { |code, bytes| "; OPT=#{code}: #{bytes.unpack1("H*")}" }]
+        end
+
+        def question(question)
+          ";#{name(question.name).ljust(22)}\t\t#{DNS.class_name(question.klass)}\t#{DNS.type_name(question.type)}"
+        end
+
+        def section(title, records)
+          records.empty? ? [] : ["", ";; #{title.to_s.sub(/s\z/, "").upcase} SECTION:", *records.map { |each| record(each) }]
+        end
+
+        def name(name) = "#{name.to_s.delete_suffix(".")}."
+
+        def words(resource)
+          case resource
+          in Resolv::DNS::Resource::IN::A | Resolv::DNS::Resource::IN::AAAA then [resource.address.to_s.downcase]
+          in Resolv::DNS::Resource::DomainName then [name(resource.name)]
+          in Resolv::DNS::Resource::MX then [resource.preference, name(resource.exchange)]
+          in Resolv::DNS::Resource::TXT then resource.strings.map { |string| quoted(string) }
+          in Resolv::DNS::Resource::HINFO then [quoted(resource.cpu), quoted(resource.os)]
+          in Resolv::DNS::Resource::IN::SRV then [resource.priority, resource.weight, resource.port, name(resource.target)]
+          in Resolv::DNS::Resource::SOA
+            [name(resource.mname), name(resource.rname), resource.serial, resource.refresh, resource.retry, resource.expire, resource.minimum]
+          end
+        end
+
+        def quoted(string)
+          %("#{string.b.gsub(/["\\]/) { "\\#{_1}" }.gsub(/[^ -~]/n) { format("\\%03d", _1.ord) }}")
+        end
+      end
+    end
+  end
+end

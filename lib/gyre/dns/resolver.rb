@@ -1,0 +1,243 @@
+# frozen_string_literal: true
+
+# Resolves names: hosts file, search domains, cache, and name servers (Gyre::DNS::Upstream). Used by
+# programs, and for host names of the whole process (dns/host_names.rb). Follows aliases within an
+# answer only, as the servers are recursive ones.
+
+require "gyre/dns/address_order"
+require "gyre/dns/cache"
+require "gyre/dns/configuration"
+require "gyre/dns/hosts"
+require "gyre/dns/message"
+require "gyre/dns/query"
+require "gyre/dns/upstream"
+require "gyre/dns/watched_file"
+require "gyre/sync/promise"
+require "gyre/sync/spin_lock"
+
+module Gyre
+  module DNS
+    # No server has answered, or none could.
+    class NoAnswer < Error
+      # @return [Message, nil] of the server that failed
+      attr_reader :message_received
+
+      # @api private
+      def initialize(text = "no answer", received = nil)
+        super(text)
+        @message_received = received
+      end
+
+      # @return [Boolean] whether there was no reply at all
+      def silent? = @message_received.nil?
+    end
+
+    # Every method may be called from any thread. With a scheduler other fibers run meanwhile.
+    #
+    # @example
+    #   resolver = Gyre::DNS::Resolver.new
+    #   resolver.addresses("example.org")                        # => ["2001:db8::1", "192.0.2.1"]
+    #   resolver.records("example.org", "MX").map(&:resource)
+    class Resolver
+      # Aliases followed in an answer.
+      ALIASES_LIMIT = 16
+      A, CNAME, SOA, AAAA, ANY = 1, 5, 6, 28, 255
+      NXDOMAIN = 3
+      private_constant :A, :CNAME, :SOA, :AAAA, :ANY, :NXDOMAIN
+
+      # @return [Cache]
+      attr_reader :cache
+
+      # Without servers it is the system's: resolv.conf, read again when it changes.
+      #
+      # @param servers [Array<String>] as {Upstream#initialize} takes them
+      # @param search [Array<String>] domains behind names, with servers given
+      # @param ndots [Integer] dots from which on a name is tried as it is first, with servers given
+      # @param hosts [String, nil] path of the hosts file; nil: none
+      # @param resolv_conf [String] path
+      # @param cache [Cache]
+      # @param options [Hash] as for {Upstream#initialize}
+      # @raise [ArgumentError]
+      def initialize(*servers, search: [], ndots: 1, hosts: "/etc/hosts", resolv_conf: "/etc/resolv.conf", cache: Cache.new, **options)
+        @cache = cache
+        @hosts = WatchedFile.new(hosts) { |text| Hosts.new(text) } if hosts
+        @flights = {} # question => Promise
+        @lock = SpinLock.new
+        if servers.any?
+          @upstream = Upstream.new(*servers, **options)
+          @configuration = Configuration.new("search #{search.join(" ")}\noptions ndots:#{ndots}")
+        else
+          @file = WatchedFile.new(resolv_conf) { |text| configure(text, options) }
+        end
+      end
+
+      # Asks the servers, or the cache, about this name only.
+      #
+      # @param name [String]
+      # @param type [String, Integer, Class] "MX", 15, Resolv::DNS::Resource::IN::MX
+      # @return [Message] also one without the name; from the cache, with the TTLs of its arrival
+      # @raise [NoAnswer]
+      # @raise [ArgumentError] it cannot be a name or a type
+      def query(name, type = A)
+        message = ask([[name.delete_suffix(".").downcase, DNS.type_number(type)]]).first
+        message.is_a?(NoAnswer) ? raise(message) : message
+      end
+
+      # @param name [String] with search domains, unless it ends with a dot
+      # @param type [String, Integer, Class]
+      # @return [Array<Record>] empty without any
+      # @raise [NoAnswer, ArgumentError]
+      def records(name, type = A)
+        type = DNS.type_number(type)
+        search(name) { |candidate, ask| select(ask.call([candidate, type]).first, candidate, type) }
+      end
+
+      # Asks for both families at once.
+      #
+      # @param name [String] with search domains, unless it ends with a dot
+      # @return [Array<String>] IP addresses in the order in which to try them (RFC 6724); empty
+      #   without any
+      # @raise [NoAnswer, ArgumentError]
+      def addresses(name)
+        return [name] if name.match?(Resolv::AddressRegex)
+
+        found = @hosts&.value&.[](name) || search(name) do |candidate, ask|
+          ask.call([candidate, A], [candidate, AAAA]).zip([A, AAAA]).flat_map do |message, type|
+            select(message, candidate, type).map { |record| record.resource.address.to_s }
+          end
+        end
+        AddressOrder.sort(found.uniq)
+      end
+
+      # Passes a query's bytes on, see {Upstream#forward}.
+      # @return [String, nil]
+      def forward(bytes) = upstream.forward(bytes)
+
+      # @return [Configuration]
+      # @api private
+      def configuration
+        @file&.value
+        @configuration
+      end
+
+      # @return [Upstream]
+      def upstream
+        @file&.value
+        @upstream
+      end
+
+      # Closes connections.
+      # @return [nil]
+      def close = @upstream&.close
+
+      private
+
+      def configure(text, options)
+        close
+        @cache.clear
+        @configuration = Configuration.new(text)
+        servers = @configuration.servers.map { |server| @configuration.tcp? ? "tcp://[#{server}]" : server }
+        @upstream = Upstream.new(*servers, timeout_s: @configuration.timeout_s, attempts: @configuration.attempts,
+                                           rotate: @configuration.rotate?, **options)
+      end
+
+      # Yields the names to try until there is something. Fails at the end if a server failed, as
+      # another name may have been the right one; at once without any answer.
+      def search(name)
+        failure = nil
+        configuration.candidates(name).each do |candidate|
+          asking = lambda do |*questions|
+            ask(questions.map { |question, type| [question.downcase, type] }).each do |message|
+              failure ||= message if message.is_a?(NoAnswer)
+            end
+          end
+          found = yield candidate, asking
+          return found if found.any?
+          raise failure if failure && failure.silent?
+        end
+        failure ? raise(failure) : []
+      end
+
+      # Follows aliases to the records of a type.
+      def select(message, name, type)
+        return [] if message.is_a?(NoAnswer)
+        return message.answers if type == ANY
+
+        ALIASES_LIMIT.times do
+          own = message.answers.select { |record| record.name.casecmp?(name) }
+          found = own.select { |record| record.type == type }
+          target = own.find { |record| record.type == CNAME }
+          return found if found.any? || target.nil?
+
+          name = target.resource.name.to_s
+        end
+        []
+      end
+
+      # --- questions ---
+
+      # Returns a message or a NoAnswer for each question. A question is under way once, for all
+      # callers; another one takes over if its caller is stopped.
+      def ask(questions)
+        found = {}
+        until (left = questions - found.keys).empty?
+          mine, others = take(left, found)
+          found.update(lead(mine)) if mine.any?
+          others.each { |question, flight| flight.wait.then { |message| found[question] = message if message } }
+        end
+        found.values_at(*questions)
+      end
+
+      # Returns flights of the caller's own, and of others. A caller that blocks its loop joins
+      # none, as fibers of the loop could not end it.
+      def take(questions, found)
+        mine, others = {}, {}
+        alone = Fiber.scheduler && !Fiber.current_scheduler
+        @lock.synchronize do
+          questions.each do |question|
+            if (message = @cache[question]) then found[question] = message
+            elsif alone then mine[question] = Promise.new
+            elsif (flight = @flights[question]) then others[question] = flight
+            else mine[question] = @flights[question] = Promise.new
+            end
+          end
+        end
+        [mine, others]
+      end
+
+      def lead(flights)
+        queries = flights.keys.to_h { |question| [question, Query.ask(*question)] }
+        upstream.exchange(queries.values)
+        messages = queries.to_h { |question, query| [question, read(question, query)] }
+      ensure
+        flights.each do |question, flight|
+          @lock.synchronize { @flights.delete(question) if @flights[question].equal?(flight) }
+          flight.resolve(messages && messages[question])
+        end
+      end
+
+      def read(question, query)
+        message = Message.parse(query.restored) if query.reply
+        if message.nil? || Query::FAILURES.include?(message.rcode)
+          reason = "the name server failed, #{DNS.rcode_name(message.rcode)}" if message
+          return NoAnswer.new("#{question.first}: #{reason || query.failure}", message)
+        end
+
+        store(question, message)
+        message
+      rescue FormatError => error
+        NoAnswer.new("#{question.first}: #{error.message}")
+      end
+
+      # RFC 2308, section 5: what is not there is good as long as the zone's SOA says.
+      def store(question, message)
+        if message.rcode.zero? && select(message, *question).any?
+          return @cache.store(question, message, message.answers.map(&:ttl).min)
+        end
+
+        soa = message.authority.find { |record| record.type == SOA } if [0, NXDOMAIN].include?(message.rcode)
+        @cache.store(question, message, soa && [soa.ttl, soa.resource.minimum].min, negative: true)
+      end
+    end
+  end
+end

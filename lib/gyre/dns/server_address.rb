@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+# The address of a name server as programs and users write it. Used by Gyre::DNS::Upstream and `gyre
+# dns query`. Asks no resolver: over UDP a server is an IP address.
+
+require "socket"
+require "resolv"
+
+module Gyre
+  module DNS
+    # `name` is that of its certificate; `path` that of HTTPS.
+    ServerAddress = Struct.new(:protocol, :host, :port, :name, :path) do
+      self::PORTS = { "udp" => 53, "tcp" => 53, "tls" => 853, "https" => 443 }.freeze
+      self::FORM = %r{\A(?:(?<scheme>\w+)://)?(?:\[(?<v6>[^\]]+)\]|(?<host>[^\[\]:/#]+))(?::(?<port>\d{1,5}))?
+                      (?<path>/[^\#]*)?(?:\#(?<name>[\w.-]+))?\z}x.freeze
+
+      # Reads "192.0.2.1", "udp://192.0.2.1:53", "tcp://…", "tls://192.0.2.1:853#name" or
+      # "https://host/dns-query"; IPv6 addresses with a port stand in brackets.
+      #
+      # @param text [String, ServerAddress]
+      # @return [ServerAddress]
+      # @raise [ArgumentError]
+      def self.parse(text)
+        return text if text.is_a?(self)
+        return new("udp", text, 53) if text.match?(Resolv::IPv6::Regex)
+
+        parts = self::FORM.match(text)
+        protocol = parts && (parts[:scheme] || "udp")
+        host = parts && (parts[:v6] || parts[:host])
+        port = parts && (parts[:port]&.to_i || self::PORTS[protocol])
+        unless port&.between?(1, 65_535) && self::PORTS.key?(protocol) && (protocol == "https" || parts[:path].nil?)
+          raise ArgumentError, "#{text.inspect} is no name server: write an IP address, udp://, tcp:// or tls://address:port, " \
+                               "tls://address#name or https://host/path"
+        end
+        if protocol == "udp" && !host.match?(Resolv::AddressRegex)
+          raise ArgumentError, "#{text.inspect} is no name server: over UDP it is an IP address"
+        end
+
+        new(protocol, host, port, parts[:name], parts[:path])
+      end
+
+      def udp? = protocol == "udp"
+
+      def authority = "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
+
+      def to_s = "#{protocol}://#{authority}#{path}#{"##{name}" if name}"
+    end
+  end
+end

@@ -1,0 +1,150 @@
+# frozen_string_literal: true
+
+# Name servers, and how they are asked: over UDP from a new port, over TCP for what UDP truncates,
+# over TLS, in turn or all at once. Gyre::DNS::Resolver asks by it, and servers pass queries on
+# (Upstream#forward). The caller waits in its own fiber or thread; nothing runs between the calls.
+
+require "gyre/clock"
+require "gyre/dns/exchange"
+require "gyre/dns/query"
+require "gyre/dns/server_address"
+require "gyre/dns/upstream_stream"
+require "gyre/net"
+require "gyre/sync/semaphore"
+
+module Gyre
+  module DNS
+    # Name servers. Every method may be called from any thread.
+    class Upstream
+      # Exchanges under way at once; each has a socket for each server asked. Others wait.
+      PLACES = 500
+      # What a socket of {#forward} does before its port changes.
+      USES_LIMIT, AGE_LIMIT_S = 500, 2
+      Lease = Struct.new(:socket, :uses, :until_s)
+      private_constant :USES_LIMIT, :AGE_LIMIT_S, :Lease
+
+      # @return [Array<ServerAddress>]
+      attr_reader :servers
+      # @return [Integer] packets that answered nothing asked: forged, late, or of another question
+      attr_reader :ignored
+
+      # @param addresses [Array<String>] as {ServerAddress.parse} reads them
+      # @param timeout_s [Numeric] for each server, each time
+      # @param attempts [Integer] rounds over all servers
+      # @param race [Boolean] whether all servers are asked at once over UDP, and the first answer
+      #   counts; otherwise in turn, from the last good one on
+      # @param rotate [Boolean] whether queries begin with different servers
+      # @param tls [TLS::Context, nil] of a client; nil: verifies by the system's authorities
+      # @raise [ArgumentError]
+      def initialize(*addresses, timeout_s: 5, attempts: 2, race: false, rotate: false, tls: nil)
+        @servers = addresses.flatten.map { |address| ServerAddress.parse(address) }
+        raise ArgumentError, "a name server is missing" if @servers.empty?
+
+        @timeout_s = timeout_s
+        @attempts = attempts
+        @race = race
+        @rotate = rotate
+        @tls = TLS.context(tls, server: false)
+        @places = Semaphore.new(PLACES)
+        @ignored = @first = 0
+        begin_anew
+      end
+
+      # Passes a query on. Its id, and the case of its name, come back in the reply.
+      #
+      # @param bytes [String] a query with one question
+      # @return [String, nil] the whole reply, also of a server's failure; nil without one in time,
+      #   and for other bytes
+      def forward(bytes)
+        query = Query.wrap(bytes) or return
+        exchange([query], reuse: true)
+        query.restored
+      end
+
+      # Asks until each query has its reply or all attempts are over. Leaves the replies in the
+      # queries. Raises nothing of the network.
+      #
+      # @api private
+      def exchange(queries, reuse: false)
+        begin_anew if @pid != Process.pid
+        return ask(queries, false) if Fiber.scheduler && !Fiber.current_scheduler # other fibers cannot give their places back
+
+        @places.acquire { ask(queries, reuse) }
+      end
+
+      # Closes connections and idle sockets; later queries open new ones.
+      # @return [nil]
+      def close
+        idle, streams = @idle, @streams
+        begin_anew
+        idle.each_value { |leases| leases.each { |lease| lease.socket.close } }
+        streams.each_value(&:close)
+        nil
+      end
+
+      # @return [String]
+      def inspect = "#<#{self.class} #{@servers.join(", ")}>"
+
+      # --- for Exchange ---
+
+      # @api private
+      def count_ignored = @ignored += 1
+
+      # A connected socket: the kernel drops what comes from others.
+      # @api private
+      def take_socket(server, reuse)
+        lease = @idle[server].pop if reuse
+        return lease if lease && lease.until_s > Clock.now
+
+        lease&.socket&.close
+        address = Socket.sockaddr_in(server.port, server.host)
+        socket = Socket.new(address.getbyte(0) == Socket::AF_INET ? :INET : :INET6, :DGRAM)
+        socket.connect(Addrinfo.new(address))
+        opened = Lease.new(Datagram.new(socket, server.to_s, nil, Datagram::BYTES_LIMIT), 0, Clock.now + AGE_LIMIT_S)
+      ensure
+        socket&.close unless opened || lease
+      end
+
+      # @api private
+      def give_back(server, lease, reuse)
+        lease.uses += 1
+        reuse && lease.uses < USES_LIMIT && @pid == Process.pid ? @idle[server].push(lease) : lease.socket.close
+      end
+
+      # @return [UpstreamStream] of the server: TCP, if it is one of UDP
+      # @api private
+      def stream(server)
+        @streams[server] ||= UpstreamStream.new(server, @tls)
+      end
+
+      private
+
+      # Also for a forked child, whose sockets are its parent's.
+      def begin_anew
+        @pid = Process.pid
+        @idle = Hash.new { |idle, server| idle[server] = [] }.compare_by_identity
+        @streams = {}.compare_by_identity
+      end
+
+      def ask(queries, reuse)
+        exchange = Exchange.new(self, queries, reuse)
+        @attempts.times do
+          turns.each do |servers|
+            exchange.ask(servers, @timeout_s)
+            return @first = @servers.index(servers.first) if queries.all?(&:answered?)
+          end
+        end
+      ensure
+        exchange&.close
+      end
+
+      # Lists of those asked at once.
+      def turns
+        return [@servers] if @race
+
+        @first += 1 if @rotate
+        @servers.rotate(@first).map { |server| [server] }
+      end
+    end
+  end
+end

@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+# A file of the system's settings, parsed again when it changes. Used by Gyre::DNS::Resolver and by
+# `require "gyre/dns"`. Asks the kernel about it at most once a second and keeps it closed.
+
+require "gyre/clock"
+
+module Gyre
+  module DNS
+    class WatchedFile
+      CHECK_S = 1
+
+      # The block makes a value of the file's text, which is empty without a file.
+      def initialize(path, &parse)
+        @path = path
+        @parse = parse
+        @due_s = @state = nil
+      end
+
+      def value
+        return @value if @due_s && Clock.now < @due_s
+
+        @due_s = Clock.now + CHECK_S
+        state = [File.stat(@path).then { |stat| [stat.dev, stat.ino, stat.size, stat.mtime] }] rescue [] # without a file
+        return @value if state == @state
+
+        @value = @parse.call(text)
+        @state = state
+        @value
+      end
+
+      private
+
+      def text
+        File.read(@path, encoding: Encoding::BINARY)
+      rescue SystemCallError
+        ""
+      end
+    end
+  end
+end

@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+# `gyre dns query`, against Debian's dnsmasq, and beside Debian's dig.
+require "test_helper"
+require "stringio"
+require "gyre/cli/dns/query"
+require "support/name_servers"
+
+class DNSQueryCommandTest < Minitest::Test
+  include GyreTest::NameServers
+
+  ZONE = %w[--local=/test/ --host-record=one.test,192.0.2.1,2001:db8::1 --cname=alias.test,one.test --ptr-record=1.2.0.192.in-addr.arpa,one.test
+            --mx-host=one.test,mail.test,10 --srv-host=_sip._udp.test,one.test,5060,1,2 --local=/2.0.192.in-addr.arpa/]
+         .push('--txt-record=one.test,a "b" \\c').freeze
+  QUESTIONS = ["one.test", "one.test AAAA", "one.test MX", "one.test TXT", "alias.test", "_sip._udp.test SRV", "nothing.test",
+               "1.2.0.192.in-addr.arpa PTR"].freeze
+
+  def teardown = close_scripted
+
+  def test_the_same_as_dig
+    dig = need_program("dig")
+    with_dnsmasq(*ZONE) do |address|
+      host, port = address.split(":")
+      QUESTIONS.each do |question|
+        [[], ["+tcp"], ["+short"]].each do |options|
+          theirs = run_program(dig, "@#{host}", "-p", port, *question.split, "+nocmd", "+nocookie", "+noadflag", *options).out
+          assert_equal comparable(theirs), comparable(query("@#{address}", *question.split, *options)[1]), question
+        end
+      end
+    end
+  end
+
+  def test_an_address_is_turned_into_its_name
+    with_dnsmasq(*ZONE) { |address| assert_equal [0, "one.test.\n", ""], query("-x", "192.0.2.1", "@#{address}", "+short") }
+  end
+
+  def test_no_answer_is_a_failure
+    status, out, err = query("one.test", "@127.0.0.1:#{GyreTest::NameServers.free_port}")
+    assert_equal [1, ""], [status, out]
+    assert_match(/\Agyre dns query: udp:\S+: udp:\S+: Connection refused\n\z/, err)
+  end
+
+  # Arguments => the complaint.
+  MISTAKES = { [] => "a name is missing", %w[one.test NOTYPE] => "NOTYPE", %w[one.test A more] => "unexpected argument more",
+               %w[one.test +nope] => "+nope", %w[one.test @dns.example] => "no name server", %w[a..b @127.0.0.1] => "not a domain name" }.freeze
+
+  def test_mistakes
+    MISTAKES.each do |arguments, text|
+      status, _, err = query(*arguments)
+      assert_equal 2, status, arguments.inspect
+      assert_includes err, text
+    end
+  end
+
+  def test_data_of_unknown_types_is_printed_in_hexadecimal_digits
+    server = scripted do |bytes|
+      Gyre::DNS::Message.parse(bytes).then do |message|
+        record = Gyre::DNS::Record.new("one.test", 65_280, 1, 60, "\x01\xab".b)
+        Gyre::DNS::Message.new(message.id, Gyre::DNS::Message::QR, questions: message.questions, sections: [[record], [], []]).encode
+      end
+    end
+    assert_equal [0, "\\# 2 01AB\n", ""], query("one.test", "TYPE65280", "@#{server.address}", "+short")
+  end
+
+  private
+
+  def query(*arguments)
+    out, err = StringIO.new, StringIO.new
+    [Gyre::CLI.run("gyre dns query", Gyre::CLI::DNS::Query.new(out: out, err: err), arguments, out: out, err: err), out.string, err.string]
+  end
+
+  # Without what differs each time: dnsmasq also turns the order of addresses.
+  def comparable(text)
+    text.gsub(/id: \d+/, "id:").sub(/^;; Got answer:\n/, "").gsub(/[ \t]+/, " ").sub(/\A\n+/, "").lines
+        .grep_v(/^;; (?:Query time|SERVER|WHEN|MSG SIZE|WARNING)|^\n/).map(&:rstrip).sort
+  end
+end

@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+# Name servers over TCP and TLS (Gyre::DNS::UpstreamStream): shared connections, replies in any
+# order.
+require "test_helper"
+require "tmpdir"
+require "gyre"
+require "gyre/dns/resolver"
+require "support/certificates"
+require "support/name_servers"
+
+class DNSUpstreamStreamTest < Minitest::Test
+  include GyreTest::NameServers
+
+  def teardown
+    @upstream&.close
+    close_scripted
+  end
+
+  def test_callers_share_a_connection_and_replies_come_in_any_order
+    held = []
+    server = scripted do |bytes|
+      held << reply_to(bytes, "#{name_of(bytes)} 60 TXT #{name_of(bytes)}")
+      held.size == 5 ? held.reverse : nil
+    end
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}")
+    Gyre.run { |task| Array.new(5) { |index| task.async { assert_equal "name#{index}.test", text("name#{index}.test") } }.each(&:wait) }
+    assert_equal 1, server.connections
+  end
+
+  def test_threads_share_a_connection
+    server = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 TXT #{name_of(bytes)}") }
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}")
+    assert_equal "first.test", text("first.test")
+    Array.new(4) { |index| Thread.new { 5.times { |time| assert_equal "n#{index}-#{time}.test", text("n#{index}-#{time}.test") } } }.each(&:join)
+    assert_equal 1, server.connections
+  end
+
+  def test_a_stopped_reader_leaves_reading_to_another_caller
+    server = scripted do |bytes|
+      next if name_of(bytes) == "never.test"
+
+      reply_to(bytes, "#{name_of(bytes)} 60 TXT #{name_of(bytes)}")
+    end
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", timeout_s: 60)
+    Gyre.run do |task|
+      reader = task.async { text("never.test") }
+      other = task.async { text("never.test") }
+      eventually { server.queries.size == 2 }
+      reader.stop
+      assert_equal "good.test", text("good.test")
+      other.stop
+    end
+    assert_equal 1, server.connections
+  end
+
+  def test_a_connection_that_the_server_has_closed_is_replaced
+    server = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 TXT one") }
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", attempts: 1, timeout_s: 60)
+    2.times do |index|
+      assert_equal "one", text("a.test")
+      assert_equal index + 1, server.connections
+      server.close_connections
+    end
+  end
+
+  def test_a_server_that_ends_before_it_answers_is_no_answer
+    server = scripted { server.close_connections && nil }
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", attempts: 1, timeout_s: 60)
+    query = Gyre::DNS::Query.ask("a.test", 1)
+    Gyre.run { @upstream.exchange([query]) }
+    assert_match(/ended the connection|reset/, query.failure)
+  end
+
+  def test_a_silent_server_ends_with_the_time_and_its_connection_is_not_used_again
+    server = scripted { |bytes| reply_to(bytes, "b.test 60 TXT one") if name_of(bytes) == "b.test" }
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", attempts: 1, timeout_s: 0.1)
+    query = Gyre::DNS::Query.ask("a.test", 1)
+    Gyre.run { @upstream.exchange([query]) }
+    assert_nil query.reply
+    eventually { text("b.test") == "one" }
+    assert_operator server.connections, :>, 1
+  end
+
+  def test_tls_verifies_the_servers_certificate
+    Dir.mktmpdir do |folder|
+      certificates = GyreTest::Certificates.new(folder)
+      cert, key = certificates.issue("server", alt: "DNS:dns.test,IP:127.0.0.1")
+      with_tls_server(cert, key) do |port|
+        trusting = Gyre::TLS.client(ca: certificates.authority, alpn: ["dot"])
+        ["tls://127.0.0.1:#{port}", "tls://127.0.0.1:#{port}#dns.test"].each { |address| assert_equal "secret", over_tls(address, trusting) }
+        assert_match(/certificate/, over_tls("tls://127.0.0.1:#{port}#other.test", trusting))
+        assert_match(/certificate/, over_tls("tls://127.0.0.1:#{port}", nil))
+      end
+    end
+  end
+
+  private
+
+  def text(name, upstream = @upstream)
+    query = Gyre::DNS::Query.ask(name, 16)
+    upstream.exchange([query])
+    query.reply ? Gyre::DNS::Message.parse(query.reply).answers.first.resource.strings.first : query.failure
+  end
+
+  def over_tls(address, tls)
+    upstream = Gyre::DNS::Upstream.new(address, tls: tls, attempts: 1, timeout_s: 30)
+    Gyre.run { text("a.test", upstream) }
+  ensure
+    upstream&.close
+  end
+
+  def with_tls_server(cert, key)
+    server = Gyre.listen("tcp://127.0.0.1:0", tls: Gyre::TLS.server(cert: cert, key: key))
+    thread = Thread.new do
+      Gyre.run do
+        server.each do |peer|
+          while (length = peer.read(2)&.unpack1("n"))
+            reply = reply_to(peer.read(length), "a.test 60 TXT secret")
+            peer.write([reply.bytesize].pack("n"), reply)
+          end
+        rescue Gyre::TLS::Error, SystemCallError
+          nil # it did not trust the certificate
+        end
+      end
+    end
+    yield server.port
+  ensure
+    server&.close
+    thread&.join
+  end
+end

@@ -1,0 +1,239 @@
+# frozen_string_literal: true
+
+# How name servers are asked (Gyre::DNS::Upstream, Exchange, Query), with servers that answer
+# wrongly, late, or never; in tasks and in plain threads.
+require "test_helper"
+require "gyre"
+require "gyre/dns/resolver"
+require "support/name_servers"
+
+module UpstreamCases
+  include GyreTest::NameServers
+
+  def teardown
+    @upstreams&.each(&:close)
+    close_scripted
+  end
+
+  def test_an_answer_comes_from_a_new_port_with_a_new_id_and_case_each_time
+    server = scripted { |bytes| reply_to(bytes, "long.name.example.org 60 A 192.0.2.1") }
+    upstream = upstream(server)
+    12.times { assert_equal "192.0.2.1", answer(upstream, "long.name.example.org") }
+    assert_operator server.ports.uniq.size, :>, 6
+    assert_operator server.queries.map { |bytes| bytes.byteslice(0, 2) }.uniq.size, :>, 6
+    names = server.queries.map { |bytes| bytes.byteslice(12, 23) }
+    assert_operator names.uniq.size, :>, 6
+    assert_equal 1, names.map(&:downcase).uniq.size
+  end
+
+  # Name => replies that are to be ignored.
+  FORGERIES = {
+    "another id" => ->(good) { [((good.unpack1("n") + 1) & 0xffff)].pack("n") + good.byteslice(2..) },
+    "another question" => ->(good) { good.sub(/example/i, "exbmple") },
+    "another type" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(12 + 13 + 1, 28) } },
+    "a query" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(2, bytes.getbyte(2) & 0x7f) } },
+    "another opcode" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(2, bytes.getbyte(2) | 0x20) } },
+    "two questions" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(5, 2) } },
+    "no question" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(5, 0) } },
+    "half a header" => ->(good) { good.byteslice(0, 7) },
+    "nothing" => ->(_) { "" }
+  }.freeze
+
+  FORGERIES.each do |what, forge|
+    define_method("test_a_packet_with_#{what.tr(" ", "_")}_is_ignored_and_counted") do
+      server = scripted do |bytes|
+        [forge.call(reply_to(bytes, "example.org 60 A 192.0.2.66")), reply_to(bytes, "example.org 60 A 192.0.2.1")]
+      end
+      upstream = upstream(server)
+      assert_equal "192.0.2.1", answer(upstream, "example.org")
+      assert_equal 1, upstream.ignored
+    end
+  end
+
+  def test_a_packet_of_another_address_does_not_count
+    server = scripted do |bytes, _, port|
+      server.forge(reply_to(bytes, "example.org 60 A 192.0.2.66"), port)
+      reply_to(bytes, "example.org 60 A 192.0.2.1")
+    end
+    assert_equal "192.0.2.1", answer(upstream(server), "example.org")
+  end
+
+  def test_a_name_in_another_case_is_asked_over_tcp
+    server = scripted do |bytes, over|
+      next reply_to(bytes, "example.org 60 A 192.0.2.1") if over == :tcp
+
+      reply_to(bytes.b.tap { |query| query[12, 13] = query.byteslice(12, 13).swapcase }, "example.org 60 A 192.0.2.66")
+    end
+    assert_equal "192.0.2.1", answer(upstream(server), "example.org")
+    assert_equal 1, server.connections
+  end
+
+  def test_a_truncated_answer_is_asked_over_tcp
+    server = scripted do |bytes, over|
+      over == :udp ? reply_to(bytes, flags: Gyre::DNS::Message::TC) : reply_to(bytes, *(1..200).map { |index| "example.org 60 A 192.0.2.#{index}" })
+    end
+    query = exchange(upstream(server), "example.org")
+    assert_equal 200, Gyre::DNS::Message.parse(query.reply).answers.size
+  end
+
+  def test_a_lost_packet_is_sent_again
+    server = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") if server.queries.size > 1 }
+    assert_equal "192.0.2.1", answer(upstream(server, timeout_s: 0.1, attempts: 50), "example.org")
+  end
+
+  def test_silence_leads_to_the_next_server_which_is_the_first_from_then_on
+    silent = scripted { nil }
+    good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    upstream = upstream(silent, good, timeout_s: 0.1, attempts: 50)
+    3.times { assert_equal "192.0.2.1", answer(upstream, "example.org") }
+    assert_operator silent.queries.size, :<, 3
+  end
+
+  def test_a_closed_port_leads_to_the_next_server_at_once
+    good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    upstream = track(Gyre::DNS::Upstream.new("127.0.0.1:#{GyreTest::NameServers.free_port}", good.address, timeout_s: 60))
+    assert_equal "192.0.2.1", answer(upstream, "example.org")
+  end
+
+  def test_a_failing_server_leads_to_the_next_one_at_once
+    [2, 4, 5].each do |rcode|
+      failing = scripted { |bytes| reply_to(bytes, rcode: rcode) }
+      good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
+      assert_equal "192.0.2.1", answer(upstream(failing, good, timeout_s: 60), "example.org")
+    end
+  end
+
+  def test_the_failure_is_the_reply_if_all_servers_fail
+    failing = scripted { |bytes| reply_to(bytes, rcode: 2) }
+    query = exchange(upstream(failing, timeout_s: 60), "example.org")
+    refute_predicate query, :answered?
+    assert_equal 2, Gyre::DNS::Message.parse(query.reply).rcode
+  end
+
+  def test_a_server_without_edns_is_asked_without
+    server = scripted do |bytes|
+      Gyre::DNS::Message.parse(bytes).edns ? bytes.byteslice(0, 2) + "\x80\x01\0\0\0\0\0\0\0\0".b : reply_to(bytes, "example.org 60 A 192.0.2.1")
+    end
+    assert_equal "192.0.2.1", answer(upstream(server, timeout_s: 60), "example.org")
+  end
+
+  def test_raced_servers_are_asked_at_once_and_the_first_answer_counts
+    silent = scripted { nil }
+    good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    upstream = upstream(silent, good, timeout_s: 60, race: true)
+    assert_equal "192.0.2.1", answer(upstream, "example.org")
+    eventually { silent.queries.size == 1 }
+  end
+
+  def test_a_late_answer_of_the_first_server_is_taken_while_the_second_is_asked
+    asked = Thread::Queue.new
+    first = scripted { |bytes| asked.pop && reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    second = scripted { asked.push(true) && nil }
+    query = Gyre::DNS::Query.ask("example.org", 1)
+    upstream = upstream(first, second)
+    exchange = Gyre::DNS::Exchange.new(upstream, [query], false)
+    in_its_way { upstream.servers.zip([0.05, 60]) { |server, timeout_s| exchange.ask([server], timeout_s) } }
+    assert_equal upstream.servers.first, query.server
+  ensure
+    exchange&.close
+  end
+
+  def test_no_server_at_all_leaves_reasons
+    query = exchange(track(Gyre::DNS::Upstream.new("127.0.0.1:#{GyreTest::NameServers.free_port}", attempts: 1)), "example.org")
+    assert_nil query.reply
+    assert_match(/\Audp:.* Connection refused\z/, query.failure)
+    silent = exchange(upstream(scripted { nil }, timeout_s: 0.05, attempts: 1), "example.org")
+    assert_equal "no response in time", silent.failure
+  end
+
+  def test_a_query_is_passed_on_with_its_own_id_and_case_in_the_reply
+    server = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    upstream = upstream(server)
+    given = Gyre::DNS::Message.query("eXaMple.oRg", "A", id: 4711, edns: nil).encode
+    in_its_way do
+      5.times do
+        reply = Gyre::DNS::Message.parse(upstream.forward(given))
+        assert_equal [4711, "eXaMple.oRg", 1], [reply.id, reply.questions.first.name, reply.answers.size]
+      end
+    end
+    assert_equal given.bytesize, server.queries.first.bytesize
+    refute_equal [given], server.queries.uniq
+    assert_equal 1, server.ports.uniq.size, "a socket is used again"
+  end
+
+  def test_what_is_no_query_is_not_passed_on
+    upstream = upstream(scripted { flunk })
+    ["", "x" * 11, "\0" * 12, "\0\0\x80\0\0\1\0\0\0\0\0\0\0\0\1\0\1".b, "\0\0\0\0\0\1\0\0\0\0\0\0\x40".b,
+     "\0\0\0\0\0\1\0\0\0\0\0\0#{"\x3f#{"a" * 63}" * 5}\0\0\1\0\1".b].each { |bytes| assert_nil in_its_way { upstream.forward(bytes) } }
+  end
+
+  def test_a_failure_is_passed_on_and_silence_is_nil
+    failing = upstream(scripted { |bytes| reply_to(bytes, rcode: 5) })
+    query = Gyre::DNS::Message.query("example.org", "A").encode
+    assert_equal 5, in_its_way { Gyre::DNS::Message.parse(failing.forward(query)).rcode }
+    silent = upstream(scripted { nil }, timeout_s: 0.05, attempts: 1)
+    assert_nil(in_its_way { silent.forward(query) })
+  end
+
+  private
+
+  def upstream(*servers, **options) = track(Gyre::DNS::Upstream.new(*servers.map(&:address), **options))
+
+  def track(upstream)
+    (@upstreams ||= []) << upstream
+    upstream
+  end
+
+  def exchange(upstream, name, type = 1)
+    query = Gyre::DNS::Query.ask(name, type)
+    in_its_way { upstream.exchange([query]) }
+    query
+  end
+
+  # The first address.
+  def answer(upstream, name)
+    query = exchange(upstream, name)
+    Gyre::DNS::Message.parse(query.reply || flunk(query.failure)).answers.first.resource.address.to_s
+  end
+end
+
+class DNSUpstreamInTasksTest < Minitest::Test
+  include UpstreamCases
+
+  private
+
+  def in_its_way(&block) = Gyre.run(&block)
+end
+
+class DNSUpstreamInThreadsTest < Minitest::Test
+  include UpstreamCases
+
+  private
+
+  def in_its_way = yield
+end
+
+class DNSServerAddressTest < Minitest::Test
+  # Text => its parts.
+  CASES = {
+    "192.0.2.1" => ["udp", "192.0.2.1", 53, nil, nil], "2001:db8::1" => ["udp", "2001:db8::1", 53, nil, nil],
+    "192.0.2.1:5300" => ["udp", "192.0.2.1", 5300, nil, nil], "udp://[2001:db8::1]:5300" => ["udp", "2001:db8::1", 5300, nil, nil],
+    "tcp://192.0.2.1" => ["tcp", "192.0.2.1", 53, nil, nil], "tls://192.0.2.1#dns.example" => ["tls", "192.0.2.1", 853, "dns.example", nil],
+    "tls://dns.example:8853" => ["tls", "dns.example", 8853, nil, nil],
+    "https://dns.example/dns-query" => ["https", "dns.example", 443, nil, "/dns-query"]
+  }.freeze
+
+  def test_addresses_of_name_servers
+    CASES.each { |text, parts| assert_equal parts, Gyre::DNS::ServerAddress.parse(text).to_a, text }
+    CASES.each_key do |text|
+      address = Gyre::DNS::ServerAddress.parse(text)
+      assert_equal address, Gyre::DNS::ServerAddress.parse(address.to_s)
+    end
+  end
+
+  def test_other_text_is_no_name_server
+    ["", "dns.example", "udp://dns.example", "ftp://192.0.2.1", "192.0.2.1:0", "192.0.2.1:65536", "tls://192.0.2.1/path", "[::1"].each do |text|
+      assert_raises(ArgumentError, text) { Gyre::DNS::ServerAddress.parse(text) }
+    end
+  end
+end

@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+# Name servers for tests, on free ports of 127.0.0.1: Debian's dnsmasq, and one in a thread whose
+# replies a block makes, over UDP and TCP at the same port.
+require "socket"
+require "tempfile"
+require "gyre/dns/message"
+
+module GyreTest
+  module NameServers
+    # A port that is free for UDP and TCP.
+    def self.free_port
+      TCPServer.open("127.0.0.1", 0) do |tcp|
+        UDPSocket.open { |udp| udp.bind("127.0.0.1", tcp.local_address.ip_port) }
+        return tcp.local_address.ip_port
+      end
+    rescue Errno::EADDRINUSE
+      retry
+    end
+
+    # Yields its address while it runs.
+    def with_dnsmasq(*arguments)
+      port = NameServers.free_port
+      user = Process.uid.zero? ? ["--user=root"] : []
+      with_subprocess(need_program("dnsmasq"), "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--pid-file=",
+                      "--port=#{port}", "--listen-address=127.0.0.1", "--bind-interfaces", "--local-ttl=30", *user, *arguments) do
+        eventually(what: "dnsmasq's answer") { open?(port) }
+        yield "127.0.0.1:#{port}"
+      end
+    end
+
+    # The block gets each query's bytes (and :udp or :tcp, if it takes two), and returns a reply, an
+    # Array of them, or nil.
+    def scripted(&block)
+      server = Scripted.new(&block)
+      (@scripted ||= []) << server
+      server
+    end
+
+    def close_scripted
+      @scripted&.each(&:close)
+    end
+
+    # A reply to a query: records as in "example.org 60 A 192.0.2.1".
+    def reply_to(bytes, *records, rcode: 0, authority: [], flags: Gyre::DNS::Message::RA)
+      query = Gyre::DNS::Message.parse(bytes)
+      sections = [records, authority, []].map { |texts| texts.map { |text| record(text) } }
+      Gyre::DNS::Message.new(query.id, Gyre::DNS::Message::QR | Gyre::DNS::Message::RD | flags, rcode: rcode, questions: query.questions,
+                                                                                                 sections: sections).encode
+    end
+
+    def record(text)
+      name, ttl, type, *data = text.split
+      Gyre::DNS::Record.for(name, ttl.to_i, resource(type, data))
+    end
+
+    def name_of(bytes) = Gyre::DNS::Message.parse(bytes).questions.first.name.downcase
+    def type_of(bytes) = Gyre::DNS::Message.parse(bytes).questions.first.type
+
+    private
+
+    def resource(type, data)
+      data = data.map { |word| word.match?(/\A\d+\z/) ? word.to_i : Resolv::DNS::Name.create("#{word}.") } if %w[CNAME SOA MX].include?(type)
+      Resolv::DNS::Resource::IN.const_get(type).new(*data)
+    end
+
+    def open?(port)
+      TCPSocket.new("127.0.0.1", port).close
+      true
+    rescue Errno::ECONNREFUSED
+      false
+    end
+
+    # A server in threads.
+    class Scripted
+      attr_reader :port
+      # Bytes of the queries that came.
+      attr_reader :queries
+      # Ports of the clients, over UDP.
+      attr_reader :ports
+      # Connections accepted.
+      attr_reader :connections
+
+      def initialize(&block)
+        @block = block
+        @queries = []
+        @ports = []
+        @connections = 0
+        @udp = UDPSocket.new
+        @tcp = TCPServer.new("127.0.0.1", 0)
+        @port = @tcp.local_address.ip_port
+        @udp.bind("127.0.0.1", @port)
+        @sockets = []
+        @threads = [Thread.new { serve_udp }, Thread.new { serve_tcp }]
+        @threads.each { |thread| thread.report_on_exception = false }
+      rescue Errno::EADDRINUSE
+        [@udp, @tcp].each(&:close)
+        retry
+      end
+
+      def address = "127.0.0.1:#{@port}"
+
+      # Sends a packet from another port.
+      def forge(bytes, port)
+        UDPSocket.open { |socket| socket.send(bytes, 0, "127.0.0.1", port) }
+      end
+
+      def close_connections
+        @sockets.each(&:close)
+        @sockets.clear
+        true
+      end
+
+      def close
+        @threads.each(&:kill).each(&:join)
+        [@udp, @tcp, *@sockets].each(&:close)
+      end
+
+      private
+
+      def answer(bytes, over, port = nil)
+        @queries << bytes
+        Array(@block.call(*[bytes, over, port].take(@block.arity))).each { |reply| yield reply }
+      end
+
+      def serve_udp
+        loop do
+          bytes, from = @udp.recvfrom(65_535)
+          @ports << from[1]
+          answer(bytes, :udp, from[1]) { |reply| @udp.send(reply, 0, from[3], from[1]) }
+        end
+      end
+
+      def serve_tcp
+        loop do
+          socket = @tcp.accept
+          @connections += 1
+          @sockets << socket
+          @threads << Thread.new { converse(socket) }
+        end
+      end
+
+      def converse(socket)
+        while (length = socket.read(2)&.unpack1("n")) && (bytes = socket.read(length))
+          answer(bytes, :tcp) { |reply| socket.write([reply.bytesize].pack("n") + reply) }
+        end
+      rescue SystemCallError, IOError
+        nil # the client is gone
+      end
+    end
+  end
+end
