@@ -126,13 +126,12 @@ class WebClusterBroadcastTest < Minitest::Test
       program.expect(/^waiting$/)
       before = cluster.pids("worker")
       program.signal(signal)
-      eventually(what: "a new worker") { !before.include?(cluster.get("/pid").first) }
-      peers = enter(program, 1)
-      99.times { |index| program.get("/publish?#{index}") }
-      program.get("/publish?end")
+      peers = enter(program, 1, except: before)
+      publisher = worker_without(program, before)
+      [*0..98, "end"].each { |text| publisher.get("GET /publish?#{text} HTTP/1.1") }
       assert_match(/\r\n\r\n#{(0..98).to_a.join(",")},end\z/, late.read)
       assert_equal "heard 100", peers.first.message
-      [late, *peers.map(&:client)].each(&:close)
+      [late, publisher, *peers.map(&:client)].each(&:close)
       program.expect(/^#{kind} restart: all workers run the new code$/)
     end
   end
@@ -149,7 +148,18 @@ class WebClusterBroadcastTest < Minitest::Test
     end
   end
 
-  def enter(program, count, path = "/")
+  # Returns a connection to a new worker. Those of before may still accept some.
+  def worker_without(program, before)
+    eventually(what: "a new worker") do
+      client = GyreTest::HTTPServing::Client.new(self, TCPSocket.new("127.0.0.1", program.port))
+      next client unless before.include?(client.get("GET /pid HTTP/1.1").body.to_i)
+
+      client.close
+      nil
+    end
+  end
+
+  def enter(program, count, path = "/", except: [])
     peers = {}
     @pids = {}.compare_by_identity
     eventually(what: "a socket in each worker") do
@@ -157,7 +167,7 @@ class WebClusterBroadcastTest < Minitest::Test
       client.get("GET #{path} HTTP/1.1", **GyreTest::WebSocketServing::FIELDS)
       peer = GyreTest::WebSocketServing::Peer.new(client, nil)
       pid = @pids[peer] = peer.message.to_i
-      peers.key?(pid) ? client.close : peers[pid] = peer
+      peers.key?(pid) || except.include?(pid) ? client.close : peers[pid] = peer
       peers.size == count
     end
     peers.values
