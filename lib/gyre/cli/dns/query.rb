@@ -8,7 +8,7 @@ require "gyre/cli"
 require "gyre/cli/flags"
 require "gyre/clock"
 require "gyre/dns/configuration"
-require "gyre/dns/presentation"
+require "gyre/dns/dig_text"
 require "gyre/dns/query"
 require "gyre/dns/upstream"
 
@@ -85,9 +85,9 @@ module Gyre
         def print_reply(query, taken_s)
           message = Gyre::DNS::Message.parse(query.restored)
           if @short
-            message.answers.each { |record| @out.puts(Gyre::DNS::Presentation.data(record)) }
+            message.answers.each { |record| @out.puts(Gyre::DNS::DigText.data(record)) }
           else
-            @out.puts(Gyre::DNS::Presentation.message(message), "", ";; Query time: #{(taken_s * 1000).round} msec",
+            @out.puts(Gyre::DNS::DigText.message(message), "", ";; Query time: #{(taken_s * 1000).round} msec",
                       ";; SERVER: #{query.server}", ";; WHEN: #{Time.now.strftime("%a %b %d %H:%M:%S %Z %Y")}",
                       ";; MSG SIZE  rcvd: #{query.reply.bytesize}")
           end

@@ -7,7 +7,7 @@ require "gyre/dns/message"
 
 module Gyre
   module DNS
-    module Presentation
+    module DigText
       FLAGS = { qr: Message::QR, aa: Message::AA, tc: Message::TC, rd: Message::RD, ra: Message::RA, ad: Message::AD, cd: Message::CD }.freeze
       OPCODES = { 0 => "QUERY", 2 => "STATUS", 4 => "NOTIFY", 5 => "UPDATE" }.freeze
       SECTIONS = %i[answers authority additional].freeze
