@@ -55,6 +55,14 @@ class HTTPThreadCallsTest < Minitest::Test
     assert_raises(NoMethodError) { @calls.call(@connection, :read_nothing, []) }
   end
 
+  def test_a_thread_that_posts_without_end_leaves_the_loop_its_turns
+    turns = []
+    job = -> { turns << turns.size && @calls.post(job) }
+    @calls.post(job)
+    3.times { @acceptor.turn }
+    assert_equal [0, 1, 2], turns
+  end
+
   def test_a_call_of_a_thread_that_left_before_its_wait_is_not_made
     @acceptor.when_posted = -> { raise Raised }
     assert_raises(Raised) { @calls.call(@connection, :read_body, [3]) }

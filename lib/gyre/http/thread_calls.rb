@@ -115,14 +115,12 @@ module Gyre
         @acceptor.post
       end
 
-      # Called in the loop's thread.
+      # Called in the loop's thread. Later jobs have the next turn: a thread may post without end.
       def start(scheduler)
-        while (job = @posted.shift)
-          begin
-            scheduler.spawn(job)
-          rescue FiberError, NoMemoryError => error
-            job.respond_to?(:abandon) ? job.abandon(error) : raise
-          end
+        @posted.size.times do
+          scheduler.spawn(job = @posted.shift)
+        rescue FiberError, NoMemoryError => error
+          job.respond_to?(:abandon) ? job.abandon(error) : raise
         end
       end
 
