@@ -5,6 +5,7 @@
 # C's (ext/gyre/websocket/), which defines read, write and the rest of an open socket.
 
 require "gyre/net"
+require "gyre/websocket/addresses"
 require "gyre/websocket/compression"
 require "gyre/websocket/handshake"
 require "gyre/websocket/limits"
@@ -53,8 +54,8 @@ module Gyre
     private_constant :NO_LIMITS_GIVEN, :REASON_BYTES_LIMIT
 
     class << self
-      # Makes the response to a request for a WebSocket; to any other one a refusal (400, 403 or
-      # 426). A block has the socket and its own fiber: the socket is closed when the block returns.
+      # Makes the response to a request for a WebSocket; to any other one a refusal (400, 403, 426,
+      # 429). A block has the socket and its own fiber: the socket is closed when the block returns.
       # A handler holds no fiber while it waits.
       #
       # @param env [Hash] of the request
@@ -68,11 +69,13 @@ module Gyre
       # @param compress [Boolean, :takeover] whether longer messages are compressed for clients that
       #   can (RFC 7692). true: each by itself; an idle socket holds no memory for it. :takeover: each
       #   with the earlier ones as context, which holds some 50 KB a socket
+      # @param address_limit [Integer, nil] open sockets of one client address in this process, of
+      #   all that are opened with a limit; beyond it: 429
       # @param limits (see Gyre::WebSocket::Limits)
       # @yieldparam socket [WebSocket]
       # @return [Array] status, headers, body
       # @raise [ArgumentError] neither a block nor a handler, or both; an unknown limit
-      def open(env, handler = nil, protocols: [], origins: nil, compress: false, **limits, &block)
+      def open(env, handler = nil, protocols: [], origins: nil, compress: false, address_limit: nil, **limits, &block)
         raise ArgumentError, "a WebSocket needs a block or a handler" unless handler.nil? ^ block.nil?
 
         limits = limits.empty? ? NO_LIMITS_GIVEN : Limits.new(**limits)
@@ -80,10 +83,17 @@ module Gyre
         handshake = Handshake.new(env, protocols, origins)
         return handshake.refusal if handshake.refusal
 
+        if address_limit && Addresses.sockets(env).size >= address_limit
+          return handshake.refuse(429, "this address has too many WebSockets")
+        end
+
         headers = handshake.headers
         headers["sec-websocket-extensions"] = compression.response if compression
         session = block ? Session::Block.new(block) : Session::Handler.new(handler)
-        upgrade = ->(exchange) { take_over(exchange, session, session.wants, limits, handshake.protocol, compression&.agreed) }
+        upgrade = lambda do |exchange|
+          socket = take_over(exchange, session, session.wants, limits, handshake.protocol, compression&.agreed)
+          socket.join(Addresses.sockets(env)) if address_limit
+        end
         [101, headers.merge("rack.gyre.upgrade" => upgrade), []]
       end
 

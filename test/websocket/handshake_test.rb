@@ -107,6 +107,22 @@ module WebSocketHandshakes
     end
   end
 
+  def test_an_address_may_have_a_limit_of_sockets
+    app = ->(env) { echo_app(address_limit: 2).call(env.merge("REMOTE_ADDR" => env["PATH_INFO"].delete("/"))) }
+    serve(app) do |served|
+      first, = Array.new(2) { open_websocket(served, "/192.0.2.1") }
+      assert_equal 429, get(served, "GET /192.0.2.1 HTTP/1.1", **FIELDS).status
+      %w[2001:db8::1 2001:db8::2%eth0 2001:db8:0:1::1 192.0.2.2 odd].each { |address| open_websocket(served, "/#{address}") }
+      assert_equal 429, get(served, "GET /2001:db8::3 HTTP/1.1", **FIELDS).status
+      first.close(1000).closed
+      eventually { served.stats[:upgraded] == 6 }
+      assert_equal "in", open_websocket(served, "/192.0.2.1").text("in").message
+      100.times { |index| open_websocket(served, "/#{index}").client.reset }
+      eventually { served.stats[:upgraded] == 7 }
+      assert_operator Gyre::WebSocket::Addresses.instance_variable_get(:@sockets).size, :<, 100
+    end
+  end
+
   def test_wrong_arguments
     assert_raises(ArgumentError) { Gyre::WebSocket.open({}) }
     assert_raises(ArgumentError) { Gyre::WebSocket.open({}, Object.new) { nil } }

@@ -35,6 +35,10 @@ module Gyre
         headers
       end
 
+      def refuse(status, reason, headers = {})
+        [status, { "content-type" => "text/plain", **headers }, ["#{reason}\n"]]
+      end
+
       private
 
       def find_refusal(origins)
@@ -53,10 +57,6 @@ module Gyre
       # The connection's next bytes would be both the body and frames.
       def body?
         @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
-      end
-
-      def refuse(status, reason, headers = {})
-        [status, { "content-type" => "text/plain", **headers }, ["#{reason}\n"]]
       end
 
       # Browsers let any page open a WebSocket anywhere, with the user's cookies, and send the

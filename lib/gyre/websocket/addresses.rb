@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+# The open sockets of each client address, for WebSocket.open's address_limit. Closes none: each
+# leaves by itself as it ends.
+
+require "ipaddr"
+
+module Gyre
+  class WebSocket
+    # @api private
+    module Addresses
+      @sockets = {} # address => { socket => true }
+      @lock = Thread::Mutex.new
+      @swept = 64 # addresses, after which those without sockets are dropped
+
+      class << self
+        # A Hash that sockets of the request's client join.
+        def sockets(env)
+          @lock.synchronize do
+            sweep if @sockets.size > @swept
+            @sockets[network(env["REMOTE_ADDR"].to_s)] ||= {}.compare_by_identity
+          end
+        end
+
+        private
+
+        # Of IPv6 the 64 bits that a provider gives to one customer.
+        def network(address)
+          address.include?(":") ? IPAddr.new(address[/\A[^%]*/]).mask(64).to_s : address
+        rescue IPAddr::Error
+          address
+        end
+
+        def sweep
+          @sockets.delete_if { |_, sockets| sockets.empty? }
+          @swept = [2 * @sockets.size, 64].max
+        end
+      end
+    end
+  end
+end
