@@ -147,7 +147,7 @@ module Gyre
 
           subscribers = subscribers(topic)
           message.frame if attached || subscribers.any?(WebSocket)
-          message.event_at(nil) if kept || subscribers.any?(SSE::Events)
+          message.event_at(nil) if kept || subscribers.any?(SSE::Stream)
           place = relay(topic, data, options) if kept || attached
           @history.add(topic, message, *place) if kept
           deliver(message, subscribers)
@@ -170,6 +170,9 @@ module Gyre
       def count(topic)
         @topics[key(topic)]&.size || 0
       end
+
+      # @api private
+      def keeps?(topics) = topics.any? { |topic| @history.keeps?(key(topic)) }
 
       # Called by Relay with a message of another process. Sockets get it soon in any case, as the
       # one before may have come in another thread.

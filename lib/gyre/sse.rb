@@ -13,27 +13,36 @@ module Gyre
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
     private_constant :LINE_END
+    autoload :Listening, "gyre/sse/listening"
 
     class << self
       # Makes a response of events; it ends when the block returns. Proxies are told not to collect
-      # it.
+      # it. With topics instead of a block it sends what is published to them ({Broadcast.publish}),
+      # and holds no fiber (but for topics that {Broadcast.keep} keeps).
       #
       # @param env [Hash] of the request
+      # @param topics [Array<String, Symbol, Array>, nil] to subscribe to
+      # @param as (see Gyre::Broadcast.subscribe)
       # @param headers [Hash] more headers
       # @param retry_s [Numeric, nil] how long the page waits before it connects again
-      # @param heartbeat_s [Numeric] between comments while {Events#listen} has nothing to send
+      # @param heartbeat_s [Numeric] between comments while there is nothing to send
       # @yieldparam events [Events]
       # @return [Array] status, headers, body
-      def open(env, headers: {}, retry_s: nil, heartbeat_s: 15, &block)
-        raise ArgumentError, "events need a block" unless block
+      # @raise [ArgumentError] neither a block nor topics, or both
+      def open(env, headers: {}, retry_s: nil, heartbeat_s: 15, topics: nil, as: nil, &block)
+        raise ArgumentError, "events need a block or topics" unless block.nil? ^ topics.nil?
 
+        opening = retry_s ? "retry: #{Integer(retry_s * 1000)}\n\n" : ":\n\n" # shows the page that it is connected
+        listening = Listening.new(topics, as, opening, heartbeat_s) if topics
+        block ||= listening.method(:with_fiber)
         body = lambda do |stream|
           events = Events.new(stream, env, heartbeat_s)
-          stream.write(retry_s ? "retry: #{Integer(retry_s * 1000)}\n\n" : ":\n\n") # shows the page that it is connected
+          stream.write(opening)
           block.call(events)
         ensure
           events&.close
         end
+        body.define_singleton_method(:leave_http) { |exchange| listening.leave_http(exchange) } if listening&.without_fiber?
         [200, { **HEADERS, **headers }, body]
       end
 
@@ -63,9 +72,15 @@ module Gyre
       end
     end
 
+    # What sends the text of a {Broadcast::Message}.
+    # @api private
+    module Stream; end
+
     # One open stream. {#write} and {#comment} belong to one fiber at a time; {Broadcast} may
     # deliver from any thread.
     class Events
+      include Stream
+
       # Bytes of broadcasts that a client has not taken; beyond it the stream ends, and the page
       # connects again.
       BACKLOG_BYTES_LIMIT = 1 << 20

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gyre in bench/realtime: /echo and /room (all that is sent goes to all), with a handler or, where REALTIME is "fiber", with a
-# fiber for each socket; /events is a stream that nothing is published to.
+# fiber for each socket and stream; /events is a stream that nothing is published to.
 
 require "gyre/broadcast"
 
@@ -24,16 +24,16 @@ if ENV["REALTIME"] == "fiber"
       end
     end)
   end
+  map("/events") do
+    run(lambda do |env|
+      Gyre::SSE.open(env) do |events|
+        Gyre::Broadcast.subscribe("news", events)
+        events.listen
+      end
+    end)
+  end
 else
   map("/echo") { run ->(env) { Gyre::WebSocket.open(env, Echo.new) } }
   map("/room") { run ->(env) { Gyre::WebSocket.open(env, Room.new) } }
-end
-
-map("/events") do
-  run(lambda do |env|
-    Gyre::SSE.open(env) do |events|
-      Gyre::Broadcast.subscribe("news", events)
-      events.listen
-    end
-  end)
+  map("/events") { run ->(env) { Gyre::SSE.open(env, topics: ["news"]) } }
 end

@@ -205,6 +205,11 @@ bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   char payload[GYRE_WEBSOCKET_CONTROL_BYTES] = {(char)(code >> 8), (char)code};
   if (!websocket->connection || websocket->closing_ns) return;
+  if (websocket->events) {
+    gyre_websocket_note_end(websocket, code, reason, length);
+    finish(websocket, true);
+    return;
+  }
   if (length > GYRE_WEBSOCKET_REASON_BYTES) length = GYRE_WEBSOCKET_REASON_BYTES;
   if (length) memcpy(payload + 2, reason, length);
   websocket->closing_ns = gyre_loop_now(gyre_websocket_loop(websocket));
@@ -213,8 +218,13 @@ void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const
 }
 
 void gyre_websocket_ping(struct gyre_websocket *websocket) {
-  uint32_t number = ++websocket->pinged;
-  gyre_websocket_send(websocket, GYRE_WEBSOCKET_PING, false, (const char *)&number, sizeof(number));
+  if (websocket->events) {
+    websocket->heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+    gyre_websocket_send_framed(websocket, ":\n\n", 3);
+  } else {
+    uint32_t number = ++websocket->pinged;
+    gyre_websocket_send(websocket, GYRE_WEBSOCKET_PING, false, (const char *)&number, sizeof(number));
+  }
   if (websocket->connection) gyre_websocket_schedule(websocket);
 }
 
@@ -310,8 +320,27 @@ static bool look(struct gyre_websocket *websocket) {
   return true;
 }
 
+/* Drops what the client of an event stream sends, to see its end. The request has ended a stream of
+ * HTTP/2 on that side. */
+static void watch_for_end(struct gyre_websocket *websocket) {
+  struct gyre_http_connection *connection = websocket->connection;
+  const char *bytes;
+  ssize_t count = 1;
+  gyre_bytes_free(&connection->transport.input);
+  if (connection->inner) {
+    count = gyre_transport_flush(&connection->transport) < 0 ? 0 : -EAGAIN;
+  } else {
+    int receptions = 0;
+    while (count > 0 && connection->readable && !gyre_http_connection_gives_way(connection, &receptions))
+      count = gyre_http_connection_receive(connection, &bytes);
+  }
+  if (count <= 0 && count != -EAGAIN) gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
+}
+
 void gyre_websocket_receive(struct gyre_websocket *websocket) {
   int receptions = 0;
+  if (websocket->events && websocket->connection) watch_for_end(websocket);
+  if (websocket->events) return;
   while (websocket->connection && !websocket->unread && !websocket->choked && look(websocket)) {
     struct gyre_http_connection *connection = websocket->connection;
     if (!connection->readable || gyre_http_connection_gives_way(connection, &receptions)) return;

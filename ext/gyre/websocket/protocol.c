@@ -30,7 +30,8 @@ static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
 }
 
 /* A peer that is silent for half of its time is pinged, and cut off after all of it. Silence
- * does not count while the app leaves a message unread, or while answers fill the output. */
+ * does not count while the app leaves a message unread, or while answers fill the output. An event
+ * stream gets a comment after half of its time. */
 static void late(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket) return;
@@ -46,7 +47,7 @@ static void late(struct gyre_http_connection *connection) {
     gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
   } else if (is_over(websocket->closing_ns, websocket->limits.close_ns, now_ns) ||
              is_over(websocket->blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
-             is_over(websocket->heard_ns, websocket->limits.idle_ns, now_ns)) {
+             (!websocket->events && is_over(websocket->heard_ns, websocket->limits.idle_ns, now_ns))) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (open && websocket->pinged == websocket->ponged &&
              is_over(websocket->heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {

@@ -340,6 +340,7 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   websocket->self = self;
   websocket->fiber = websocket->topics = Qnil;
   websocket->session = session;
+  websocket->events = websocket->opened = websocket->told = NIL_P(session); /* its code is never called */
   websocket->protocol = protocol;
   websocket->wants = (uint8_t)NUM2UINT(wants);
   websocket->limits = (struct gyre_websocket_limits){.idle_ns = duration_of(limits, "idle_timeout_s"),

@@ -1,9 +1,9 @@
 /*
  * A WebSocket (RFC 6455) on an HTTP/1.1 connection, or one within a stream of HTTP/2 (RFC 8441),
  * that its request has handed over: the third implementer of http/connection.h's table
- * (protocol.c). connection.c moves frames, session.c runs the app's code, socket.c has Ruby's
- * methods (lib/gyre/websocket.rb). It holds neither a fiber nor a buffer while it waits, unless the
- * app's fiber reads.
+ * (protocol.c). An event stream that only listens is one without frames. connection.c moves frames,
+ * session.c runs the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It holds
+ * neither a fiber nor a buffer while it waits, unless the app's fiber reads.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘
@@ -71,6 +71,7 @@ struct gyre_websocket {
   bool choked;                    /* reads no more until the peer takes its answers */
   bool backed_up, drained;        /* output waits for the socket; all has left since */
   bool abandoned;                 /* belongs to the parent, in a forked child */
+  bool events;                    /* an event stream: sends text as it is, and reads nothing */
 };
 
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {

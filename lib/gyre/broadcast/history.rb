@@ -50,10 +50,12 @@ module Gyre
 
       def any? = @topics.any?
 
+      def keeps?(topic) = @topics.key?(topic)
+
       # Yields whether the topic is kept; then one call at a time, so that streams get messages in
       # the order of their numbers.
       def ordered(topic)
-        @topics.key?(topic) ? synchronize { yield true } : yield(false)
+        keeps?(topic) ? synchronize { yield true } : yield(false)
       end
 
       def synchronize

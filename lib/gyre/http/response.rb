@@ -223,8 +223,10 @@ module Gyre
       # client that expects it.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
-        start(announced || :chunked)
+        leaves = @body.respond_to?(:leave_http) # as Gyre::SSE's
+        start(announced || (leaves ? :close : :chunked))
         return finish unless @framing
+        return @body.leave_http(@exchange) if leaves
 
         stream = BodyIO.new(input, self)
         call = -> { @body.call(stream) }

@@ -34,7 +34,7 @@ module Gyre
         Family.new("http_request_queue_seconds", :histogram, "seconds", ["waits"],
           "How long requests waited for others to end, also those that left or were refused then."),
         Family.new("http_requests_shed", :counter, nil, ["shed"], "Requests that were refused because too many ran or waited."),
-        Family.new("websockets", :gauge, nil, ["upgraded"], "Open WebSockets."),
+        Family.new("websockets", :gauge, nil, ["upgraded"], "Open WebSockets, and event streams without a fiber."),
         Family.new("websockets_opened", :counter, nil, ["upgrades"], "WebSockets that were opened."),
         Family.new("websocket_messages_received", :counter, nil, ["messages_received"], "Messages that apps have read."),
         Family.new("websocket_messages_sent", :counter, nil, ["messages_sent"], "Messages that apps have sent."),

@@ -26,8 +26,8 @@ module Gyre
     #   dropped_log_lines    of the access log
     #   report_age_s         how old it is; a supervisor sets it, for its workers report once a second
     #   received_bytes, sent_bytes: without those of TLS itself
-    #   upgraded             open WebSockets; upgrades, messages_received, messages_sent, slow_sockets (cut
-    #                        off): counts of WebSockets
+    #   upgraded             open WebSockets, and event streams without a fiber; upgrades,
+    #                        messages_received, messages_sent, slow_sockets (cut off): counts of them
     #   buffered_bytes, buffered_bytes_limit   heads, input, output: memory of what waits, and what it may be
     #   files, files_limit   that are being sent
     #   tasks, fibers, threads

@@ -1,0 +1,145 @@
+# frozen_string_literal: true
+
+# Event streams that only listen and hold no fiber, over each version of HTTP.
+
+require "test_helper"
+require "http/contract"
+require "gyre/sse"
+require "gyre/broadcast"
+require "stringio"
+
+module SSEListening
+  include GyreTest::HTTPServing
+
+  NEWS = ->(env) { Gyre::SSE.open(env, topics: [:news, env["PATH_INFO"]], retry_s: 2, as: :reader, headers: { "x-own" => "1" }) }
+
+  def test_events_come_without_a_fiber
+    serve(NEWS) do |served|
+      client = listen(served)
+      assert_match(%r{content-type: text/event-stream|^200$}i, @head)
+      eventually { served.scheduler.stats[:tasks] == @tasks }
+      assert_equal 1, Gyre::Broadcast.publish(:news, "two\nlines", event: "flash", id: 3)
+      assert_equal "event: flash\nid: 3\ndata: two\ndata: lines\n\n", event(client)
+      assert_equal 1, Gyre::Broadcast.publish("/", "both topics")
+      assert_equal "data: both topics\n\n", event(client)
+      assert_raises(EncodingError) { Gyre::Broadcast.publish(:news, "\xff".b) }
+      client.close
+      eventually { Gyre::Broadcast.count(:news).zero? && served.stats[:upgraded].zero? }
+    end
+  end
+
+  def test_a_silent_stream_gets_comments
+    serve(->(env) { Gyre::SSE.open(env, topics: [:none], heartbeat_s: 0.05) }) do |served|
+      client = listen(served)
+      3.times { assert_equal ":\n\n", event(client) }
+    end
+  end
+
+  def test_a_stop_ends_them_in_order
+    serve(NEWS) do |served|
+      clients = Array.new(3) { listen(served) }
+      Gyre::Broadcast.publish(:news, "x" * 100_000)
+      stopping = Thread.new { served.on_loop { served.server.shutdown(30) } }
+      clients.each do |client|
+        assert_includes client.rest, "#{"x" * 100_000}\n\n"
+        client.close
+      end
+      assert_equal true, stopping.value
+    end
+  end
+
+  def test_those_of_one_subscriber_are_closed
+    serve(NEWS) do |served|
+      client = listen(served)
+      assert_equal 1, Gyre::Broadcast.disconnect(:reader)
+      assert_empty client.rest.delete(":\n")
+      eventually { served.stats[:upgraded].zero? }
+    end
+  end
+
+  def test_kept_topics_have_their_history
+    Gyre::Broadcast.keep("kept by the test", 10)
+    serve(->(env) { Gyre::SSE.open(env, topics: ["kept by the test"]) }) do |served|
+      client = connect(served)
+      client.request
+      client.take_through("\r\n\r\n") unless http2?
+      text = +""
+      text << client.chunk until text.match?(/^id: \d+\n\n/)
+      assert_equal 0, served.stats[:upgraded]
+    end
+  end
+
+  def test_what_leaves_under_load_leaves_nothing
+    serve(NEWS, limits: { output_bytes_limit: "1M" }) do |served|
+      publisher = Thread.new { sleep(0.001) && Gyre::Broadcast.publish(:news, "x" * 1000) until Thread.current[:over] }
+      4.times do
+        clients = Array.new(10) { listen(served) { nil } }
+        clients.each_with_index { |client, index| index.even? ? client.reset : client.close }
+      end
+      publisher[:over] = true
+      publisher.join
+      eventually { served.stats[:upgraded].zero? && served.capacity.used.values_at(:input, :output) == [0, 0] }
+      assert_equal 0, Gyre::Broadcast.count(:news)
+    end
+  end
+
+  # Another server, or a middleware that wraps the body.
+  def test_without_gyres_server_it_is_a_stream_with_a_fiber
+    body = Gyre::SSE.open({}, topics: [:elsewhere], heartbeat_s: 60).last
+    taken = Thread::Queue.new
+    stream = Struct.new(:taken) { def write(text) = taken << text }.new(taken)
+    thread = Thread.new { body.call(stream) }
+    assert_equal ":\n\n", taken.pop
+    eventually { Gyre::Broadcast.publish(:elsewhere, "x") == 1 }
+    assert_equal "data: x\n\n", taken.pop
+  ensure
+    thread&.kill&.join
+  end
+
+  # What only a client of HTTP/1 does.
+  module HTTP1
+    def test_a_client_that_takes_nothing_is_cut_off_and_holds_up_none
+      serve(NEWS, buffers: 20_000) do |served|
+        slow, quick = Array.new(2) { listen(served) }
+        40.times do
+          Gyre::Broadcast.publish(:news, "x" * 50_000)
+          assert_equal 50_008, quick.take(50_008).bytesize
+        end
+        eventually { Gyre::Broadcast.count(:news) == 1 }
+        assert_operator served.on_loop { served.server.measurements["slow_sockets"] }, :>=, 1
+        slow.rest
+        eventually { served.capacity.used[:output].zero? }
+      end
+    end
+
+    def test_bytes_of_the_client_are_dropped
+      serve(NEWS) do |served|
+        client = listen(served)
+        client.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n" * 100)
+        Gyre::Broadcast.publish(:news, "on")
+        assert_equal "data: on\n\n", event(client)
+      end
+    end
+  end
+
+  private
+
+  def event(client)
+    text = +""
+    text << client.take(1) until text.end_with?("\n\n")
+    text
+  end
+
+  def listen(served)
+    client = connect(served)
+    @tasks ||= served.scheduler.stats[:tasks]
+    client.request
+    @head = client.take_through("\r\n\r\n") unless http2?
+    @head ||= "200"
+    assert_match(/\A(?:retry: 2000|:)\n\n\z/, event(client))
+    eventually { block_given? || served.stats.values_at(:running, :upgraded).then { |running, open| running.zero? && open.positive? } }
+    client
+  end
+end
+
+GyreTest::HTTPContract.run(SSEListening, over: %i[http1 tls http2 http2_tls])
