@@ -19,7 +19,7 @@ module GyreTest
       "log_ingest_test" => %w[test/c/log_exercise.c] +
                            %w[crc32 decoder frame hub line record session sink syslog
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },
-      "http2_session_test" => %w[h2/session h2/head admission statistics head]
+      "http2_session_test" => %w[h2/session h2/lines h2/head admission statistics head]
                               .map { |name| "ext/gyre/http/#{name}.c" } + %w[ext/gyre/loop/timers.c ext/gyre/net/transport.c],
       "http_admission_test" => %w[ext/gyre/http/admission.c ext/gyre/http/statistics.c ext/gyre/loop/timers.c],
       "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c

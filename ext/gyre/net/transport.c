@@ -234,6 +234,15 @@ ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iove
   return sent(transport, transport->operations->sendv(transport, pieces, count));
 }
 
+int gyre_transport_pass(struct gyre_transport *transport, const void *bytes, size_t length) {
+  ssize_t count = gyre_transport_sendv(transport, &(struct iovec){(void *)bytes, length}, 1);
+  if (count == -EAGAIN) count = 0;
+  int error = count < 0 ? (int)count : 0;
+  if (error == 0 && (size_t)count < length)
+    error = gyre_transport_write(transport, (const char *)bytes + count, length - (size_t)count);
+  return error < 0 || gyre_transport_unsent(transport) == 0 ? error : gyre_transport_flush(transport);
+}
+
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
   int error = transport->occupied ? writable(transport) : clear_way(transport);
   if (error < 0) return error;

@@ -136,6 +136,9 @@ int gyre_transport_write(struct gyre_transport *transport, const void *bytes, si
  * gyre_transport_flush sends them.
  */
 ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count);
+/* Sends all bytes after the queue, and queues what the socket does not take. Returns 0 when nothing
+ * is left, -EAGAIN or -errno. */
+int gyre_transport_pass(struct gyre_transport *transport, const void *bytes, size_t length);
 /*
  * Sends bytes of a file, perhaps fewer than requested; returns 0 if the file ends before `offset`.
  * Sends before the queue on a transport with an unfinished message, as part of it. An error of the

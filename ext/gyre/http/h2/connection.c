@@ -95,12 +95,7 @@ static bool send_some(struct gyre_http_connection *connection) {
                           : 0;
     if (http2->session.broken) gyre_http_connection_close(connection, true);
     if (length == 0 || http2->session.broken) return false;
-    ssize_t sent = gyre_transport_sendv(transport, &(struct iovec){bytes, length}, 1);
-    if (sent == -EAGAIN) sent = 0;
-    error = sent < 0 ? (int)sent : 0;
-    if (error == 0 && (size_t)sent < length)
-      error = gyre_transport_write(transport, bytes + sent, length - (size_t)sent);
-    if (error == 0 && gyre_transport_unsent(transport) > 0) error = gyre_transport_flush(transport);
+    error = gyre_transport_pass(transport, bytes, length);
   }
   if (error == -EAGAIN) {
     wait_for_room(connection);

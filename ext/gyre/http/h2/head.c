@@ -217,11 +217,22 @@ done:
   head->section = head->status ? head->target.offset + head->target.length + 1 : 0;
 }
 
+/* `block` has interim heads before the final one; ":status" opens each. */
+void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends) {
+  const struct gyre_http2_block *block = &stream->block;
+  int at = block->count;
+  if (stream->head.status) return;
+  while (at > 0 && block->text->bytes[block->fields[--at].name] != ':') continue;
+  stream->heads_whole = block->count;
+  stream->headed = block->text->bytes[block->fields[at].value] != '1';
+  stream->input_ended = ends;
+}
+
 void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                            size_t value_length) {
   if (stream->headed) {
     take_trailer(stream, name, length, value, value_length);
-  } else if (length && name[0] == ':') {
+  } else if (length && name[0] == ':' && !stream->session->client) {
     take_pseudo(stream, name, length, value, value_length);
   } else {
     take_field(stream, name, length, value, value_length);

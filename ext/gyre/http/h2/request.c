@@ -6,6 +6,7 @@
 
 #ifdef GYRE_HAVE_NGHTTP2
 
+#include "http/h2/client.h"
 #include "http/h2/h2.h"
 #include "http/scan.h"
 
@@ -167,6 +168,8 @@ const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
 
 void gyre_init_http2(void) {
   gyre_init_http2_connection();
+  gyre_init_http2_client();
+  gyre_init_http2_client_call();
   gyre_http_protocols.inner = &gyre_http2_tunnel;
   exchange_class = gyre_http_define_exchange("H2", &gyre_http2_exchange_operations);
   key_protocol = rb_str_freeze(rb_str_new_cstr("rack.protocol"));

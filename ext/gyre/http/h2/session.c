@@ -5,15 +5,15 @@
 
 #ifdef GYRE_HAVE_NGHTTP2
 
+#include "http/h2/lines.h"
 #include "http/h2/session.h"
-#include "http/scan.h"
 
 #include <errno.h>
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES_ON_STACK 48
+#define FIRST_STREAMS 100    /* of a client, before the server's SETTINGS (RFC 9113, section 6.5.2) */
 #define BYTES_FOR_TOKEN 1024 /* bytes of bodies that earn one more control frame */
 #define SECOND_NS INT64_C(1000000000)
 
@@ -61,6 +61,19 @@ static struct gyre_http2_stream *find(struct gyre_http2_session *session, int32_
   return id ? nghttp2_session_get_stream_user_data(session->nghttp2, id) : NULL;
 }
 
+static struct gyre_http2_stream *new_stream(struct gyre_http2_session *session) {
+  struct gyre_http2_stream *stream = calloc(1, sizeof(*stream));
+  if (!stream) return NULL;
+  stream->session = session;
+  stream->progress_ns = session->now_ns;
+  gyre_list_init(&stream->changed);
+  gyre_list_init(&stream->waiter.node);
+  gyre_list_append(&session->streams, &stream->node);
+  session->stream_count++;
+  session->open_count++;
+  return stream;
+}
+
 static void free_stream(struct gyre_http2_stream *stream) {
   gyre_list_remove(&stream->node);
   gyre_list_remove(&stream->changed);
@@ -102,10 +115,12 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
   if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
 }
 
-/* Input of a stream without a handler, or with a tunnel, does not enlarge the connection's window:
- * the stream's window and the input budget limit it. */
+/* Input of a stream without a handler, or with a tunnel, does not reduce the connection's window:
+ * the stream's window and the input budget limit it. So does a response below the budget: a slow
+ * reader does not stop the others. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
-  if (stream->owner && !stream->tunnel) return;
+  const struct gyre_http2_session *session = stream->session;
+  if (session->client ? gyre_http_budget_is_over(&session->capacity->input) : stream->owner && !stream->tunnel) return;
   (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
   stream->granted += (uint32_t)length;
 }
@@ -189,7 +204,7 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
   if (header->type == NGHTTP2_HEADERS) check_closed(session, header->stream_id);
   if (header->type == NGHTTP2_PRIORITY && header->stream_id == 0)
     gyre_http2_session_terminate(session, NGHTTP2_PROTOCOL_ERROR); /* RFC 9113, section 6.3 */
-  if (header->type == NGHTTP2_HEADERS && header->stream_id > session->ids.last) {
+  if (header->type == NGHTTP2_HEADERS && header->stream_id > session->ids.last && !session->client) {
     if (session->ids.unopened > session->ids.reset) session->ids.reset = session->ids.unopened;
     session->ids.last = session->ids.unopened = header->stream_id;
     session->ids.begun_count++;
@@ -212,16 +227,10 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
   struct gyre_http2_session *session = opaque;
   session->block_bytes = 0;
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
-  struct gyre_http2_stream *stream = calloc(1, sizeof(*stream));
+  struct gyre_http2_stream *stream = new_stream(session);
   if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   if (session->ids.unopened == frame->hd.stream_id) session->ids.unopened = 0;
-  stream->session = session;
   stream->id = frame->hd.stream_id;
-  stream->progress_ns = session->now_ns;
-  gyre_list_init(&stream->changed);
-  gyre_list_init(&stream->waiter.node);
-  gyre_list_append(&session->streams, &stream->node);
-  session->stream_count++;
   (void)nghttp2_session_set_stream_user_data(nghttp2, stream->id, stream);
   return 0;
 }
@@ -255,6 +264,9 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
     if (stream->headed) {
       stream->input_ended |= ends;
       gyre_http2_stream_count(stream);
+    } else if (session->client) {
+      gyre_http2_head_conclude_response(stream, ends);
+      if (stream->head.status) gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
     } else {
       gyre_http2_head_conclude(stream, ends);
     }
@@ -267,8 +279,12 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
     gyre_http2_stream_note(stream);
     break;
   case NGHTTP2_RST_STREAM:
-    if (stream) stream->departed = true;
-    count_reset(session);
+    if (stream) stream->departed = stream->peer_reset = true;
+    if (!stream || !session->client) count_reset(session);
+    break;
+  case NGHTTP2_GOAWAY:
+    session->left = true;
+    session->left_error = frame->goaway.error_code;
     break;
   default: break;
   }
@@ -300,6 +316,9 @@ static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *
   (void)nghttp2;
   if (!stream) return 0;
   stream->closed = true;
+  stream->error = error;
+  stream->lent_length = 0;
+  session->open_count--;
   stream->departed |= error != NGHTTP2_NO_ERROR;
   gyre_bytes_free(&stream->output);
   gyre_http2_stream_count(stream);
@@ -322,85 +341,28 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
     session->malformed++;
     count_reset(session);
   }
+  if (stream && session->client && frame->hd.type == NGHTTP2_HEADERS) stream->answered = true;
   if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
   if (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) return 0;
   stream->output_sent = true;
+  stream->progress_ns = session->now_ns;
+  if (session->client) gyre_http2_stream_note(stream);
   /* Discards the rest of a request once its response is complete (RFC 9113, section 8.1). */
   if (!stream->owner && stream->started && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
   return 0;
 }
 
-/* --- lines of text as fields --- */
+/* --- sent messages --- */
 
-/* Refuses fields of a connection, which HTTP/2 forbids (RFC 9113, section 8.2.2). */
-static bool is_of_connection(const char *name, size_t length) {
-  switch (length) {
-  case 2: return SAME_WORD(name, length, "te");
-  case 7: return SAME_WORD(name, length, "upgrade");
-  case 10: return SAME_WORD(name, length, "connection") || SAME_WORD(name, length, "keep-alive");
-  case 16: return SAME_WORD(name, length, "proxy-connection");
-  case 17: return SAME_WORD(name, length, "transfer-encoding");
-  default: return false;
-  }
+/* The lent bytes come last, and are all of a body. */
+static size_t held_output(const struct gyre_http2_stream *stream) {
+  return stream->lent_length ? stream->lent_length : gyre_bytes_held(stream->output);
 }
-
-struct lines {
-  nghttp2_nv on_stack[LINES_ON_STACK], *fields;
-  size_t count, capacity;
-  char status[4];
-};
-
-static bool push(struct lines *lines, const char *name, size_t length, const char *value, size_t value_length) {
-  if (lines->count == lines->capacity) {
-    size_t capacity = lines->capacity * 2;
-    nghttp2_nv *larger = malloc(capacity * sizeof(*larger));
-    if (!larger) return false;
-    memcpy(larger, lines->fields, lines->count * sizeof(*larger));
-    if (lines->fields != lines->on_stack) free(lines->fields);
-    lines->fields = larger;
-    lines->capacity = capacity;
-  }
-  lines->fields[lines->count++] = (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, length, value_length, 0};
-  return true;
-}
-
-/* The fields point into the text. A status of 0 means trailers. */
-static int lines_read(struct lines *lines, int status, const char *text, size_t length) {
-  const char *end = text + length;
-  lines->fields = lines->on_stack;
-  lines->count = 0;
-  lines->capacity = LINES_ON_STACK;
-  if (status) {
-    lines->status[0] = (char)('0' + status / 100 % 10);
-    lines->status[1] = (char)('0' + status / 10 % 10);
-    lines->status[2] = (char)('0' + status % 10);
-    push(lines, ":status", 7, lines->status, 3);
-  }
-  while (text < end) {
-    const char *line_end = memchr(text, '\r', (size_t)(end - text));
-    const char *colon = line_end ? memchr(text, ':', (size_t)(line_end - text)) : NULL;
-    if (!colon) return -EINVAL;
-    const char *value = colon + 1, *value_end = line_end;
-    while (value < value_end && is_blank(*value)) value++;
-    while (value_end > value && is_blank(value_end[-1])) value_end--;
-    if (!is_of_connection(text, (size_t)(colon - text)) &&
-        !push(lines, text, (size_t)(colon - text), value, (size_t)(value_end - value)))
-      return -ENOMEM;
-    text = line_end + 2;
-  }
-  return 0;
-}
-
-static void lines_free(struct lines *lines) {
-  if (lines->fields != lines->on_stack) free(lines->fields);
-}
-
-/* --- responses --- */
 
 static ssize_t on_output(nghttp2_session *nghttp2, int32_t id, uint8_t *bytes, size_t room, uint32_t *flags,
                          nghttp2_data_source *source, void *opaque) {
   struct gyre_http2_stream *stream = source->ptr;
-  size_t held = gyre_bytes_held(stream->output);
+  size_t held = held_output(stream);
   (void)bytes;
   (void)opaque;
   if (!held && !stream->output_over) {
@@ -412,11 +374,11 @@ static ssize_t on_output(nghttp2_session *nghttp2, int32_t id, uint8_t *bytes, s
   if (!stream->output_over) return (ssize_t)held;
   *flags |= NGHTTP2_DATA_FLAG_EOF;
   if (stream->output_trailers) {
-    struct lines lines;
-    int error = lines_read(&lines, 0, stream->output_trailers->bytes, stream->output_trailers->length);
+    struct gyre_http2_lines lines;
+    int error = gyre_http2_lines_read(&lines, 0, stream->output_trailers->bytes, stream->output_trailers->length);
     if (error == 0 && nghttp2_submit_trailer(nghttp2, id, lines.fields, lines.count) == 0)
       *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    lines_free(&lines);
+    gyre_http2_lines_free(&lines);
   }
   return (ssize_t)held;
 }
@@ -433,10 +395,16 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
   }
   char *place = session->out.bytes + session->out.length;
   memcpy(place, head, 9);
-  if (length) memcpy(place + 9, stream->output->bytes + stream->output->offset, length);
   session->out.length += length + 9;
-  gyre_bytes_consume(&stream->output, length);
-  gyre_http2_stream_count(stream);
+  if (length && stream->lent_length) {
+    memcpy(place + 9, stream->lent, length);
+    stream->lent += length;
+    stream->lent_length -= length;
+  } else if (length) {
+    memcpy(place + 9, stream->output->bytes + stream->output->offset, length);
+    gyre_bytes_consume(&stream->output, length);
+    gyre_http2_stream_count(stream);
+  }
   stream->sent_bytes += length;
   stream->progress_ns = session->now_ns;
   earn(session, length);
@@ -457,8 +425,8 @@ int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, cons
   if (stream->closed) return -EPIPE;
   nghttp2_session *nghttp2 = stream->session->nghttp2;
   nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = on_output};
-  struct lines lines;
-  int error = lines_read(&lines, status, text, length);
+  struct gyre_http2_lines lines;
+  int error = gyre_http2_lines_read(&lines, status, text, length);
   if (error == 0 && status < 200) {
     error =
         failure(nghttp2_submit_headers(nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, lines.fields, lines.count, NULL));
@@ -467,8 +435,29 @@ int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, cons
     if (error == 0) stream->answered = true;
     if (error == 0 && ends) stream->output_over = true;
   }
-  lines_free(&lines);
+  gyre_http2_lines_free(&lines);
   return error;
+}
+
+struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
+                                                     const struct gyre_http2_lines *lines, bool ends) {
+  struct gyre_http2_stream *stream = new_stream(session);
+  if (!stream) return NULL;
+  nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = on_output};
+  stream->id =
+      nghttp2_submit_request(session->nghttp2, NULL, lines->fields, lines->count, ends ? NULL : &provider, stream);
+  stream->started = true;
+  stream->output_over = ends;
+  if (stream->id > 0) return stream;
+  session->open_count--;
+  free_stream(stream);
+  return NULL;
+}
+
+void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length) {
+  stream->lent = bytes;
+  stream->lent_length = length;
+  stream->output_over = true;
 }
 
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) {
@@ -530,6 +519,11 @@ void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
     free_stream(stream);
     return;
   }
+  if (stream->session->client) {
+    stream->lent_length = 0;
+    gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
+    return;
+  }
   if (!stream->output_over) gyre_http2_stream_cut(stream);
   if (stream->output_sent && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
 }
@@ -567,9 +561,10 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
 
 static int submit_settings(struct gyre_http2_session *session) {
   const struct gyre_http2_limits *limits = session->limits;
+  uint32_t shown = session->client ? NGHTTP2_SETTINGS_ENABLE_PUSH : NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS;
   uint32_t list = limits->head.header_bytes + limits->head.request_line_bytes + 32u * limits->head.header_count;
   nghttp2_settings_entry entries[] = {
-      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits->streams},
+      {shown, session->client ? 0 : limits->streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->stream_window},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, list},
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, /* RFC 9218 instead */
@@ -583,17 +578,22 @@ static int submit_settings(struct gyre_http2_session *session) {
   return error;
 }
 
-int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
-                            int64_t now_ns) {
-  *session = (struct gyre_http2_session){
-      .limits = limits, .now_ns = now_ns, .frame.left = GYRE_HTTP2_PREFACE_BYTES, .ids.served = INT32_MAX};
+static int init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns,
+                bool client) {
+  *session = (struct gyre_http2_session){.limits = limits,
+                                         .now_ns = now_ns,
+                                         .client = client,
+                                         .frame.left = client ? 0 : GYRE_HTTP2_PREFACE_BYTES,
+                                         .ids.served = INT32_MAX};
   gyre_list_init(&session->streams);
   gyre_list_init(&session->changed);
   session->resets = (struct gyre_http2_allowance){limits->resets, now_ns};
   session->control_frames = (struct gyre_http2_allowance){limits->control_frames, now_ns};
   nghttp2_session_callbacks *callbacks = make_callbacks();
   nghttp2_option *options = callbacks ? make_options(limits) : NULL;
-  int error = options ? nghttp2_session_server_new2(&session->nghttp2, callbacks, session, options) : -1;
+  int error = !options ? -1
+              : client ? nghttp2_session_client_new2(&session->nghttp2, callbacks, session, options)
+                       : nghttp2_session_server_new2(&session->nghttp2, callbacks, session, options);
   if (options) nghttp2_option_del(options);
   if (callbacks) nghttp2_session_callbacks_del(callbacks);
   if (error) return -ENOMEM;
@@ -601,6 +601,28 @@ int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyr
   nghttp2_session_del(session->nghttp2);
   return -ENOMEM;
 }
+
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
+                            int64_t now_ns) {
+  return init(session, limits, now_ns, false);
+}
+
+int gyre_http2_session_init_client(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
+                                   int64_t now_ns) {
+  return init(session, limits, now_ns, true);
+}
+
+uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session) {
+  uint32_t limit = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+  if (!session->settled && limit > FIRST_STREAMS) limit = FIRST_STREAMS;
+  return limit < session->limits->streams ? limit : session->limits->streams;
+}
+
+void gyre_http2_session_ping(struct gyre_http2_session *session) {
+  (void)nghttp2_submit_ping(session->nghttp2, NGHTTP2_FLAG_NONE, NULL);
+}
+
+const char *gyre_http2_error_name(uint32_t error) { return nghttp2_http2_strerror(error); }
 
 void gyre_http2_session_free(struct gyre_http2_session *session) {
   nghttp2_session_del(session->nghttp2);

@@ -1,9 +1,10 @@
 /*
  * The frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
  * a head, a body and a response. connection.c moves the bytes; request.c and response.c use the
- * streams. No socket, no clock, no ruby.h. Only session.c calls libnghttp2, and never receives,
- * sends or frees within one of its callbacks: these note changed streams in a list, which the
- * caller empties afterwards.
+ * streams. For a client (client.c, client_call.c) the head and `input` are the response's. No
+ * socket, no clock, no ruby.h. Only session.c calls libnghttp2, and never receives, sends or frees
+ * within one of its callbacks: these note changed streams in a list, which the caller empties
+ * afterwards.
  *
  *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
  *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish
@@ -21,8 +22,15 @@
 #define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
 
-/* Errors that the server itself sends (RFC 9113, section 7). */
-enum gyre_http2_error { GYRE_HTTP2_INTERNAL_ERROR = 2, GYRE_HTTP2_CANCEL = 8, GYRE_HTTP2_ENHANCE_YOUR_CALM = 11 };
+/* Errors that this side sends or compares (RFC 9113, section 7). */
+enum gyre_http2_error {
+  GYRE_HTTP2_INTERNAL_ERROR = 2,
+  GYRE_HTTP2_REFUSED_STREAM = 7,
+  GYRE_HTTP2_CANCEL = 8,
+  GYRE_HTTP2_ENHANCE_YOUR_CALM = 11
+};
+/* Returns its name, as a constant text. */
+const char *gyre_http2_error_name(uint32_t error);
 
 /* The fields of a head or of trailers, as offsets into `text`. */
 struct gyre_http2_block {
@@ -33,6 +41,7 @@ struct gyre_http2_block {
 };
 
 struct gyre_http2_session;
+struct gyre_http2_lines;
 
 struct gyre_http2_stream {
   struct gyre_list node;    /* in session->streams */
@@ -51,12 +60,16 @@ struct gyre_http2_stream {
 
   /* The response. */
   struct gyre_bytes *output, *output_trailers;
-  uint64_t sent_bytes;        /* of its body */
-  int64_t progress_ns;        /* last progress: bytes were sent, or its handler ended */
-  int64_t left_ns;            /* when its handler ended; 0: running */
-  uint64_t left_bytes;        /* sent_bytes then */
-  uint32_t granted;           /* bytes of `input` already returned to the connection's window */
-  int64_t headed_ns, came_ns; /* times: the wait for the body began; bytes last came */
+  const char *lent; /* a client's whole body, instead of `output` */
+  size_t lent_length;
+  uint64_t sent_bytes;               /* of its body */
+  int64_t progress_ns;               /* last progress: bytes were sent, or its handler ended */
+  int64_t left_ns;                   /* when its handler ended; 0: running */
+  uint64_t left_bytes;               /* sent_bytes then */
+  uint32_t granted;                  /* bytes of `input` already returned to the connection's window */
+  int64_t headed_ns, came_ns;        /* times: the wait for the body began; bytes last came */
+  uint32_t error;                    /* code with which it was closed */
+  uint16_t heads_whole, heads_taken; /* of a client: fields of whole heads; those that the caller has taken */
 
   bool headed : 1;  /* the head is complete, or refused (head.status) */
   bool counts : 1;  /* among the connection's requests */
@@ -65,7 +78,7 @@ struct gyre_http2_stream {
   bool placed : 1;  /* the request holds a place of the admission */
   bool input_ended : 1;
   bool trailers_wrong : 1;
-  bool answered : 1;    /* the response's head is queued */
+  bool answered : 1;    /* the response's head is queued; the request's head is sent */
   bool output_over : 1; /* all of the body is queued */
   bool output_sent : 1;
   bool cut : 1;       /* a reset follows the queued bytes */
@@ -73,8 +86,9 @@ struct gyre_http2_stream {
   bool tunnel : 1;    /* another protocol has taken it over (tunnel.c) */
   bool discards : 1;  /* drops the rest of the body */
   bool own_reset : 1; /* reset by this side, without a fault of the client */
-  bool departed : 1;  /* reset by the client, or for its errors */
-  bool closed : 1;    /* libnghttp2 has freed it */
+  bool peer_reset : 1;
+  bool departed : 1; /* reset by the client, or for its errors */
+  bool closed : 1;   /* libnghttp2 has freed it */
 };
 
 /* Tokens that frames spend and time refills. */
@@ -89,6 +103,7 @@ struct gyre_http2_session {
   struct gyre_list streams, changed;
   uint32_t awaited_count; /* streams with awaited bodies */
   uint32_t stream_count;  /* number of `streams`, including closed ones with an owner */
+  uint32_t open_count;    /* number of `streams` that are not closed */
   uint32_t cut_count;     /* streams reset because the client stopped reading */
   uint64_t malformed;     /* streams ended by the client's errors */
   int64_t now_ns;         /* of the present call */
@@ -115,7 +130,10 @@ struct gyre_http2_session {
     const uint8_t *piece; /* rest for the next `send`, in libnghttp2's memory */
     size_t piece_length;
   } out;               /* while `send` runs */
-  bool settled : 1;    /* the client's preface is complete */
+  uint32_t left_error; /* code of the peer's GOAWAY */
+  bool left : 1;       /* the peer has sent GOAWAY */
+  bool client : 1;     /* this side sends the requests */
+  bool settled : 1;    /* the peer's preface is complete */
   bool failed : 1;     /* receives nothing more; queued bytes may leave */
   bool going : 1;      /* GOAWAY is sent or queued */
   bool broken : 1;     /* can send nothing more, not even a GOAWAY */
@@ -126,10 +144,15 @@ struct gyre_http2_session {
 void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                            size_t value_length);
 void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
+/* Completes a response's head, which an interim one (1xx) leaves open. */
+void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_block_free(struct gyre_http2_block *block);
 
 /* Returns 0 or -ENOMEM. The caller keeps `limits` alive. Queues the server's preface. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
+/* The same for a client, whose `capacity` is set before the first request. */
+int gyre_http2_session_init_client(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
+                                   int64_t now_ns);
 /* Frees all streams, with or without owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
@@ -143,6 +166,16 @@ bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
 bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
 /* Returns the next changed stream, or NULL; without `heads` only streams that have an owner. */
 struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
+
+/* Sends a client's request, once the server's limit of streams allows it; without `ends` a body
+ * follows. Returns NULL without memory or numbers for streams. */
+struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
+                                                     const struct gyre_http2_lines *lines, bool ends);
+/* The whole body, which the caller keeps until the stream is closed or released. */
+void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length);
+/* Returns the number of requests that may run at once. */
+uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);
+void gyre_http2_session_ping(struct gyre_http2_session *session);
 
 /* Handles a half-closed client: drops partial requests, serves the others, then ends. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);

@@ -6,6 +6,7 @@
 require "gyre/clock"
 require "gyre/http/client/errors"
 require "gyre/http/client/h1_connection"
+require "gyre/http/client/h2_connection"
 require "gyre/net"
 require "ipaddr"
 require "uri"

@@ -1,0 +1,69 @@
+/*
+ * The client's side of an HTTP/2 connection: client.c moves its bytes and ends it; client_call.c
+ * has a request's calls and waits. lib/gyre/http/client/h2_connection.rb uses both.
+ *
+ * On a loop its watch reads, and all fibers' frames leave at the turn's end. Without a loop, or in
+ * another library's scheduler, the waiting caller moves the bytes; the pool gives such a connection
+ * to one caller at a time.
+ */
+#ifndef GYRE_HTTP2_CLIENT_H
+#define GYRE_HTTP2_CLIENT_H
+
+#include "fiber/scheduler.h"
+#include "gyre.h"
+#include "http/h2/session.h"
+
+enum gyre_http2_client_state {
+  GYRE_HTTP2_CLIENT_OPEN,
+  GYRE_HTTP2_CLIENT_ENDED,  /* by the server */
+  GYRE_HTTP2_CLIENT_BROKEN, /* the server has broken HTTP/2 */
+  GYRE_HTTP2_CLIENT_FAILED, /* client->error */
+  GYRE_HTTP2_CLIENT_CLOSED, /* by this side */
+};
+
+struct gyre_http2_client {
+  VALUE self, transport_object, io, scheduler_object;
+  struct gyre_transport *transport;
+  struct gyre_scheduler *scheduler; /* NULL: callers move the bytes */
+  struct gyre_http2_session session;
+  struct gyre_http2_limits limits;
+  struct gyre_http_capacity capacity;
+  int64_t head_ns, read_ns, write_ns;
+  int64_t received_ns;      /* when bytes last came, or the first request after an idle time began */
+  uint8_t state;            /* enum gyre_http2_client_state */
+  int error;                /* -errno */
+  unsigned forks;           /* gyre_forks at its creation */
+  uint32_t calls;           /* with a stream */
+  bool used;                /* has carried a request */
+  bool linked;              /* in the loop's lists, and marked by the scheduler */
+  bool hung_up;             /* the loop has reported the server's end */
+  struct gyre_client entry; /* of the scheduler */
+  struct gyre_watch watch, room;
+  struct gyre_timer timer;
+  struct gyre_deferred sending; /* at the turn's end */
+};
+
+/* One request, in a Ruby object: the owner of its stream. */
+struct gyre_http2_call {
+  VALUE self, client_object, headers, trailers;
+  VALUE body;                        /* the String that the stream sends, or nil */
+  struct gyre_http2_stream *stream;  /* NULL once it is over */
+  struct gyre_wait *reader, *writer; /* on the stacks of parked fibers */
+  int64_t until_ns;                  /* end of the request's time; -1: none */
+  int64_t received;                  /* bytes of the body that the caller has taken */
+  uint16_t status;
+};
+
+struct gyre_http2_client *gyre_http2_client_get(VALUE connection);
+/* Links an open connection to its loop before a request. */
+void gyre_http2_client_begin(struct gyre_http2_client *client);
+/* Sends at the turn's end. */
+void gyre_http2_client_send(struct gyre_http2_client *client);
+/* Sends and receives now; waits up to `limit_ns` for bytes or room (-1: no limit). May raise. */
+void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns);
+/* True if another request may begin. */
+bool gyre_http2_client_is_open(const struct gyre_http2_client *client);
+void gyre_init_http2_client(void);
+void gyre_init_http2_client_call(void);
+
+#endif

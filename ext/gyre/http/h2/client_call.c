@@ -1,0 +1,446 @@
+/*
+ * A request of an HTTP/2 client (see client.h): its head, its body, the waits for the response.
+ * Each caller waits on its own fiber's stack. Never retries;
+ * lib/gyre/http/client/h2_connection.rb combines the steps.
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_NGHTTP2
+
+#include "http/exchange.h"
+#include "http/h2/client.h"
+#include "http/h2/lines.h"
+#include "loop/forks.h"
+#include "net/socket_wait.h"
+#include "net/transport_object.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PIECE_BYTES (128 * 1024) /* of a body, returned at once */
+
+static VALUE call_class;
+
+/* --- memory --- */
+
+static void call_mark(void *opaque) {
+  const struct gyre_http2_call *call = opaque;
+  rb_gc_mark(call->self); /* pinned: C keeps its address */
+  rb_gc_mark(call->client_object);
+  rb_gc_mark(call->headers);
+  rb_gc_mark(call->trailers);
+  rb_gc_mark(call->body);
+}
+
+/* Gives the stream up. The reset leaves with the connection's next frames. */
+static void let_go(struct gyre_http2_call *call) {
+  struct gyre_http2_stream *stream = call->stream;
+  if (!stream) return;
+  call->stream = NULL;
+  GYRE_CONTAINER(stream->session, struct gyre_http2_client, session)->calls--;
+  gyre_http2_stream_release(stream);
+}
+
+static void call_free(void *opaque) {
+  let_go(opaque);
+  xfree(opaque);
+}
+
+static const rb_data_type_t call_type = {
+    .wrap_struct_name = "Gyre::HTTP::Client::H2Connection::Exchange",
+    .function = {.dmark = call_mark, .dfree = call_free},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static VALUE call_new(VALUE connection) {
+  struct gyre_http2_call *call;
+  VALUE self = TypedData_Make_Struct(call_class, struct gyre_http2_call, &call_type, call);
+  call->self = self;
+  call->client_object = connection;
+  call->headers = call->trailers = call->body = Qnil;
+  return self;
+}
+
+static struct gyre_http2_call *call_get(VALUE self) { return rb_check_typeddata(self, &call_type); }
+
+static struct gyre_http2_client *client_of(const struct gyre_http2_call *call) {
+  return gyre_http2_client_get(call->client_object);
+}
+
+/* --- errors --- */
+
+NORETURN(static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail));
+static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail) {
+  VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0);
+  rb_raise(rb_path2class("Gyre::ProtocolError"), "%" PRIsVALUE " %s%s", peer, what, detail);
+}
+
+NORETURN(static void time_out(const struct gyre_http2_client *client, const char *what, int64_t limit_ns));
+static void time_out(const struct gyre_http2_client *client, const char *what, int64_t limit_ns) {
+  VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0), class = rb_path2class("Gyre::TimeoutError");
+  if (limit_ns < 0) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over", what, peer);
+  rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, peer, (double)limit_ns / 1e9);
+}
+
+/* Raises the cause of a connection's end. */
+NORETURN(static void ended(const struct gyre_http2_client *client));
+static void ended(const struct gyre_http2_client *client) {
+  VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0);
+  if (client->forks != gyre_forks) rb_raise(rb_eIOError, "a connection from before a fork is the parent process's");
+  switch (client->state) {
+  case GYRE_HTTP2_CLIENT_BROKEN: protocol_error(client, "sent frames that break HTTP/2", "");
+  case GYRE_HTTP2_CLIENT_FAILED:
+    gyre_transport_object_fail(gyre_transport_object_get(client->transport_object), client->error, "receive from");
+  case GYRE_HTTP2_CLIENT_CLOSED: rb_raise(rb_eIOError, "the connection to %" PRIsVALUE " was closed", peer);
+  default: break;
+  }
+  if (client->session.left_error)
+    protocol_error(client, "ended the connection: ", gyre_http2_error_name(client->session.left_error));
+  rb_raise(rb_eEOFError, "%" PRIsVALUE " closed the connection", peer);
+}
+
+/* Raises the cause of a stream that was closed before its end. */
+NORETURN(static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream));
+static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream) {
+  if (stream->head.status) protocol_error(client, "sent ", stream->head.reason);
+  if (client->state != GYRE_HTTP2_CLIENT_OPEN || client->forks != gyre_forks) ended(client);
+  if (!stream->peer_reset && !client->session.left) protocol_error(client, "sent a response that breaks HTTP/2", "");
+  protocol_error(client, "reset the stream: ", gyre_http2_error_name(stream->error));
+}
+
+/* --- waiting --- */
+
+struct waiting {
+  struct gyre_wait wait, **place;
+};
+
+static VALUE wait_once(VALUE argument) {
+  gyre_wait_again(&((struct waiting *)argument)->wait);
+  return Qnil;
+}
+
+static VALUE end_wait(VALUE argument) {
+  struct waiting *waiting = (struct waiting *)argument;
+  *waiting->place = NULL;
+  gyre_wait_end(&waiting->wait);
+  return Qnil;
+}
+
+/* Waits for news of the stream until `since_ns` + `limit_ns` (-1: no limit) or the end of the
+ * request's time. Returns the stream, which the caller's loop examines again. */
+static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
+                                       int64_t limit_ns, const char *what) {
+  struct gyre_http2_client *client = client_of(call);
+  int64_t now_ns = gyre_socket_now(), left_ns = limit_ns < 0 ? INT64_MAX : since_ns + limit_ns - now_ns;
+  bool whole = call->until_ns >= 0 && call->until_ns - now_ns < left_ns;
+  if (whole) left_ns = call->until_ns - now_ns;
+  if (left_ns <= 0) time_out(client, what, whole ? -1 : limit_ns);
+  if (left_ns == INT64_MAX) left_ns = -1;
+  if (!client->linked || gyre_socket_scheduler() != client->scheduler) {
+    gyre_http2_client_drive(client, left_ns);
+  } else {
+    struct waiting waiting = {.place = place};
+    if (*place) rb_raise(rb_eThreadError, "another fiber waits for this part of the exchange");
+    gyre_wait_begin(client->scheduler, &waiting.wait, call->client_object);
+    gyre_wait_arm(&waiting.wait, left_ns);
+    *place = &waiting.wait;
+    rb_ensure(wait_once, (VALUE)&waiting, end_wait, (VALUE)&waiting);
+  }
+  if (!call->stream) rb_raise(rb_eIOError, "the exchange was cancelled");
+  return call->stream;
+}
+
+/* --- the request --- */
+
+struct request {
+  struct gyre_http2_lines lines;
+  VALUE authority, wrong;
+  const char *reason;
+  bool has_length;
+};
+
+static bool refuse(struct request *request, VALUE name, const char *reason) {
+  request->wrong = name;
+  request->reason = reason;
+  return false;
+}
+
+static bool push(struct request *request, VALUE name, VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING)) return refuse(request, name, "its value is no String");
+  const char *bytes = RSTRING_PTR(value);
+  size_t length = (size_t)RSTRING_LEN(value);
+  if (!gyre_http_is_value(bytes, length)) return refuse(request, name, "its value has a control byte");
+  while (length && (*bytes == ' ' || *bytes == '\t')) bytes++, length--; /* RFC 9113, section 8.2.1 */
+  while (length && (bytes[length - 1] == ' ' || bytes[length - 1] == '\t')) length--;
+  if (gyre_http2_lines_push(&request->lines, RSTRING_PTR(name), (size_t)RSTRING_LEN(name), bytes, length)) return true;
+  return refuse(request, name, "no memory is left");
+}
+
+static int push_field(VALUE name, VALUE value, VALUE argument) {
+  struct request *request = (struct request *)argument;
+  if (!RB_TYPE_P(name, T_STRING) || !gyre_http_is_name(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
+    return refuse(request, name, "no name of a header"), ST_STOP;
+  const char *text = RSTRING_PTR(name);
+  size_t length = (size_t)RSTRING_LEN(name);
+  for (size_t i = 0; i < length; i++) {
+    if (text[i] >= 'A' && text[i] <= 'Z') return refuse(request, name, "HTTP/2 has names in lower case"), ST_STOP;
+  }
+  if (length == 14 && memcmp(text, "content-length", 14) == 0) request->has_length = true;
+  if (gyre_http2_is_of_connection(text, length)) return ST_CONTINUE;
+  if (length == 4 && memcmp(text, "host", 4) == 0) return ST_CONTINUE;
+  if (!RB_TYPE_P(value, T_ARRAY)) return push(request, name, value) ? ST_CONTINUE : ST_STOP;
+  for (long i = 0; i < RARRAY_LEN(value); i++) {
+    if (!push(request, name, RARRAY_AREF(value, i))) return ST_STOP;
+  }
+  return ST_CONTINUE;
+}
+
+static VALUE checked_target(VALUE target) {
+  target = rb_str_new_frozen(StringValue(target));
+  const char *bytes = RSTRING_PTR(target);
+  bool valid = RSTRING_LEN(target) > 0;
+  for (long i = 0; i < RSTRING_LEN(target); i++) valid &= (unsigned char)bytes[i] > 0x20 && bytes[i] != 0x7f;
+  if (!valid) rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the target of a request: escape it first", target);
+  return target;
+}
+
+/* Returns the stream, or NULL: see request->wrong. */
+static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct request *request, VALUE method,
+                                       VALUE target, VALUE headers, VALUE body) {
+  bool tls = client->transport->operations != &gyre_transport_plain;
+  struct gyre_http2_stream *stream = NULL;
+  char length[24];
+  gyre_http2_lines_init(&request->lines);
+  gyre_http2_lines_push(&request->lines, ":method", 7, RSTRING_PTR(method), (size_t)RSTRING_LEN(method));
+  gyre_http2_lines_push(&request->lines, ":scheme", 7, tls ? "https" : "http", tls ? 5 : 4);
+  gyre_http2_lines_push(&request->lines, ":authority", 10, RSTRING_PTR(request->authority),
+                        (size_t)RSTRING_LEN(request->authority));
+  gyre_http2_lines_push(&request->lines, ":path", 5, RSTRING_PTR(target), (size_t)RSTRING_LEN(target));
+  rb_hash_foreach(headers, push_field, (VALUE)request);
+  if (RB_TYPE_P(body, T_STRING) && !request->has_length) {
+    int digits = snprintf(length, sizeof(length), "%ld", RSTRING_LEN(body));
+    if (!gyre_http2_lines_push(&request->lines, "content-length", 14, length, (size_t)digits))
+      refuse(request, Qnil, "no memory is left");
+  }
+  bool ends = NIL_P(body) || (RB_TYPE_P(body, T_STRING) && RSTRING_LEN(body) == 0);
+  if (request->wrong == Qundef) stream = gyre_http2_session_request(&client->session, &request->lines, ends);
+  gyre_http2_lines_free(&request->lines);
+  if (stream && !ends && RB_TYPE_P(body, T_STRING))
+    gyre_http2_stream_lend(stream, RSTRING_PTR(body), (size_t)RSTRING_LEN(body));
+  return stream;
+}
+
+/*
+ * open(method, target, headers, body, until_s): sends a request at the turn's end; `body` is nil, a
+ * String, or true if pieces follow. Returns the exchange; nil if the connection takes no more
+ * requests.
+ */
+static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
+  struct gyre_http2_client *client = gyre_http2_client_get(self);
+  struct request request = {.wrong = Qundef};
+  if (client->scheduler && gyre_thread_is_foreign(client->scheduler))
+    rb_raise(rb_eThreadError, "a connection belongs to the thread that has opened it");
+  method = rb_str_new_frozen(StringValue(method));
+  if (!gyre_http_is_name(RSTRING_PTR(method), (size_t)RSTRING_LEN(method)))
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not an HTTP method", method);
+  target = checked_target(target);
+  Check_Type(headers, T_HASH);
+  request.authority = rb_hash_lookup2(headers, rb_str_new_lit("host"), Qnil);
+  if (!RB_TYPE_P(request.authority, T_STRING)) rb_raise(rb_eArgError, "header host: missing");
+  if (!gyre_http_is_value(RSTRING_PTR(request.authority), (size_t)RSTRING_LEN(request.authority)))
+    rb_raise(rb_eArgError, "header host: its value has a control byte");
+  if (!NIL_P(body) && body != Qtrue) body = rb_str_new_frozen(StringValue(body));
+  VALUE object = call_new(self);
+  struct gyre_http2_call *call = call_get(object);
+  call->until_ns = NIL_P(until) ? -1 : (int64_t)(NUM2DBL(until) * 1e9);
+  if (gyre_http2_client_is_open(client)) gyre_http2_client_begin(client);
+  if (!gyre_http2_client_is_open(client)) return Qnil;
+  call->body = body;
+  call->stream = begin(client, &request, method, target, headers, body);
+  if (request.wrong != Qundef) rb_raise(rb_eArgError, "header %" PRIsVALUE ": %s", request.wrong, request.reason);
+  if (!call->stream) return Qnil;
+  call->stream->owner = call;
+  client->calls++;
+  gyre_http2_client_send(client);
+  RB_GC_GUARD(method);
+  RB_GC_GUARD(target);
+  RB_GC_GUARD(object);
+  return object;
+}
+
+/* Queues a piece of the body, waiting for room. Returns whether the server takes more: false once
+ * it has responded or reset the stream. */
+static VALUE call_write(VALUE self, VALUE piece) {
+  struct gyre_http2_call *call = call_get(self);
+  struct gyre_http2_client *client = client_of(call);
+  piece = rb_str_new_frozen(StringValue(piece));
+  size_t length = (size_t)RSTRING_LEN(piece), offset = 0;
+  int64_t since_ns = gyre_socket_now();
+  gyre_socket_give_way();
+  while (offset < length) {
+    struct gyre_http2_stream *stream = call->stream;
+    if (!stream || stream->closed || stream->input_ended) return Qfalse;
+    size_t queued = gyre_http2_stream_queued(stream), room = client->limits.output;
+    if (queued >= room) {
+      if (stream->progress_ns > since_ns) since_ns = stream->progress_ns;
+      await(call, &call->writer, since_ns, client->write_ns, "send to");
+      continue;
+    }
+    room = room - queued < length - offset ? room - queued : length - offset;
+    int error = gyre_http2_stream_write(stream, RSTRING_PTR(piece) + offset, room);
+    if (error == -ENOMEM) rb_memerror();
+    if (error < 0) return Qfalse;
+    offset += room;
+    gyre_http2_client_send(client);
+  }
+  RB_GC_GUARD(piece);
+  return Qtrue;
+}
+
+/* Ends a body of pieces. */
+static VALUE call_finish(VALUE self) {
+  struct gyre_http2_call *call = call_get(self);
+  if (call->stream) (void)gyre_http2_stream_finish(call->stream, NULL, 0);
+  gyre_http2_client_send(client_of(call));
+  return Qnil;
+}
+
+/* --- the response --- */
+
+static VALUE fields_of(const struct gyre_http2_block *block, unsigned from, unsigned to) {
+  struct gyre_http_head head = {.fields = block->fields + from, .field_count = (uint16_t)(to - from)};
+  return gyre_http_field_hash(&head, block->text->bytes);
+}
+
+static void finish(struct gyre_http2_call *call) {
+  const struct gyre_http2_stream *stream = call->stream;
+  bool wrong = stream->trailers_wrong;
+  if (stream->trailers.count) call->trailers = fields_of(&stream->trailers, 0, stream->trailers.count);
+  let_go(call);
+  call->body = Qnil;
+  gyre_http2_client_send(client_of(call));
+  if (wrong) protocol_error(client_of(call), "sent trailer fields that are too long in all", "");
+}
+
+/* Takes the next whole head, interim or final. */
+static bool take_head(struct gyre_http2_call *call) {
+  struct gyre_http2_stream *stream = call->stream;
+  const struct gyre_http2_block *block = &stream->block;
+  unsigned at = stream->heads_taken;
+  if (at == stream->heads_whole) return false;
+  const char *bytes = block->text->bytes;
+  const struct gyre_http_field *status = &block->fields[at++];
+  call->status = (uint16_t)gyre_http_number(bytes + status->value, status->value_length);
+  unsigned from = at;
+  while (at < stream->heads_whole && bytes[block->fields[at].name] != ':') at++;
+  stream->heads_taken = (uint16_t)at;
+  call->headers = fields_of(block, from, at);
+  if (call->status < 200) return true;
+  gyre_http2_stream_drop_head(stream);
+  if (stream->input_ended && !stream->input) finish(call);
+  return true;
+}
+
+/* Waits for a head, interim or final; returns its status. */
+static VALUE call_receive_head(VALUE self) {
+  struct gyre_http2_call *call = call_get(self);
+  const struct gyre_http2_client *client = client_of(call);
+  struct gyre_http2_stream *stream = call->stream;
+  int64_t since_ns = gyre_socket_now();
+  if (!stream) rb_raise(rb_eIOError, "the exchange is over");
+  while (!take_head(call)) {
+    bool sent = stream->output_sent;
+    if (stream->closed || stream->head.status) cut(client, stream);
+    if (stream->progress_ns > since_ns) since_ns = stream->progress_ns;
+    stream = await(call, &call->reader, since_ns, sent ? client->head_ns : client->write_ns,
+                   sent ? "wait for the response of" : "send to");
+  }
+  return UINT2NUM(call->status);
+}
+
+/*
+ * @return [String, nil] the next piece of the response's body; nil at the end
+ */
+static VALUE call_read(VALUE self) {
+  struct gyre_http2_call *call = call_get(self);
+  struct gyre_http2_client *client = client_of(call);
+  if (!call->stream) return Qnil;
+  gyre_socket_give_way();
+  for (int64_t since_ns = -1;;) {
+    struct gyre_http2_stream *stream = call->stream;
+    if (!stream) return Qnil;
+    size_t held = gyre_bytes_held(stream->input);
+    if (held > PIECE_BYTES) held = PIECE_BYTES;
+    if (held) {
+      VALUE piece = rb_str_new(stream->input->bytes + stream->input->offset, (long)held);
+      gyre_http2_stream_taken(stream, held);
+      call->received += (int64_t)held;
+      gyre_http2_client_send(client); /* the server's window grows */
+      if (stream->input_ended && !stream->input) finish(call);
+      return piece;
+    }
+    if (stream->input_ended) {
+      finish(call);
+      return Qnil;
+    }
+    if (stream->closed) cut(client, stream);
+    if (since_ns < 0) since_ns = gyre_socket_now();
+    await(call, &call->reader, since_ns, client->read_ns, "receive from");
+  }
+}
+
+/* Resets the stream, unless it is over. */
+static VALUE call_cancel(VALUE self) {
+  struct gyre_http2_call *call = call_get(self);
+  struct gyre_http2_client *client = client_of(call);
+  struct gyre_wait *waits[] = {call->reader, call->writer};
+  if (!call->stream) return Qnil;
+  let_go(call);
+  call->body = Qnil;
+  if (client->forks != gyre_forks) return Qnil;
+  for (int i = 0; i < 2; i++) {
+    if (waits[i]) gyre_wake(waits[i]->scheduler, &waits[i]->parked);
+  }
+  gyre_http2_client_send(client);
+  if (client->linked && gyre_thread_is_foreign(client->scheduler)) gyre_loop_wake(&client->scheduler->loop);
+  return Qnil;
+}
+
+/* Returns nil if bytes of the response came or its fault is its own, false if the server has surely
+ * not processed the request, and true if it may have. */
+static VALUE call_unanswered(VALUE self) {
+  const struct gyre_http2_call *call = call_get(self);
+  const struct gyre_http2_stream *stream = call->stream;
+  if (!stream || !stream->closed || stream->headed || stream->head.status) return Qnil;
+  if (client_of(call)->state != GYRE_HTTP2_CLIENT_OPEN) return stream->answered ? Qtrue : Qfalse;
+  return stream->error == GYRE_HTTP2_REFUSED_STREAM ? Qfalse : Qnil;
+}
+
+static VALUE call_status(VALUE self) { return UINT2NUM(call_get(self)->status); }
+static VALUE call_headers(VALUE self) { return call_get(self)->headers; }
+static VALUE call_trailers(VALUE self) { return call_get(self)->trailers; }
+static VALUE call_is_over(VALUE self) { return call_get(self)->stream ? Qfalse : Qtrue; }
+
+/* Raises why the connection takes no more requests. */
+static VALUE connection_refuse(VALUE self) { ended(gyre_http2_client_get(self)); }
+
+void gyre_init_http2_client_call(void) {
+  VALUE connection = rb_path2class("Gyre::HTTP::Client::H2Connection");
+  call_class = rb_define_class_under(connection, "Exchange", rb_cObject);
+  rb_gc_register_mark_object(call_class);
+  rb_undef_alloc_func(call_class);
+  rb_define_private_method(connection, "open", connection_open, 5);
+  rb_define_private_method(connection, "refuse", connection_refuse, 0);
+  rb_define_method(call_class, "write", call_write, 1);
+  rb_define_method(call_class, "finish", call_finish, 0);
+  rb_define_method(call_class, "receive_head", call_receive_head, 0);
+  rb_define_method(call_class, "read", call_read, 0);
+  rb_define_method(call_class, "cancel", call_cancel, 0);
+  rb_define_method(call_class, "unanswered", call_unanswered, 0);
+  rb_define_method(call_class, "status", call_status, 0);
+  rb_define_method(call_class, "headers", call_headers, 0);
+  rb_define_method(call_class, "trailers", call_trailers, 0);
+  rb_define_method(call_class, "over?", call_is_over, 0);
+}
+
+#endif
