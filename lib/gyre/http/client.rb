@@ -131,8 +131,8 @@ module Gyre
       # @raise [Error]
       def fan_out(urls, limit: 16, on_error: nil, **options)
         Gyre.run do |task|
-          outcomes = Queue.new
-          left = Queue.new(urls.to_a)
+          outcomes = Thread::Queue.new
+          left = urls.to_a.dup
           expected = left.size
           workers = Array.new([limit, expected].min) do
             task.async do

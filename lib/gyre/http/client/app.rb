@@ -10,6 +10,9 @@ module Gyre
   module HTTP
     class Client
       class App
+        TOKEN = /\A[!#$%&'*+.^_`|~0-9a-z-]+\z/i.freeze
+        private_constant :TOKEN
+
         attr_reader :fields, :own_fields, :origin, :status, :headers, :trailers
 
         def initialize(app, origin, fields)
@@ -28,6 +31,7 @@ module Gyre
         def protocol = "HTTP/1.1"
 
         def request(method, target, headers, body, _until_s)
+          check(method, target, headers)
           @status, given, @body = @app.call(env(method, target, headers, body))
           @headers = given.to_h { |name, value| [name.downcase, name.casecmp?("set-cookie") ? Array(value) : Array(value).join(", ")] }
           @pieces = method == "HEAD" || [204, 304].include?(@status) ? [] : pieces.map(&:b).reject(&:empty?)
@@ -48,6 +52,17 @@ module Gyre
         def capacity = 1
 
         private
+
+        # As the connections do.
+        def check(method, target, headers)
+          raise ArgumentError, "#{method.inspect} is not an HTTP method" unless method.match?(TOKEN)
+          raise ArgumentError, "#{target.inspect} is not the target of a request: escape it first" if target.match?(/[\0-\x20\x7f]/)
+
+          headers.each do |name, value|
+            raise ArgumentError, "#{name.inspect} is not the name of a header" unless name.match?(TOKEN)
+            raise ArgumentError, "header #{name}: its value has a control byte" if Array(value).any? { |text| text.b.match?(/[\0\r\n]/n) }
+          end
+        end
 
         # A streaming body writes all of its pieces first.
         def pieces

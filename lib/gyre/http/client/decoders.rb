@@ -23,13 +23,17 @@ module Gyre
             raise unless @perhaps_raw
 
             @perhaps_raw = false
-            @inflate.close
+            close
             @inflate = Zlib::Inflate.new(-Zlib::MAX_WBITS) # some servers leave the frame out
             retry
           end
 
           def finished? = @inflate.finished?
-          def close = @inflate.close
+
+          def close
+            @inflate.reset # otherwise an unfinished one warns
+            @inflate.close
+          end
         end
 
         # RFC 8878, by the gem zstd-ruby, which decodes a call's bytes at once.

@@ -34,9 +34,11 @@ module Gyre
           # Returns scheme, host, port, user information and target. Its message omits the address,
           # which may have credentials.
           def split(url)
-            match = URL.match(url) or raise ArgumentError, "not an HTTP address: write http://host/path or https://host/path"
-            scheme = match[1].downcase
-            port = match[4].nil? || match[4].empty? ? PORTS[scheme] : match[4].to_i
+            match = URL.match(url)
+            scheme = match && match[1].downcase
+            port = match && (match[4].nil? || match[4].empty? ? PORTS[scheme] : match[4].to_i)
+            raise ArgumentError, "not an HTTP address: write http://host/path or https://host/path" unless port && port <= 65_535
+
             [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
 

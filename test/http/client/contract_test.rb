@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "http/client/contract"
+require "http/h2/serving"
+
+# The client's contract over each protocol, in tasks and in plain threads, and with a Rack app.
+module HTTPClientContractTest
+  # An app behind Gyre's own server.
+  module Served
+    include GyreTest::HTTPClientContract
+
+    def reach(app, **options)
+      identity = GyreTest::HTTPServing.identity
+      serve(app, identity: alpn ? { **identity, alpn: alpn } : identity) do |served|
+        options[:tls] = Gyre::TLS.client(verify: false, alpn: alpn || []) if tls?
+        client = Gyre::HTTP::Client.new("http#{"s" if tls?}://localhost:#{served.port}", proxy: nil, **options)
+        within { yield client }
+      ensure
+        client&.close
+      end
+    end
+
+    def alpn = nil
+    def within = yield
+  end
+
+  # Within a loop.
+  module InTasks
+    def within(&block) = Gyre.run { block.call }
+    def at_once(count, &block) = Gyre::Task.current.then { |task| Array.new(count) { |index| task.async { block.call(index) } }.map(&:wait) }
+  end
+
+  class HTTP1Test < Minitest::Test
+    include Served
+    include InTasks
+  end
+
+  class PlainThreadTest < Minitest::Test
+    include Served
+  end
+
+  class TLSTest < Minitest::Test
+    include Served
+    include InTasks
+    def tls? = true
+  end
+
+  class AppTest < Minitest::Test
+    include GyreTest::HTTPClientContract
+
+    def reach(app, **options) = yield(Gyre::HTTP::Client.new(app, **options))
+  end
+end
