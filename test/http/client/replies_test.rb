@@ -4,8 +4,9 @@ require "test_helper"
 require "gyre/http/client"
 require "socket"
 
-# A table of responses as bytes, whole and byte by byte: the facts that llhttp's tests for responses state, RFC 9112
-# section 6.3, and what smuggling tries. A result is status and body, :refused (Gyre::ProtocolError) or :cut (EOFError).
+# A table of responses as bytes, whole and byte by byte: the facts of llhttp's tests for responses,
+# RFC 9112 section 6.3, and attempts of smuggling. A result is status and body, :refused
+# (Gyre::ProtocolError) or :cut (EOFError).
 class HTTPClientRepliesTest < Minitest::Test
   OK = "HTTP/1.1 200 OK\r\n"
   CHUNKED = "#{OK}Transfer-Encoding: chunked\r\n\r\n"
