@@ -51,6 +51,7 @@ module Gyre
         def lose(connection, exchange) = @lost << [connection, exchange]
 
         def close
+          reap
           [@idle, @shared].each { |list| drop(list.pop) until list.empty? }
         end
 

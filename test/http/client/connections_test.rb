@@ -1,0 +1,296 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "gyre/http/client"
+require "http/client/scripted_server"
+require "support/certificates"
+require "tmpdir"
+
+# How the client uses connections: reuse, stale ones, retries, limits of time, forks, forgotten
+# responses, proxies, addresses.
+class HTTPClientConnectionsTest < Minitest::Test
+  include GyreTest::ScriptedServer
+
+  HELLO = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+  Errors = Gyre::HTTP::Client
+
+  # Time that runs faster in one thread.
+  module FastClock
+    def now = super * (Thread.current[:clock_factor] || 1)
+  end
+
+  # --- stale connections, retries ---
+
+  def test_a_kept_connection_that_the_server_closed_is_replaced_for_any_method
+    scripted(->(peer) { peer.head && peer.write(HELLO) && peer.close }) do |server|
+      client = make(server)
+      Gyre.run do
+        5.times do
+          assert_equal "hello", client.post("/", "body").body
+          eventually { server.closed == server.accepted }
+        end
+      end
+      assert_equal 5, server.accepted
+    end
+  end
+
+  def test_an_idempotent_request_is_repeated_if_a_kept_connection_ends_without_a_response
+    scripted(->(peer) { peer.head && peer.write(HELLO) && peer.head && peer.close }) do |server|
+      client = make(server)
+      assert_equal %w[hello hello], Array.new(2) { client.get("/").body }
+      assert_equal 2, server.accepted
+    end
+  end
+
+  def test_a_post_is_not_repeated_after_it_was_sent
+    scripted(->(peer) { peer.head && peer.write(HELLO) && peer.head && peer.close }) do |server|
+      client = make(server)
+      client.get("/")
+      error = assert_raises(Errors::ConnectionError) { client.post("/pay?card=1", "x") }
+      assert_equal [:send, "POST", "#{server.url}/pay"], [error.phase, error.request_method, error.url]
+      assert_match(%r{\APOST #{server.url}/pay: send: tcp://\S+ closed the connection before its response}, error.message)
+    end
+  end
+
+  def test_a_new_connection_that_ends_without_a_response_is_not_tried_again
+    scripted(->(peer) { peer.head && peer.close }) do |server|
+      assert_raises(Errors::ConnectionError) { make(server).get("/") }
+      assert_equal 1, server.accepted
+    end
+  end
+
+  def test_bytes_that_were_not_asked_for_end_the_connection
+    scripted(->(peer) { peer.head && peer.write("#{HELLO}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil") && peer.head }) do |server|
+      client = make(server)
+      assert_equal %w[hello hello], Array.new(2) { client.get("/").body }
+      assert_equal 2, server.accepted
+    end
+  end
+
+  def test_a_response_before_the_body_is_over_counts
+    refusal = "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
+    scripted(->(peer) { peer.head && peer.write(refusal) && peer.finish }) do |server|
+      pieces = Enumerator.new { |yielder| 10_000.times { yielder << ("x" * 10_000) } }
+      response = make(server).post("/", pieces)
+      assert_equal [413, "no"], [response.status, response.body]
+    end
+  end
+
+  # --- bodies ---
+
+  def test_each_cut_of_a_response_is_an_error_with_its_phase
+    whole = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    cuts = (0...whole.bytesize).to_a
+    scripted(->(peer) { peer.head && peer.write(whole.byteslice(0, cuts.shift.to_i)) && peer.close }) do |server|
+      client = make(server)
+      Gyre.run do
+        whole.bytesize.times do |at|
+          error = assert_raises(Errors::ConnectionError) { client.get("/") }
+          assert_equal at < whole.index("5\r\n") ? :send : :body, error.phase, "cut after #{at} bytes"
+        end
+      end
+    end
+  end
+
+  def test_expect_waits_for_the_interim_response
+    bodies = Queue.new
+    scripted(lambda { |peer|
+      head = peer.head
+      peer.write(head.include?("/no") ? "HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n" : "HTTP/1.1 100 Continue\r\n\r\n")
+      next if head.include?("/no")
+
+      bodies << peer.read(4)
+      peer.write(HELLO)
+    }) do |server|
+      client = make(server)
+      options = { body: StringIO.new("body"), headers: { "expect" => "100-continue" } }
+      assert_equal 200, client.request("PUT", "/yes", **options).status
+      assert_equal "body", bodies.pop
+      assert_equal 417, client.request("PUT", "/no", **options).status
+    end
+  end
+
+  def test_early_hints_reach_the_caller
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n#{HELLO}") }) do |server|
+      hints = []
+      make(server).get("/", interim: ->(status, headers) { hints << [status, headers] })
+      assert_equal [[103, { "link" => "</a>" }]], hints
+    end
+  end
+
+  # --- limits of time ---
+
+  def test_each_phase_has_its_limit
+    scripted(->(peer) { peer.head && sleep }) do |server|
+      [make(server, head_timeout_s: 0.05), make(server, timeout_s: 0.05)].each do |client|
+        error = assert_raises(Errors::TimeoutError) { client.get("/") }
+        assert_equal :send, error.phase
+      end
+    end
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel") && sleep }) do |server|
+      [make(server, read_timeout_s: 0.05), make(server, timeout_s: 0.2)].each do |client|
+        Gyre.run { assert_equal :body, assert_raises(Errors::TimeoutError) { client.get("/") }.phase }
+      end
+    end
+  end
+
+  def test_a_head_that_drips_ends_at_its_limit
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\n") && loop { peer.write("a: b\r\n") && sleep(0.01) } }) do |server|
+      assert_raises(Errors::TimeoutError) { make(server, head_timeout_s: 0.2, header_count_limit: 256).get("/") }
+    end
+  end
+
+  def test_a_body_that_drips_is_slower_than_the_least_rate
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\n\r\n") && loop { peer.write("x") && sleep(0.002) } }) do |server|
+      Gyre::Clock.singleton_class.prepend(FastClock)
+      Thread.current[:clock_factor] = 1000
+      error = assert_raises(Errors::TimeoutError) { make(server, body_rate_bytes_limit: 1_000_000).get("/") }
+      assert_match(/slower than body_rate_bytes_limit/, error.message)
+    ensure
+      Thread.current[:clock_factor] = nil
+    end
+  end
+
+  def test_a_full_pool_makes_callers_wait_and_then_fails
+    scripted(->(peer) { peer.head && sleep }) do |server|
+      client = make(server, connections_limit: 1, pool_timeout_s: 0.05)
+      Gyre.run do |task|
+        first = task.async { client.get("/") }
+        task.yield until server.heads == 1
+        error = assert_raises(Errors::TimeoutError) { client.get("/") }
+        assert_equal :pool, error.phase
+        assert_match(/all 1 connections are in use: raise connections_limit/, error.message)
+        first.stop
+      end
+    end
+  end
+
+  def test_a_stopped_task_and_a_deadline_give_their_connections_back
+    scripted(->(peer) { peer.head&.include?("/slow") ? sleep : peer.write(HELLO) }) do |server|
+      client = make(server, connections_limit: 1, pool_timeout_s: 5)
+      Gyre.run do |task|
+        3.times do
+          seen = server.heads
+          slow = task.async { client.get("/slow") }
+          task.yield until server.heads > seen
+          slow.stop
+          assert_raises(Gyre::TimeoutError) { Gyre.with_deadline(0.01) { client.get("/slow") } }
+          assert_equal "hello", client.get("/").body
+        end
+      end
+    end
+  end
+
+  def test_a_forgotten_response_gives_its_place_back
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel") && peer.finish }) do |server|
+      client = make(server, connections_limit: 1, pool_timeout_s: 10)
+      Gyre.run do
+        3.times do
+          forget(client)
+          GC.start
+        end
+      end
+      eventually do
+        GC.start
+        client.close
+        server.closed == 3
+      end
+    end
+  end
+
+  # --- processes, threads ---
+
+  def test_a_forked_child_uses_connections_of_its_own
+    scripted(->(peer) { peer.write(HELLO) while peer.head }) do |server|
+      client = make(server)
+      client.get("/")
+      child = fork do
+        exit!(client.get("/").body == "hello" ? 0 : 1)
+      end
+      assert_predicate Process.wait2(child).last, :success?
+      assert_equal "hello", client.get("/").body
+      assert_equal 2, server.accepted
+    end
+  end
+
+  def test_each_loop_has_its_own_pool
+    scripted(->(peer) { peer.write(HELLO) while peer.head }) do |server|
+      client = make(server)
+      3.times { Gyre.run { 2.times { client.get("/") } } }
+      assert_equal 3, server.accepted
+      2.times { Thread.new { client.get("/") }.join }
+      assert_equal 4, server.accepted
+    end
+  end
+
+  # --- ways to a server ---
+
+  def test_a_unix_socket
+    Dir.mktmpdir("gyre") do |folder|
+      path = File.join(folder, "socket")
+      scripted(->(peer) { peer.write(HELLO) while peer.head }, UNIXServer.new(path)) do |server|
+        client = keep(Gyre::HTTP::Client.new("http://service", socket: path))
+        assert_equal "hello", client.get("/x").body
+        assert_match(%r{\AGET /x HTTP/1.1\r\nhost: service\r\n}, server.last_head)
+      end
+    end
+  end
+
+  def test_a_proxy_gets_whole_addresses
+    scripted(->(peer) { peer.write(HELLO) while peer.head }) do |server|
+      client = keep(Gyre::HTTP::Client.new(proxy: server.url.sub("//", "//me:p%40ss@")))
+      assert_equal "hello", client.get("http://example.test/x?y").body
+      assert_match(%r{\AGET http://example.test/x\?y HTTP/1.1\r\nhost: example.test\r\nproxy-authorization: Basic bWU6cEBzcw==\r\n}, server.last_head)
+    end
+  end
+
+  def test_a_tunnel_that_the_proxy_refuses_is_an_error
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n") }) do |server|
+      client = keep(Gyre::HTTP::Client.new(proxy: server.url.sub("//", "//me:secret@")))
+      error = assert_raises(Errors::ConnectionError) { client.get("https://example.test/") }
+      assert_equal :connect, error.phase
+      assert_match(/refused the tunnel with 407/, error.message)
+      refute_match(/secret/, error.message)
+      assert_match(/\ACONNECT example.test:443 HTTP/, server.last_head)
+    end
+  end
+
+  def test_private_addresses_are_refused_if_asked_for
+    client = keep(Gyre::HTTP::Client.new(private_addresses: false, proxy: nil))
+    %w[127.0.0.1 localhost 10.0.0.1 169.254.169.254 [::1] [::ffff:127.0.0.1] [fd00::1] 0.0.0.0].each do |host|
+      error = assert_raises(Errors::PrivateAddressError, host) { client.get("http://#{host}:1/") }
+      assert_equal :connect, error.phase
+    end
+  end
+
+  def test_a_refused_connection_says_so
+    port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    error = assert_raises(Errors::ConnectionError) { keep(Gyre::HTTP::Client.new(proxy: nil)).get("http://user:secret@127.0.0.1:#{port}/a?token=1") }
+    assert_equal "GET http://127.0.0.1:#{port}/a: connect: Connection refused - connect to tcp://127.0.0.1:#{port}", error.message
+    assert_kind_of Errno::ECONNREFUSED, error.cause
+  end
+
+  def test_credentials_do_not_follow_a_redirect_to_another_origin
+    scripted(->(peer) { peer.write(HELLO) while peer.head }) do |other|
+      scripted(->(peer) { peer.head && peer.write("HTTP/1.1 302 Found\r\nLocation: #{other.url}/\r\nContent-Length: 0\r\n\r\n") }) do |server|
+        client = make(server, bearer: "secret", headers: { "x-a" => "1" })
+        assert_equal "hello", client.get("/", headers: { "cookie" => "a=1" }).body
+        assert_match(/authorization: Bearer secret/, server.last_head)
+        refute_match(/secret|cookie/, other.last_head)
+        assert_match(/x-a: 1/, other.last_head)
+        client.get("#{other.url}/")
+        refute_match(/secret/, other.last_head)
+      end
+    end
+  end
+
+  private
+
+  def setup = @made = []
+  def teardown = @made.each(&:close)
+  def keep(client) = client.tap { @made << client }
+  def make(server, **options) = keep(Gyre::HTTP::Client.new(server.url, proxy: nil, **options))
+
+  # On another stack, which no later frame keeps alive.
+  def forget(client) = Thread.new { nil }.join && Fiber.new(blocking: false) { client.stream("GET", "/") && nil }.resume
+end

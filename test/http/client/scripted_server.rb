@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+# A server of the client's tests that says what a test tells it, byte by byte, each connection in a
+# thread. No test itself.
+
+require "socket"
+
+module GyreTest
+  # For test classes.
+  module ScriptedServer
+    # The server's end of a connection, for a script.
+    class Peer
+      def initialize(server, socket)
+        @server = server
+        @socket = socket
+      end
+
+      # The next request's head; nil at the end.
+      def head
+        @socket.gets("\r\n\r\n")&.tap { |head| @server.note(head) }
+      end
+
+      def read(length) = @socket.read(length)
+
+      def write(bytes)
+        @socket.write(bytes)
+        true
+      end
+
+      # Ends its side, and takes the rest of the client's.
+      def finish
+        @socket.close_write
+        @socket.read
+      end
+
+      def close
+        @socket.close
+        true
+      end
+    end
+
+    # What a test sees of it.
+    class Server
+      attr_reader :accepted, :closed, :last_head, :heads
+
+      def initialize(listener, script)
+        @listener = listener
+        @script = script
+        @accepted = @closed = @heads = 0
+        @sockets = []
+        @threads = []
+        @threads << Thread.new { loop { serve(@listener.accept) } }
+        @threads.first.report_on_exception = false
+      end
+
+      def url = "http://127.0.0.1:#{@listener.local_address.ip_port}"
+
+      def note(head)
+        @last_head = head
+        @heads += 1
+      end
+
+      def stop
+        @threads.each(&:kill).each(&:join)
+        [@listener, *@sockets].each(&:close)
+      end
+
+      private
+
+      def serve(socket)
+        @accepted += 1
+        @sockets << socket
+        @threads << Thread.new do
+          @script.call(Peer.new(self, socket))
+        rescue IOError, SystemCallError
+          nil # the client has closed
+        ensure
+          socket.close
+          @closed += 1
+        end
+      end
+    end
+
+    def scripted(script, listener = TCPServer.new("127.0.0.1", 0))
+      server = Server.new(listener, script)
+      yield server
+    ensure
+      server.stop
+    end
+  end
+end
