@@ -91,6 +91,19 @@ namespace :fuzz do
     GyreFuzz.alone_and_against_ruby("http1_parser", inputs, "fuzz/http1_differential.rb")
   end
 
+  desc "Fuzz the client's parser of responses in C with sanitizers (SECONDS, SEED)"
+  task :reply do
+    inputs = File.join("tmp", "fuzz", "reply", "inputs")
+    mkdir_p inputs, verbose: false
+    heads = ["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", "HTTP/1.0 301\r\nConnection: keep-alive, close\r\n\r\n",
+             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nA: b\r\n\r\n2\r\nab\r\n0\r\n\r\n", "HTTP/1.1 103 Hints\r\nLink: </a>\r\n\r\n"]
+    heads.each_with_index do |bytes, index|
+      (0..3).each { |limits| File.binwrite(File.join(inputs, "case-#{index}-#{limits}"), [limits, 20].pack("CC") + bytes) }
+    end
+    sources = %w[reply parser fields target].map { |name| "ext/gyre/http/h1/#{name}.c" } + ["ext/gyre/http/head.c"]
+    GyreFuzz.run("http1_reply_fuzz", sources, inputs, GyreFuzz.seconds)
+  end
+
   desc "Fuzz HTTP/2's frames and streams in C with sanitizers (SECONDS, SEED)"
   task http2: :compile do
     $LOAD_PATH.unshift("lib", "test")

@@ -21,6 +21,11 @@ module HTTPClientContractTest
       end
     end
 
+    def test_the_protocol_is_the_expected_one
+      reach(GyreTest::HTTPClientContract::ECHO) { |client| assert_equal expected, client.get("/").protocol }
+    end
+
+    def expected = "HTTP/1.1"
     def alpn = nil
     def within = yield
   end
@@ -44,6 +49,31 @@ module HTTPClientContractTest
     include Served
     include InTasks
     def tls? = true
+  end
+
+  unless GyreTest::H2Serving::BACKENDS.empty?
+    # By ALPN.
+    class HTTP2Test < Minitest::Test
+      include Served
+      include InTasks
+      def tls? = true
+      def expected = "HTTP/2"
+      def alpn = %w[h2 http/1.1]
+    end
+
+    # Agreed beforehand.
+    class HTTP2WithoutTLSTest < Minitest::Test
+      include Served
+      include InTasks
+      def expected = "HTTP/2"
+      def reach(app, **options, &block) = super(app, http2: true, **options, &block)
+    end
+
+    class HTTP2InPlainThreadTest < Minitest::Test
+      include Served
+      def expected = "HTTP/2"
+      def reach(app, **options, &block) = super(app, http2: true, **options, &block)
+    end
   end
 
   class AppTest < Minitest::Test
