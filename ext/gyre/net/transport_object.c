@@ -531,6 +531,17 @@ static VALUE object_send_soon(VALUE self, VALUE string) {
 }
 
 /*
+ * Keeps what {#send_soon} has queued until the next call that sends.
+ *
+ * @return [self]
+ */
+static VALUE object_hold(VALUE self) {
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  if (object->sends) gyre_deferred_send_stop(object->sends);
+  return self;
+}
+
+/*
  * Waits until everything written is sent.
  *
  * @return [self]
@@ -768,6 +779,7 @@ void gyre_init_net_transport(void) {
   rb_define_method(transport_class, "write", object_write, -1);
   rb_define_method(transport_class, "<<", object_append, 1);
   rb_define_method(transport_class, "send_soon", object_send_soon, 1);
+  rb_define_method(transport_class, "hold", object_hold, 0);
   rb_define_method(transport_class, "flush", object_flush, 0);
   rb_define_method(transport_class, "write_file", object_write_file, 3);
   rb_define_method(transport_class, "abandon", object_abandon, 0);

@@ -92,7 +92,7 @@ module Gyre
       # @param level [Integer]
       # @param option [Integer]
       # @return [String]
-      def get_sock_opt(level, option) = @gyre_descriptor.io.getsockopt(level, option).unpack1("a*")
+      def get_sock_opt(level, option) = @gyre_descriptor.io.getsockopt(level, option).data
 
       # @param level [Integer]
       # @param name [Integer]
@@ -133,6 +133,62 @@ module Gyre
       # @return [Boolean] whether it read before
       def pause = @gyre_descriptor.pause
 
+      # @param data [#to_s]
+      # @param address [String]
+      # @param port [Integer]
+      # @return [Integer] bytes, -1 if it cannot be sent
+      def send_datagram(data, address, port) = @gyre_descriptor.send_datagram(data.to_s, address, Integer(port))
+
+      # @return [Boolean]
+      def notify_readable? = @gyre_descriptor.notify_readable?
+
+      # @param mode [Boolean] whether notify_readable is called while the watched IO can be read
+      def notify_readable=(mode)
+        @gyre_descriptor.notify_readable = mode
+      end
+
+      # @return [Boolean]
+      def notify_writable? = @gyre_descriptor.notify_writable?
+
+      # @param mode [Boolean] whether notify_writable is called while it can be written
+      def notify_writable=(mode)
+        @gyre_descriptor.notify_writable = mode
+      end
+
+      # @return [Boolean] whether it is of {EventMachine.watch}
+      def watch_only? = @gyre_descriptor.is_a?(Descriptors::Watched)
+
+      # @return [Integer, nil] of the child process
+      def get_pid = @gyre_descriptor.pid
+
+      # @return [Process::Status, nil] of the child process, once it is over
+      def get_status = @gyre_descriptor.status
+
+      # Sends a small file.
+      # @param path [String]
+      # @return [Integer] bytes
+      def send_file_data(path) = EventMachine.send_file_data(@signature, path)
+
+      # Sends a file in pieces.
+      # @param path [String]
+      # @return [FileStreamer]
+      def stream_file_data(path, options = {}) = FileStreamer.new(self, path, options)
+
+      # Sends this connection's input to another one.
+      # @param connection [Connection]
+      # @return [void]
+      def proxy_incoming_to(connection, bufsize = 0) = EventMachine.enable_proxy(self, connection, bufsize)
+
+      # @return [void]
+      def stop_proxying = EventMachine.disable_proxy(self)
+
+      # @return [Integer] bytes
+      def get_proxied_bytes = EventMachine.get_proxied_bytes(@signature)
+
+      # Does nothing, as in the original.
+      # @return [void]
+      def associate_callback_target(_signature); end
+
       # @return [Boolean] whether it was paused
       def resume = @gyre_descriptor.resume
 
@@ -145,6 +201,8 @@ module Gyre
         @signature = signature
         @gyre_descriptor = EventMachine.reactor.descriptors[signature]
       end
+
+      def when_drained(callable) = @gyre_descriptor.when_drained(callable)
     end
   end
 end

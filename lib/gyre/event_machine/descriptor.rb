@@ -34,6 +34,7 @@ module Gyre
       def open(handler, arguments)
         guarded { @connection = handler.new(@signature, *arguments) }
         @reactor.conns[@signature] = @connection
+        watch
         @reactor.emit(self) if @closing
         @connection
       rescue Exception # rubocop:disable Lint/RescueException -- raised again
@@ -180,13 +181,14 @@ module Gyre
         return if @over
 
         @over = true
+        @closing ||= :now
         @reactor.conns.delete(@signature)
-        @reactor.descriptors.delete(@signature)
         watch
         @reactor.loop.unwatch(@room) if @awaiting
         @reactor.cancel_timer(@limit_timer) if @limit_timer
         tell if @connection
       ensure
+        @reactor.descriptors.delete(@signature)
         shut unless @detached
       end
 

@@ -59,7 +59,7 @@ module Gyre
         return if @ticking || !running?
 
         @ticking = true
-        @loop.emit(:tick)
+        @loop.emit(in_thread? ? :tick : :tick_of_a_thread)
       end
 
       # From any thread: runs the block in the reactor's thread, at once if that is this one.
@@ -139,7 +139,12 @@ module Gyre
         if event.is_a?(Integer)
           @timers.delete(event)&.call
         elsif event == :tick
+          begin_ticks
+        elsif event == :rest
           run_ticks
+        elsif event == :tick_of_a_thread
+          Task.current.yield # a callback that waits for the thread comes first
+          begin_ticks
         elsif event == :halt
           finish
         else
@@ -151,14 +156,16 @@ module Gyre
         failed(error)
       end
 
-      # Calls those that were there at the beginning, and the rest of an earlier batch whose
-      # callback has parked or raised.
+      # Calls those that are there now; later ones have their turn. The rest continues in another
+      # pump if one of them parks or raises.
+      def begin_ticks
+        @ticking = false
+        @left = @next_tick_queue.size
+        emit(:rest) if @left > 1
+        run_ticks
+      end
+
       def run_ticks
-        if @left.zero?
-          @ticking = false
-          @left = @next_tick_queue.size
-          emit(:tick) if @left > 1
-        end
         while @left.positive?
           @left -= 1
           @next_tick_queue.shift&.call
@@ -179,6 +186,8 @@ module Gyre
         run_hooks
         @descriptors.values.each(&:release)
         @descriptors.clear
+        @conns.each_value { |connection| connection.release if connection.respond_to?(:release) }
+        EventMachine.stop_threads
       ensure
         @running = false
         @loop.close

@@ -111,7 +111,7 @@ module Gyre
       private
 
       def renew_after_fork
-        @reactor = nil if @reactor && !@reactor.running? && @reactor.stale?
+        @reactor = @threadpool = nil if @reactor&.stale?
       end
 
       # Programs look into these.

@@ -84,6 +84,43 @@ module Gyre
         handler
       end
 
+      # Opens a UDP socket.
+      # @param address [String]
+      # @param port [Integer]
+      # @return [Connection]
+      def open_datagram_socket(address, port, handler = nil, *arguments)
+        klass = klass_from_handler(Connection, handler, *arguments)
+        host = resolve(address, port, :DGRAM).ip_address
+        connection = Descriptors::Packets.new(running_reactor, "udp://#{host.include?(":") ? "[#{host}]" : host}:#{port.to_i}").open(klass, arguments)
+        yield connection if block_given?
+        connection
+      rescue SystemCallError => error
+        raise "no datagram socket: #{error.message}"
+      end
+
+      # Tells when the program can read or write an IO, by notify_readable and notify_writable.
+      # @param io [IO, Integer]
+      # @return [Connection]
+      def watch(io, handler = nil, *arguments, &block)
+        attach_io(Descriptors::Watched, io, handler, arguments, &block)
+      end
+
+      # Takes over an IO; its bytes are the connection's.
+      # @param io [IO, Integer]
+      # @return [Connection]
+      def attach(io, handler = nil, *arguments, &block)
+        klass = klass_from_handler(Connection, handler, *arguments)
+        if %i[notify_readable notify_writable].any? { |name| klass.public_method_defined?(name) }
+          raise ArgumentError, "notify_readable/writable with EM.attach is not supported. Use EM.watch(io){ |c| c.notify_readable = true }"
+        end
+
+        attach_io(Descriptors::Stream, io, handler, arguments, &block)
+      end
+
+      # Takes lines typed at the terminal.
+      # @return [Connection]
+      def open_keyboard(handler = nil, *arguments, &block) = attach($stdin.dup, handler, *arguments, &block)
+
       # @return [Integer]
       def connection_count = reactor.descriptors.size
       alias get_connection_count connection_count
@@ -134,6 +171,18 @@ module Gyre
         else
           handler.const_set(:EM_CONNECTION_CLASS, Class.new(klass) { include handler })
         end
+      end
+
+      def attach_io(kind, io, handler, arguments)
+        klass = klass_from_handler(Connection, handler, *arguments)
+        unless io.respond_to?(:to_io)
+          number = io.respond_to?(:fileno) ? io.fileno : io
+          io = IO.for_fd(number, autoclose: false).stat.socket? ? Socket.for_fd(number) : IO.for_fd(number)
+          io.autoclose = false if kind == Descriptors::Watched
+        end
+        connection = kind.new(running_reactor, io.to_io).open(klass, arguments)
+        yield connection if block_given?
+        connection
       end
 
       def listen_on(host, port)

@@ -12,31 +12,45 @@ module Gyre
         RECORDS = 10
         CONNECT_TIMEOUT_S = 20.0
 
-        attr_reader :transport
+        attr_reader :transport, :proxy
 
         # `address`: is connected to, or nil if it is connected.
         def initialize(reactor, io, address = nil)
           super(reactor, io)
-          @transport = Transport.new(io, "the peer")
+          @transport = socket? ? Transport.new(io, "the peer") : Pipe.new(io) { await_room }
+          @proxy = nil
           @connecting = !address.nil?
           @connect_timeout_s = CONNECT_TIMEOUT_S
           connect(address) if address
         end
 
-        def open(*)
-          super.tap { watch }
+        # Serves a connection whose former descriptor is over.
+        def reopen(connection)
+          @connection = connection
+          @reactor.conns[@signature] = connection
+          connection.__send__(:bind_to, @signature)
         end
 
         def send_data(data)
           return 0 if @closing || @over
           return @reactor.next_tick(-> { send_data(data) }) unless @reactor.in_thread?
 
-          @connecting ? @transport.queue(data) : @transport.send_soon(data)
+          @connecting || @paused ? @transport.queue(data) : @transport.send_soon(data)
           @active_at = Clock.now
           data.bytesize
         rescue SystemCallError, TLS::Error, IOError => error
           fail_with(error)
           0
+        end
+
+        # Sends nothing meanwhile, either.
+        def pause = super.tap { @transport.hold }
+
+        def resume
+          return false unless super
+
+          @transport.send_soon("") unless @connecting || @over
+          true
         end
 
         def unsent_bytes = @over ? 0 : @transport.unsent_bytes
@@ -48,7 +62,7 @@ module Gyre
           loop do
             data = receive or return
             @active_at = Clock.now
-            guarded { @connection.__send__(:receive_data, data) }
+            take(data)
             return if @over || @closing || @paused || !@transport.pending?
             return @reactor.emit(self) if (records += 1) == RECORDS
           end
@@ -59,8 +73,34 @@ module Gyre
           @awaiting = false
           return if @over
           return connected if @connecting
+          return unless drained?
 
+          waiting, @waiting = @waiting, nil
+          waiting&.each(&:call)
           @reactor.emit(self) if @closing
+        end
+
+        # Calls once the kernel has all bytes, in a later turn.
+        def when_drained(callable)
+          (@waiting ||= []) << callable
+          await_room
+        end
+
+        # Sends the input to another descriptor; nil ends that.
+        def proxy=(proxy)
+          @proxy&.target&.sources&.delete(self)
+          @proxy = proxy
+          (proxy.target.sources ||= []) << self if proxy
+        end
+
+        # The streams whose input comes here.
+        attr_accessor :sources
+
+        def target_unbound
+          return if @over
+
+          self.proxy = nil
+          guarded { @connection.__send__(:proxy_target_unbound) }
         end
 
         def connect_timeout_s = @connect_timeout_s
@@ -71,6 +111,29 @@ module Gyre
         end
 
         private
+
+        def socket? = @io.stat.socket?
+
+        def take(data)
+          if @proxy
+            proxy = @proxy
+            data = proxy.pass(data)
+            return unless proxy.over?
+
+            self.proxy = nil
+            guarded { @connection.__send__(:proxy_completed) }
+          end
+          guarded { @connection.__send__(:receive_data, data) } if data
+        end
+
+        def unbound
+          return if @over
+
+          @sources&.dup&.each(&:target_unbound)
+          super
+        ensure
+          self.proxy = nil
+        end
 
         def connect(address)
           limit_connecting

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+# A UDP socket. Datagram moves packets, many in one call of the kernel; an answer to a packet's
+# sender leaves at the end of the turn.
+
+module Gyre
+  module EventMachine
+    module Descriptors
+      class Packets < Descriptor
+        # Packets that are taken for one report of the kernel.
+        BATCH = 64
+
+        def initialize(reactor, address)
+          @datagram = Gyre.datagram(address)
+          @peers = {} # [host, port] => Peer
+          super(reactor, @datagram.to_io)
+        end
+
+        def readable
+          BATCH.times do
+            return if @paused || @over
+
+            @packet = @datagram.receive(timeout: 0) or return
+            @active_at = Clock.now
+            guarded { @connection.__send__(:receive_data, @packet.bytes) }
+            return unless @datagram.pending?
+          end
+          @reactor.emit(self)
+        rescue SystemCallError, IOError
+          nil # a packet that did not arrive
+        end
+
+        # To the sender of the last packet.
+        def send_data(data)
+          return 0 unless @packet && !@over
+
+          @packet.reply(data)
+          data.bytesize
+        end
+
+        def send_datagram(data, host, port)
+          return -1 if @over
+
+          @peers.clear if @peers.size > BATCH
+          @datagram.send(data, to: @peers[[host, port]] ||= Datagram::Peer.new(Socket.sockaddr_in(port, host)))
+        rescue SystemCallError
+          -1 # as if it had got lost
+        rescue SocketError => error
+          raise ConnectionError, "unable to resolve address: #{error.message}"
+        end
+
+        def peername = @packet&.sockaddr
+
+        def unsent_bytes = 0
+        def connect_timeout_s = 0.0
+
+        private
+
+        def shut = @datagram.close
+      end
+    end
+  end
+end

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# A Stream's transport over what is no socket: a pipe, a terminal. Has of Gyre::Transport what
+# Stream calls.
+
+module Gyre
+  module EventMachine
+    module Descriptors
+      class Pipe
+        # Calls the block when bytes have to wait for room.
+        def initialize(io, &full)
+          @io = io
+          @queue = String.new
+          @full = full
+        end
+
+        def read_available(limit) = @io.read_nonblock(limit, exception: false)
+
+        def pending? = false
+
+        def queue(bytes) = @queue << bytes.b
+
+        def send_soon(bytes)
+          queue(bytes)
+          @full.call unless flush_available == true
+        end
+
+        def hold; end
+
+        def flush_available
+          until @queue.empty?
+            count = @io.write_nonblock(@queue, exception: false)
+            return count unless count.is_a?(Integer)
+
+            @queue.slice!(0, count)
+          end
+          true
+        end
+
+        def unsent_bytes = @queue.bytesize
+
+        def finish_available = true
+
+        def abandon = @io.close
+      end
+    end
+  end
+end

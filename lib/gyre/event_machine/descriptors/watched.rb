@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+# An IO that the program reads and writes by itself: EventMachine.watch. Only tells what is
+# possible.
+
+module Gyre
+  module EventMachine
+    module Descriptors
+      class Watched < Descriptor
+        def initialize(*)
+          super
+          @readable = @writable = false
+          @detached = true # the program's
+        end
+
+        def notify_readable? = @readable
+
+        def notify_readable=(mode)
+          @readable = mode ? true : false
+          watch
+        end
+
+        def notify_writable? = @writable
+
+        def notify_writable=(mode)
+          @writable = mode ? true : false
+          await_room if @writable && !@over
+        end
+
+        def readable
+          return if @paused || !@readable
+
+          @active_at = Clock.now
+          guarded { @connection.__send__(:notify_readable) }
+        end
+
+        def writable
+          @awaiting = false
+          return if @over || !@writable || @closing
+          return await_room if @busy # not before its present callback is over
+
+          guarded { @connection.__send__(:notify_writable) }
+          await_room if @writable && !@over
+        end
+
+        def detach
+          close
+          @io.fileno
+        end
+
+        def send_data(_) = 0
+        def unsent_bytes = 0
+        def connect_timeout_s = 0.0
+
+        private
+
+        def reads? = @readable && @connection
+      end
+    end
+  end
+end

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+# The functions of EventMachine's extension that take a connection's signature. Few programs call
+# them; some ask whether they are there.
+
+module Gyre
+  module EventMachine
+    class << self
+      {
+        close_connection: :close_connection, detach_fd: :detach, error_status: :error?, get_comm_inactivity_timeout: :comm_inactivity_timeout,
+        get_idle_time: :get_idle_time, get_outbound_data_size: :get_outbound_data_size, get_peername: :get_peername,
+        get_pending_connect_timeout: :pending_connect_timeout, get_sock_opt: :get_sock_opt, get_sockname: :get_sockname,
+        get_subprocess_pid: :get_pid, get_subprocess_status: :get_status, is_notify_readable: :notify_readable?,
+        is_notify_writable: :notify_writable?, pause_connection: :pause, connection_paused?: :paused?, resume_connection: :resume,
+        send_datagram: :send_datagram, set_comm_inactivity_timeout: :comm_inactivity_timeout=, set_notify_readable: :notify_readable=,
+        set_notify_writable: :notify_writable=, set_pending_connect_timeout: :pending_connect_timeout=, set_sock_opt: :set_sock_opt
+      }.each do |function, method|
+        define_method(function) { |signature, *arguments| reactor.conns.fetch(signature).__send__(method, *arguments) }
+      end
+
+      # @api private
+      def send_data(signature, data, _size = nil) = reactor.descriptors.fetch(signature).send_data(data)
+
+      # @api private
+      def watch_filename(path) = watch_file(path).signature
+    end
+  end
+end

@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+# Proxies: one connection's input goes to another one without receive_data.
+
+module Gyre
+  module EventMachine
+    # The way from a stream to another.
+    # @api private
+    class Proxy
+      attr_reader :target, :bytes
+
+      # `buffer_bytes`: unsent at the target before the source is paused, 0: no limit; `length`:
+      # bytes in all, 0: no limit.
+      def initialize(source, target, buffer_bytes, length)
+        @source, @target, @buffer_bytes = source, target, buffer_bytes
+        @left = length.positive? ? length : nil
+        @bytes = 0
+      end
+
+      # Returns what is beyond the length.
+      def pass(data)
+        rest = @left && data.bytesize > @left ? data.byteslice(@left..) : nil
+        data = data.byteslice(0, @left) if rest
+        @bytes += data.bytesize
+        @left -= data.bytesize if @left
+        @target.send_data(data)
+        hold if @buffer_bytes.positive? && @target.unsent_bytes > @buffer_bytes
+        rest
+      end
+
+      def over? = @left&.zero?
+
+      private
+
+      def hold
+        @source.pause
+        @target.when_drained(-> { @source.resume })
+      end
+    end
+
+    class << self
+      # Sends a connection's input to another one.
+      #
+      # @param from [Connection]
+      # @param to [Connection]
+      # @param bufsize [Integer] unsent bytes at which reading pauses; 0: never
+      # @param length [Integer] bytes in all; 0: no limit
+      # @return [void]
+      def enable_proxy(from, to, bufsize = 0, length = 0)
+        start_proxy(from.signature, to.signature, bufsize, length)
+      end
+
+      # @param from [Connection]
+      # @return [void]
+      def disable_proxy(from) = stop_proxy(from.signature)
+
+      # @api private
+      def start_proxy(from, to, bufsize, length)
+        source, target = [from, to].map { |signature| reactor.descriptors.fetch(signature) { raise "not a connection: #{signature}" } }
+        source.proxy = Proxy.new(source, target, bufsize, length)
+        nil
+      end
+
+      # @api private
+      def stop_proxy(from) = reactor.descriptors[from]&.proxy = nil
+
+      # @param signature [Integer]
+      # @return [Integer] bytes that went to the other connection
+      def get_proxied_bytes(signature) = reactor.descriptors[signature]&.proxy&.bytes.to_i
+    end
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+# EventMachine.defer: a pool of threads for work that blocks, whose results come back to the
+# reactor.
+
+module Gyre
+  module EventMachine
+    @threadpool_size = 20
+
+    class << self
+      # @return [Integer]
+      attr_accessor :threadpool_size
+      # @return [Array<Thread>, nil]
+      attr_reader :threadpool
+
+      # Runs an operation in a thread, and a callback with its result in the reactor.
+      #
+      # @param operation [#call, nil] instead of the block
+      # @param callback [#call, nil] is given the result
+      # @param errback [#call, nil] is given an exception; without it the exception is the reactor's
+      def defer(operation = nil, callback = nil, errback = nil, &block)
+        spawn_threadpool unless @threadpool
+        @threadqueue << [operation || block, callback, errback, reactor]
+        nil
+      end
+
+      # @return [Boolean] whether all that was deferred has run
+      def defers_finished?
+        return true unless @threadpool
+
+        @threadqueue.empty? && @deferred_results.zero? && @threadqueue.num_waiting == @threadpool.size
+      end
+
+      # @api private
+      def spawn_threadpool
+        @threadqueue = Thread::Queue.new
+        @deferred_results = 0
+        @threadpool = Array.new(@threadpool_size.to_i) { Thread.new(@threadqueue) { |queue| work(queue) } }
+      end
+
+      # @api private
+      def stop_threads
+        threads, @threadpool = @threadpool, nil
+        threads&.each(&:kill)
+        threads&.each { |thread| thread.join(0.1) }
+        @threadqueue = nil
+      end
+
+      private
+
+      def work(queue)
+        loop do
+          operation, callback, errback, reactor = queue.pop
+          begin
+            report(reactor, callback, operation.call)
+          rescue Exception => error # rubocop:disable Lint/RescueException -- raised again in the reactor
+            report(reactor, errback || ->(raised) { raise raised }, error)
+          end
+        end
+      end
+
+      def report(reactor, callback, result)
+        return unless callback
+
+        @deferred_results += 1
+        reactor.next_tick(lambda {
+          @deferred_results -= 1
+          callback.call(result)
+        })
+      end
+    end
+  end
+end
