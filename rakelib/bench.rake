@@ -23,6 +23,9 @@ namespace :bench do
   desc "Measure the memcached client against Dalli, EventMachine's and a bare socket (BENCHOPTS)"
   task(memcached: :compile) { ruby "bench/memcached", *ENV["BENCHOPTS"].to_s.split }
 
+  desc "Measure programs of EventMachine on Gyre's reactor and on EventMachine's (BENCHOPTS)"
+  task(event_machine: :compile) { ruby "bench/event_machine", *ENV["BENCHOPTS"].to_s.split }
+
   desc "Measure WebSockets, broadcast and event streams against Iodine, node's ws, Falcon and C (BENCHOPTS)"
   task(realtime: :compile) { ruby "bench/realtime", *ENV["BENCHOPTS"].to_s.split }
 
@@ -31,4 +34,4 @@ namespace :bench do
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:realtime bench:blocking]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:event_machine bench:realtime bench:blocking]

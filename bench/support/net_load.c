@@ -1,8 +1,8 @@
 /*
- * The load of bench/net: clients that send a message and wait for its echo, each as fast as it can.
- * Started by bench/support/net_suite.rb as net_load KIND PORT CLIENTS SECONDS BYTES with KIND
- * plain, tls or udp, it prints "echoes=N seconds=S lost=N"; with 0 SECONDS each client makes one
- * echo, it prints "ready" and holds them until its input ends.
+ * The load of bench/net and event_machine: clients that send a message and wait for its echo, each as fast as it can.
+ * Started by bench/support/{net,event_machine}_suite.rb as net_load KIND PORT CLIENTS SECONDS BYTES
+ * with KIND plain, lines (of 64 bytes), tls or udp, it prints "echoes=N seconds=S lost=N"; with 0
+ * SECONDS each client makes one echo, it prints "ready" and holds them until its input ends.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define RESEND_S 0.2
+#define LINE_BYTES 64
 
 struct client {
   int fd;
@@ -121,6 +122,9 @@ int main(int argc, char **argv) {
   buffer = malloc(bytes);
   if (!clients || !message || !buffer) fail("memory");
   memset(message, 'm', bytes);
+  if (strcmp(kind, "lines") == 0) {
+    for (size_t end = LINE_BYTES; end <= bytes; end += LINE_BYTES) message[end - 1] = '\n';
+  }
   for (int i = 0; i < count; i++) {
     open_client(&clients[i], kind, port);
     if (!datagram || i == 0) echo_once(&clients[i]);

@@ -1,0 +1,46 @@
+# frozen_string_literal: true
+
+# A process of bench/event_machine without a network: timers or ticks, a smaller pass to warm up and
+# then the measured one. Prints the times as JSON. Arguments: WORK COUNT.
+
+require "eventmachine"
+require "json"
+
+# What is measured. Each returns once `count` callbacks have run.
+module Work
+  module_function
+
+  # Timers of up to half a second, all set at once.
+  def timers(count)
+    random = Random.new(1)
+    fired = 0
+    EM.run do
+      count.times { EM.add_timer(random.rand * 0.5) { EM.stop if (fired += 1) == count } }
+    end
+    fired
+  end
+
+  # Ten chains in which each tick asks for the next.
+  def ticks(count)
+    ran = 0
+    tick = lambda do
+      ran += 1
+      ran >= count ? (EM.stop if ran == count) : EM.next_tick(&tick)
+    end
+    EM.run { 10.times { EM.next_tick(&tick) } }
+    ran
+  end
+end
+
+work, count = ARGV
+count = Integer(count)
+EM.epoll
+EM.set_max_timers(count * 2)
+Work.public_send(work, count / 10)
+GC.start
+begin_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+begin_cpu_s = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+ran = Work.public_send(work, count)
+cpu_s = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_s
+abort "#{ran} callbacks of #{count}" if ran < count
+puts JSON.generate(wall_s: Process.clock_gettime(Process::CLOCK_MONOTONIC) - begin_s, cpu_s: cpu_s)
