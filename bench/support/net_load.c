@@ -1,6 +1,6 @@
 /*
- * The load of bench/net and event_machine: clients that send a message and wait for its echo, each as fast as it can.
- * Started by bench/support/{net,event_machine}_suite.rb as net_load KIND PORT CLIENTS SECONDS BYTES
+ * The load of bench/net and event_machine: clients that send a message and wait for its echo, each
+ * as fast as it can. Started by bench/support as net_load KIND PORT CLIENTS SECONDS BYTES
  * with KIND plain, lines (of 64 bytes), tls or udp, it prints "echoes=N seconds=S lost=N"; with 0
  * SECONDS each client makes one echo, it prints "ready" and holds them until its input ends.
  */

@@ -32,7 +32,8 @@ module Gyre
       Entry.new("serve", "Serves a Rack app over HTTP", "gyre/cli/serve", "Serve"),
       Entry.new("top", "Shows what a running server does", "gyre/cli/top", "Top"),
       Entry.new("ctl", "Asks and commands a running server", "gyre/cli/ctl", "Ctl"),
-      Entry.new("log", "Collects log messages; sends, follows and watches them", "gyre/cli/log", "Log")
+      Entry.new("log", "Collects log messages; sends, follows and watches them", "gyre/cli/log", "Log"),
+      Entry.new("em", "Runs a program of EventMachine", "gyre/cli/em", "EM")
     ].freeze
 
     # Names in other programs.

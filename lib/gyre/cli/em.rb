@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+# `gyre em`: runs a program written for EventMachine on Gyre's loop. It puts the drop-in's folder
+# first in the load path and gives RubyGems a gem eventmachine, so that gems that depend on it
+# load; the program is not changed.
+
+require "gyre/cli"
+
+module Gyre
+  module CLI
+    # The command.
+    module EM
+      HELP = <<~TEXT
+        Runs a Ruby program on Gyre's reactor where it requires eventmachine.
+
+        Usage: gyre em PROGRAM [arguments]
+
+        PROGRAM is a file, or a Ruby command in the PATH (gyre em thin start).
+      TEXT
+      DROP_IN = File.expand_path("../event_machine/features", __dir__)
+
+      class << self
+        # Returns once the program has ended; its exceptions and its exit are its own.
+        def start(arguments, out: $stdout, err: $stderr, input: nil) # rubocop:disable Lint/UnusedMethodArgument
+          program, *rest = arguments
+          if program.nil? || %w[-h --help].include?(program)
+            out.puts(HELP)
+            return program ? DONE : MISUSED
+          end
+          unless path = find(program)
+            err.puts("gyre em: #{program}: no such file, and no command of that name in the PATH")
+            return FAILED
+          end
+
+          replace_eventmachine
+          ARGV.replace(rest)
+          $PROGRAM_NAME = path
+          load path
+          DONE
+        end
+
+        private
+
+        def find(program)
+          return File.expand_path(program) if File.file?(program)
+          return if program.include?("/")
+
+          ENV.fetch("PATH", "").split(File::PATH_SEPARATOR).map { |folder| File.join(folder, program) }.find { |path| File.file?(path) }
+        end
+
+        def replace_eventmachine
+          $LOAD_PATH.unshift(DROP_IN)
+          Gem.loaded_specs["eventmachine"] ||= Gem::Specification.load(File.join(DROP_IN, "eventmachine.gemspec"))
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+# `gyre em` runs programs of EventMachine, also where they ask RubyGems for that gem.
+require "test_helper"
+
+class CLIEmTest < Minitest::Test
+  PROGRAM = <<~RUBY
+    gem "eventmachine", ">= 1.0.3"
+    require "eventmachine"
+    require "em/completion"
+    EM.run { EM::Completion.new.tap { |done| done.callback { |text| puts text; EM.stop } }.succeed("\#{EM} \#{ARGV} \#{$0 == __FILE__}") }
+  RUBY
+
+  def gyre(*arguments, env: {})
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "app.rb"), PROGRAM)
+      return run_program(*ruby_command(EXE, "em", *arguments, env: env.transform_values { folder }), chdir: folder)
+    end
+  end
+
+  def test_a_program_gets_gyre_as_eventmachine
+    output = gyre("app.rb", "--flag", "word")
+    assert_equal ["Gyre::EventMachine [\"--flag\", \"word\"] true\n", "", 0], [output.out, output.err, output.status.exitstatus]
+  end
+
+  def test_a_command_is_found_in_the_path
+    output = gyre("app.rb", env: { "PATH" => nil })
+    assert_equal ["Gyre::EventMachine [] true\n", ""], [output.out, output.err]
+  end
+
+  def test_a_missing_program_is_named
+    output = gyre("none.rb")
+    assert_equal [1, "gyre em: none.rb: no such file, and no command of that name in the PATH\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_help_has_the_usage
+    assert_includes gyre("--help").out, "gyre em PROGRAM"
+    assert_equal 2, gyre.status.exitstatus
+  end
+end
