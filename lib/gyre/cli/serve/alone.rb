@@ -1,13 +1,11 @@
 # frozen_string_literal: true
 
-# `gyre serve` without workers: sockets, pidfile, another user, systemd, and signals meant for a
+# `gyre serve` without workers: sockets and pidfile (Holdings), systemd, and signals meant for a
 # server with workers. Made by Gyre::CLI::Serve; Gyre::Web::Server serves.
 
-require "gyre/cli/process/pidfile"
-require "gyre/cli/process/privileges"
 require "gyre/cli/process/service_manager"
+require "gyre/cli/serve/holdings"
 require "gyre/signals"
-require "gyre/web/sockets"
 
 module Gyre
   module CLI
@@ -17,31 +15,25 @@ module Gyre
       STATUS_S = 1
       private_constant :STATUS_S
 
-      # `chosen`: the endpoints come from the settings rather than from the default.
-      def initialize(settings, endpoints:, chosen:, log:)
+      def initialize(settings, log:, **places)
         raise StartError, Serve::NEEDS_WORKERS if settings[:state]
 
         @log = log
-        @pidfile = Pidfile.new(settings[:pidfile]) if settings[:pidfile]
-        @privileges = Privileges.new(*settings.values_at(:user, :group))
+        @holdings = Holdings.new(settings.slice(:pidfile, :user, :group), log: log, commanded: false, **places)
         @manager = ServiceManager.new
-        @sockets = Web::Sockets.new(making: @privileges.method(:making))
-        @inherited = Web::Sockets.activated
-        @endpoints = @inherited.any? && !chosen ? [] : endpoints
       end
 
       # Opens the sockets and changes to a requested user, before that user loads the app. Otherwise
       # loads the app first, to find its mistakes before taking a port. Yields to load the app and
       # returns it.
       def prepare
-        return yield.tap { open } unless @privileges.wanted?
+        return yield.tap { @holdings.open } unless @holdings.drops_rights?
 
-        open
-        @privileges.drop
+        @holdings.open
         yield
       end
 
-      def options = { listeners: listeners, before_stop: @manager.method(:stopping) }
+      def options = { listeners: @holdings.listeners, before_stop: @manager.method(:stopping) }
 
       # Serves until a signal ends it. Yields once it serves.
       def run(server)
@@ -56,22 +48,9 @@ module Gyre
         close
       end
 
-      def close
-        listeners.each(&:close)
-        @pidfile&.remove
-      end
+      def close = @holdings.close
 
       private
-
-      def listeners = @sockets.listeners
-
-      def open
-        @sockets.open(@endpoints, inherited: @inherited).each { |socket| @sockets.adopt(socket) }
-        @privileges.making(@pidfile.path) { @pidfile.write } if @pidfile
-      rescue StartError
-        close
-        raise
-      end
 
       def explain(name)
         @log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Holds a supervisor's listening sockets, its control socket, its pidfile and state file.
-# ServeWorkers opens it, as the configured user, and hands it to the next program.
+# Holds a server's listening sockets and its pidfile; a supervisor's control socket and state file,
+# too. ServeAlone and ServeWorkers open it, as the configured user; ServeWorkers hands it to the
+# next program.
 
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
@@ -13,16 +14,21 @@ require "gyre/web/sockets"
 module Gyre
   module CLI
     class Holdings
-      # `chosen`: the endpoints come from the settings rather than from the default.
-      def initialize(settings, endpoints:, chosen:, log:, handover:)
+      # `chosen`: the endpoints come from the settings rather than from the default. `commanded`:
+      # with a control socket.
+      def initialize(settings, endpoints:, chosen:, log:, handover: nil, commanded: true)
         @settings = settings
         @endpoints = endpoints
         @chosen = chosen
         @log = log
         @handover = handover
+        @commanded = commanded
         @privileges = Privileges.new(*settings.values_at(:user, :group))
         @sockets, @control, @metrics = Array.new(3) { Web::Sockets.new(making: @privileges.method(:making)) }
       end
+
+      # Whether `open` gives up root's rights.
+      def drops_rights? = @privileges.wanted?
 
       # Gives up root's rights once all is open.
       def open
@@ -59,7 +65,7 @@ module Gyre
         endpoints = @chosen || inherited.none?(&:given) ? @endpoints : []
         others = @sockets.open(endpoints, inherited: inherited)
         others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }
-        open_control
+        open_control if @commanded
         open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
       end
 
