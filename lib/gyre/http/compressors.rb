@@ -42,14 +42,15 @@ module Gyre
         end
       end
 
-      # RFC 8878, by the gem zstd-ruby.
-      class Zstandard
-        def initialize
-          @stream = ::Zstd::StreamingCompress.new
+      # Compresses by a gem's stream, which has no close.
+      class ByGem
+        def initialize(stream, method)
+          @stream = stream
+          @method = method
         end
 
         def write(string, flush: true)
-          bytes = @stream.compress(string)
+          bytes = @stream.public_send(@method, string)
           flush ? bytes + @stream.flush : bytes
         end
 
@@ -60,25 +61,17 @@ module Gyre
         def close; end
       end
 
+      # RFC 8878, by the gem zstd-ruby.
+      class Zstandard < ByGem
+        def initialize = super(::Zstd::StreamingCompress.new, :compress)
+      end
+
       # RFC 7932, by the gem brotli.
-      class Brotli
+      class Brotli < ByGem
         QUALITY = 4
         private_constant :QUALITY
 
-        def initialize
-          @compressor = ::Brotli::Compressor.new(quality: QUALITY)
-        end
-
-        def write(string, flush: true)
-          bytes = @compressor.process(string)
-          flush ? bytes + @compressor.flush : bytes
-        end
-
-        def finish
-          @compressor.finish
-        end
-
-        def close; end
+        def initialize = super(::Brotli::Compressor.new(quality: QUALITY), :process)
       end
 
       module_function

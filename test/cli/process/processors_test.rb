@@ -17,12 +17,6 @@ class CLIProcessorsTest < Minitest::Test
     assert_equal Etc.nprocessors, available("0::/\n", "cpu.max" => "max 100000\n")
   end
 
-  def test_quotas_of_the_first_version_count_as_well
-    files = { "cpu/cpu.cfs_quota_us" => "50000\n", "cpu/cpu.cfs_period_us" => "100000\n" }
-    assert_equal 1, available("4:cpu,cpuacct:/\n", files)
-    assert_equal Etc.nprocessors, available("4:cpu,cpuacct:/\n", files.merge("cpu/cpu.cfs_quota_us" => "-1\n"))
-  end
-
   private
 
   def available(mine, files)

@@ -17,7 +17,7 @@ class WebMetricsTest < Minitest::Test
     assert_equal({ { "worker" => "1" } => 3.0, { "worker" => "2" } => 4.0 },
       families["gyre_worker_http_requests"].samples.to_h { |sample| [sample.labels, sample.value] })
     assert_equal [2.0], values(families, "gyre_workers")
-    assert_equal({ "version" => "1.2", "ruby" => "3.4.5" }, families["gyre"].samples.first.labels)
+    assert_equal({ "version" => "1.2", "ruby" => "3.4.5" }, families["gyre_info"].samples.first.labels)
   end
 
   def test_histograms_are_cumulative_and_added_bucket_by_bucket
@@ -70,25 +70,11 @@ class WebMetricsTest < Minitest::Test
   end
 
   def test_without_workers_there_is_still_a_valid_text
-    assert_equal %w[gyre gyre_workers], parse.keys
+    assert_equal %w[gyre_info gyre_workers], parse.keys
   end
 
   def test_a_worker_may_have_any_name
     assert_equal "a\"b\\c\nd", parse("a\"b\\c\nd" => snapshot)["gyre_worker_http_requests"].samples.first.labels["worker"]
-  end
-
-  def test_the_older_format_names_counters_in_full_and_has_no_eof
-    text = Metrics.text({ "1" => snapshot }, open_metrics: false)
-    assert_includes text, "# TYPE gyre_http_requests_total counter\n"
-    refute_match(/# EOF|# UNIT/, text)
-    assert_includes text, "# TYPE gyre_info gauge\n"
-  end
-
-  def test_a_client_chooses_by_accept
-    ["", nil, "*/*", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"].each do |accept|
-      assert Metrics.open_metrics?(accept), accept.inspect
-    end
-    refute Metrics.open_metrics?("text/plain;version=0.0.4")
   end
 
   # What the parser is for.

@@ -14,25 +14,18 @@ module Gyre
 
       module_function
 
-      # `groups` is the mount point of control groups, `mine` lists this process's (cgroups(7)).
+      # `groups` is the mount point of control groups, `mine` lists this process's (cgroups(7),
+      # version 2).
       def available(groups: GROUPS, mine: "/proc/self/cgroup")
         [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
       end
 
       # The lowest quota from this process's group to the root, in processors; nil without one.
       def quota(groups, mine)
-        paths = File.readlines(mine, chomp: true).to_h { |line| line.split(":", 3).values_at(1, 2) }
-        version2 = ancestors(paths[""]).map { |path| ratio(*read("#{groups}#{path}/cpu.max")&.split) }
-        name = paths.keys.find { |each| each.split(",").include?("cpu") }
-        version1 = name ? ancestors(paths[name]).map { |path| version1(groups, path) } : []
-        (version2 + version1).compact.min
+        path = File.read(mine)[/^0::(.*)/, 1]
+        ancestors(path).filter_map { |group| ratio(*read("#{groups}#{group}/cpu.max")&.split) }.min
       rescue SystemCallError
         nil # not Linux
-      end
-
-      def version1(groups, path)
-        folder = "#{groups}/cpu#{path}"
-        ratio(read("#{folder}/cpu.cfs_quota_us"), read("#{folder}/cpu.cfs_period_us"))
       end
 
       # In a container the path is often the host's, while the group itself is at the root.
@@ -50,7 +43,7 @@ module Gyre
       rescue SystemCallError
         nil # no such group or controller
       end
-      private_class_method :quota, :version1, :ancestors, :ratio, :read
+      private_class_method :quota, :ancestors, :ratio, :read
     end
   end
 end

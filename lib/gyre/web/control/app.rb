@@ -29,7 +29,7 @@ module Gyre
         return respond(404, "there are #{[*PAGES, *@commands.keys].join(", ")}\n") unless PAGES.include?(path)
         return respond(405, "#{path} is read only\n", "allow" => "GET, HEAD") unless %w[GET HEAD].include?(verb)
 
-        path == "/metrics" ? metrics(env["HTTP_ACCEPT"]) : json(200, @status.call)
+        path == "/metrics" ? metrics : json(200, @status.call)
       end
 
       private
@@ -41,11 +41,9 @@ module Gyre
         reason ? json(409, error: reason) : json(200, done: true)
       end
 
-      def metrics(accept)
-        open_metrics = Metrics.open_metrics?(accept)
+      def metrics
         ended = @source.ended if @source.respond_to?(:ended)
-        text = Metrics.text(@source.snapshots, ended: ended, open_metrics: open_metrics)
-        respond(200, text, "content-type" => open_metrics ? Metrics::OPEN_METRICS : Metrics::TEXT)
+        respond(200, Metrics.text(@source.snapshots, ended: ended), "content-type" => Metrics::TYPE)
       end
 
       def status

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Snapshots as text for Prometheus: OpenMetrics 1.0, or the older text format (0.0.4). Snapshots in,
-# text out; Gyre::Web::ControlApp serves it.
+# Snapshots as text for Prometheus, in OpenMetrics 1.0. Snapshots in, text out;
+# Gyre::Web::ControlApp serves it.
 
 require "gyre/web/control/snapshot"
 
@@ -10,8 +10,7 @@ module Gyre
     # Names beginning with gyre_ are sums over all workers; gyre_worker_ families have a label with
     # the worker's name. So a query never adds a sum to its parts.
     module Metrics
-      OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-      TEXT = "text/plain; version=0.0.4; charset=utf-8"
+      TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
       # A family: its name without the prefix, :counter, :gauge or :histogram, its unit, the path of
       # its value in a snapshot, its help text; for a Hash, the label of its keys and the keys.
@@ -75,19 +74,18 @@ module Gyre
       private_constant :LARGEST
 
       class << self
-        # `ended` has the counts of ended workers, so that sums never fall; `open_metrics: false`
-        # selects the older format.
-        def text(snapshots, ended: nil, open_metrics: true)
+        # `ended` has the counts of ended workers, so that sums never fall.
+        def text(snapshots, ended: nil)
           out = +""
-          info(out, snapshots, open_metrics)
+          info(out, snapshots)
           FAMILIES.each do |family|
             by_worker = snapshots.transform_values { |snapshot| family.value(snapshot) }.compact
             next if by_worker.empty?
 
-            write(out, "gyre_", family, [[{}, total(family, by_worker.values, ended)]], open_metrics)
-            write(out, "gyre_worker_", family, by_worker.map { |name, value| [{ "worker" => name }, value] }, open_metrics)
+            write(out, "gyre_", family, [[{}, total(family, by_worker.values, ended)]])
+            write(out, "gyre_worker_", family, by_worker.map { |name, value| [{ "worker" => name }, value] })
           end
-          open_metrics ? out << "# EOF\n" : out
+          out << "# EOF\n"
         end
 
         # True if a snapshot of another process is valid, so that one broken worker does not hide
@@ -96,11 +94,6 @@ module Gyre
           snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
         rescue TypeError, NoMethodError, ArgumentError
           false # no Hash where one is expected
-        end
-
-        # True if a client with this Accept header takes OpenMetrics.
-        def open_metrics?(accept)
-          accept.to_s.empty? || accept.include?("openmetrics") || !accept.include?("text/plain")
         end
 
         # Adds the counts of two snapshots, for a supervisor that keeps the counts of ended workers.
@@ -139,22 +132,19 @@ module Gyre
           end
         end
 
-        def info(out, snapshots, open_metrics)
+        # A gauge, as parsers of Prometheus' older text format know no type info.
+        def info(out, snapshots)
           first = snapshots.each_value.first
           labels = { "version" => first ? first["version"] : VERSION, "ruby" => first ? first["ruby"] : RUBY_VERSION }
-          out << "# TYPE gyre#{"_info" unless open_metrics} #{open_metrics ? "info" : "gauge"}\n" \
-                 "# HELP gyre#{"_info" unless open_metrics} The server's version and Ruby's.\n" \
-                 "gyre_info#{words(labels)} 1\n" \
+          out << "# TYPE gyre_info gauge\n# HELP gyre_info The server's version and Ruby's.\ngyre_info#{words(labels)} 1\n" \
                  "# TYPE gyre_workers gauge\n# HELP gyre_workers Processes that serve.\ngyre_workers #{snapshots.size}\n"
         end
 
-        # In comments, the older format names a counter with _total.
-        def write(out, prefix, family, samples, open_metrics)
+        def write(out, prefix, family, samples)
           name = "#{prefix}#{family.name}"
-          shown = family.type == :counter && !open_metrics ? "#{name}_total" : name
-          out << "# TYPE #{shown} #{family.type}\n"
-          out << "# UNIT #{shown} #{family.unit}\n" if family.unit && open_metrics
-          out << "# HELP #{shown} #{family.help}\n"
+          out << "# TYPE #{name} #{family.type}\n"
+          out << "# UNIT #{name} #{family.unit}\n" if family.unit
+          out << "# HELP #{name} #{family.help}\n"
           samples.each { |labels, value| sample(out, name, family, labels, value) }
         end
 
