@@ -2,13 +2,13 @@
 
 # Asks the platform what it has and writes the Makefile of gyre_ext. Called by `gem install` and
 # `rake compile`; feature.h gives each answer its name. Where the extension cannot be built it
-# writes a Makefile that does nothing, prints the reason, and Gyre runs on its portable engine. It
-# fails only where make is missing, which RubyGems would run next in any case.
+# writes a Makefile that does nothing, prints the reason, and Gyre runs on its portable engine.
+# Fails only without make, which RubyGems runs next.
 #
 # Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with
 # sanitizers, GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.
 
-# Where packages are named as on Debian and Ubuntu.
+# Names packages as Debian and Ubuntu do.
 def debian(packages) = "on Debian and Ubuntu: apt-get install #{packages}"
 
 def use_portable_engine(reason)
@@ -36,7 +36,7 @@ rescue SystemExit, StandardError # mkmf gives up where the compiler does not sta
 end
 use_portable_engine("no working C compiler was found (#{debian("build-essential ruby-dev")})") unless compiler_works
 
-# Has the message in the log of the build, mkmf.log and gem_make.out, and before `rake compile`.
+# Prints the message, which `gem install` keeps in mkmf.log and gem_make.out.
 def without(part, library, package)
   warn "gyre: built without #{part}, for #{library} was not found (#{debian(package)})"
 end
@@ -47,8 +47,8 @@ backends << "epoll" if have_header("sys/epoll.h") && have_func("epoll_create1", 
 backends << "io_uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
                           have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
 without("the io_uring backend", "liburing 2.3", "liburing-dev") if RUBY_PLATFORM.include?("linux") && !backends.include?("io_uring")
-# On Linux only libkqueue has it: good for tests of the backend, and nothing that an installed gem
-# should be linked with.
+# On Linux only libkqueue has it, for tests of the backend; an installed gem should not link with
+# it.
 if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
   backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
@@ -95,8 +95,8 @@ $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"
 $CFLAGS << " -Werror" if ENV["GYRE_WERROR"] == "1"
 sanitizers = ENV["GYRE_SANITIZE"].to_s
 unless sanitizers.empty?
-  # The sanitizer's marks around variables on the stack outlive a frame that Ruby leaves by longjmp
-  # from a fiber, and then accuse the innocent: heap and globals only.
+  # Checks heap and globals only: when Ruby leaves a frame by longjmp, the sanitizer's marks stay on
+  # the fiber's stack and cause false reports.
   flags = " -fsanitize=#{sanitizers} --param asan-stack=0 -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
   $CFLAGS << flags
   $LDFLAGS << flags

@@ -15,7 +15,7 @@
 #if defined(HAVE_LIBURING_H) && defined(HAVE_IO_URING_SUBMIT_AND_GET_EVENTS)
 #define GYRE_HAVE_IO_URING 1
 #endif
-#ifdef HAVE_EPOLL_PWAIT2 /* glibc 2.35; Linux 5.11 at run time, before: ENOSYS */
+#ifdef HAVE_EPOLL_PWAIT2 /* glibc 2.35; ENOSYS before Linux 5.11 */
 #define GYRE_HAVE_EPOLL_PWAIT2 1
 #endif
 #if defined(HAVE_SYS_EVENT_H) && defined(HAVE_KQUEUE) && defined(HAVE_CONST_EV_RECEIPT)
@@ -42,10 +42,10 @@
 #if defined(HAVE_LINUX_MAGIC_H) && defined(HAVE_SYS_VFS_H)
 #define GYRE_HAVE_LINUX_MAGIC 1
 #endif
-#ifdef HAVE_CONST_SYS_PIDFD_OPEN /* Linux 5.3 at run time, before: ENOSYS */
+#ifdef HAVE_CONST_SYS_PIDFD_OPEN /* ENOSYS before Linux 5.3 */
 #define GYRE_HAVE_PIDFD_OPEN 1
 #endif
-#if defined(HAVE_LINUX_OPENAT2_H) && defined(HAVE_CONST_SYS_OPENAT2) /* Linux 5.6 at run time, before: ENOSYS */
+#if defined(HAVE_LINUX_OPENAT2_H) && defined(HAVE_CONST_SYS_OPENAT2) /* ENOSYS before Linux 5.6 */
 #define GYRE_HAVE_OPENAT2 1
 #endif
 #ifdef HAVE_STRUCT_STAT_ST_MTIM

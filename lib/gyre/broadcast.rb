@@ -21,7 +21,7 @@ module Gyre
   #     socket.each { |message| Gyre::Broadcast.publish("chat", message) }
   #   end
   module Broadcast
-    # What is published, in the form of each kind of subscriber.
+    # A published message, in the form of each kind of subscriber.
     # @api private
     class Message
       attr_reader :data, :order, :origin, :number, :seen
@@ -40,7 +40,8 @@ module Gyre
       # Compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      # The text for streams; `ahead`: what their clients have seen before this process (History).
+      # The text for streams; `ahead`: numbers that their clients have seen before this process
+      # (History).
       def event(ahead = nil)
         (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
       end
@@ -76,8 +77,8 @@ module Gyre
         nil
       end
 
-      # Keeps the last messages of a topic for event streams. Its events get ids, and a stream with
-      # Last-Event-ID gets those after it as it begins to listen, each once. For config.ru or an
+      # Keeps the last messages of a topic for event streams. Its events get ids. A stream that
+      # begins with Last-Event-ID first gets the later events, each once. For config.ru or an
       # initializer, before the first message. Each process keeps them by itself.
       #
       # @param topic [String, Symbol, Array]
@@ -154,8 +155,8 @@ module Gyre
         end
       end
 
-      # Closes all sockets (with 1008) and streams that have subscribed as this one, in all workers:
-      # those of a user that has logged out. They may connect again, which the app has to refuse.
+      # Closes all sockets (with 1008) and streams of one subscriber in all workers, such as those
+      # of a user that has logged out. They may connect again, which the app has to refuse.
       #
       # @param as [String, Symbol, Integer, Array]
       # @return [Integer] closed in this process
@@ -174,8 +175,8 @@ module Gyre
       # @api private
       def keeps?(topics) = topics.any? { |topic| @history.keeps?(key(topic)) }
 
-      # Called by Relay with a message of another process. Sockets get it soon in any case, as the
-      # one before may have come in another thread.
+      # Called by Relay with a message of another process. Sockets always get it through their loop,
+      # as the message before may have come in another thread.
       # @api private
       def arrived(kind, topic, data, options, origin, number)
         data = data.unpack1("m0") if kind == "binary"
@@ -189,7 +190,7 @@ module Gyre
         end
       end
 
-      # Called as this process begins to hear others, once more after an outage.
+      # Called when this process begins to hear others, and again after an outage.
       # @api private
       def hears
         Relay.attached? if @history.any?

@@ -12,8 +12,8 @@ require "gyre/task/expired"
 module Gyre
   # Limits the time of the block and of all tasks started in it; the nearest of nested deadlines
   # counts. When it passes, stops those tasks and raises a {TimeoutError} that names the deadline
-  # here, at the present wait. Tasks that outlive the block stay under it: late ones fail with that
-  # error.
+  # here, at the present wait. Tasks that outlive the block keep the deadline: late ones fail with
+  # that error.
   #
   # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: passes
   #   at the first wait.

@@ -26,7 +26,7 @@ module Gyre
   # The C extension is missing, disabled or useless here, and only it has the requested part.
   class ExtensionRequired < Error; end
 
-  # The peer broke the protocol; has the response status.
+  # The peer broke the protocol; has the status of the response.
   class ProtocolError < Error
     # @return [Integer] the status or code that belongs in the answer, HTTP's 400 for example
     attr_reader :status

@@ -34,8 +34,9 @@ module Gyre
     private_constant :SCRIPT, :MESSAGE_BYTES_LIMIT
 
     class << self
-      # Signs the kept variables that a page holds: the same in all processes that serve it, and
-      # after a restart. By default random in each server, so that a page loses its state with it.
+      # The key that signs the kept variables in a page: the same in all processes that serve it,
+      # and after a restart. By default random in each server, so that pages lose their state when
+      # it ends.
       # @return [String]
       def secret = State.secret
 
@@ -121,8 +122,8 @@ module Gyre
       </html>
     ERB
 
-    # Sets the state, as a page is rendered first and as its socket opens. Kept variables get the
-    # page's values afterwards.
+    # Sets the state: called when a page is first rendered, and when its socket opens. Kept
+    # variables get the page's values afterwards.
     #
     # @param env [Hash] of the request, with its session and cookies
     def mount(env); end

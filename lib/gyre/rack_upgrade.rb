@@ -62,7 +62,7 @@ module Gyre
       end
     end
 
-    # A handler of Gyre::WebSocket that calls the app's.
+    # A handler of Gyre::WebSocket that calls the app's handler.
     # @api private
     class Callbacks
       def initialize(handler, env)

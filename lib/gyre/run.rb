@@ -15,14 +15,14 @@ module Gyre
   # Runs the block as a task and waits until it and its children are over. Gives a thread without a
   # scheduler a Gyre::Scheduler meanwhile; inside a task the block becomes its child.
   #
-  # If the block raises, or an Interrupt, an `exit` in any task, Thread#kill, Thread#raise or a
-  # timeout ends this call, stops the tasks and waits for their `ensure` blocks. A second Interrupt
-  # cuts these short.
+  # An exception of the block stops the other tasks and waits for their `ensure` blocks. An
+  # Interrupt, an `exit` in any task, Thread#kill, Thread#raise and a timeout around this call do
+  # the same. A second Interrupt cuts these short.
   #
   # @param name [String] the task's name
   # @param watchdog [Numeric, true, false, nil] seconds that the loop may be held before a
-  #   Gyre::Watchdog reports it; true is the watchdog's own limit, nil that of GYRE_WATCHDOG_MS
-  #   (milliseconds), if set
+  #   Gyre::Watchdog reports it; true: the watchdog's default limit; nil: the milliseconds in
+  #   GYRE_WATCHDOG_MS, if set
   # @yieldparam task [Task]
   # @return [Object] the block's value; nil when its task was stopped
   # @raise [Exception] what the block raised
@@ -125,11 +125,11 @@ module Gyre
     # @return [String]
     def label = "the caller of Gyre.run"
 
-    # The object that its fiber awaits, even while it drives the loop.
+    # Shown as the object that the fiber of this run awaits, even while that fiber drives the loop.
     # @return [Array<Task>]
     def awaited = [@root]
 
-    # Raises the `exit`, signal's exception or Thread#raise that has ended a task, from Gyre.run.
+    # If an `exit`, a signal or Thread#raise has ended a task, raises its exception from Gyre.run.
     # @param error [Exception]
     def leave(error)
       @leaving ||= error
@@ -179,7 +179,7 @@ module Gyre
       @forker = forker if @drives
     end
 
-    # The forking fiber is Ruby's root fiber in the child, and its end would be the program's.
+    # In the child the forking fiber is Ruby's root fiber: if it ended, so would the program.
     # @param task [Task] one whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)
@@ -213,7 +213,7 @@ module Gyre
       @to_stop.pop.stop until @to_stop.empty?
     end
 
-    # Ends the loop's wait, or this fiber's. From any thread.
+    # Ends the loop's wait, or the wait of the fiber of this run. From any thread.
     def wake = @drives ? @scheduler.wakeup : @scheduler.unblock(self, @fiber)
 
     # Runs when an exception leaves Gyre.run: no task stays behind.

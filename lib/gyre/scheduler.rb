@@ -111,11 +111,11 @@ module Gyre
       Inspection::Deadlock.refuse(self, certain)
     end
 
-    # For the engines' timeout_after, when its error leaves its block: returns a cancellation that
-    # the error must not replace. Raises the error with the stop as its cause if the time ends while
-    # a stop unwinds the block and waits in an `ensure`; a program that rescues the error would
-    # continue as if never stopped. Ignores a cancellation from before the block, as in an `ensure`:
-    # cleaning up may have a time limit of its own.
+    # Called by the engines' timeout_after when its error leaves its block: returns a cancellation
+    # that the error must not replace. A stop may unwind the block and wait in an `ensure` when the
+    # time ends: Ruby then raises the error with the stop as its cause, and a program that rescues
+    # the error would continue as if never stopped. Ignores a cancellation from before the block, as
+    # in an `ensure`: cleaning up may have a time limit of its own.
     # @param error [Exception] the timeout's own
     # @param before [Exception, nil] what was on its way when the block began
     # @return [Stop, Task::Expired, nil] the cancellation that it has replaced in the block
@@ -159,10 +159,10 @@ module Gyre
       end
     end
 
-    # Quick calls that Ruby 3.4 and later pass here besides real work: each close, open, stat and
-    # directory entry. A thread would cost far more (30 µs), and let other fibers run in each of
-    # them. Opens that may wait are handled elsewhere (scheduler/waiting_path.rb); the exceptions
-    # copy whole files, or look up a user's home, which may ask a server.
+    # Quick calls that Ruby passes here from 3.4 on, besides calls that take long: each close, open,
+    # stat and directory entry. A thread would cost far more (30 µs), and let other fibers run in
+    # each of them. Opens that may wait are handled elsewhere (scheduler/waiting_path.rb); the
+    # exceptions copy whole files, or look up a user's home, which may ask a server.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
     # Names of a subclass's override between the hook and its caller, and the limit of frames.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze

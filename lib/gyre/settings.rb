@@ -83,8 +83,8 @@ module Gyre
     end
 
     # `groups` are rows by headings of --help; those below nil have no flags. `foreign` maps
-    # obsolete words and other programs' to advice. `what` is the noun for a row. The block checks
-    # the values together; it gets them (nil for a wrong value) and Faults.
+    # obsolete words, and words of other programs, to advice. `what` is the noun for a row. The
+    # block checks the values together; it gets them (nil for a wrong value) and Faults.
     def initialize(groups, what: "setting", foreign: {}, needs: [], &rule)
       @groups = groups.transform_values(&:freeze).freeze
       @what = what

@@ -9,16 +9,17 @@ require "gyre/sync/queue"
 module Gyre
   # Events for a page's EventSource, which connects again by itself.
   module SSE
-    # Of each response: a stream, not to be stored, and not to be collected by nginx.
+    # Headers of each response: it is a stream of events, no cache may store it, and nginx must pass
+    # each event on at once.
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
     private_constant :LINE_END
     autoload :Listening, "gyre/sse/listening"
 
     class << self
-      # Makes a response of events; it ends when the block returns. Proxies are told not to collect
-      # it. With topics instead of a block it sends what is published to them ({Broadcast.publish}),
-      # and holds no fiber (but for topics that {Broadcast.keep} keeps).
+      # Makes a response of events; it ends when the block returns. Its headers ask proxies to pass
+      # each event on at once. With topics instead of a block it sends what is published to them
+      # ({Broadcast.publish}), and holds no fiber (but for topics that {Broadcast.keep} keeps).
       #
       # @param env [Hash] of the request
       # @param topics [Array<String, Symbol, Array>, nil] to subscribe to
@@ -112,15 +113,15 @@ module Gyre
       def write(data, **options) = send_text(SSE.format(data, **options))
       alias << write
 
-      # Sends what the page does not see, to learn whether the client is still there.
+      # Sends a comment, which the page does not see, to learn whether the client is still there.
       #
       # @param text [String] one line
       # @return [self]
       # @raise (see #write)
       def comment(text = "") = send_text(":#{text.tr("\r\n", " ")}\n\n")
 
-      # Sends what is published ({Broadcast.subscribe}), until the client has left, is too slow or
-      # {#close} is called.
+      # Sends each message published to the topics ({Broadcast.subscribe}). Ends when the client has
+      # left or is too slow, or when {#close} is called.
       #
       # @return [nil]
       # @raise (see #write)
@@ -216,7 +217,7 @@ module Gyre
         texts.each { |text| @queue.push(text) }
       end
 
-      # Whether the client had the message from another process, which was faster.
+      # True if the client already has the message: another process sent it earlier.
       def seen?(message)
         number = @ahead&.[](message.origin) or return false
         if message.number >= number

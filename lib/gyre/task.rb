@@ -129,9 +129,9 @@ module Gyre
       end
     end
 
-    # Runs a block periodically, as a child. Beats at multiples of the time from now on, however
-    # long the block takes; skips missed ones. Ends with an exception, which is reported at once (it
-    # is transient) unless a caller waits for the child.
+    # Runs a block periodically, as a child. Runs at multiples of the time from now on, however long
+    # the block takes, and leaves out those that it has missed. An exception ends it, and is
+    # reported at once unless a caller waits for the child, as the child is transient.
     #
     # @param seconds [Numeric] between beats, and before the first
     # @param name [String, nil]
@@ -245,8 +245,8 @@ module Gyre
 
     # Runs a block that a stop must not interrupt. A stop of this task, or of one above it, waits
     # for the block's end; an exception of the block takes precedence. May be nested. Tasks below
-    # are not stopped before that either. Still admits deadlines set in this task, `exit`, and a
-    # second Interrupt of Gyre.run.
+    # are not stopped before that either. It can still be interrupted by deadlines set in this task,
+    # by `exit`, and by a second Interrupt of Gyre.run.
     #
     # @return [Object] the block's value
     def defer_stop
@@ -376,7 +376,7 @@ module Gyre
     # @return [Boolean] whether it was asked to stop and is not over
     def stopping? = !finished? && (@stopping == true || stop_deferred?)
 
-    # Returns whatever must end first: its block, then its children.
+    # Returns the fiber or task that must end before this task can: its block's, then its children.
     # @return [Array<Fiber, Task>]
     def awaited = @fiber ? [@fiber] : children.reject(&:transient?)
 
@@ -464,7 +464,8 @@ module Gyre
       children.select { |child| child.context.under?(deadline) }
     end
 
-    # Completes the ends of tasks interrupted by an exception from outside, from the leaves up.
+    # An exception from outside may have interrupted the ends of tasks: completes them, from the
+    # leaves up.
     def settle
       family.each { |task| task.settle_alone } # protected: no symbol can call it
     end

@@ -46,7 +46,7 @@ module Gyre
   # @!method protocol
   #   @return [String, nil] the subprotocol that was agreed on
   class WebSocket
-    # The socket is closed: raised by what would send.
+    # Raised by methods that send when the socket is closed.
     class ClosedError < IOError; end
 
     NO_LIMITS_GIVEN = Limits.new
@@ -144,7 +144,7 @@ module Gyre
       close_with(code, reason)
     end
 
-    # Takes a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil: in
+    # Sends a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil: in
     # another thread than the loop's.
     # @api private
     def deliver(message) = offer(message.frame(window_bits))

@@ -19,9 +19,9 @@
 /* An element of the ready queue. */
 struct gyre_selector_entry {
   struct gyre_list node;
-  VALUE fiber;                               /* or what responds to alive? and transfer */
+  VALUE fiber;                               /* or an object with alive? and transfer */
   enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* a fiber that queued itself, an entry of `push`, or the end of a flush */
-  struct gyre_selector_entry *allocated;     /* list of all on the heap */
+  struct gyre_selector_entry *allocated;     /* next of all entries on the heap */
 };
 
 /* --- the object --- */
@@ -50,7 +50,7 @@ static void close_loop(struct gyre_selector *selector) {
   if (selector->forks == gyre_forks) gyre_loop_close(&selector->loop);
 }
 
-/* Ignores lists of waits: their fibers are unreachable too, and perhaps freed before. */
+/* Leaves the lists of waits alone: their fibers are unreachable, too, and may be freed already. */
 static void selector_free(void *opaque) {
   struct gyre_selector *selector = opaque;
   close_loop(selector);
@@ -104,7 +104,7 @@ static VALUE selector_allocate(VALUE class) {
 static bool sleeping(struct gyre_loop *loop);
 static void sweep(struct gyre_timer *timer, void *context);
 
-/* Firing alone ends the sleep. */
+/* Does nothing: a timer that fires ends the sleep. */
 static void time_is_over(struct gyre_timer *timer, void *context) {}
 
 /* `loop` is the fiber that will call #select; `backend` as Gyre::Scheduler.new takes it. */
@@ -244,8 +244,8 @@ static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   return pass(self, raise_body, argc, argv);
 }
 
-/* Returns the next entry, skipping ends of other flushes; NULL at its own end, or at the
- * queue's. */
+/* Returns the next entry and skips the ends of other flushes; NULL at the end of this flush or of
+ * the queue. */
 static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
                                               const struct gyre_selector_entry *boundary) {
   GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) {
@@ -322,8 +322,8 @@ static void sweep(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* Asked before each sleep. Handles a signal masked during `select`, as Async does, first: nothing
- * else would end the sleep. */
+/* Asked before each sleep. First handles a signal that Async masked during `select`: nothing else
+ * would end the sleep. */
 static bool sleeping(struct gyre_loop *loop) {
   struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
   if (RTEST(rb_funcallv(rb_cThread, rb_intern("pending_interrupt?"), 0, NULL))) return false;

@@ -1,5 +1,5 @@
 /*
- * Gyre::HeldSignals: INT and TERM while a server replaces its own program
+ * Gyre::HeldSignals keeps INT and TERM that come while a server replaces its own program
  * (lib/gyre/cli/process/successor.rb). Ruby's handlers only note a signal for the main thread, and
  * exec forgets it. From hold to exec a signal is written to a file that the fresh program reads.
  * (Blocking signals across exec is useless: Ruby unblocks all of them first.)
@@ -38,8 +38,8 @@ static VALUE signals_hold(VALUE self, VALUE descriptor) {
   return Qnil;
 }
 
-/* call-seq: release: without a fresh program. Returns a signal that reached no handler of
- * Ruby's, or nil. */
+/* call-seq: release: called if no fresh program has taken over. Returns a signal that reached no
+ * handler of Ruby's, or nil. */
 static VALUE signals_release(VALUE self) {
   const int last = noted;
   if (notes >= 0) {

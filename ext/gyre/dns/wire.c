@@ -16,7 +16,7 @@ size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uin
       if (place + 2 > length) return 0;
       size_t target = gyre_dns_16(message + place) & 0x3fff;
       if (!end) end = place + 2;
-      if (target >= bound) return 0; /* each pointer leads further back: no loop */
+      if (target >= bound) return 0; /* each pointer leads further back, which rules out loops */
       place = bound = target;
       continue;
     }
@@ -287,8 +287,8 @@ static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) 
   }
 }
 
-/* Compares with names before this one only, as its own suffixes have no end yet. May fail midway:
- * each gyre_dns_put_… then restores length and suffixes. */
+/* Compares only with earlier names: the suffixes of this name are incomplete. May fail midway: each
+ * gyre_dns_put_… then restores length and suffixes. */
 static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   unsigned known = writer->suffixes;
   for (const uint8_t *label = name; *label; label += *label + 1) {
@@ -332,7 +332,7 @@ bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, 
   return undo(writer, length, suffixes);
 }
 
-/* Data of a form with names that may be compressed; it is valid. */
+/* Writes valid data of a form with names that may be compressed. */
 static bool put_data(struct gyre_dns_writer *writer, const char *form, const uint8_t *data, size_t length) {
   const uint8_t *end = data + length;
   for (; form && *form == 'n'; form++) {

@@ -27,7 +27,7 @@ void gyre_blocked_clear(struct gyre_blocked_table *table);
 
 /* Touches no other node, as nodes are on stacks far apart. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
-/* Harmless if it is gone. */
+/* Does nothing if it is gone. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);
 
 /* The fiber's newest, or NULL. */

@@ -53,8 +53,8 @@ static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_dri
   return driving && driving->parked.state == GYRE_PARKED;
 }
 
-/* Wakes overtaken drivers whose condition holds. A condition may be a block of the program that
- * begins and ends drivers, so the chain is walked again after each. */
+/* Wakes overtaken drivers whose condition holds. Walks the chain again after each condition, which
+ * is a block of the program and may begin and end drivers. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;
   for (driving = scheduler->drivers.newest; driving; driving = driving->before) driving->asked = false;

@@ -75,7 +75,7 @@ void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *pa
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
   parked->blocker = blocker;
   parked->fiber = rb_fiber_current();
-  /* A fiber entered from here runs in the right thread. */
+  /* A fiber entered from here runs in the scheduler's thread. */
   if (__builtin_expect(parked->fiber != scheduler->running.entered, 0)) gyre_thread_check(scheduler);
   parked->entered = NIL_P(scheduler->running.entered) ? parked->fiber : scheduler->running.entered;
   parked->worker = scheduler->running.worker;
@@ -179,7 +179,7 @@ bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_drivin
 
 static VALUE answer_body(VALUE block) { return rb_proc_call_with_block(block, 0, NULL, Qnil); }
 
-/* An exception (such as Interrupt) is for the asking fiber, not for this one. */
+/* An exception (such as Interrupt) is meant for the asking fiber, not for this one. */
 static void answer(struct gyre_scheduler *scheduler) {
   struct gyre_question *question = scheduler->running.question;
   int state = 0;

@@ -17,7 +17,7 @@ VALUE gyre_ready_take(struct gyre_scheduler *scheduler);
 /* The fiber to enter when one stops running: the next ready one within the budget, else the
  * driver; nil without a driver, when the kernel is due. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler);
-/* True if the kernel is due. */
+/* True if it is time to ask the kernel. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler);
 void gyre_budget_refill(struct gyre_scheduler *scheduler);
 void gyre_fibers_wake_loop(struct gyre_scheduler *scheduler);
@@ -42,7 +42,7 @@ void gyre_interrupts_free(struct gyre_scheduler *scheduler);
 void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 /* Raises due interrupts in their fibers. */
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
-/* Makes postponed interrupts due: their fibers have run. */
+/* Makes postponed interrupts due, after their fibers have run. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
 /* Raises the interrupt of a wait that has ended. Requeues the interrupt and returns if the wait was
  * given something just then. */

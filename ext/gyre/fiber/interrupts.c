@@ -115,8 +115,8 @@ struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre
 
 /*
  * Ruby's own primitives take a fiber off their list before they unblock it. Each fiber checks again
- * after its wait, so any other waiter may be woken instead. Gyre's own primitives hand on by
- * themselves.
+ * after its wait, so any other waiter may be woken instead. Gyre's own primitives pass a wake-up on
+ * by themselves.
  */
 static bool can_hand_on(VALUE blocker) {
   if (RB_SPECIAL_CONST_P(blocker)) return false;
@@ -196,8 +196,8 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
 }
 
 /*
- * Would lose the gift of an unblock (a lock, a queue element) whose fiber has not run yet. The gift
- * goes to another waiter; without one the fiber first runs up to its next wait.
+ * Raising now would lose the gift of an unblock (a lock, a queue element), as the fiber has not run
+ * yet. The gift goes to another waiter; without one the fiber first runs up to its next wait.
  */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   struct gyre_wait *wait = gyre_given(scheduler, parked);
@@ -253,7 +253,7 @@ static VALUE raise_body(VALUE argument) {
 
 /*
  * True if it has resumed another fiber. Transfers to such a fiber fail with a clear error. Checks
- * the fiber's position first: a fiber that left by its own transfer would be entered.
+ * first where the fiber is: a fiber that left by its own transfer must not be entered.
  */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(1));
@@ -271,8 +271,8 @@ static bool is_resuming(VALUE fiber) {
 
 /*
  * For a fiber without a wait of its own. If it has resumed a waiting fiber, directly or not,
- * Fiber#raise finds that fiber (Ruby 3.3 and later). Holds the exception of a fiber that has
- * yielded for its next wait: entering it here would end its suspension and raise in the driver.
+ * Fiber#raise finds that fiber (Ruby 3.3 and later). Keeps the exception of a suspended fiber until
+ * its next wait: entering the fiber here would resume it and raise in the driver.
  */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};

@@ -94,7 +94,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
   int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
-  /* A ready pipe in blocking mode still waits beyond PIPE_BUF. */
+  /* A write of more than PIPE_BUF to a ready pipe in blocking mode still waits. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   do {
     count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);

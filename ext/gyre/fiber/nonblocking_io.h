@@ -16,8 +16,8 @@
 #define GYRE_IO_FILE (-100000) /* not an errno */
 #define GYRE_IO_FILE_WAITS (-100001)
 
-/* The caller's guess about a descriptor, which saves system calls. A wrong guess makes no call
- * wait: Ruby and other processes may have changed the number or its mode. */
+/* The caller's guess about a descriptor, which saves system calls. A wrong guess never makes a call
+ * wait: Ruby or another process may have changed the descriptor. */
 enum gyre_io_kind {
   GYRE_IO_ANY,
   GYRE_IO_SOCKET,  /* probably a socket */

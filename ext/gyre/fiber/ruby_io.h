@@ -25,8 +25,8 @@ static inline bool gyre_io_is_duplex(VALUE io) {
 #endif
 }
 
-/* Returns the size of an IO::Buffer and its bytes; raises if they are gone, or read-only while
- * `writes` (to the descriptor) is false. */
+/* Returns the size of an IO::Buffer and its bytes. Raises if the bytes are gone, or if they are
+ * read-only and not for a write (`writes`). */
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 
 /* Reads or writes a file without the GVL, as the disk may be slow. `from` is an offset, or -1

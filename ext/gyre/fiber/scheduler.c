@@ -166,7 +166,7 @@ static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception)
   return Qnil;
 }
 
-/* Returns the fiber whose wait this one is in: itself, or a fiber that it has resumed. */
+/* Returns the fiber that waits: this one, or one that it has resumed. */
 static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);

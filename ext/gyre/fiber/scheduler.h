@@ -86,10 +86,10 @@ struct gyre_waits {
 /* interrupts.c */
 struct gyre_interrupts {
   struct gyre_list due;       /* in the next turn */
-  struct gyre_list raising;   /* their fibers are ready to raise them */
-  struct gyre_list postponed; /* waits until their fiber has run */
+  struct gyre_list raising;   /* fibers are ready to raise these */
+  struct gyre_list postponed; /* wait until their fiber has run */
   struct gyre_list deferred;  /* until their timer fires */
-  struct gyre_list held;      /* waits until their fiber, suspended by the program, waits */
+  struct gyre_list held;      /* wait for a wait of their fiber, which the program has suspended */
   struct gyre_list timeouts;  /* on the heap (scheduler_timeout.c) */
   bool is_away;               /* the driver is inside Fiber#raise and cannot run a question */
   VALUE live_fibers; /* ObjectSpace::WeakMap: object_id => fiber, for gyre_live_fiber; nil before its first use */

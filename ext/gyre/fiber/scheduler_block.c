@@ -1,7 +1,7 @@
 /*
  * Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep, called
  * by Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives. An unblock may give
- * the fiber something, such as a lock or a queue element. The gift is never lost. It wins over a
+ * the fiber something, such as a lock or a queue element. This gift is never lost. It wins over a
  * timeout of the same turn; an exception that comes before the fiber goes on hands it to another
  * waiter (interrupts.c).
  */
@@ -75,8 +75,8 @@ static VALUE block_body(VALUE argument) {
   return Qnil;
 }
 
-/* Ruby raises here in a killed fiber, and exceptions of other threads; the gift passes to another
- * waiter. */
+/* Ruby raises here in a killed fiber, and for another thread's exception; the gift then passes to
+ * another waiter. */
 static VALUE block_ensure(VALUE argument) {
   struct blocking *blocking = (struct blocking *)argument;
   struct gyre_wait *wait = &blocking->wait;
@@ -129,8 +129,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
      * gift. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* A pending exception moves to the fiber's next wait, unless another fiber can take the
-     * gift. */
+    /* Passes the gift to another waiter; without one, the pending exception moves to the fiber's
+     * next wait. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
     wait->unblocked = true;
@@ -141,8 +141,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   return Qtrue;
 }
 
-/* Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds run every other ready
- * fiber first; no duration waits for an unblock. */
+/* Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). A sleep of 0 seconds lets all ready
+ * fibers run; a sleep without a duration ends by an unblock. */
 static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE duration;
@@ -158,8 +158,8 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
 
 /* --- for condition variables --- */
 
-/* ConditionVariable#wait begins in this fiber: records from now on whether it may have been
- * signalled through any mutex. */
+/* Called before ConditionVariable#wait in this fiber: from now on records whether a signal may have
+ * come. */
 static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
   st_insert(gyre_scheduler_opened(self)->blocks.signals, (st_data_t)rb_fiber_current(), false);
   return Qnil;

@@ -81,8 +81,8 @@ static VALUE select_body(VALUE argument) {
     for (long i = 0; i < selecting->count; i++) {
       struct selected_watch *selected_watch = &selecting->watches[i];
       if (selected_watch->kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
-        /* Ends a watch for out-of-band data at the end, which select(2) does not report and the
-         * kernel would repeat without pause. */
+        /* Ends a watch for out-of-band data at the peer's end: select(2) does not report it, and
+         * the kernel would repeat it without pause. */
         gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
         continue;
       }

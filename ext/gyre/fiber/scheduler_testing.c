@@ -22,8 +22,7 @@ static VALUE scheduler_virtual_now(VALUE self) {
   return DBL2NUM((double)gyre_loop_now(&gyre_scheduler_get(self)->loop) / 1e9);
 }
 
-/* Time runs at its real speed while work beside the loop is under way: it begins (1) or ends
- * (-1). */
+/* Called as work beside the loop begins (1) or ends (-1); meanwhile time runs at its real speed. */
 static VALUE scheduler_outside(VALUE self, VALUE change) {
   gyre_scheduler_get(self)->loop.outside += (unsigned)NUM2INT(change);
   return Qnil;

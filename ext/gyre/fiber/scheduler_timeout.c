@@ -15,8 +15,8 @@ struct timeout {
   struct gyre_scheduler *scheduler; /* NULL once freed */
   struct gyre_timer timer;
   struct gyre_interrupt *interrupt;
-  VALUE fiber; /* a pooled one, or Qundef */
-  VALUE id;    /* fiber outside the pool, else nil */
+  VALUE fiber; /* if pooled, else Qundef */
+  VALUE id;    /* of a fiber outside the pool, else nil */
   VALUE duration;
   VALUE exception;       /* once fired; else nil */
   struct making *making; /* while its exception is made */

@@ -3,8 +3,8 @@
  * of a collected fiber: 3.1 for good, later versions until memory is short (MADV_FREE). It counts
  * neither.
  *
- * Finds the ends of stacks, which Ruby hides, in /proc/self/maps (proc(5)): a guard page below each
- * makes it a mapping of its own. Does nothing without that file. The virtual machine's stack is in
+ * Finds the ends of stacks, which Ruby hides, in /proc/self/maps (proc(5)): each stack is a mapping
+ * of its own, above a guard page. Does nothing without that file. The virtual machine's stack is in
  * the same mapping (cont.c, Ruby 3.1 to 4.0):
  *
  *   start                  address   start of the machine stack                              end

@@ -104,7 +104,7 @@ static void trim(struct gyre_timer *timer, void *context) {
   }
   scheduler->pool.idle_least = scheduler->pool.idle_count;
   timer->fire = trim;
-  if (scheduler->pool.idle_count > IDLE_KEPT) /* kept without memory for it */
+  if (scheduler->pool.idle_count > IDLE_KEPT) /* all stay if the timer cannot be armed */
     (void)gyre_timers_arm(&scheduler->loop.timers, timer, gyre_loop_now(&scheduler->loop) + TRIM_NS);
 }
 

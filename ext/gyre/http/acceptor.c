@@ -434,8 +434,9 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   return LONG2NUM(count);
 }
 
-/* Leaves the loop, which lives on and must not keep acceptor, handler and app alive. Later calls
- * from other threads raise that the server has ended. Returns a state for rb_jump_tag. */
+/* Leaves the loop, which lives on and must not keep acceptor, handler and app alive. Makes later
+ * calls from other threads raise an error: the server has ended. Returns a state for
+ * rb_jump_tag. */
 static int leave_scheduler(struct gyre_http_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return 0;
   if (RHASH_SIZE(acceptor->upgraded) || gyre_thread_is_foreign(acceptor->scheduler)) return 0;

@@ -255,8 +255,8 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
 
 /*
  * Returns whether the client still takes sent bytes. Waits with closing: bytes that arrive later,
- * such as HTTP/2's windows, would reset the connection and lose the rest. Has the time limit of a
- * slow response.
+ * such as HTTP/2's windows, would reset the connection and lose the rest. The time limit is that of
+ * a slow response.
  */
 static bool still_takes(struct gyre_http_connection *connection) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
@@ -283,8 +283,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
-    /* Counts waiting bytes as in time, reported or not: a delayed loop gets many bytes at once and
-     * part of the reports. */
+    /* Counts waiting bytes as in time, even unreported ones: a delayed loop gets many bytes and
+     * only a part of the reports. */
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);

@@ -16,7 +16,7 @@
 
 struct gyre_http_connection;
 
-/* Called from the loop, never from within each other. Each may free the connection. */
+/* Called from the loop, and never one from within another. Each may free the connection. */
 struct gyre_http_protocol {
   const char *alpn, *preface; /* name in ALPN, first bytes of clients; NULL: default protocol */
   /* Allocates, by malloc, memory shared by an acceptor's connections. */

@@ -13,8 +13,8 @@
  *               paused ──(its event was taken)──► active
  *
  * A resting watch is over for the program: its key is free. Its registration stays until the next
- * wait, or while events are queued until the kernel is asked for the second time. A server that
- * watches a connection again after each request thus makes no system call.
+ * wait or, while events are queued, until the kernel has been asked twice. A server that watches a
+ * connection again after each request thus makes no system call.
  */
 #ifndef GYRE_KEYED_LOOP_H
 #define GYRE_KEYED_LOOP_H

@@ -73,7 +73,7 @@ void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch
   }
 }
 
-/* Ends the loop's part, as a level-triggered registration must not outlive its watch. */
+/* Ends the watch in the loop, as a level-triggered registration must not outlive its watch. */
 static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   if (!keyed->loop) return;
   gyre_timers_cancel(&keyed->loop->timers, &watch->timer);

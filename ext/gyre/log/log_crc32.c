@@ -5,8 +5,8 @@
  *   follow.
  * - With carry-less multiplication (PCLMULQDQ), sixteen bytes at a time: bits at a distance of n
  *   from the end may be replaced by their product with x^n modulo the polynomial, added at the end.
- *   A long text is folded into its last sixteen bytes (Gopal and others, "Fast CRC Computation for
- *   Generic Polynomials Using PCLMULQDQ Instruction", 2009), and the tables do these. A partial
+ * Folds a long text into its last sixteen bytes (Gopal and others, "Fast CRC Computation for
+ * Generic Polynomials Using PCLMULQDQ Instruction", 2009), which the tables then reduce. A partial
  *   last block shifts the one before to the left, into a block that begins with zeros.
  */
 #include "log/log_crc32.h"

@@ -27,8 +27,8 @@
 #define TIMEOUT_LIMIT_S 86400 /* some systems refuse a longer time; the loop asks again */
 #define FILTERS_LIMIT 3
 
-/* Needs no descriptor for a user event. libkqueue takes a lock for it, which a signal handler must
- * not. */
+/* Wakes by a user event, which needs no descriptor; not on libkqueue, where it takes a lock, as no
+ * signal handler may. */
 #if defined(EVFILT_USER) && (!defined(LIBKQUEUE) || defined(GYRE_KQUEUE_USER_WAKEUP))
 #define USER_WAKEUP 1
 #else
@@ -47,7 +47,7 @@
 
 struct kqueue_state {
   int fd;
-  unsigned forks; /* an inherited number may be another file's in a forked child, which has no queue */
+  unsigned forks; /* a forked child inherits no queue: its number may be another file's there */
   struct gyre_wakeup wakeup;
 };
 

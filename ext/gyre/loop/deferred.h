@@ -26,19 +26,19 @@ static inline void gyre_deferred_init(struct gyre_deferred *deferred,
   deferred->run = run;
 }
 
-/* True if it is going to run. */
+/* True if it is pending. */
 static inline bool gyre_deferred_waits(const struct gyre_deferred *deferred) {
   return !gyre_list_empty(&deferred->node);
 }
 
-/* Runs it at the end of this turn, or of the next turn if this end has begun. Ignores work that is
+/* Runs it at the end of this turn; if that has begun, at the end of the next. Ignores work that is
  * pending already. */
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
-/* Harmless if it was not going to run. */
+/* Does nothing if it is not pending. */
 static inline void gyre_deferred_cancel(struct gyre_deferred *deferred) { gyre_list_remove(&deferred->node); }
 
-/* Runs all pending work except what is deferred meanwhile. */
+/* Runs all work that is pending now; work deferred meanwhile stays pending. */
 void gyre_loop_run_deferred(struct gyre_loop *loop);
 
 /* For loop.c: the loop closes; pending work never runs. */

@@ -306,7 +306,7 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale_turn;
-  if (!same && age <= STALE_TURNS && loop->stale.generation) return; /* one of several: waits for the first to repeat */
+  if (!same && age <= STALE_TURNS && loop->stale.generation) return; /* remembers one at a time */
   loop->stale = *event;
   loop->stale_turn = loop->statistics.turns;
   if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
@@ -447,7 +447,7 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   }
   int64_t next = gyre_timers_next(&loop->timers), now_ns = gyre_loop_now(loop);
   bool idle = !(next >= 0 && next <= now_ns) && !(loop->sleeping && !loop->sleeping(loop));
-  /* Checked last: earlier steps may have let others run, which woke the loop. */
+  /* Checked last: during earlier steps others may have run and woken the loop. */
   if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
     loop->statistics.wakeups++;
     idle = false;

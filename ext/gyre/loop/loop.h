@@ -55,13 +55,13 @@ struct gyre_loop {
   int64_t virtual_ns; /* a clock that only jumps to the next timer (Gyre::Testing); 0: the real one */
   unsigned outside;   /* work done elsewhere in real time: the virtual clock does not jump */
   int64_t polled_ns;  /* when the backend last returned */
-  int64_t unseen_ns;  /* this turn's events came after it; delays since may be the loop's fault */
+  int64_t unseen_ns;  /* this turn's events came later; delays since then may be the loop's fault */
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
   int watched_count;           /* descriptors that are watched */
   struct gyre_list unverified; /* watches that trust an earlier registration */
-  int64_t unverified_ns;       /* since when there are any; 0: the kernel is asked before the next wait */
+  int64_t unverified_ns;       /* the oldest one's time; 0: to be verified before the next wait */
   unsigned in_vain;            /* empty answers in a row before a sleep */
 
   struct gyre_list operations; /* in flight */
@@ -78,8 +78,8 @@ struct gyre_loop {
   unsigned forks;             /* the same */
 
   bool waiting; /* without the GVL */
-  /* Asked before each sleep, if set; false prevents the sleep. Interrupts then end a sleep
-   * without being raised by it, and a pending one prevents it. */
+  /* Called before each sleep, if set; false prevents the sleep. Interrupts then prevent or end a
+   * sleep, which does not raise them. */
   bool (*sleeping)(struct gyre_loop *loop);
   int woken; /* atomic: the next wait returns at once */
   /* An expected, imminent reply: polled for before the next sleep. NULL: none. */
@@ -164,7 +164,7 @@ void gyre_loop_closed(struct gyre_loop *loop, int fd);
 /* The program is about to close `fd`: calls its watches, then forgets it. */
 void gyre_loop_abandon(struct gyre_loop *loop, int fd);
 
-/* The same; on return a backend that keeps descriptors open has released it. */
+/* The same; on return, a backend that keeps descriptors open has released this one. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd);
 
 /* Passes begun and ended watches to the kernel at once, if the backend would delay them. */

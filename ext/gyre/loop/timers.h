@@ -27,7 +27,7 @@ struct gyre_timers {
 void gyre_timers_init(struct gyre_timers *timers);
 void gyre_timers_free(struct gyre_timers *timers);
 
-/* For timers that outlive the heap; their memory must still exist. */
+/* Disarms timers that outlive the heap; their memory must still exist. */
 void gyre_timers_cancel_all(struct gyre_timers *timers);
 
 /* Monotonic time in nanoseconds. */

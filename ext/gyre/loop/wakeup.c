@@ -50,7 +50,7 @@ void gyre_wakeup_signal(const struct gyre_wakeup *wakeup) {
   uint64_t one = 1;
   ssize_t written = write(wakeup->write_fd, &one, sizeof(one));
   if (written < 0 && errno == EAGAIN) {
-    /* Full: the reader was woken long ago. Makes room and writes again, which is a new edge. */
+    /* Full: the reader has been woken already. Makes room and writes again, which is a new edge. */
     char bytes[512];
     if (read(wakeup->read_fd, bytes, sizeof(bytes)) > 0) written = write(wakeup->write_fd, &one, sizeof(one));
   }

@@ -112,8 +112,8 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
 }
 
 /*
- * Shares sockets fairly between processes: each learns of each connection, and the first one awake
- * would take all of them for good. Takes one at a time and waits before the next, longer with more
+ * Shares connections fairly between processes: all of them learn of each connection, and the first
+ * one awake would take every one. Takes one at a time and waits before the next, longer with more
  * connections. Waits much longer if another process has far fewer, unless that process did not
  * react last time. Takes more each turn while many still wait.
  */

@@ -330,8 +330,7 @@ static VALUE object_set_name(VALUE self, VALUE name) {
 }
 
 /*
- * @return [Boolean] whether packets can be received of which the kernel no longer reports: several
- * came in one system call
+ * @return [Boolean] whether packets are here already, which the kernel no longer reports
  */
 static VALUE object_pending_p(VALUE self) { return get(self)->count > 0 ? Qtrue : Qfalse; }
 

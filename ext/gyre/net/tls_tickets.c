@@ -155,7 +155,7 @@ void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets) {
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets) {
   pthread_mutex_lock(&tickets->lock);
   (void)follow_time(tickets);
-  /* Moves along with a clock that went back, where one interval more does not matter. */
+  /* Follows a clock that went back; keys then live one interval longer, which does no harm. */
   tickets->skipped += tickets->oldest - oldest_now(tickets) + 1;
   (void)follow_time(tickets);
   pthread_mutex_unlock(&tickets->lock);

@@ -99,7 +99,7 @@ void gyre_websocket_count_output(struct gyre_websocket *websocket) {
 
 static void flush(struct gyre_websocket *websocket) {
   int error = gyre_transport_flush(&websocket->connection->transport);
-  if (error == -EAGAIN || (error == 0 && gyre_websocket_unsent(websocket) > 0)) { /* 0: held by a stream */
+  if (error == -EAGAIN || (error == 0 && gyre_websocket_unsent(websocket) > 0)) { /* 0: a stream holds the rest */
     wait_for_room(websocket);
   } else if (error < 0) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
@@ -274,7 +274,7 @@ static bool holds_too_much(struct gyre_websocket *websocket) {
   return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->input);
 }
 
-/* Takes off the buffer what is done with. */
+/* Removes used bytes from the buffer. */
 static void release(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   gyre_transport_consume(transport, gyre_websocket_input_release(&websocket->input));

@@ -1,7 +1,7 @@
 /*
- * What a server receives on a WebSocket (RFC 6455, section 5): takes frames apart in the buffer
- * that holds them, so that a message's payload ends up in one piece there, unmasked and, if text,
- * checked. Needs no other memory. Called by connection.c, the fuzzer and a plain C test. No ruby.h.
+ * Takes apart the frames that a server receives on a WebSocket (RFC 6455, section 5), in the buffer
+ * that holds them: a message's payload ends up there in one piece, unmasked and, if text, checked.
+ * Needs no other memory. Called by connection.c, the fuzzer and a plain C test. No ruby.h.
  *
  *   0 ········ start ────────── start + held ········ next ──────────── length
  *     done            message                 heads        not looked at
@@ -50,8 +50,8 @@ struct gyre_websocket_event gyre_websocket_input_next(struct gyre_websocket_inpu
 /* The caller has copied the message. */
 void gyre_websocket_input_taken(struct gyre_websocket_input *input);
 
-/* Moves what was not looked at behind an incomplete message, so that heads and control frames take
- * no memory. Returns the new length. */
+/* Moves unread bytes behind an incomplete message, so that heads and control frames take no memory.
+ * Returns the new length. */
 uint32_t gyre_websocket_input_close_gap(struct gyre_websocket_input *input, char *bytes, uint32_t length);
 
 /* Returns how many bytes the caller has to take off the buffer's beginning. */

@@ -138,7 +138,7 @@ static void drain(struct gyre_http_connection *connection) {
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_websocket *websocket = connection->own;
   (void)bytes;
-  (void)length; /* what came behind the handshake is the transport's input */
+  (void)length; /* bytes behind the handshake are the transport's input */
   gyre_websocket_connection_init(websocket);
   gyre_websocket_session_init(websocket);
   connection->state = GYRE_HTTP_BETWEEN;

@@ -48,7 +48,7 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
   return message;
 }
 
-/* Calls what is due, in order: the open, messages and drained output as they come, the close. */
+/* Calls the session in order: open, messages and drained output as they come, close. */
 static VALUE run(VALUE self) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   VALUE session = websocket->session;
@@ -89,7 +89,7 @@ static VALUE run_body(VALUE argument) {
   return Qnil;
 }
 
-/* Ends the socket with a session that was ended: it handles its own errors. */
+/* Ends the socket if its session was ended; a session handles its own errors. */
 static VALUE ran(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(running->self);

@@ -25,7 +25,7 @@ static void websocket_mark(void *opaque) {
 
 static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
-  if (websocket->connection) websocket->connection->own = NULL; /* Ruby ends, and frees all in any order */
+  if (websocket->connection) websocket->connection->own = NULL; /* Ruby exits and frees objects in any order */
   gyre_websocket_deflate_free(&websocket->compression);
   free(websocket->reason);
   xfree(websocket);
@@ -134,8 +134,8 @@ static bool has_more_than(const struct gyre_websocket *websocket, size_t bytes) 
   return gyre_websocket_unsent(websocket) > bytes || gyre_websocket_is_crowded(websocket);
 }
 
-/* Waits while the peer is slow, from the high water to half of it; until it has taken everything,
- * while the server's budget is used up. */
+/* Waits for a slow peer: from the high water down to half of it or, if the server's budget is used
+ * up, until the peer has taken everything. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
   if (!has_more_than(websocket, websocket->limits.output_bytes)) return;

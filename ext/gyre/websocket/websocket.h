@@ -17,14 +17,14 @@
 
 #define GYRE_WEBSOCKET_REASON_BYTES 123
 
-/* What the session wants to hear of; none of them: its code reads by itself. */
+/* Events that the session wants; none: its code reads by itself. */
 enum gyre_websocket_wants {
   GYRE_WEBSOCKET_WANTS_MESSAGES = 1,
   GYRE_WEBSOCKET_WANTS_DRAINED = 2,
   GYRE_WEBSOCKET_WANTS_CLOSE = 4
 };
 
-/* What a fiber waits for. */
+/* Changes that a fiber waits for. */
 enum gyre_websocket_change { GYRE_WEBSOCKET_INPUT = 1, GYRE_WEBSOCKET_ROOM = 2, GYRE_WEBSOCKET_PONGS = 4 };
 
 /* A fiber that waits, on its stack. */
@@ -56,7 +56,7 @@ struct gyre_websocket {
   struct gyre_post starting;      /* of the session's next fiber */
   uint64_t sent_turn;             /* in which a frame was sent at once: the next ones leave together */
   int64_t heard_ns;               /* when the peer last sent anything */
-  int64_t blocked_ns;             /* since when it takes nothing; 0: it does */
+  int64_t blocked_ns;             /* when it stopped taking output; 0: it takes it */
   int64_t closing_ns;             /* when our close was sent; 0: it was not */
   int64_t drain_ns;               /* when it is to close, as the server stops; 0: it does not */
   uint32_t input_counted;         /* bytes of the server's budget for input */
@@ -69,7 +69,7 @@ struct gyre_websocket {
   bool unread;                    /* a whole message is in the buffer */
   bool discards;                  /* the app has closed it: messages are dropped */
   bool choked;                    /* reads no more until the peer takes its answers */
-  bool backed_up, drained;        /* output waits for the socket; all has left since */
+  bool backed_up, drained;        /* output waits for the socket; all of it has left meanwhile */
   bool abandoned;                 /* belongs to the parent, in a forked child */
   bool events;                    /* an event stream: sends text as it is, and reads nothing */
 };
@@ -94,23 +94,23 @@ void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, co
 void gyre_websocket_receive(struct gyre_websocket *websocket);
 /* The peer has taken some of the output. */
 void gyre_websocket_have_room(struct gyre_websocket *websocket);
-/* Sends or queues a frame. Nothing once it is over. */
+/* Sends or queues a frame. Does nothing once it is over. */
 void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
                          size_t length);
 /* The same for a whole frame, which is shared by many. */
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
 /* Whether the peer has output to take while the server's budget for it is used up. */
 bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
-/* Returns false for a peer that has too much to take for a broadcast's frame, and cuts it off. */
+/* Cuts off a peer that has not taken enough for a broadcast's frame, and returns false. */
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
 /* Sends a close and waits for the peer's, if none was sent yet. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
-/* Ends it for a fault of the peer's, which is told. */
+/* Ends it for a fault of the peer, and tells the peer. */
 void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason);
-/* Ends it without waiting for the peer: after a fault of its own, or of the peer's. */
+/* Ends it without waiting for the peer, after a fault of either side. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
-/* Notes in the server's budgets what the buffers hold. */
+/* Records the sizes of its buffers in the server's budgets. */
 void gyre_websocket_count_input(struct gyre_websocket *websocket);
 void gyre_websocket_count_output(struct gyre_websocket *websocket);
 /* Frees the message's bytes. */

@@ -52,8 +52,8 @@ module Gyre
 
       def keeps?(topic) = @topics.key?(topic)
 
-      # Yields whether the topic is kept; then one call at a time, so that streams get messages in
-      # the order of their numbers.
+      # Yields whether the topic is kept. For kept topics one call runs at a time, so that streams
+      # get messages in the order of their numbers.
       def ordered(topic)
         keeps?(topic) ? synchronize { yield true } : yield(false)
       end

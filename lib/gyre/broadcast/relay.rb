@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Carries what is published to other processes, and what they publish to Gyre::Broadcast. A message
+# Carries this process's messages to other processes, and theirs to Gyre::Broadcast. A message
 # becomes an Array of JSON values with its process and number: it may come on several ways, and
 # counts once. A worker attaches the link to its supervisor. Knows no subscribers.
 
@@ -24,8 +24,8 @@ module Gyre
       @numbers = {} # last numbers of other processes
 
       class << self
-        # `carrier` takes encoded messages (`offer`, see Outbox) in this process. An inherited one
-        # does so in forked children, too, after its `start`.
+        # `carrier` takes encoded messages (`offer`, see Outbox) in this process. Forked children
+        # inherit it: there it does so after its `start`.
         def attach(carrier, inherited: false)
           @lock.synchronize do
             renew unless @pid == Process.pid
@@ -35,7 +35,7 @@ module Gyre
         end
 
         # Whether messages go to other processes. Called before a process's first message and its
-        # first subscriber, and starts what carries them.
+        # first subscriber; starts the carriers.
         def attached?
           @lock.synchronize { renew unless @pid == Process.pid }
           @inherited.each(&:start)
@@ -66,7 +66,8 @@ module Gyre
 
         private
 
-        # A forked child is another process, and its parent's carriers are not its own.
+        # Starts over in a forked child, which is a process of its own and leaves the parent's
+        # carriers alone.
         def renew
           @pid = Process.pid
           @origin = SecureRandom.alphanumeric(12)

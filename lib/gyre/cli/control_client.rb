@@ -10,7 +10,7 @@ require "gyre/net/endpoint"
 module Gyre
   module CLI
     class ControlClient
-      # The peer is no server of Gyre's.
+      # The peer is not a Gyre server.
       class NoAnswer < StandardError; end
 
       STATUS_TIMEOUT_S = 5

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # EventMachine::Connection: the callbacks that a program overrides, and the methods that it calls.
-# Descriptors (descriptors/) do the work and call back; the signature names the connection's one.
+# Descriptors (descriptors/) do the work and call back; a connection's signature names its
+# descriptor.
 
 module Gyre
   module EventMachine
@@ -54,11 +55,11 @@ module Gyre
       # @return [void]
       def unbind; end
 
-      # The connection that this one's input goes to is over.
+      # The connection that gets this one's input has ended.
       # @return [void]
       def proxy_target_unbound; end
 
-      # As many bytes as agreed went to the other connection.
+      # The agreed number of bytes has gone to the other connection.
       # @return [void]
       def proxy_completed; end
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a signature stands for: a descriptor with its watch, and the connection that it calls.
+# The object behind a signature: a descriptor with its watch, and the connection that it calls.
 # Descriptors::Stream, Datagram and Watched add what bytes do. A callback that parks makes its
 # descriptor busy: events wait until it is over.
 

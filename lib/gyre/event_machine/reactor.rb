@@ -4,8 +4,8 @@
 # and the fibers that run their callbacks. EventMachine's functions call it; it knows no
 # descriptor's kind. It runs in a tree of tasks (Gyre.run), alone or beside other tasks.
 #
-# Pumps are tasks that take events and call back. One works while another waits for the case that a
-# callback parks: events then go on in that one, and the parked pump ends with its callback.
+# Pumps are tasks that take events and call back. One works, another stands by: it takes over when a
+# callback parks, and the parked pump ends with that callback.
 
 module Gyre
   module EventMachine
@@ -19,7 +19,7 @@ module Gyre
       attr_reader :conns, :acceptors, :timers, :next_tick_queue, :tails, :loop, :thread
       # Descriptors by signature.
       attr_reader :descriptors
-      # What a callback has raised on its way out of `run`.
+      # An exception of a callback on its way out of `run`.
       attr_accessor :error
 
       def initialize
@@ -47,7 +47,7 @@ module Gyre
         raise error if error
       end
 
-      # Ends `run` behind the events that are queued now. From any thread, or a trap handler.
+      # Ends `run` after the events that are queued now. From any thread, or a trap handler.
       def stop
         @stopping = true
         @loop&.emit(:halt)

@@ -73,7 +73,7 @@ module Gyre
       # @return [Connection]
       def connect_unix_domain(path, *arguments, &block) = connect(path, *arguments, &block)
 
-      # Connects a connection that is over again.
+      # Connects an ended connection again.
       # @return [Connection] the handler
       def reconnect(server, port, handler)
         raise "invalid handler" unless handler.respond_to?(:connection_completed)
@@ -154,7 +154,7 @@ module Gyre
         reactor
       end
 
-      # A port that is none is the handler.
+      # Anything but a port is the handler.
       def place(port, handler, arguments)
         [port && Integer(port), handler, arguments]
       rescue ArgumentError, TypeError

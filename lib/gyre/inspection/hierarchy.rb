@@ -7,9 +7,8 @@
 #   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
-# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. No fiber can be asked for its
-# mutexes from another thread than the tasks'. Uses a list instead of recursion, as a fiber's stack
-# is small.
+# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. Only the tasks' own thread can ask a
+# fiber for its mutexes. Uses a list instead of recursion, as a fiber's stack is small.
 
 require "gyre/inspection"
 

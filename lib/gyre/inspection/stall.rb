@@ -2,8 +2,8 @@
 
 # Fibers of one scheduler that all wait for actions of each other: two tasks, for example, each at a
 # queue that the other should fill. Only reports, once: a queue may be filled from elsewhere.
-# Requires that there are no other threads, timers, descriptors or signal listeners. A single
-# waiting fiber may wait for a signal handler. Called by Deadlock.refuse if there is no circle.
+# Applies only without other threads, timers, descriptors and signal listeners. A single waiting
+# fiber may wait for a signal handler. Called by Deadlock.refuse if there is no circle.
 
 require_relative "../loop/traps"
 

@@ -95,7 +95,7 @@ module Gyre
       end
 
       # Runs a block in the next turn, together with others that came meanwhile. False: the page is
-      # too slow, and has to come again.
+      # too slow and has to connect again.
       def later(block, argument)
         return false if @socket.closed?
         return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT
@@ -107,7 +107,7 @@ module Gyre
 
       private
 
-      # Refuses values that no page could be sent: half of a surrogate pair, 1e999.
+      # Refuses values that cannot be sent to a page: half of a surrogate pair, 1e999.
       def parse(message)
         JSON.parse(message, max_nesting: 10).tap { |parsed| JSON.generate(parsed) }
       rescue JSON::ParserError, JSON::GeneratorError
@@ -123,7 +123,7 @@ module Gyre
         push
       end
 
-      # The page has come: with a token, if it was here before.
+      # The page is connected; it sends a token if it was connected before.
       def join(event, token)
         return false unless event == ""
 
@@ -144,7 +144,7 @@ module Gyre
         end
       end
 
-      # All between the first and the last line that differ.
+      # Returns the lines from the first to the last that differ.
       def changes(old, new)
         shorter = [old.size, new.size].min
         first = (0...shorter).find { |index| old[index] != new[index] } || shorter
@@ -152,7 +152,7 @@ module Gyre
         [first, old.size - first - last, new[first...new.size - last]]
       end
 
-      # As Session's: outside of a method that the WebSocket calls.
+      # Works like Session's, for code outside of the WebSocket's callbacks.
       def guard
         yield
       rescue WebSocket::ClosedError

@@ -14,7 +14,7 @@ module Gyre
     module State
       SECRET_BYTES = 32
 
-      # At load, so that all workers have the mold's.
+      # Made at load, so that all workers have the mold's.
       @secret = SecureRandom.bytes(SECRET_BYTES)
 
       class << self

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Lets subclasses of Gyre::Loop or Gyre::Scheduler override methods of the portable engine. Forwards
-# methods of a module that extends an object to the object's subclass, as Ruby finds the module's
-# first. The subclass's `super` returns to the module. Called when a loop or scheduler is made. On
-# the native engine Ruby does this by itself.
+# methods to the object's subclass, as Ruby finds those of the extending module first. The
+# subclass's `super` returns to the module. Called when a loop or scheduler is made. On the native
+# engine Ruby does this by itself.
 
 module Gyre
   class Loop

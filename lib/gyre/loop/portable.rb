@@ -125,7 +125,7 @@ module Gyre
         @backend.wake
       end
 
-      # For Closing: any thread has closed or reopened this number.
+      # Called by Closing, in any thread, after this number was closed or reopened.
       def descriptor_closed(descriptor)
         wake if @watches.key?(descriptor)
       end

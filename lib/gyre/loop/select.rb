@@ -83,7 +83,8 @@ module Gyre
 
       private
 
-      # Nothing may come between flag and byte: the flag alone would end all waking.
+      # Nothing may interrupt between flag and byte: after the flag alone, no call would write
+      # again.
       def signal
         @woken = true
         @wakeup_writer.write_nonblock(".")

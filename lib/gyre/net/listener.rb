@@ -259,7 +259,7 @@ module Gyre
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
     end
 
-    # Keeps a file of a successor (another inode), and in a forked child the parent's.
+    # Keeps the file of a successor (another inode) and, in a forked child, that of the parent.
     def remove_file
       return unless @file && @owner == Process.pid
 

@@ -214,7 +214,8 @@ module Gyre
     # from it.
     class TicketKeys
       INTERVAL_S = 2 * 3600 # what libssl gives a session
-      # Names the descriptor from which a process reads its keys, and that pipe: see {#hand_over}.
+      # The variable of the environment with the number of the keys' descriptor, and the pipe's
+      # inode number: see {#hand_over}.
       VARIABLE = "GYRE_TLS_TICKET_KEYS_FD"
       PIPE_BYTES = 4096
       private_constant :PIPE_BYTES
@@ -248,8 +249,8 @@ module Gyre
 
         private
 
-        # Checks that it is the keys' pipe: the number may be another descriptor's by now. Never
-        # waits, as all bytes are there.
+        # Checks that the descriptor still is the keys' pipe, as another file may have its number by
+        # now. Never waits, as all bytes are there.
         def taken_over
           number, identity = ENV.delete(VARIABLE)&.split("/")
           reader = IO.for_fd(Integer(number, 10), autoclose: false) if number

@@ -24,7 +24,8 @@ module Gyre
   module Offload
     # Runs at a low priority in a thread of the pool.
     class Blocking
-      # Ruby's lowest. From 3.3 on it limits a thread's turn to an eighth of 100 ms.
+      # Ruby's lowest. From Ruby 3.3 on, this priority shortens the thread's turns from 100 ms to an
+      # eighth of that.
       PRIORITY = -3
       private_constant :PRIORITY
 

@@ -75,7 +75,7 @@ module Gyre
         @begun_at = now
       end
 
-      # A thread inherits its maker's masks, but Thread#kill ends jobs.
+      # A thread inherits its maker's masks of interrupts; this one lets Thread#kill end jobs.
       def start
         thread = Thread.new { Thread.handle_interrupt(Object => :immediate) { work } }
         thread.name = "gyre offload"

@@ -23,7 +23,8 @@ module Gyre
           options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
         end
 
-        # Raises at the wait of the fiber given first, otherwise like Kernel#raise.
+        # Raises in the fiber that is the first argument, at its wait; the others are those of
+        # Kernel#raise.
         def raise(*arguments, **options)
           fiber, *exception = arguments
           return super unless fiber.is_a?(Fiber)
@@ -52,8 +53,8 @@ module Gyre
         ::Async::Task.new(::Async::Task.current? || async_root, **options, &block).tap { |task| task.run(*arguments) }
       end
 
-      # Enters a fiber; the caller continues when that fiber waits. A new task runs in a fiber of
-      # Gyre's, below the calling Gyre::Task if any, and ends with it.
+      # Enters a fiber; the caller continues when that fiber waits. A new task runs in a pooled
+      # fiber of this scheduler. If a Gyre::Task calls, the new task is its child and ends with it.
       def resume(fiber, *arguments)
         return resume_new(fiber, arguments) if fiber.backtrace.empty?
 
@@ -84,7 +85,7 @@ module Gyre
 
       private
 
-      # A transient task ends with the whole run, as Async passes it to its parent's parent.
+      # Async moves a transient task up to its parent's parent, so it ends only with the whole run.
       def resume_new(fiber, arguments)
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false

@@ -43,8 +43,8 @@ module Gyre
       end
 
       # Returns the exception that Kernel#raise would raise, with the backtrace of the wait unless
-      # given. From Ruby 4.0 on the caller's present error becomes its cause, unless it has one or
-      # is that error's cause itself.
+      # given. From Ruby 4.0 on an exception without a cause gets one: the error that the caller is
+      # handling, unless the exception has caused that error.
       def self.exception(*arguments, **options)
         given = options.slice(:cause)
         error = build(*arguments, **options.except(:cause))

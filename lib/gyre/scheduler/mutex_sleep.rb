@@ -31,7 +31,8 @@ module Gyre
         end
       end
 
-      # Defers everything that comes meanwhile. `stop` is propagating, and nothing replaces it.
+      # Defers exceptions for the thread meanwhile, so that none replaces `stop`, which is
+      # propagating.
       def self.take_again(mutex, stop = nil)
         later = nil
         begin

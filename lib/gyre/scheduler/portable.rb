@@ -16,7 +16,8 @@ module Gyre
     module Portable
       extend Forwardable
 
-      # Remaining fibers are stopped this often, with this much time.
+      # At the end, how many times the remaining fibers are stopped, and the seconds that they have
+      # each time.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
       # Without the hooks io_read and io_write Ruby reads and writes itself, and calls io_wait when
@@ -27,7 +28,7 @@ module Gyre
       # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
       # Ruby 4.1 passes an offset and the maximum; earlier versions the minimum and an offset.
-      # Follows the documentation of 4.1, untested.
+      # Written from the documentation of 4.1 and untested there.
       BOUNDED = IO.const_defined?(:Buffer) && IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3
       AGAIN = -Errno::EAGAIN::Errno
       # Bytes that a ready pipe takes without waiting: POSIX's minimum of PIPE_BUF.
@@ -73,8 +74,8 @@ module Gyre
         @fibers.inbox.unblock(fiber, blocker) unless @closed
       end
 
-      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds run every other
-      # ready fiber first.
+      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). A sleep of zero seconds lets
+      # every other ready fiber run first.
       def kernel_sleep(duration = nil)
         if duration && seconds(duration).zero?
           @fibers.requeue
@@ -356,8 +357,9 @@ module Gyre
         end
       end
 
-      # True if a method whose name ends like this called the hook, ignoring overrides of a
-      # subclass. A call that must not wait lets nothing else run.
+      # True if the hook was called by a method with such an end of its name; a subclass's overrides
+      # between the two do not count. A call with a timeout of zero must not wait, so no other fiber
+      # runs.
       def called_by?(suffix)
         caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
       end
@@ -369,7 +371,7 @@ module Gyre
         io_wait(io, events, nil) unless ready
       end
 
-      # A ready pipe in blocking mode still waits for room beyond PIPE_BYTES.
+      # A pipe in blocking mode that is ready takes PIPE_BYTES at once, but may wait with more.
       def write_once(io, buffer, offset, waits)
         bounded = waits && buffer.size - offset > PIPE_BYTES && !io.stat.file?
         part = bounded ? buffer.slice(offset, PIPE_BYTES) : buffer

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock on a part of a file, for which Ruby
-# asks no scheduler. Retries with pauses in which others run: in a thread an abandoned wait might
-# still take the lock, or lose a lock of the process. Unlike the kernel, does not notice two
-# processes that wait for each other.
+# asks no scheduler. Tries again and again, with pauses in which others run. Waiting in a thread
+# would be wrong: an abandoned wait might still take the lock, or lose a lock of the process. Unlike
+# the kernel, does not notice two processes that wait for each other.
 
 require "fcntl"
 

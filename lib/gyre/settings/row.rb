@@ -8,9 +8,9 @@ require "gyre/settings/type"
 module Gyre
   class Settings
     # `name` is the keyword, `meaning` one sentence. `usual` describes a computed default, `range`
-    # narrows or widens the type's. A `list` may be repeated, `also` are other accepted names. Flags
-    # may have a `short` form, and an `argument` other than the type's. HTTP limits have the
-    # `status` sent beyond them; messages omit a `secret`.
+    # narrows or widens the type's. A `list` may be repeated, `also` are other accepted names. A
+    # flag may have a `short` form, and an `argument` to show instead of the type's. HTTP limits
+    # have the `status` sent beyond them; messages omit a `secret`.
     Row = Struct.new(:name, :type, :meaning, :default, :usual, :range, :list, :also, :short, :argument, :status, :secret,
                      keyword_init: true) do
       def initialize(name:, type:, meaning:, **rest)
@@ -20,7 +20,7 @@ module Gyre
         freeze
       end
 
-      # False for text that no file, address or number can be: a broken encoding, a NUL.
+      # False for text with a broken encoding or a NUL, which no file, address or number has.
       def self.plain?(value)
         !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
       end

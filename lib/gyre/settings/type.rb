@@ -14,7 +14,8 @@ module Gyre
       # Bounds of times.
       ABOVE_ZERO = (Float::MIN..).freeze
 
-      # The value's name in help (nil: the flag has none), and in messages and the guide.
+      # The value's name in help (nil: the flag takes no value), and its name in messages and the
+      # guide.
       attr_reader :argument, :expected
       # The unit of numbers, and their usual bounds.
       attr_reader :unit, :range

@@ -59,8 +59,8 @@ module Gyre
       self
     end
 
-    # Stops all running tasks of the group. Stops a calling task inside the group last: raises Stop
-    # here.
+    # Stops all running tasks of the group. If the calling task belongs to the group, stops it last,
+    # by raising Stop here.
     # @return [self]
     def stop
       own = nil

@@ -14,7 +14,8 @@ module Gyre
   class Channel
     include Enumerable
 
-    # The channel is closed: sending is over, or everything has been received. It ends a `loop`.
+    # Raised by a send into a closed channel, and by a receive from one that has no messages left.
+    # It ends a `loop`.
     class ClosedError < ClosedQueueError
       def initialize(message = "the channel is closed")
         super

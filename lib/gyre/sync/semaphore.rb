@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 # Limits the number of simultaneous holders: of connections to a host, queries, open files. First
-# come, first served: a release passes its place to the longest waiter. Handles tasks only to start
-# them (`async`), and records holders only for the search for deadlocks. A block's fiber is its
-# holder and alone gives the place back; otherwise the holder is the taking fiber, unless another
-# fiber has ever given a place back.
+# come, first served: a release passes its place to the longest waiter. Knows tasks only to start
+# them (`async`), and holders only for the search for deadlocks. With a block, its fiber is the
+# holder, and no other gives the place back. Without one, the fiber that took the place is the
+# holder, until for the first time another fiber gives a place back.
 
 require "gyre/sync/spin_lock"
 require "gyre/task"

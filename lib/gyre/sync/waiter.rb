@@ -44,8 +44,9 @@ module Gyre
 
     private
 
-    # Takes the lock: just before the sleep its thread has it, and a signal then would be lost. Uses
-    # a thread, as the caller may have locks of its own, or be a signal handler.
+    # Takes the lock, so that the signal cannot come between the waiting thread's last check and its
+    # sleep, where it would be lost. Takes the lock in a new thread, as the caller may hold other
+    # locks, or be a signal handler.
     def signal_thread
       return Thread.new { @lock.synchronize { @condition.signal } } unless @lock.try_lock
 

@@ -20,9 +20,9 @@ module Gyre
       # True until it has left the deadline's block.
       def cancels? = !deadline.over?
 
-      # Returns another cancellation that is leaving the block and takes precedence: a stop, or the
-      # end of an outer deadline. `before`, already propagating when the block began (in an ensure),
-      # does not count.
+      # Returns a cancellation that is leaving the block and goes before this one: a stop, or the
+      # end of an outer deadline. `before` does not count: it was already propagating when the block
+      # began, in an `ensure`.
       def interrupted(before)
         error = cause
         until error.nil? || error.equal?(before)

@@ -44,7 +44,7 @@ module Gyre
         @run.unawaited.add(self, task) if @waiters.zero? && !@settled
       end
 
-      # Reports to the scheduler unless a caller has the exception already.
+      # Reports the exception to the scheduler unless a caller has it already.
       def report
         return if @settled
 

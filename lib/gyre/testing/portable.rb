@@ -65,7 +65,8 @@ module Gyre
 
       private
 
-      # Moves any ready fiber to the front. A fiber that has just started another always goes first.
+      # Moves any ready fiber to the front. A fiber that has just started another one always
+      # continues first.
       def next_ready
         waiter = super
         return waiter if waiter.nil? || waiter.first

@@ -30,7 +30,7 @@ module Gyre
           host == "::" && !Socket.for_fd(descriptor).tap { |socket| socket.autoclose = false }.getsockopt(:IPV6, :V6ONLY).bool ? WILDCARDS : [host]
         end
 
-        # Endpoint of a socket without a setting.
+        # The endpoint made from the bound address, for a socket whose setting is unknown.
         def endpoint
           path ? Endpoint.new(:unix, path: path) : Endpoint.new(:tcp, host: host, port: port)
         end
@@ -42,7 +42,7 @@ module Gyre
           nil # its file has gone, or may not be removed
         end
 
-        # Addresses of sockets that serve an endpoint; `::` includes IPv4.
+        # The addresses whose sockets together serve an endpoint; `::` includes IPv4.
         def self.meant(endpoint) = endpoint.host == "::" ? WILDCARDS : endpoint.addresses
 
         private
@@ -121,7 +121,7 @@ module Gyre
         end
       end
 
-      # `owned: false`: in another process than the list's maker.
+      # `owned: false`: the sockets end with another process, which made the list.
       def self.from(list, owned: true)
         list.map { |each| Inherited.new(*each.values_at("descriptor", "origin", "host", "port", "path"), owned && each["owned"], !each["owned"]) }
       end

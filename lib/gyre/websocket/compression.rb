@@ -14,7 +14,8 @@ module Gyre
       # The values of each parameter of an offer. zlib compresses with no smaller window than 9.
       VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
                  "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] }.freeze
-      # Of a window that is kept: 4 KB of earlier messages, and 38 KB of memory instead of 268.
+      # The bits of a window that is kept between messages: 4 KB of earlier ones, and 38 KB of
+      # memory instead of 268.
       KEPT_BITS = 12
       private_constant :NAME, :MOST_BITS, :VALUES, :KEPT_BITS
 
@@ -35,7 +36,7 @@ module Gyre
 
         private
 
-        # Returns the parameters of an offer; nil if it is none, or has to be declined.
+        # Returns the parameters of an offer; nil if it is malformed or has to be declined.
         def parse(text)
           name, *parameters = text.split(";", -1).map { |part| part.split("=", 2).map { |word| word.strip.sub(/\A"(.*)"\z/, '\1') } }
           offer = parameters.to_h { |parameter| [parameter.first, parameter[1]] }
@@ -43,7 +44,8 @@ module Gyre
         end
       end
 
-      # For C: the window's bits and whether it is kept, of messages to the client and from it.
+      # For C: two values for messages to the client, then two for messages from it: the window's
+      # bits and whether the window is kept.
       attr_reader :agreed
       attr_reader :response
 

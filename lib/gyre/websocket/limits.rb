@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What bounds a WebSocket: keywords of Gyre::WebSocket.open. The C extension reads a Limits object
-# as a socket begins. It enforces nothing.
+# The limits of a WebSocket, which are keywords of Gyre::WebSocket.open. The C extension reads a
+# Limits object as a socket begins. It enforces nothing.
 
 require "gyre/settings/limits"
 

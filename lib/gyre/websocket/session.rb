@@ -7,7 +7,7 @@ require "gyre/errors"
 
 module Gyre
   class WebSocket
-    # What Block and Handler share.
+    # The common part of Block and Handler.
     class Session
       # Flags of {#wants}, as in websocket.h.
       MESSAGES = 1
@@ -17,7 +17,7 @@ module Gyre
 
       private
 
-      # A socket that the client has closed is no fault of the app's.
+      # The app is not to blame if the client has closed the socket.
       def guard(socket)
         yield
       rescue SystemExit, SignalException

@@ -18,7 +18,7 @@
 /* connection->phase, with the type of connection->own. */
 enum phase {
   IDLE,  /* NULL, also before the first byte */
-  HEAD,  /* struct partial, also during SERVING, for a pipelined head */
+  HEAD,  /* struct partial; during SERVING, of a pipelined head */
   BODY,  /* struct awaiting */
   PLACE, /* struct waiting */
 };

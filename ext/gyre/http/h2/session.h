@@ -74,7 +74,7 @@ struct gyre_http2_stream {
   bool headed : 1;  /* the head is complete, or refused (head.status) */
   bool counts : 1;  /* among the connection's requests */
   bool awaited : 1; /* the body comes before a place */
-  bool started : 1; /* a handler has begun, or never will */
+  bool started : 1; /* a handler has begun, or none will begin */
   bool placed : 1;  /* the request holds a place of the admission */
   bool input_ended : 1;
   bool trailers_wrong : 1;

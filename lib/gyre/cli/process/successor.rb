@@ -77,7 +77,7 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # Runs the loop for a turn, as an earlier signal may be there: it stops this task then.
+        # Runs the loop for a turn: a signal that came earlier then stops this task.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)
           2.times { sleep 0 }

@@ -35,7 +35,7 @@ module Gyre
         open_sockets
         write_files
         @privileges.drop
-        # Opens as the later user: in a folder of that user's, root would follow links.
+        # Opens the log as the later user: root would follow links in that user's folder.
         Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
       end
 
@@ -47,7 +47,7 @@ module Gyre
 
       def tls? = @endpoints.any?(&:tls)
 
-      # For Handover and the mold.
+      # Sockets by name, for Handover and the mold.
       def sets = { sockets: @sockets, control: @control, metrics: @metrics }
 
       def files = { pidfile: @pidfile&.path, state: @state&.path }
@@ -73,7 +73,7 @@ module Gyre
         sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
       end
 
-      # Writes a file even without --state, if possible; not as a user that is given up later.
+      # Writes a state file even without --state, if possible and if the user stays the same.
       def open_control
         @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
         open_beside(@control, [@state&.endpoint].compact, :control)

@@ -40,8 +40,8 @@ module Gyre
         Process.spawn(childrens_environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
 
-      # Becomes the next program. Returns only the reason of a failure, or by an exception; yields
-      # right before.
+      # Becomes the next program. Returns only the reason of a failure; yields right before the
+      # replacement.
       def replace(supervisor)
         command = @restart.command
         rehearse(supervisor, command) || begin

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre serve --workers`: what the first process of a cluster does besides supervising: signals,
-# systemd, the control socket. Holdings has its sockets and files, Launcher its other programs.
+# `gyre serve --workers`: handles signals, systemd and the control socket in a cluster's first
+# process, beside its Supervisor. Holdings has its sockets and files, Launcher its other programs.
 # Gyre::CLI::Serve makes one. Never loads the app.
 
 require "gyre/cli/process/service_manager"

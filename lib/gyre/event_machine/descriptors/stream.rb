@@ -14,7 +14,7 @@ module Gyre
 
         attr_reader :transport, :proxy
 
-        # `address`: is connected to, or nil if it is connected.
+        # `address`: to connect to; nil if the socket is connected.
         def initialize(reactor, io, address = nil)
           super(reactor, io)
           @transport = socket? ? Transport.new(io, "the peer") : Pipe.new(io) { await_room }
@@ -68,7 +68,7 @@ module Gyre
           end
         end
 
-        # There is room, or a connection stands.
+        # There is room, or a connection is established.
         def writable
           @awaiting = false
           return if @over

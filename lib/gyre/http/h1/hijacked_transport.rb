@@ -55,7 +55,7 @@ module Gyre
           self
         end
 
-        # Only a non-blocking last write may be unsent.
+        # Only the last non-blocking write may still be unsent.
         def flush
           write("")
           self

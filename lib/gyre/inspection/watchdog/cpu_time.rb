@@ -9,8 +9,8 @@ require "rbconfig"
 module Gyre
   class Watchdog
     class CPUTime
-      # Makes a clock's number of the thread's own (clock_getcpuclockid(3),
-      # include/linux/posix-timers.h): the scheduler's clock, for one thread.
+      # Makes a clock's number of the thread's number (clock_getcpuclockid(3),
+      # include/linux/posix-timers.h): the scheduler's clock of one thread.
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD

@@ -110,8 +110,8 @@ module Gyre
         true
       end
 
-      # Moves new records behind those of the spool being sent when memory is half full. Returns
-      # false if they stay in memory.
+      # When memory is half full, moves new records behind those of the spool that is being sent.
+      # Returns false if they stay in memory.
       def overflow
         return true unless @spool&.unread? && @memory.empty? && @outbox.bytesize > @memory_limit / 2
 

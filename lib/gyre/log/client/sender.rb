@@ -83,7 +83,7 @@ module Gyre
       def wake = @delivery.wake
 
       # Waits until the block returns a true value and returns that value; false after the timeout.
-      # Raises ThreadError in a signal handler and, as a report may log, in the sender's own thread.
+      # Raises ThreadError in a signal handler, and in the sender's own thread (a report may log).
       def wait(timeout_s = nil, &block)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 
@@ -109,8 +109,7 @@ module Gyre
         wait([left, 0].max) { acknowledged?(number) || !running? || @delivery.hopeless? }
       end
 
-      # Ends the thread and keeps all records. {#resume} continues, also in the daemon that this
-      # process becomes.
+      # Ends the thread and keeps all records for {#resume}, which may run in a daemon.
       def suspend
         @suspended = true unless @closing_at # what is closed leaves the rest in its spool
         @thread&.kill&.join
@@ -147,8 +146,8 @@ module Gyre
         @delivery = Delivery.new(@options, @outbox, @waiters, identity, **options) { @closing_at }
       end
 
-      # Prepares a new thread after an ended one; sends the spool first. Takes a new id if another
-      # process has adopted the spool.
+      # Prepares a new thread after the former one has ended; the new one sends the spool first.
+      # Takes a new id if another process has adopted the spool.
       def set_up_again
         @former = counts
         done, path = @delivery.standing.done, @delivery.standing.spool

@@ -29,7 +29,7 @@ module Gyre
 
         def status = { trouble: trouble, spilled: 0 }
 
-        # Prepares the server's end: stored batches may stay unwritten.
+        # Called before the server ends: stored batches may stay unwritten.
         def rest(_timeout_s); end
 
         def resume; end

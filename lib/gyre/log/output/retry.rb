@@ -37,8 +37,8 @@ module Gyre
           @once = false
         end
 
-        # Repeats the block until it raises none of these errors. In nested blocks, the outermost
-        # block ends the failure. Returns the block's value.
+        # Repeats the block until it raises none of these errors. In nested blocks, only the
+        # outermost one reports the recovery. Returns the block's value.
         def until_success(doing, *errors, meanwhile: @meanwhile)
           errors = [SystemCallError] if errors.empty?
           backoff = Backoff.new(FIRST_PAUSE_S, @longest_pause_s)

@@ -59,8 +59,8 @@ module Gyre
           @exception = exception
         end
 
-        # Called by the timer; called again after an exception for the thread, and while the
-        # exception's constructor waits: the loop continues then, and the block may end.
+        # Called by the timer, and once more after an exception for the thread. While the
+        # constructor of the timeout's exception waits, the loop goes on, and the block may end.
         def call
           return if @sent || @making
 

@@ -19,18 +19,19 @@ module Gyre
       class Fibers
         # Number of fibers that run between two questions to the kernel.
         BUDGET = 256
-        # Time that a fiber whose calls never wait runs before others, and the number of such calls
-        # between two reads of the clock.
+        # Seconds after which a fiber whose calls never wait lets others run, and the number of such
+        # calls between two reads of the clock.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
 
-        # A fiber that drives the loop until its condition is true, and the strand below it. parked:
-        # drives its own wait for lack of a driver. overdue: began with a spent budget, and asks the
-        # kernel before its own fiber continues. The newest drives.
+        # A fiber that drives the loop until its condition is true, and the strand at the bottom of
+        # its chain of resumed fibers. parked: drives only for its own wait, as there was no driver.
+        # overdue: its budget was spent when it began, so it asks the kernel before its own fiber
+        # continues. The newest drives.
         Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
           def done? = condition.call(self)
 
-          # On another fiber, leaves the condition's exceptions to the driver itself.
+          # If another fiber calls the condition, its exceptions are left to the driver.
           def fulfilled?
             done?
           rescue StandardError
@@ -121,8 +122,8 @@ module Gyre
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # ConditionVariable#wait or IO#close begins in this fiber: records from now on whether a
-        # signal may have reached it. `source` is the signal's Mutex or IO.
+        # Called when ConditionVariable#wait or IO#close begins in this fiber: from now on records
+        # whether a signal may have reached it. `source` is the signal's Mutex or IO.
         def expect_signal(source)
           strand = Strand.of(Fiber.current)
           strand.source = source
@@ -147,8 +148,9 @@ module Gyre
           worker.fiber
         end
 
-        # Drives the loop until the block is true; asks it at least once a turn. Overtakes another
-        # driver and also checks its condition. `parked`: a parked fiber drives, as no other does.
+        # Drives the loop until the block is true; asks it at least once a turn. If there is another
+        # driver, takes its place and also checks its condition. `parked`: a parked fiber drives, as
+        # no other does.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
@@ -202,7 +204,7 @@ module Gyre
           @thread = Loop::Portable.thread
         end
 
-        # For Worker: its fiber was entered for a job.
+        # Called by Worker when its fiber was entered for a job.
         def started(strand)
           strand.reset # late arrivals for the former job
           @entering = nil
@@ -245,7 +247,7 @@ module Gyre
           waiters.map(&:describe)
         end
 
-        # The fiber whose wait this one is in: itself, or a fiber that it has resumed.
+        # The fiber that really waits when this one does: itself, or a fiber that it has resumed.
         def waiting_in(fiber)
           waiter = Strand.known(fiber)&.waiter
           waiter.fiber if waiter&.waiting?
@@ -253,7 +255,8 @@ module Gyre
 
         def working?(fiber) = @pool.working?(fiber)
 
-        # Changes with each turn and switch. From any thread.
+        # A number that changes with each turn of the loop and each switch of fibers. From any
+        # thread.
         def pulse
           @switches + @loop.turns unless @loop.waiting?
         end
@@ -284,8 +287,8 @@ module Gyre
 
         private
 
-        # The caller waits at the head of the queue. Raises no exception in this wait, as the job
-        # has begun.
+        # The caller waits at the head of the queue. No exception is raised in this wait, as the new
+        # job has already begun.
         def enter(worker)
           waiter = self.waiter
           waiter.binding = waiter.first = true
@@ -332,7 +335,7 @@ module Gyre
           @transfer.bind_call(question.asker)
         end
 
-        # True if the kernel is due and no driver asks it.
+        # True if it is time to ask the kernel and no driver will do so.
         def overdue? = @drives.empty? && !@budget.positive?
 
         def next_ready
@@ -388,8 +391,8 @@ module Gyre
           raise failure
         end
 
-        # An exception for the thread may come in the exception's own method: it is raised, and this
-        # one at the next wait.
+        # Making the exception may call the program's code, where an exception for the thread may
+        # come: that one is raised now, and this one at the next wait.
         def raise_here(error, strand)
           error.equal?(Inbox::KILL) ? FiberRaise.end_here(strand.fiber) : raise(error)
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again

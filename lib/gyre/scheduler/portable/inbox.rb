@@ -91,8 +91,8 @@ module Gyre
           @loop.wake
         end
 
-        # A gift from another thread may come too late: the fiber was stopped, or out of time. Then
-        # wakes another waiter too, which is harmless, as it checks again.
+        # When a gift comes from another thread, its fiber may have been stopped, or be out of time.
+        # Then wakes another waiter too, which is harmless, as it checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)

@@ -61,7 +61,7 @@ module Gyre
           @closed = true
         end
 
-        # The worker's fiber was entered for a job.
+        # Called when the worker's fiber was entered for a job.
         def started(worker, strand)
           @fibers.started(strand)
           @busy[worker.fiber] = true
@@ -69,7 +69,7 @@ module Gyre
 
         def finished(worker) = @busy.delete(worker.fiber)
 
-        # A job let an exception out.
+        # Called when an exception has left a job.
         def failed(error, fiber)
           case error
           when Stop then nil # was asked to end

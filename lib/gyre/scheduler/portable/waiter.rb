@@ -74,11 +74,13 @@ module Gyre
         # True if unblock ends it.
         attr_reader :blocks
         attr_accessor :state, :value, :error
-        # The strand that the error is for: this one, or that of a fiber that has resumed this one.
+        # The error is meant for this strand: the waiter's own, or that of a fiber that has resumed
+        # its fiber.
         attr_accessor :target
-        # True if raising would lose {#value}: an unblock is meant for this fiber.
+        # True if an unblock has come for this fiber, whose {#value} an exception would lose.
         attr_accessor :binding
-        # True if it precedes all other ready fibers: it has just started one.
+        # True if its fiber has just started another one and therefore continues before all other
+        # ready fibers.
         attr_accessor :first
         # For print_hierarchy: the awaited object, and the watch and timer that may end it.
         attr_reader :blocker

@@ -21,10 +21,10 @@ module Gyre
         @offer = offer
       end
 
-      # Registers its wait outside of channels.
+      # Starts to wait, for cases that wait elsewhere than in a channel.
       def wait_elsewhere; end
 
-      # Ends both; ignored if it never waited.
+      # Withdraws the offer and ends the wait; ignored if it never waited.
       def leave; end
 
       # Called if it was taken but the selection cannot finish it.

@@ -96,7 +96,8 @@ module Gyre
           { ended: @ended, members: linked.map(&:to_h), leaving: closed.to_h { |member| [member.pid, member.leave_until_s] } }
         end
 
-        # Passes a broadcast of a worker to all others. One that hangs holds up none.
+        # Passes a broadcast of a worker to all others. A worker that hangs does not delay the
+        # others.
         def pass_on(from, broadcast)
           line = Link.line(broadcast: broadcast)
           workers.each { |worker| worker.outbox.offer(line) unless worker.equal?(from) }

@@ -72,7 +72,7 @@ module Gyre
           broken
         end
 
-        # True for a worker with the newest code while the former mold still exists.
+        # True for a worker with the newest code, as long as the former mold still exists.
         def on_trial?(worker) = !@former.nil? && worker.generation == @current&.generation
       end
     end

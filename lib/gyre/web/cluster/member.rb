@@ -145,7 +145,8 @@ module Gyre
           "ended with status #{status.exitstatus}"
         end
 
-        # A process that a former program in this process told to leave. KILL ends it at `limit_s`.
+        # A process that a former program in this process told to leave. It gets the signal KILL at
+        # `limit_s`.
         def self.leaving(pid, limit_s) = new(:mold, Link.ended, generation: 0, pid: pid, phase: :leaving, leave_until_s: limit_s)
 
         def to_h

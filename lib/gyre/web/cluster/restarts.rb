@@ -11,7 +11,7 @@ module Gyre
       class Restarts
         # A restart that begins after the current one.
         Waiting = Struct.new(:kind, :promise, :block)
-        # Unwanted ends of workers with new code that fail a restart.
+        # A restart fails after this many unwanted ends of workers with new code.
         DEATHS_LIMIT = 3
         private_constant :Waiting, :DEATHS_LIMIT
 
@@ -34,9 +34,9 @@ module Gyre
           @promise = promise
         end
 
-        # Keeps a request made during another restart, which may have read the code already. One
-        # restart serves all pending requests; a hot restart includes a rolling one. `block` begins
-        # it.
+        # A request made during a restart gets a restart of its own, as the present one may have
+        # read the code already. One restart serves all pending requests; a hot restart includes a
+        # rolling one. `block` begins it.
         def remember(kind, block)
           @log.info("#{kind.to_s.capitalize} restart: it begins when the present one is over")
           promise = @waiting ? @waiting.promise : Promise.new

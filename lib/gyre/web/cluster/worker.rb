@@ -100,7 +100,7 @@ module Gyre
           nil # it has gone: the other task sees that
         end
 
-        # Only reports an error of a hook at the end or beside requests.
+        # An error of a hook that runs beside requests, or at the end, is only reported.
         def hook(name)
           @hooks.call(name, @index)
         rescue StandardError, ScriptError => error

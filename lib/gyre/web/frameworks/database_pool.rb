@@ -3,8 +3,8 @@
 # Limits running requests to Active Record's pool of connections, unless requests_limit is set:
 # further requests would wait for a connection, fail after five seconds
 # (ActiveRecord::ConnectionTimeoutError), and hold a fiber meanwhile. Called by Gyre::Web::Server
-# before it listens, and once, for the log, by the process that forks workers. Loads and connects
-# nothing.
+# before it listens. The process that forks workers calls it too, once, only to log the limit. Loads
+# and connects nothing.
 
 module Gyre
   module Web

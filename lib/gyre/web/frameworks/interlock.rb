@@ -6,8 +6,8 @@
 
 module Gyre
   module Web
-    # Many requests may run, or one may unload. A request waiting to unload gives up its share, so
-    # that several take turns.
+    # Many requests may run, or one may unload. A request that waits to unload does not count as
+    # running, so that several such requests take turns.
     class Interlock
       # Shared by a request's fibers; before Ruby 3.2 each fiber counts separately.
       KEY = :gyre_interlock

@@ -59,7 +59,7 @@ module Gyre
         found { |row| row.present.nil? || row.present.call }.each { |message| log.error(message) }
       end
 
-      # Problems of the bundle's gems with any settings.
+      # The known faults of gems in the bundle that no setting corrects.
       def faults = found { |row| row.present.nil? }
 
       def found

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Formats one line of the access log for each request: text with Apache's directives
-# (mod_log_config), or JSON. Gyre::Web::AccessLog calls it. Prevents clients from forging a line or
-# ending a field.
+# (mod_log_config), or JSON. Gyre::Web::AccessLog calls it. Escapes what clients send, so that they
+# cannot forge a line or end a field.
 
 require "json"
 
@@ -15,7 +15,7 @@ module Gyre
       NAMES = %w[none common combined json].freeze
       COMMON = '%h %l %u %t "%r" %>s %B'
       COMBINED = %(#{COMMON} "%{Referer}i" "%{User-Agent}i")
-      # Key in env for response headers, for %{name}o (see {ResponseHeaders}).
+      # The key in env under which {ResponseHeaders} keeps the response's headers, for %{name}o.
       HEADERS = "gyre.response_headers"
 
       DIRECTIVE = /%>?(?:\{([^}]*)\})?(.)?/m.freeze

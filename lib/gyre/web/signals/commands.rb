@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Passes messages from signal handlers and other threads to a server, in order: through a pipe, as a
-# signal handler cannot take a lock, and a task that empties it. Watches interrupt endless computing
-# that would block that task. The task continues while the server handles an earlier message, so
-# that a waiting hook does not look like a stuck loop. Made by Lifetime.
+# signal handler cannot take a lock, and a task that empties it. If an app computes without end and
+# so blocks that task, a watch interrupts it. The task continues while the server handles an earlier
+# message, so that a waiting hook does not look like a stuck loop. Made by Lifetime.
 
 require "gyre/clock"
 require "gyre/errors"

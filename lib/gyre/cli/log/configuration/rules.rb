@@ -39,7 +39,7 @@ module Gyre
             spills
           end
 
-          # Errors found only at opening would end the server, even after USR2.
+          # Finds errors that would otherwise end the server as it opens them, even after USR2.
           def places
             place("default_log") { writable(@values[:default_log]) }
             place("pidfile") { writable(@values[:pidfile]) }
