@@ -23,3 +23,6 @@ gem "eventmachine"
 gem "benchmark" # Analogger requires it, and Ruby 4.0 brings it as a gem
 
 gem "dalli"
+
+gem "async-dns"
+gem "rubydns"

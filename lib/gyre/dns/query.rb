@@ -22,7 +22,7 @@ module Gyre
       # @param type [Integer]
       # @raise [ArgumentError] it cannot be a name
       def self.ask(name, type)
-        new(Message.query(name, type).encode, Message.query(name, type, edns: nil).encode)
+        new(Message.query(name, type).encode, edns: true)
       end
 
       # @return [Query, nil] nil unless the bytes are a query with one question
@@ -47,10 +47,10 @@ module Gyre
       # @return [String] why there is no reply
       def failure = failures.empty? ? "no response in time" : failures.uniq.first(3).join(", ")
 
-      # @param plain [String, nil] the same without EDNS
-      def initialize(given, plain = nil)
+      # @param edns [Boolean] whether it ends with an OPT record of ours
+      def initialize(given, edns: false)
         @given = given
-        @plain = plain
+        @edns = edns
         @question_bytes = measure
         @answered = false
         @failures = []
@@ -89,9 +89,11 @@ module Gyre
 
       # Leaves EDNS out from now on, if the packet is of a server that may not know it.
       def leave_out_edns?(packet)
-        return false unless @plain && UNKNOWN_EDNS.include?(packet.getbyte(3) & 15)
+        return false unless @edns && UNKNOWN_EDNS.include?(packet.getbyte(3) & 15)
 
-        @given, @plain = @plain, nil
+        @edns = false
+        @given = @given.byteslice(0, HEADER_BYTES + @question_bytes)
+        @given[10, 2] = "\0\0"
         renew
         true
       end
