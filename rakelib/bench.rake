@@ -29,9 +29,12 @@ namespace :bench do
   desc "Measure WebSockets, broadcast and event streams against Iodine, node's ws, Falcon and C (BENCHOPTS)"
   task(realtime: :compile) { ruby "bench/realtime", *ENV["BENCHOPTS"].to_s.split }
 
+  desc "Measure the DNS server and resolver against RubyDNS, dnsmasq, nsd, Resolv and getaddrinfo (BENCHOPTS)"
+  task(dns: :compile) { ruby "bench/dns", *ENV["BENCHOPTS"].to_s.split }
+
   desc "Measure what blocks the loop: common clients, waits and work (BENCHOPTS names some)"
   task(blocking: :compile) { ruby "bench/blocking", *ENV["BENCHOPTS"].to_s.split }
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:event_machine bench:realtime bench:blocking]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:event_machine bench:realtime bench:dns bench:blocking]

@@ -8,6 +8,7 @@ require "gyre/clock"
 
 module Gyre
   module DNS
+    # Made for {Resolver#initialize}.
     class Cache
       ENTRIES_LIMIT = 4096
       # Seconds at least and at most.
@@ -18,8 +19,13 @@ module Gyre
       Entry = Struct.new(:value, :until_s)
       private_constant :Entry
 
+      # @return [Integer]
       attr_reader :entries_limit
 
+      # @param entries_limit [Integer]
+      # @param ttl_s [Range] the least and the longest time that an answer stays; 0 in it keeps
+      #   none without a TTL
+      # @param negative_ttl_s [Range] the same for an answer without records
       def initialize(entries_limit: ENTRIES_LIMIT, ttl_s: TTL_S, negative_ttl_s: NEGATIVE_TTL_S)
         @entries_limit = entries_limit
         @ttl_s = ttl_s
@@ -27,8 +33,10 @@ module Gyre
         @entries = {}
       end
 
+      # @return [Integer]
       def size = @entries.size
 
+      # @api private
       def [](key)
         entry = @entries.delete(key) or return
         return if entry.until_s <= Clock.now
@@ -37,7 +45,8 @@ module Gyre
         entry.value
       end
 
-      # A TTL of nil means that the answer is only for those who asked for it.
+      # A TTL of nil means that the answer is only for its callers.
+      # @api private
       def store(key, value, ttl_s, negative: false)
         ttl_s &&= ttl_s.clamp(negative ? @negative_ttl_s : @ttl_s)
         return if ttl_s.nil? || ttl_s.zero?
@@ -47,6 +56,8 @@ module Gyre
         @entries.shift while @entries.size > @entries_limit
       end
 
+      # Forgets all.
+      # @return [void]
       def clear = @entries.clear
     end
   end

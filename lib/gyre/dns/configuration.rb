@@ -33,6 +33,7 @@ module Gyre
 
       # Without a server the local one counts; without a domain, that of the host's name.
       # @param text [String] of resolv.conf
+      # @param host_name [String] of this machine
       def initialize(text, host_name: Socket.gethostname)
         @servers, @search = [], nil
         @ndots, @timeout_s, @attempts = 1, 5, 2
@@ -50,6 +51,7 @@ module Gyre
       # @return [Boolean] whether TCP comes first
       def tcp? = @tcp
 
+      # @param environment [Hash{String => String}]
       # @return [Boolean] whether no setting has an effect that only the system knows
       def exact?(environment = ENV) = @exact && VARIABLES.none? { |name| environment.key?(name) }
 

@@ -28,7 +28,7 @@ module Gyre
         protocol = parts && (parts[:scheme] || "udp")
         host = parts && (parts[:v6] || parts[:host])
         port = parts && (parts[:port]&.to_i || self::PORTS[protocol])
-        unless port&.between?(1, 65_535) && self::PORTS.key?(protocol) && (protocol == "https" || parts[:path].nil?)
+        unless port&.between?(1, 65_535) && self::PORTS.key?(protocol) && (protocol == "https" ? parts[:name].nil? : parts[:path].nil?)
           raise ArgumentError, "#{text.inspect} is no name server: write an IP address, udp://, tcp:// or tls://address:port, " \
                                "tls://address#name or https://host/path"
         end

@@ -111,10 +111,15 @@ module Gyre
         reuse && lease.uses < USES_LIMIT && @pid == Process.pid ? @idle[server].push(lease) : lease.socket.close
       end
 
-      # @return [UpstreamStream] of the server: TCP, if it is one of UDP
+      # @return [UpstreamStream, UpstreamHTTPS] of the server: TCP, if it is one of UDP
       # @api private
       def stream(server)
-        @streams[server] ||= UpstreamStream.new(server, @tls)
+        @streams[server] ||= if server.protocol == "https"
+                               require "gyre/dns/upstream_https"
+                               UpstreamHTTPS.new(server, @tls)
+                             else
+                               UpstreamStream.new(server, @tls)
+                             end
       end
 
       private

@@ -40,7 +40,7 @@ module Gyre
           servers = read(words)
           CLI.require_native("gyre dns query")
           query = Gyre::DNS::Query.ask(@name, @type)
-          upstream = Gyre::DNS::Upstream.new(*servers, tls: (TLS.client(ca: @ca, alpn: ["dot"]) if @ca))
+          upstream = Gyre::DNS::Upstream.new(*servers, tls: (TLS.client(ca: @ca, alpn: %w[dot h2 http/1.1]) if @ca))
           taken_s = Clock.measure { upstream.exchange([query]) }
           return print_reply(query, taken_s) if query.reply
 
