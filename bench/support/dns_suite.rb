@@ -16,7 +16,8 @@ module Bench
       "dnsmasq" => "dnsmasq, a hosts file", "nsd" => "nsd, a zone",
       "gyre-passthrough" => "Gyre", "rubydns-passthrough" => "RubyDNS", "dnsmasq-passthrough" => "dnsmasq",
       "gyre-waiting" => "Gyre", "rubydns-waiting" => "RubyDNS",
-      "gyre" => "Gyre's resolver", "gyre-names" => "getaddrinfo in Gyre's tasks, by its resolver", "gyre-getaddrinfo" => "getaddrinfo in Gyre's tasks, by its threads",
+      "gyre" => "Gyre's resolver", "gyre-names" => "getaddrinfo in Gyre's tasks, by its resolver",
+      "gyre-getaddrinfo" => "getaddrinfo in Gyre's tasks, by its threads",
       "async-dns" => "async-dns", "resolv" => "Resolv, 100 threads", "getaddrinfo" => "getaddrinfo, 100 threads"
     }.freeze
 
@@ -88,7 +89,8 @@ module Bench
       def initialize
         super("waiting", "#{COUNT} queries under way, to a rule that waits for 100 ms", subjects: %w[gyre-waiting rubydns-waiting],
               columns: [Column.new("answers/s", :answers_per_s, 0), Column.new("lost", :lost, 0), Column.new("server CPU, µs an answer", :cpu_us, 2),
-                        Column.new("RSS before, MB", :before_mb, 1), Column.new("RSS after, MB", :rss_mb, 1), Column.new("after twice as many, MB", :later_mb, 1)])
+                        Column.new("RSS before, MB", :before_mb, 1), Column.new("RSS after, MB", :rss_mb, 1),
+                        Column.new("after twice as many, MB", :later_mb, 1)])
       end
 
       def measure(subject, settings)

@@ -31,8 +31,10 @@ class DNSUpstreamHTTPSTest < Minitest::Test
   end
 
   # Responses that are no answers => the reason.
-  FAULTS = { [404, { "content-type" => TYPE }, []] => /status 404/, [200, { "content-type" => "text/html" }, ["<p>"]] => %r{status 200, text/html},
-             [200, { "content-type" => TYPE }, ["short"]] => /no response/, [200, { "content-type" => TYPE }, ["x" * 70_000]] => /longer|limit/ }.freeze
+  FAULTS = { [404, { "content-type" => TYPE }, []] => /status 404/,
+             [200, { "content-type" => "text/html" }, ["<p>"]] => %r{status 200, text/html},
+             [200, { "content-type" => TYPE }, ["short"]] => /no response/,
+             [200, { "content-type" => TYPE }, ["x" * 70_000]] => /longer|limit/ }.freeze
 
   def test_other_responses_are_no_answer
     FAULTS.each do |response, reason|

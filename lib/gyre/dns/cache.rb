@@ -10,6 +10,7 @@ module Gyre
   module DNS
     # Made for {Resolver#initialize}.
     class Cache
+      # The usual entries_limit.
       ENTRIES_LIMIT = 4096
       # Seconds at least and at most.
       TTL_S = (0..86_400).freeze

@@ -16,6 +16,7 @@ require "gyre/sync/promise"
 require "gyre/sync/spin_lock"
 
 module Gyre
+  # Names and servers of the Domain Name System.
   module DNS
     # No server has answered, or none could.
     class NoAnswer < Error

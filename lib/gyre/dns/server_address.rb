@@ -39,10 +39,13 @@ module Gyre
         new(protocol, host, port, parts[:name], parts[:path])
       end
 
+      # @return [Boolean]
       def udp? = protocol == "udp"
 
+      # @return [String] host and port
       def authority = "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
 
+      # @return [String] as {.parse} reads it
       def to_s = "#{protocol}://#{authority}#{path}#{"##{name}" if name}"
     end
   end
