@@ -4,6 +4,7 @@
 # scheduler and of Gyre.connect, if the result is the system's (Gyre::DNS.host_names).
 require "gyre/net"
 require "gyre/dns/message"
+require "gyre/dns/server"
 require "gyre/dns/resolver"
 require "gyre/dns/host_names"
 

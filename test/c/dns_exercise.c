@@ -37,7 +37,7 @@ static void describe(struct text *text, const uint8_t *bytes, size_t length) {
         return;
       }
       data = malloc(record.data_length + GYRE_DNS_EXPANDED_BYTES);
-      ssize_t expanded = gyre_dns_data_expand(bytes, length, &record, data);
+      ssize_t expanded = gyre_dns_data_expand(bytes, &record, data);
       if (expanded > (ssize_t)(record.data_length + GYRE_DNS_EXPANDED_BYTES)) appendf(text, " inconsistent-length");
       if (expanded >= 0 && !gyre_dns_data_valid(record.type, record.class, data, (size_t)expanded))
         appendf(text, " inconsistent-data");
@@ -68,7 +68,7 @@ static size_t rewrite(const uint8_t *bytes, size_t length, uint8_t *to, size_t r
     struct gyre_dns_record record;
     (void)gyre_dns_record_read(bytes, length, &at, &record);
     uint8_t *data = malloc(record.data_length + GYRE_DNS_EXPANDED_BYTES);
-    ssize_t expanded = gyre_dns_data_expand(bytes, length, &record, data);
+    ssize_t expanded = gyre_dns_data_expand(bytes, &record, data);
     bool put = expanded >= 0 &&
                gyre_dns_put_record(&writer, record.name, record.type, record.class, record.ttl, data, (size_t)expanded);
     free(data);

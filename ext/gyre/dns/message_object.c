@@ -77,7 +77,7 @@ static VALUE read_questions(struct reading *reading, unsigned count) {
   return questions;
 }
 
-static VALUE read_edns(const struct gyre_dns_edns *edns, VALUE options) {
+VALUE gyre_dns_edns_new(const struct gyre_dns_edns *edns, VALUE options) {
   return rb_struct_new(edns_class, INT2FIX(edns->udp_bytes), INT2FIX(edns->version), INT2FIX(edns->flags), options);
 }
 
@@ -99,7 +99,7 @@ static VALUE read_records(struct reading *reading, unsigned count) {
     if (!gyre_dns_record_read(bytes_of(reading), length_of(reading), &reading->at, &record)) fail("record");
     if (record.type == GYRE_DNS_OPT) continue;
     VALUE data = rb_str_buf_new((long)(record.data_length + GYRE_DNS_EXPANDED_BYTES));
-    ssize_t length = gyre_dns_data_expand(bytes_of(reading), length_of(reading), &record, (uint8_t *)RSTRING_PTR(data));
+    ssize_t length = gyre_dns_data_expand(bytes_of(reading), &record, (uint8_t *)RSTRING_PTR(data));
     if (length < 0) fail("record data");
     rb_str_set_len(data, length);
     data = rb_str_resize(data, length);
@@ -125,7 +125,7 @@ static VALUE wire_parse(VALUE self, VALUE string) {
   VALUE edns = Qnil;
   if (query.edns.present) {
     size_t at = query.edns.options_length ? (size_t)(query.edns.options - bytes_of(&reading)) : 0;
-    edns = read_edns(&query.edns, read_options(&reading, at, query.edns.options_length));
+    edns = gyre_dns_edns_new(&query.edns, read_options(&reading, at, query.edns.options_length));
   }
   RB_GC_GUARD(reading.string);
   return rb_ary_new_from_args(8, INT2FIX(query.id), INT2FIX(query.flags), questions, sections[0], sections[1],

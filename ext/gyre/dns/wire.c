@@ -139,7 +139,7 @@ static const char *data_form(uint16_t type, uint16_t class) {
 
 static size_t fixed_bytes(char part) { return part == 'x' ? 16 : part == 't' ? 20 : (size_t)(part - '0'); }
 
-ssize_t gyre_dns_data_expand(const uint8_t *message, size_t length, const struct gyre_dns_record *record, uint8_t *to) {
+ssize_t gyre_dns_data_expand(const uint8_t *message, const struct gyre_dns_record *record, uint8_t *to) {
   size_t at = record->data_at, end = record->data_at + record->data_length;
   const char *form = data_form(record->type, record->class);
   if (!form) {

@@ -111,7 +111,7 @@ bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, str
 
 /* Copies the record's data with names uncompressed to `to`, which has room for `data_length` and
  * GYRE_DNS_EXPANDED_BYTES more. Returns its length; -1 if the data lacks the form of its type. */
-ssize_t gyre_dns_data_expand(const uint8_t *message, size_t length, const struct gyre_dns_record *record, uint8_t *to);
+ssize_t gyre_dns_data_expand(const uint8_t *message, const struct gyre_dns_record *record, uint8_t *to);
 /* True if uncompressed data has the form of its type. */
 bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length);
 

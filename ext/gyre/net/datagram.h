@@ -29,12 +29,21 @@ struct gyre_datagram_address {
   };
 };
 
+/* The local address that a packet came to, as the kernel's control message; `length` 0: unknown. Is
+ * reported by sockets with IP_PKTINFO or IPV6_RECVPKTINFO. */
+struct gyre_datagram_local {
+  int level, type;
+  size_t length;
+  char bytes[20];
+};
+
 /* A received packet. Valid until this thread receives again. */
 struct gyre_datagram_packet {
   const char *bytes;
   size_t length;
   bool truncated; /* longer than the limit */
   struct gyre_datagram_address from;
+  struct gyre_datagram_local local;
 };
 
 /*
@@ -51,13 +60,14 @@ int gyre_datagram_send(int fd, const char *bytes, size_t length, const struct gy
 struct gyre_datagram_queue {
   int count;
   struct gyre_datagram_address to[GYRE_DATAGRAM_BATCH];
+  struct gyre_datagram_local local[GYRE_DATAGRAM_BATCH]; /* where they leave from */
   size_t lengths[GYRE_DATAGRAM_BATCH];
   char bytes[GYRE_DATAGRAM_BATCH][GYRE_DATAGRAM_QUEUED];
 };
 
-/* Copies at most GYRE_DATAGRAM_QUEUED bytes. False: the queue is full. */
+/* Copies at most GYRE_DATAGRAM_QUEUED bytes, unless they are at the queue's next place. `local` may be NULL. False: the queue is full. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
-                           const struct gyre_datagram_address *to);
+                           const struct gyre_datagram_address *to, const struct gyre_datagram_local *local);
 /* Sends all and empties the queue. Returns the number of packets lost because the kernel refused
  * them or had no room. */
 size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue);

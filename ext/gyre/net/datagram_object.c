@@ -279,9 +279,9 @@ static VALUE packet_reply(VALUE self, VALUE bytes) {
   to.length = packet->from.length;
   memcpy(&to.any, &packet->from.any, to.length);
   if (!object->queue && !(object->queue = calloc(1, sizeof(*object->queue)))) rb_memerror();
-  if (!gyre_datagram_enqueue(object->queue, RSTRING_PTR(bytes), length, &to)) {
+  if (!gyre_datagram_enqueue(object->queue, RSTRING_PTR(bytes), length, &to, NULL)) {
     flush(object);
-    (void)gyre_datagram_enqueue(object->queue, RSTRING_PTR(bytes), length, &to);
+    (void)gyre_datagram_enqueue(object->queue, RSTRING_PTR(bytes), length, &to, NULL);
   }
   gyre_loop_defer(&scheduler->loop, &object->flushing);
   RB_GC_GUARD(bytes);

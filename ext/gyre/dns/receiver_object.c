@@ -1,0 +1,322 @@
+/*
+ * Gyre::DNS::Receiver: a UDP socket of a DNS server on its loop. Takes up to 16 requests in one
+ * system call, answers those that the responder can, and sends the answers in one call; runs a
+ * pooled fiber for each of the others. Called by lib/gyre/dns/server.rb, which owns the socket.
+ */
+#include "dns/dns.h"
+#include "fiber/scheduler.h"
+#include "loop/forks.h"
+#include "net/datagram.h"
+#include "net/socket_wait.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+#include <stdlib.h>
+
+#define REQUEST_BYTES 4096 /* longer packets are malformed anyway */
+#define ROUNDS 8           /* batches in one turn */
+
+struct receiver {
+  VALUE self, io, responder, handler;
+  bool logs;     /* calls handler.log for each response from a zone */
+  VALUE pending; /* an Array of questions for rules */
+  struct gyre_scheduler *scheduler; /* NULL unless it is watching */
+  struct gyre_watch watch;
+  struct gyre_deferred flushing;
+  struct gyre_datagram_queue *queue;
+  int fd;
+  unsigned forks;
+  unsigned waiting, waiting_limit; /* fibers of rules */
+  uint64_t refused;                /* responses that the kernel did not take */
+};
+
+/* A request for a rule. */
+struct question {
+  VALUE receiver, bytes, edns, limit;
+  struct gyre_datagram_address from;
+  struct gyre_datagram_local local;
+};
+
+static VALUE receiver_class, watching; /* an Array, keeps what the loop can reach */
+
+static void receiver_mark(void *opaque) {
+  const struct receiver *receiver = opaque;
+  rb_gc_mark(receiver->io);
+  rb_gc_mark(receiver->responder);
+  rb_gc_mark(receiver->handler);
+  rb_gc_mark(receiver->pending);
+}
+
+static void receiver_free(void *opaque) {
+  struct receiver *receiver = opaque;
+  gyre_deferred_cancel(&receiver->flushing);
+  free(receiver->queue);
+  xfree(receiver);
+}
+
+static size_t receiver_size(const void *opaque) { return sizeof(struct receiver) + sizeof(struct gyre_datagram_queue); }
+
+static const rb_data_type_t receiver_type = {
+    .wrap_struct_name = "Gyre::DNS::Receiver",
+    .function = {.dmark = receiver_mark, .dfree = receiver_free, .dsize = receiver_size},
+    .flags = RUBY_TYPED_WB_PROTECTED,
+};
+
+static void question_mark(void *opaque) {
+  const struct question *question = opaque;
+  rb_gc_mark(question->receiver);
+  rb_gc_mark(question->bytes);
+  rb_gc_mark(question->edns);
+}
+
+static const rb_data_type_t question_type = {
+    .wrap_struct_name = "Gyre::DNS::Receiver::Question",
+    .function = {.dmark = question_mark, .dfree = RUBY_DEFAULT_FREE},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &receiver_type); }
+
+/* --- sending --- */
+
+static void flush(struct receiver *receiver) {
+  bool open = receiver->forks == gyre_forks && gyre_socket_is_open(receiver->io, receiver->fd);
+  receiver->refused += open ? gyre_datagram_flush(receiver->fd, receiver->queue) : (size_t)receiver->queue->count;
+  receiver->queue->count = 0;
+}
+
+static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
+  flush(GYRE_CONTAINER(deferred, struct receiver, flushing));
+}
+
+/* The place for the next response. */
+static char *place(struct receiver *receiver) {
+  if (receiver->queue->count == GYRE_DATAGRAM_BATCH) flush(receiver);
+  return receiver->queue->bytes[receiver->queue->count];
+}
+
+static void send_response(const struct question *question, VALUE response) {
+  struct receiver *receiver = get(question->receiver);
+  if (!RB_TYPE_P(response, T_STRING) || !receiver->scheduler || receiver->forks != gyre_forks) return;
+  (void)place(receiver);
+  if (gyre_datagram_enqueue(receiver->queue, RSTRING_PTR(response), (size_t)RSTRING_LEN(response), &question->from,
+                            &question->local))
+    gyre_loop_defer(&receiver->scheduler->loop, &receiver->flushing);
+}
+
+/* --- rules --- */
+
+static VALUE run_rules(VALUE self) {
+  struct receiver *receiver = get(self);
+  while (RARRAY_LEN(receiver->pending) > 0) {
+    VALUE object = rb_ary_shift(receiver->pending);
+    const struct question *question = rb_check_typeddata(object, &question_type);
+    VALUE address = rb_str_new((const char *)&question->from.any, (long)question->from.length);
+    VALUE arguments[] = {question->bytes, address, question->limit, question->edns};
+    send_response(question, rb_funcallv(receiver->handler, rb_intern("call"), 4, arguments));
+    RB_GC_GUARD(object);
+  }
+  return Qnil;
+}
+
+static VALUE end_rules(VALUE self) {
+  get(self)->waiting--;
+  return Qnil;
+}
+
+static VALUE rules_main(VALUE self) { return rb_ensure(run_rules, self, end_rules, self); }
+
+/*
+ * A fiber runs one rule after another and is replaced when it waits, so that rules that never wait
+ * share one. Raises what a rule lets through: an Interrupt, a SystemExit.
+ */
+static VALUE start_rules(VALUE self) {
+  struct receiver *receiver = get(self);
+  while (RARRAY_LEN(receiver->pending) > 0 && receiver->scheduler) {
+    if (receiver->waiting >= receiver->waiting_limit) {
+      gyre_dns_responder_get(receiver->responder)->responder.counts.overload += (uint64_t)RARRAY_LEN(receiver->pending);
+      rb_ary_clear(receiver->pending);
+      break;
+    }
+    receiver->waiting++;
+    gyre_spawn(receiver->scheduler, rules_main, self, Qnil);
+  }
+  return Qnil;
+}
+
+/* --- receiving --- */
+
+struct asked {
+  VALUE self;
+  const struct gyre_datagram_packet *packet;
+  const struct gyre_dns_manner *manner;
+};
+
+/* Copies the request: a rule may receive packets, and the thread's memory is lent again. */
+static VALUE add_question(VALUE argument) {
+  const struct asked *asked = (const struct asked *)argument;
+  struct question *question;
+  VALUE object = TypedData_Make_Struct(0, struct question, &question_type, question);
+  question->receiver = question->bytes = question->edns = Qnil;
+  RB_OBJ_WRITE(object, &question->receiver, asked->self);
+  RB_OBJ_WRITE(object, &question->bytes, rb_str_new(asked->packet->bytes, (long)asked->packet->length));
+  RB_OBJ_WRITE(object, &question->edns, gyre_dns_manner_edns(asked->manner));
+  question->limit = SIZET2NUM(asked->manner->limit);
+  question->from = asked->packet->from;
+  question->local = asked->packet->local;
+  rb_ary_push(get(asked->self)->pending, object);
+  return Qnil;
+}
+
+struct reply {
+  struct receiver *receiver;
+  const struct gyre_datagram_packet *packet;
+  const char *bytes;
+  size_t length;
+};
+
+static VALUE log_reply(VALUE argument) {
+  const struct reply *reply = (const struct reply *)argument;
+  VALUE address = rb_str_new((const char *)&reply->packet->from.any, (long)reply->packet->from.length);
+  return rb_funcall(reply->receiver->handler, rb_intern("log"), 2, rb_str_new(reply->bytes, (long)reply->length),
+                    address);
+}
+
+static void answer(struct receiver *receiver, const struct gyre_datagram_packet *packet, uint32_t now_s) {
+  struct gyre_dns_responder *responder = &gyre_dns_responder_get(receiver->responder)->responder;
+  struct gyre_dns_manner manner;
+  struct gyre_dns_request request = {
+      .bytes = (const uint8_t *)packet->bytes, .length = packet->length, .from = &packet->from.any, .now_s = now_s};
+  char *to = place(receiver);
+  size_t length = 0;
+  switch (gyre_dns_respond(responder, &request, &manner, (uint8_t *)to, &length)) {
+  case GYRE_DNS_DROP: break;
+  case GYRE_DNS_REPLY:
+    if (receiver->logs) {
+      struct reply reply = {receiver, packet, to, length};
+      int state = 0;
+      rb_protect(log_reply, (VALUE)&reply, &state);
+      if (state) rb_set_errinfo(Qnil); /* a full disk must not end the server */
+    }
+    (void)gyre_datagram_enqueue(receiver->queue, to, length, &packet->from, &packet->local); break;
+  case GYRE_DNS_ASK: {
+    struct asked asked = {receiver->self, packet, &manner};
+    int state = 0;
+    rb_protect(add_question, (VALUE)&asked, &state);
+    if (state) { /* no memory */
+      rb_set_errinfo(Qnil);
+      responder->counts.overload++;
+    }
+  }
+  }
+}
+
+static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct receiver *receiver = GYRE_CONTAINER(watch, struct receiver, watch);
+  uint32_t now_s = gyre_dns_now_s();
+  int state = 0, count = GYRE_DATAGRAM_BATCH;
+  for (int round = 0; round < ROUNDS && count == GYRE_DATAGRAM_BATCH && receiver->scheduler && !state; round++) {
+    struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
+    count = gyre_datagram_receive(receiver->fd, REQUEST_BYTES, packets, GYRE_DATAGRAM_BATCH);
+    for (int i = 0; i < count; i++) answer(receiver, &packets[i], now_s);
+    if (RARRAY_LEN(receiver->pending) > 0) rb_protect(start_rules, receiver->self, &state);
+    flush(receiver);
+  }
+  if (receiver->scheduler) {
+    /* A batch that is not full has emptied the socket; an error of the network may hide more. */
+    if (count == GYRE_DATAGRAM_BATCH || (count < 0 && count != -EAGAIN))
+      gyre_loop_report_again(loop, watch, GYRE_READABLE);
+    else
+      gyre_loop_drained(loop, receiver->fd, GYRE_READABLE);
+  }
+  if (state) rb_jump_tag(state);
+}
+
+/* --- methods --- */
+
+static VALUE receiver_allocate(VALUE class) {
+  struct receiver *receiver;
+  VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
+  receiver->self = self;
+  receiver->io = receiver->responder = receiver->handler = receiver->pending = Qnil;
+  receiver->watch.fd = receiver->fd = -1;
+  receiver->watch.ready = on_readable;
+  gyre_deferred_init(&receiver->flushing, flush_at_the_end);
+  return self;
+}
+
+/*
+ * @param io [Socket]
+ * @param responder [Responder]
+ * @param handler [#call] gets a request's bytes, the sender's address, the limit of the response's
+ *   bytes and its EDNS; returns the response, or nil. Handles its errors
+ * @param waiting_limit [Integer] handlers that run or wait at once
+ * @param logs [Boolean] whether handler.log(response, address), which must not wait, is called for
+ *   responses that the handler did not make
+ */
+static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE handler, VALUE waiting_limit,
+                                 VALUE logs) {
+  struct receiver *receiver = get(self);
+  (void)gyre_dns_responder_get(responder);
+  receiver->waiting_limit = NUM2UINT(waiting_limit);
+  receiver->logs = RTEST(logs);
+  receiver->fd = rb_io_descriptor(io);
+  RB_OBJ_WRITE(self, &receiver->io, io);
+  RB_OBJ_WRITE(self, &receiver->responder, responder);
+  RB_OBJ_WRITE(self, &receiver->handler, handler);
+  RB_OBJ_WRITE(self, &receiver->pending, rb_ary_new());
+  if (!receiver->queue && !(receiver->queue = calloc(1, sizeof(*receiver->queue)))) rb_memerror();
+  return self;
+}
+
+/* Serves in this thread's scheduler until `stop`. */
+static VALUE receiver_start(VALUE self) {
+  struct receiver *receiver = get(self);
+  if (!receiver->queue || receiver->scheduler) rb_raise(rb_eArgError, "uninitialized or started already");
+  struct gyre_scheduler *scheduler = gyre_scheduler_current();
+  receiver->forks = gyre_forks;
+  rb_ary_push(watching, self);
+  int error = gyre_loop_watch(&scheduler->loop, &receiver->watch, receiver->fd, GYRE_READABLE | GYRE_STANDING);
+  if (error) {
+    rb_ary_delete(watching, self);
+    rb_syserr_fail(-error, "watch a UDP socket");
+  }
+  receiver->scheduler = scheduler;
+  return Qnil;
+}
+
+/* Sends what is pending. May be called again. */
+static VALUE receiver_stop(VALUE self) {
+  struct receiver *receiver = get(self);
+  struct gyre_scheduler *scheduler = receiver->scheduler;
+  if (!scheduler) return Qnil;
+  receiver->scheduler = NULL;
+  gyre_deferred_cancel(&receiver->flushing);
+  if (receiver->forks == gyre_forks) {
+    flush(receiver);
+    gyre_loop_unwatch(&scheduler->loop, &receiver->watch);
+    gyre_loop_forget_unwatched(&scheduler->loop, receiver->fd);
+  }
+  rb_ary_delete(watching, self);
+  return Qnil;
+}
+
+/* @return [Integer] handlers that run or wait */
+static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
+
+/* @return [Integer] responses that the kernel refused */
+static VALUE receiver_refused(VALUE self) { return ULL2NUM(get(self)->refused); }
+
+void gyre_init_dns_receiver(void) {
+  gyre_forks_count();
+  watching = rb_ary_new();
+  rb_gc_register_mark_object(watching);
+  receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
+  rb_gc_register_mark_object(receiver_class);
+  rb_define_alloc_func(receiver_class, receiver_allocate);
+  rb_define_method(receiver_class, "initialize", receiver_initialize, 5);
+  rb_define_method(receiver_class, "start", receiver_start, 0);
+  rb_define_method(receiver_class, "stop", receiver_stop, 0);
+  rb_define_method(receiver_class, "waiting", receiver_waiting, 0);
+  rb_define_method(receiver_class, "refused", receiver_refused, 0);
+}

@@ -1,0 +1,60 @@
+/*
+ * From a request's bytes to a response's, without Ruby: refuses or drops what must not be answered,
+ * answers from zones, and leaves the rest to rules. Also cookies (RFC 7873, 9018) and the limit of
+ * responses to one network. No socket, no ruby.h. Called by server_object.c.
+ */
+#ifndef GYRE_DNS_RESPOND_H
+#define GYRE_DNS_RESPOND_H
+
+#include "dns/zone.h"
+
+#include <sys/socket.h>
+
+#define GYRE_DNS_UDP_BYTES 1232 /* largest response over UDP (DNS flag day 2020) */
+#define GYRE_DNS_COOKIE 10      /* EDNS option */
+#define GYRE_DNS_COOKIE_BYTES 24
+#define GYRE_DNS_NETWORKS 4096 /* buckets of the limit */
+
+enum gyre_dns_action { GYRE_DNS_DROP, GYRE_DNS_REPLY, GYRE_DNS_ASK };
+
+/* Read by metrics, in this order. */
+struct gyre_dns_counts {
+  uint64_t queries, answers, malformed, dropped, refused, truncated, limited, asked, overload;
+};
+
+struct gyre_dns_responder {
+  const struct gyre_dns_zone **zones;
+  size_t zone_count;
+  bool has_rules;      /* ask them about names outside the zones */
+  uint32_t rate_limit; /* responses per second to one network; 0: no limit */
+  uint8_t secret[16];  /* of the cookies */
+  struct gyre_dns_counts counts;
+  struct gyre_dns_bucket {
+    uint64_t network;
+    uint32_t second, sent;
+  } * buckets; /* GYRE_DNS_NETWORKS, if there is a limit */
+};
+
+struct gyre_dns_request {
+  const uint8_t *bytes;
+  size_t length;
+  const struct sockaddr *from;
+  bool stream; /* TCP, TLS or HTTPS: any length, no limit of responses */
+  uint32_t now_s;
+};
+
+/* How a response to a query may look; kept for rules. */
+struct gyre_dns_manner {
+  size_t limit; /* bytes */
+  struct gyre_dns_edns edns;
+  uint8_t cookie[4 + GYRE_DNS_COOKIE_BYTES];
+};
+
+/*
+ * GYRE_DNS_REPLY: the response is in `to`, which has room for GYRE_DNS_MESSAGE_BYTES, with this
+ * length. GYRE_DNS_ASK: a rule answers, in this manner.
+ */
+enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
+                                      struct gyre_dns_manner *manner, uint8_t *to, size_t *length);
+
+#endif

@@ -1,0 +1,408 @@
+/*
+ * A zone in memory (see zone.h): a hash table of names. Each ancestor of a name has an entry, so
+ * that an empty one answers NODATA (RFC 8020).
+ */
+#include "dns/zone.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHAIN_LIMIT 16 /* CNAMEs followed */
+
+struct record {
+  struct record *next; /* in order of addition */
+  uint16_t type, covered /* by an RRSIG */, length;
+  uint32_t ttl;
+  uint8_t data[];
+};
+
+struct node {
+  struct node *next; /* of the same hash */
+  struct record *records;
+  uint32_t hash;
+  bool cut;       /* has NS records and is not the origin */
+  uint8_t name[]; /* lower-case */
+};
+
+struct gyre_dns_zone {
+  struct node **buckets, **sorted;
+  size_t capacity, count, bytes;
+  size_t sorted_count; /* names with NSEC records */
+  struct node *origin;
+  unsigned labels; /* of the origin */
+};
+
+/* --- names --- */
+
+static void lower(uint8_t *to, const uint8_t *name) {
+  size_t length = gyre_dns_name_length(name);
+  for (size_t i = 0; i < length; i++) to[i] = gyre_dns_lower(name[i]);
+}
+
+static uint32_t hash_name(const uint8_t *name) {
+  uint32_t hash = 2166136261u;
+  for (; *name; name++) hash = (hash ^ *name) * 16777619u;
+  return hash;
+}
+
+static unsigned label_count(const uint8_t *name) {
+  unsigned count = 0;
+  for (; *name; name += *name + 1) count++;
+  return count;
+}
+
+/* Returns the name without its first `count` labels. */
+static const uint8_t *skip(const uint8_t *name, unsigned count) {
+  for (; count; count--) name += *name + 1;
+  return name;
+}
+
+/* Canonical order (RFC 4034, section 6.1): by labels from the right. */
+static int compare(const uint8_t *one, const uint8_t *other) {
+  unsigned left = label_count(one), right = label_count(other);
+  for (unsigned i = 1; i <= left && i <= right; i++) {
+    const uint8_t *a = skip(one, left - i), *b = skip(other, right - i);
+    int order = memcmp(a + 1, b + 1, *a < *b ? *a : *b);
+    if (order == 0) order = *a - *b;
+    if (order != 0) return order;
+  }
+  return (int)left - (int)right;
+}
+
+static int compare_nodes(const void *one, const void *other) {
+  return compare((*(struct node *const *)one)->name, (*(struct node *const *)other)->name);
+}
+
+/* --- filling --- */
+
+static struct node *find(const struct gyre_dns_zone *zone, const uint8_t *name) {
+  uint32_t hash = hash_name(name);
+  for (struct node *node = zone->buckets[hash & (zone->capacity - 1)]; node; node = node->next)
+    if (node->hash == hash && gyre_dns_name_equal(node->name, name)) return node;
+  return NULL;
+}
+
+static bool grow(struct gyre_dns_zone *zone) {
+  size_t capacity = zone->capacity * 2;
+  struct node **buckets = calloc(capacity, sizeof(*buckets));
+  if (!buckets) return false;
+  for (size_t i = 0; i < zone->capacity; i++) {
+    for (struct node *node = zone->buckets[i], *next; node; node = next) {
+      next = node->next;
+      node->next = buckets[node->hash & (capacity - 1)];
+      buckets[node->hash & (capacity - 1)] = node;
+    }
+  }
+  free(zone->buckets);
+  zone->buckets = buckets;
+  zone->capacity = capacity;
+  return true;
+}
+
+/* Finds or makes the node, and those of its ancestors up to the origin. */
+static struct node *make(struct gyre_dns_zone *zone, const uint8_t *name) {
+  struct node *node = find(zone, name);
+  if (node) return node;
+  if (zone->origin && !make(zone, skip(name, 1))) return NULL;
+  if (zone->count == zone->capacity && !grow(zone)) return NULL;
+  size_t length = gyre_dns_name_length(name);
+  node = malloc(sizeof(*node) + length);
+  if (!node) return NULL;
+  *node = (struct node){.hash = hash_name(name), .next = NULL};
+  memcpy(node->name, name, length);
+  struct node **bucket = &zone->buckets[node->hash & (zone->capacity - 1)];
+  node->next = *bucket;
+  *bucket = node;
+  zone->count++;
+  zone->bytes += sizeof(*node) + length;
+  return node;
+}
+
+struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin) {
+  struct gyre_dns_zone *zone = calloc(1, sizeof(*zone));
+  if (!zone) return NULL;
+  zone->capacity = 16;
+  zone->buckets = calloc(zone->capacity, sizeof(*zone->buckets));
+  zone->labels = label_count(origin);
+  if (zone->buckets && (zone->origin = make(zone, origin))) return zone;
+  gyre_dns_zone_free(zone);
+  return NULL;
+}
+
+void gyre_dns_zone_free(struct gyre_dns_zone *zone) {
+  for (size_t i = 0; zone->buckets && i < zone->capacity; i++) {
+    for (struct node *node = zone->buckets[i], *next; node; node = next) {
+      next = node->next;
+      for (struct record *record = node->records, *other; record; record = other) {
+        other = record->next;
+        free(record);
+      }
+      free(node);
+    }
+  }
+  free(zone->buckets);
+  free(zone->sorted);
+  free(zone);
+}
+
+const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone) { return zone->origin->name; }
+
+size_t gyre_dns_zone_memory(const struct gyre_dns_zone *zone) {
+  return sizeof(*zone) + zone->bytes + (zone->capacity + zone->count) * sizeof(*zone->buckets);
+}
+
+bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name) {
+  unsigned labels = label_count(name);
+  return labels >= zone->labels && gyre_dns_name_equal(skip(name, labels - zone->labels), zone->origin->name);
+}
+
+/* True for types that may stand beside a CNAME. */
+static bool is_signature(uint16_t type) { return type == GYRE_DNS_RRSIG || type == GYRE_DNS_NSEC; }
+
+int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
+                      size_t length) {
+  uint8_t owner[GYRE_DNS_NAME_BYTES];
+  lower(owner, name);
+  if (length > UINT16_MAX || !gyre_dns_zone_covers(zone, owner)) return -EINVAL;
+  struct node *node = make(zone, owner);
+  if (!node) return -ENOMEM;
+  if (type == GYRE_DNS_SOA && node != zone->origin) return -EINVAL;
+
+  struct record **end = &node->records;
+  for (; *end; end = &(*end)->next) {
+    const struct record *other = *end;
+    bool same = other->type == type;
+    if (same && other->length == length && memcmp(other->data, data, length) == 0) return 0;
+    if (same && (type == GYRE_DNS_CNAME || type == GYRE_DNS_SOA || type == GYRE_DNS_DNAME)) return -EINVAL;
+    if (!same && (type == GYRE_DNS_CNAME || other->type == GYRE_DNS_CNAME) && !is_signature(type) &&
+        !is_signature(other->type))
+      return -EINVAL;
+  }
+  struct record *record = malloc(sizeof(*record) + length);
+  if (!record) return -ENOMEM;
+  *record = (struct record){.type = type, .ttl = ttl, .length = (uint16_t)length};
+  if (type == GYRE_DNS_RRSIG && length >= 2) record->covered = gyre_dns_16(data);
+  if (length) memcpy(record->data, data, length);
+  *end = record;
+  zone->bytes += sizeof(*record) + length;
+  if (type == GYRE_DNS_NS && node != zone->origin) node->cut = true;
+  return 0;
+}
+
+static const struct record *first_of(const struct node *node, uint16_t type) {
+  const struct record *record = node->records;
+  while (record && record->type != type) record = record->next;
+  return record;
+}
+
+int gyre_dns_zone_finish(struct gyre_dns_zone *zone) {
+  if (!first_of(zone->origin, GYRE_DNS_SOA)) return -ENOENT;
+  if (!first_of(zone->origin, GYRE_DNS_NSEC)) return 0;
+  zone->sorted = malloc(zone->count * sizeof(*zone->sorted));
+  if (!zone->sorted) return -ENOMEM;
+  for (size_t i = 0; i < zone->capacity; i++)
+    for (struct node *node = zone->buckets[i]; node; node = node->next)
+      if (first_of(node, GYRE_DNS_NSEC)) zone->sorted[zone->sorted_count++] = node;
+  qsort(zone->sorted, zone->sorted_count, sizeof(*zone->sorted), compare_nodes);
+  return 0;
+}
+
+/* --- asking --- */
+
+enum section { ANSWER = 1, AUTHORITY, ADDITIONAL };
+
+static void put(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner, const struct record *record,
+                uint32_t ttl) {
+  if (gyre_dns_put_record(lookup->writer, owner, record->type, GYRE_DNS_IN, ttl, record->data, record->length))
+    lookup->counts[section]++;
+  else if (section != ADDITIONAL)
+    lookup->full = true;
+}
+
+/* The records of a type, and their signatures. Returns the first, or NULL. */
+static const struct record *put_set(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner,
+                                    const struct node *node, uint16_t type) {
+  const struct record *first = first_of(node, type);
+  for (const struct record *record = first; record; record = record->next) {
+    bool wanted = record->type == type || (lookup->dnssec && record->type == GYRE_DNS_RRSIG && record->covered == type);
+    if (wanted) put(lookup, section, owner, record, record->ttl);
+  }
+  if (first && lookup->dnssec) { /* signatures that stand before */
+    for (const struct record *record = node->records; record != first; record = record->next)
+      if (record->type == GYRE_DNS_RRSIG && record->covered == type) put(lookup, section, owner, record, record->ttl);
+  }
+  return first;
+}
+
+static void put_nsec(struct gyre_dns_lookup *lookup, const struct node *node) {
+  (void)put_set(lookup, AUTHORITY, node->name, node, GYRE_DNS_NSEC);
+}
+
+/* The NSEC record whose gap has the name. */
+static const struct node *nsec_before(const struct gyre_dns_zone *zone, const uint8_t *name) {
+  const struct node *before = zone->origin;
+  size_t low = 0, high = zone->sorted_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    const struct node *node = zone->sorted[middle];
+    if (compare(node->name, name) <= 0) {
+      before = node;
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return before;
+}
+
+/* RFC 2308: the SOA record with the time for which the absence may be remembered. */
+static void put_soa(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
+  const struct node *origin = zone->origin;
+  for (const struct record *record = origin->records; record; record = record->next) {
+    bool soa = record->type == GYRE_DNS_SOA;
+    if (!soa && !(lookup->dnssec && record->type == GYRE_DNS_RRSIG && record->covered == GYRE_DNS_SOA)) continue;
+    const struct record *first = first_of(origin, GYRE_DNS_SOA);
+    uint32_t minimum = gyre_dns_32(first->data + first->length - 4);
+    put(lookup, AUTHORITY, origin->name, record, minimum < record->ttl ? minimum : record->ttl);
+  }
+}
+
+/* Where in a record's data the name stands that needs addresses; -1: nowhere. */
+static int target_at(uint16_t type) {
+  return type == GYRE_DNS_NS ? 0 : type == GYRE_DNS_MX ? 2 : type == GYRE_DNS_SRV ? 6 : -1;
+}
+
+static void put_addresses(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup,
+                          const struct record *record) {
+  uint16_t type = record->type;
+  int at = target_at(type);
+  for (; at >= 0 && record; record = record->next) {
+    uint8_t target[GYRE_DNS_NAME_BYTES];
+    if (record->type != type) continue;
+    lower(target, record->data + at);
+    const struct node *node = gyre_dns_zone_covers(zone, target) ? find(zone, target) : NULL;
+    if (!node) continue;
+    (void)put_set(lookup, ADDITIONAL, node->name, node, GYRE_DNS_A);
+    (void)put_set(lookup, ADDITIONAL, node->name, node, GYRE_DNS_AAAA);
+  }
+}
+
+static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const struct node *cut) {
+  lookup->authoritative = lookup->counts[ANSWER] > 0;
+  const struct record *servers = put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_NS);
+  if (lookup->dnssec && !put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_DS)) put_nsec(lookup, cut);
+  put_addresses(zone, lookup, servers);
+}
+
+/* RFC 6672: the name with the DNAME's owner replaced by its target. Returns false if it is too
+ * long. */
+static bool substitute(struct gyre_dns_lookup *lookup, const uint8_t *name, unsigned kept, const struct record *dname) {
+  size_t prefix = (size_t)(skip(name, kept) - name), target = gyre_dns_name_length(dname->data);
+  if (prefix + target > GYRE_DNS_NAME_BYTES) return false;
+  struct {
+    struct record record;
+    uint8_t data[GYRE_DNS_NAME_BYTES];
+  } made = {.record = {.type = GYRE_DNS_CNAME, .ttl = dname->ttl, .length = (uint16_t)(prefix + target)}};
+  memcpy(made.data, name, prefix);
+  memcpy(made.data + prefix, dname->data, target);
+  if (gyre_dns_put_record(lookup->writer, name, GYRE_DNS_CNAME, GYRE_DNS_IN, dname->ttl, made.data, prefix + target))
+    lookup->counts[ANSWER]++;
+  else
+    lookup->full = true;
+  lower(lookup->name, made.data);
+  return true;
+}
+
+enum step { DONE, FOLLOW };
+
+static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *owner,
+                        const struct node *node, bool wildcard) {
+  static const struct {
+    struct record record;
+    uint8_t data[9];
+  } minimal = {{.type = GYRE_DNS_HINFO, .ttl = 3600, .length = 9}, "\7RFC8482"}; /* and an empty string */
+  uint8_t covered[GYRE_DNS_NAME_BYTES];
+  if (wildcard && lookup->dnssec && zone->sorted) {
+    lower(covered, owner);
+    put_nsec(lookup, nsec_before(zone, covered));
+  }
+  if (lookup->type != GYRE_DNS_CNAME && lookup->type != GYRE_DNS_NSEC) {
+    const struct record *alias = first_of(node, GYRE_DNS_CNAME);
+    if (alias && lookup->type != GYRE_DNS_ANY) {
+      (void)put_set(lookup, ANSWER, owner, node, GYRE_DNS_CNAME);
+      lower(lookup->name, alias->data);
+      return FOLLOW;
+    }
+  }
+  if (lookup->type == GYRE_DNS_ANY && node->records) {
+    if (gyre_dns_put_record(lookup->writer, owner, GYRE_DNS_HINFO, GYRE_DNS_IN, 3600, minimal.data, 9))
+      lookup->counts[ANSWER]++;
+    return DONE;
+  }
+  const struct record *found = put_set(lookup, ANSWER, owner, node, lookup->type);
+  if (found) {
+    put_addresses(zone, lookup, found);
+  } else {
+    put_soa(zone, lookup);
+    if (lookup->dnssec && zone->sorted) put_nsec(lookup, node);
+  }
+  return DONE;
+}
+
+static enum step deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *name,
+                      const uint8_t *wildcard) {
+  lookup->rcode = 3;
+  put_soa(zone, lookup);
+  if (lookup->dnssec && zone->sorted) {
+    const struct node *before = nsec_before(zone, name), *source = nsec_before(zone, wildcard);
+    put_nsec(lookup, before);
+    if (source != before) put_nsec(lookup, source);
+  }
+  return DONE;
+}
+
+/* One name, from the origin down: a cut, a DNAME, the name itself, a wildcard. */
+static enum step look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
+  uint8_t name[GYRE_DNS_NAME_BYTES], owner[GYRE_DNS_NAME_BYTES];
+  memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));
+  lower(name, owner);
+  const struct node *node = zone->origin;
+  for (unsigned left = label_count(name) - zone->labels; left > 0; left--) {
+    const struct record *dname = first_of(node, GYRE_DNS_DNAME);
+    if (dname) {
+      (void)put_set(lookup, ANSWER, node->name, node, GYRE_DNS_DNAME);
+      if (substitute(lookup, owner, left, dname)) return FOLLOW;
+      lookup->rcode = 6; /* YXDOMAIN */
+      return DONE;
+    }
+    const uint8_t *below = skip(name, left - 1);
+    const struct node *next = find(zone, below);
+    if (!next) {
+      uint8_t wildcard[GYRE_DNS_NAME_BYTES + 2] = "\1*";
+      size_t length = gyre_dns_name_length(node->name);
+      memcpy(wildcard + 2, node->name, length);
+      const struct node *source = length + 2 <= GYRE_DNS_NAME_BYTES ? find(zone, wildcard) : NULL;
+      return source ? answer(zone, lookup, owner, source, true) : deny(zone, lookup, name, wildcard);
+    }
+    if (next->cut && !(left == 1 && lookup->type == GYRE_DNS_DS)) {
+      refer(zone, lookup, next);
+      return DONE;
+    }
+    node = next;
+  }
+  return answer(zone, lookup, owner, node, false);
+}
+
+bool gyre_dns_zone_lookup(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
+  uint8_t seen[CHAIN_LIMIT][GYRE_DNS_NAME_BYTES];
+  lookup->authoritative = true;
+  for (int i = 0; i < CHAIN_LIMIT; i++) {
+    memcpy(seen[i], lookup->name, gyre_dns_name_length(lookup->name));
+    if (look(zone, lookup) == DONE) return false;
+    if (!gyre_dns_zone_covers(zone, lookup->name)) return true;
+    for (int j = 0; j <= i; j++)
+      if (gyre_dns_name_equal(seen[j], lookup->name)) return false; /* a loop */
+  }
+  return false;
+}

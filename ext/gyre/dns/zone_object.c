@@ -1,0 +1,251 @@
+/*
+ * Gyre::DNS::Zone in C: a zone's records, and Gyre::DNS::Responder, which answers from zones.
+ * Called by lib/gyre/dns/zone_file.rb and server.rb. Reads no file, opens no socket.
+ */
+#include "dns/dns.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static VALUE zone_class, responder_class;
+
+/* --- zones --- */
+
+struct holder {
+  struct gyre_dns_zone *zone;
+  bool finished; /* changes no more: a responder may read it */
+};
+
+static void zone_free(void *opaque) {
+  struct holder *holder = opaque;
+  if (holder->zone) gyre_dns_zone_free(holder->zone);
+  xfree(holder);
+}
+
+static size_t zone_size(const void *opaque) {
+  const struct holder *holder = opaque;
+  return sizeof(*holder) + (holder->zone ? gyre_dns_zone_memory(holder->zone) : 0);
+}
+
+static const rb_data_type_t zone_type = {
+    .wrap_struct_name = "Gyre::DNS::Zone",
+    .function = {.dfree = zone_free, .dsize = zone_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+static VALUE zone_allocate(VALUE class) {
+  struct holder *holder;
+  return TypedData_Make_Struct(class, struct holder, &zone_type, holder);
+}
+
+static struct holder *get_zone(VALUE self) {
+  struct holder *holder = rb_check_typeddata(self, &zone_type);
+  if (!holder->zone) rb_raise(rb_eArgError, "uninitialized zone");
+  return holder;
+}
+
+/* @param origin [String] such as "example.org" */
+static VALUE zone_initialize(VALUE self, VALUE origin) {
+  struct holder *holder = rb_check_typeddata(self, &zone_type);
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  gyre_dns_name_of(origin, name);
+  if (holder->zone) rb_raise(rb_eArgError, "already initialized");
+  for (size_t i = 0, length = gyre_dns_name_length(name); i < length; i++) name[i] = gyre_dns_lower(name[i]);
+  holder->zone = gyre_dns_zone_new(name);
+  if (!holder->zone) rb_memerror();
+  return self;
+}
+
+static VALUE zone_origin(VALUE self) { return gyre_dns_name_string(gyre_dns_zone_origin(get_zone(self)->zone)); }
+
+/*
+ * @param name [String]
+ * @param type [Integer]
+ * @param ttl [Integer] seconds
+ * @param data [String] as in a Record
+ * @return [self]
+ * @raise [ArgumentError] the record cannot stand in this zone
+ */
+static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data) {
+  struct holder *holder = get_zone(self);
+  uint8_t owner[GYRE_DNS_NAME_BYTES];
+  unsigned number = NUM2UINT(type);
+  uint32_t seconds = NUM2UINT(ttl);
+  gyre_dns_name_of(name, owner);
+  StringValue(data);
+  if (holder->finished) rb_raise(rb_eFrozenError, "the zone is complete");
+  const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(data);
+  size_t length = (size_t)RSTRING_LEN(data);
+  if (number > 0xffff || !gyre_dns_data_valid((uint16_t)number, GYRE_DNS_IN, bytes, length))
+    rb_raise(rb_eArgError, "malformed data of a record of type %u", number);
+  int error = gyre_dns_zone_add(holder->zone, owner, (uint16_t)number, seconds, bytes, length);
+  if (error == -ENOMEM) rb_memerror();
+  if (error) rb_raise(rb_eArgError, "%" PRIsVALUE " is outside the zone, or has records beside a CNAME", name);
+  RB_GC_GUARD(data);
+  return self;
+}
+
+/*
+ * @return [self] complete
+ * @raise [ArgumentError] without a SOA record
+ */
+static VALUE zone_finish(VALUE self) {
+  struct holder *holder = get_zone(self);
+  int error = holder->finished ? 0 : gyre_dns_zone_finish(holder->zone);
+  if (error == -ENOMEM) rb_memerror();
+  if (error) rb_raise(rb_eArgError, "the zone has no SOA record at its origin");
+  holder->finished = true;
+  return self;
+}
+
+/* --- the responder --- */
+
+static void responder_mark(void *opaque) { rb_gc_mark(((struct gyre_dns_responder_object *)opaque)->zones); }
+
+static void responder_free(void *opaque) {
+  struct gyre_dns_responder_object *object = opaque;
+  free(object->responder.zones);
+  free(object->responder.buckets);
+  xfree(object);
+}
+
+static size_t responder_size(const void *opaque) {
+  const struct gyre_dns_responder_object *object = opaque;
+  return sizeof(*object) + (object->responder.buckets ? GYRE_DNS_NETWORKS * sizeof(struct gyre_dns_bucket) : 0);
+}
+
+static const rb_data_type_t responder_type = {
+    .wrap_struct_name = "Gyre::DNS::Responder",
+    .function = {.dmark = responder_mark, .dfree = responder_free, .dsize = responder_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+static VALUE responder_allocate(VALUE class) {
+  struct gyre_dns_responder_object *object;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_dns_responder_object, &responder_type, object);
+  RB_OBJ_WRITE(self, &object->zones, Qnil);
+  return self;
+}
+
+struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
+  return rb_check_typeddata(self, &responder_type);
+}
+
+/*
+ * @param secret [String] 16 bytes, for cookies
+ * @param rate_limit [Integer] responses per second to one network; 0: no limit
+ */
+static VALUE responder_initialize(VALUE self, VALUE secret, VALUE rate_limit) {
+  struct gyre_dns_responder *responder = &gyre_dns_responder_get(self)->responder;
+  StringValue(secret);
+  if (RSTRING_LEN(secret) != sizeof(responder->secret)) rb_raise(rb_eArgError, "the secret must have 16 bytes");
+  memcpy(responder->secret, RSTRING_PTR(secret), sizeof(responder->secret));
+  uint32_t limit = NUM2UINT(rate_limit);
+  if (limit && !responder->buckets && !(responder->buckets = calloc(GYRE_DNS_NETWORKS, sizeof(*responder->buckets))))
+    rb_memerror();
+  responder->rate_limit = limit;
+  return self;
+}
+
+/*
+ * @param zones [Array<Zone>] complete ones
+ * @param has_rules [Boolean] whether rules answer for names outside the zones
+ */
+static VALUE responder_use(VALUE self, VALUE zones, VALUE has_rules) {
+  struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
+  zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
+  size_t count = (size_t)RARRAY_LEN(zones);
+  for (size_t i = 0; i < count; i++)
+    if (!get_zone(RARRAY_AREF(zones, (long)i))->finished) rb_raise(rb_eArgError, "a zone is not complete");
+  const struct gyre_dns_zone **found = malloc((count + 1) * sizeof(*found));
+  if (!found) rb_memerror();
+  for (size_t i = 0; i < count; i++) found[i] = get_zone(RARRAY_AREF(zones, (long)i))->zone;
+  free(object->responder.zones);
+  object->responder.zones = found;
+  object->responder.zone_count = count;
+  object->responder.has_rules = RTEST(has_rules);
+  RB_OBJ_WRITE(self, &object->zones, zones);
+  return self;
+}
+
+uint32_t gyre_dns_now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (uint32_t)now.tv_sec;
+}
+
+VALUE gyre_dns_manner_edns(const struct gyre_dns_manner *manner) {
+  VALUE options = rb_ary_new();
+  if (!manner->edns.present) return Qnil;
+  if (manner->edns.options_length)
+    rb_ary_push(options, rb_assoc_new(INT2FIX(GYRE_DNS_COOKIE),
+                                      rb_str_new((const char *)manner->cookie + 4, GYRE_DNS_COOKIE_BYTES)));
+  return gyre_dns_edns_new(&manner->edns, options);
+}
+
+/*
+ * For streams and HTTPS.
+ *
+ * @param bytes [String] a request
+ * @param sockaddr [String] its sender's address
+ * @return [String, nil, EDNS, false] a response; nil: none is due. A rule answers if it is EDNS of
+ *   the response, or false, a response without
+ */
+static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
+  static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];
+  struct gyre_dns_responder *responder = &gyre_dns_responder_get(self)->responder;
+  struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+  struct gyre_dns_manner manner;
+  size_t length = 0;
+  StringValue(bytes);
+  StringValue(sockaddr);
+  if ((size_t)RSTRING_LEN(sockaddr) <= sizeof(from)) memcpy(&from, RSTRING_PTR(sockaddr), RSTRING_LEN(sockaddr));
+  struct gyre_dns_request request = {.bytes = (const uint8_t *)RSTRING_PTR(bytes),
+                                     .length = (size_t)RSTRING_LEN(bytes),
+                                     .from = (const struct sockaddr *)&from,
+                                     .stream = true,
+                                     .now_s = gyre_dns_now_s()};
+  enum gyre_dns_action action = gyre_dns_respond(responder, &request, &manner, to, &length);
+  RB_GC_GUARD(bytes);
+  if (action == GYRE_DNS_ASK) return manner.edns.present ? gyre_dns_manner_edns(&manner) : Qfalse;
+  return action == GYRE_DNS_REPLY ? rb_str_new((const char *)to, (long)length) : Qnil;
+}
+
+/* @return [Hash{Symbol => Integer}] */
+static VALUE responder_counts(VALUE self) {
+  static const char *const names[] = {"queries",   "answers", "malformed", "dropped", "refused",
+                                      "truncated", "limited", "asked",     "overload"};
+  const struct gyre_dns_counts *counts = &gyre_dns_responder_get(self)->responder.counts;
+  const uint64_t numbers[] = {counts->queries,   counts->answers, counts->malformed, counts->dropped, counts->refused,
+                              counts->truncated, counts->limited, counts->asked,     counts->overload};
+  VALUE hash = rb_hash_new();
+  for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+    rb_hash_aset(hash, ID2SYM(rb_intern(names[i])), ULL2NUM(numbers[i]));
+  return hash;
+}
+
+/* Counts a request that found no room. */
+static VALUE responder_overload(VALUE self) {
+  gyre_dns_responder_get(self)->responder.counts.overload++;
+  return Qnil;
+}
+
+void gyre_init_dns_zone(void) {
+  zone_class = rb_define_class_under(gyre_mDNS, "Zone", rb_cObject);
+  rb_gc_register_mark_object(zone_class);
+  rb_define_alloc_func(zone_class, zone_allocate);
+  rb_define_method(zone_class, "initialize", zone_initialize, 1);
+  rb_define_method(zone_class, "origin", zone_origin, 0);
+  rb_define_method(zone_class, "add", zone_add, 4);
+  rb_define_method(zone_class, "finish", zone_finish, 0);
+  responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
+  rb_gc_register_mark_object(responder_class);
+  rb_define_alloc_func(responder_class, responder_allocate);
+  rb_define_method(responder_class, "initialize", responder_initialize, 2);
+  rb_define_method(responder_class, "use", responder_use, 2);
+  rb_define_method(responder_class, "respond", responder_respond, 2);
+  rb_define_method(responder_class, "counts", responder_counts, 0);
+  rb_define_method(responder_class, "overload", responder_overload, 0);
+}

@@ -1,0 +1,240 @@
+# frozen_string_literal: true
+
+# Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension moves
+# packets and answers from zones, Rules has the rest; HTTPS answers by the same server. Handles no
+# signals and reads no configuration.
+require "securerandom"
+require "gyre/net"
+require "gyre/net/tls"
+require "gyre/sync/barrier"
+require "gyre/sync/promise"
+require "gyre/dns/rules"
+require "gyre/dns/settings"
+require "gyre/dns/zone_file"
+
+module Gyre
+  module DNS
+    # Serves until it is stopped.
+    #
+    # @param endpoints [Array<String>] as {Server#initialize}
+    # @yield the rules, see {Rules}
+    # @return [void]
+    # @raise [ArgumentError, SystemCallError, SocketError] see {Server#initialize}
+    def self.run(*endpoints, **settings, &rules) = Server.new(*endpoints, **settings, &rules).run
+
+    # A DNS server.
+    class Server
+      # One address of UDP.
+      PacketSocket = Struct.new(:listener, :receiver)
+      private_constant :PacketSocket
+
+      # @return [Array<Endpoint>] the bound addresses
+      attr_reader :endpoints
+
+      # Binds, so that privileges may be dropped before {#run}.
+      #
+      # @param endpoints [Array<String>] "host:port" is UDP and TCP there; udp://, tcp://,
+      #   tls://host:853?cert=PATH&key=PATH. Without a port: 53, with TLS 853. Also RubyDNS's [:udp,
+      #   host, port]
+      # @param load [#call, nil] returns {Rules}, again at each {#reload}; nil: evaluates the block
+      # @param log [#<<, nil] gets a line for each response
+      # @param settings [Hash] see docs/dns.md
+      # @yield the rules
+      # @raise [ArgumentError] for a wrong address, setting or zone file
+      # @raise [SystemCallError, SocketError] an address cannot be had
+      def initialize(*endpoints, load: nil, log: nil, **settings, &block)
+        @settings = SETTINGS.complete(settings)
+        @load = load || -> { Rules.new(&block) }
+        @log = log
+        @responder = Responder.new(SecureRandom.bytes(16), @settings[:rate_limit] || 0)
+        use(*read)
+        @waiting = 0
+        @stopped = Promise.new
+        @packets, @streams, @endpoints = [], [], []
+        bind(endpoints.flatten(1).then { |given| given.first.is_a?(Symbol) ? [given] : given })
+      rescue StandardError
+        close
+        raise
+      end
+
+      # @return [Integer] the port of the first address
+      def port = endpoints.first.port
+
+      # Serves until {#stop}.
+      #
+      # @yieldparam server [Server] once it serves
+      # @return [void]
+      def run
+        Gyre.run("DNS server") do |task|
+          @packets.each { |socket| socket.receiver.start }
+          streams = @streams.map { |server| task.async("DNS over #{server.endpoints.first}") { server.each { |stream| serve(stream) } } }
+          yield self if block_given?
+          @stopped.wait
+        ensure
+          streams&.each(&:stop)
+          @packets.each { |socket| socket.receiver.stop }
+          close
+        end
+      end
+
+      # Ends {#run}. Responses that wait for something are not sent.
+      #
+      # @return [void]
+      def stop = @stopped.resolve
+
+      # Loads rules and zones again. If that fails, those of before go on.
+      #
+      # @return [void]
+      # @raise [StandardError, ScriptError] as they raise it
+      def reload = use(*read)
+
+      # Answers a request that came by other means (RFC 8484).
+      #
+      # @param bytes [String]
+      # @param sockaddr [String] the client's struct sockaddr, "" if it has none
+      # @return [String, nil] the response; nil if none is due
+      def answer(bytes, sockaddr)
+        found = @responder.respond(bytes, sockaddr)
+        return found&.tap { log(found, sockaddr) } if found.nil? || found.is_a?(String)
+        return @responder.overload if @waiting >= @settings[:waiting_limit]
+
+        @waiting += 1
+        begin
+          call(bytes, sockaddr, Message::BYTES_LIMIT, found || nil)
+        ensure
+          @waiting -= 1
+        end
+      end
+
+      # Called by Receiver for a request that rules answer.
+      # @api private
+      def call(bytes, sockaddr, limit, edns)
+        @rules.call(bytes, sockaddr, limit, edns).tap { |response| log(response, sockaddr) }
+      end
+
+      # @api private
+      def log(response, sockaddr)
+        return unless @log
+
+        message = Message.parse(response)
+        peer = sockaddr.empty? ? "-" : Addrinfo.new(sockaddr).ip_address
+        @log << "#{Time.now.strftime("%FT%T.%3N%z")} #{peer} #{message.questions.first || "-"} #{DNS.rcode_name(message.rcode)} " \
+                "#{message.answers.size}/#{message.authority.size}/#{message.additional.size} #{response.bytesize}\n"
+      end
+
+      # @return [Hash{Symbol => Integer}] queries:, answers: (from zones), asked: (of rules),
+      #   malformed:, refused:, dropped: (without an answer), truncated:, limited: (by rate_limit),
+      #   overload: (beyond waiting_limit), unsent:, waiting:, connections:
+      def stats
+        receivers = @packets.map(&:receiver)
+        { **@responder.counts, unsent: receivers.sum(&:refused), waiting: @waiting + receivers.sum(&:waiting),
+          connections: @streams.sum { |server| server.stats[:connections] } }
+      end
+
+      # @return [String]
+      def inspect = "#<#{self.class} #{endpoints.join(", ")}>"
+
+      # Closes the sockets of a server that never ran.
+      # @return [void]
+      def close
+        @packets&.each { |socket| socket.listener.close }
+        @streams&.each(&:close)
+      end
+
+      private
+
+      def read
+        rules = @load.call
+        [rules, rules.zones.map { |origin, path| Zone.load(origin, path) }, (resolver(rules.upstreams) if rules.upstreams.any?)]
+      end
+
+      def use(rules, zones, resolver)
+        rules.otherwise { |transaction| transaction.passthrough!(resolver) } if resolver && rules.open?
+        @responder.use(zones, !rules.empty?)
+        @rules = rules
+      end
+
+      def resolver(servers)
+        require "gyre/dns/resolver"
+        Resolver.new(servers)
+      end
+
+      # --- sockets ---
+
+      def bind(given)
+        raise ArgumentError, "no address to listen at" if given.empty?
+
+        given.each do |address|
+          transport, endpoint = parse(address)
+          endpoint = bind_packets(endpoint) if transport != :tcp
+          bind_stream(endpoint) if transport != :udp
+        end
+      end
+
+      # @return [Array(Symbol, Endpoint)] :udp, :tcp or :both
+      def parse(address)
+        return parse("#{address[0]}://#{address[1].to_s.include?(":") ? "[#{address[1]}]" : address[1]}:#{address[2] || 53}") if address.is_a?(Array)
+
+        text = address.to_s
+        port = text.match?(/\A(?:tls|ssl):/) ? 853 : 53
+        endpoint = Endpoint.parse(address, port: port, transports: %i[udp tcp], tls: true)
+        [text.match?(%r{\A\w+://}) ? endpoint.transport : :both, endpoint]
+      end
+
+      # Returns the endpoint with the port, which TCP then has, too.
+      def bind_packets(endpoint)
+        udp = Endpoint.new(:udp, host: endpoint.host, port: endpoint.port)
+        udp.bind(backlog: 0).each do |listener|
+          address = listener.socket.local_address
+          # The response leaves from the address that was asked.
+          address.ipv6? ? listener.socket.setsockopt(:IPV6, :RECVPKTINFO, true) : listener.socket.setsockopt(:IP, :PKTINFO, true)
+          @packets << PacketSocket.new(listener, Receiver.new(listener.socket, @responder, self, @settings[:waiting_limit], !@log.nil?))
+          @endpoints << listener.endpoint
+        end
+        endpoint.with(port: @endpoints.last.port)
+      end
+
+      def bind_stream(endpoint)
+        context = TLS::Context.server(**endpoint.tls, alpn: ["dot"]) if endpoint.tls
+        @streams << Gyre.listen(endpoint.with(tls: nil), tls: context, connections_limit: @settings[:connections_limit])
+        @endpoints.concat(@streams.last.endpoints)
+      end
+
+      # --- streams ---
+
+      # Requests come one after another; responses leave as they are ready (RFC 7766, section
+      # 6.2.1.1).
+      def serve(stream)
+        stream.read_timeout_s = @settings[:idle_timeout_s]
+        stream.write_timeout_s = @settings[:idle_timeout_s]
+        sockaddr = stream.to_io.remote_address.to_sockaddr
+        asked = Barrier.new
+        while (head = stream.read(2)) && head.bytesize == 2
+          bytes = stream.read_exactly(head.unpack1("n"))
+          found = @responder.respond(bytes, sockaddr)
+          break if found.nil? # not a request: no other will follow
+          next reply(stream, found.tap { log(found, sockaddr) }) if found.is_a?(String)
+          next @responder.overload if @waiting >= @settings[:waiting_limit]
+
+          asked.async("rule") { ask(stream, bytes, sockaddr, found || nil) }
+        end
+        asked.wait
+      rescue EOFError, Gyre::TimeoutError, IO::TimeoutError
+        nil # the client is gone
+      ensure
+        asked&.stop
+      end
+
+      def ask(stream, bytes, sockaddr, edns)
+        @waiting += 1
+        reply(stream, call(bytes, sockaddr, Message::BYTES_LIMIT, edns))
+      rescue SystemCallError, IOError, Gyre::TimeoutError, TLS::Error
+        nil # the client is gone
+      ensure
+        @waiting -= 1
+      end
+
+      def reply(stream, response) = stream.write([response.bytesize].pack("n") << response)
+    end
+  end
+end

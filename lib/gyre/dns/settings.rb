@@ -1,0 +1,18 @@
+# frozen_string_literal: true
+
+# The settings of a DNS server: keywords of Gyre::DNS.run, flags of `gyre dns`.
+require "gyre/settings"
+
+module Gyre
+  module DNS
+    SETTINGS = Settings.new({
+      "Limits" => [
+        Settings.row(:waiting_limit, :count, "rules that run or wait at once for each UDP address; further questions are dropped",
+          default: 10_000),
+        Settings.row(:connections_limit, :count, "open connections of TCP and TLS", default: 1000),
+        Settings.row(:idle_timeout_s, :seconds, "wait for a client's next bytes over TCP", default: 10),
+        Settings.row(:rate_limit, :count, "responses a second to one network over UDP without a cookie; each second one beyond is truncated, others dropped")
+      ]
+    })
+  end
+end

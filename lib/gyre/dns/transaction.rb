@@ -1,0 +1,148 @@
+# frozen_string_literal: true
+
+# One question and the response that rules make of it, with RubyDNS's methods. Made by Rules for
+# each question.
+require "gyre/dns/message"
+
+module Gyre
+  module DNS
+    # A question in work. The block of a rule gets it.
+    class Transaction
+      # Seconds; RubyDNS's.
+      DEFAULT_TTL = 86_400
+      SECTIONS = { answer: :answers, authority: :authority, additional: :additional }.freeze
+      private_constant :SECTIONS
+
+      # @return [Message] the request
+      attr_reader :query
+      # @return [Question]
+      attr_reader :question
+      # @return [Message] to be sent
+      attr_reader :response
+
+      # @api private
+      def initialize(rules, query, question, response, sockaddr, options = {})
+        @rules = rules
+        @query = query
+        @question = question
+        @response = response
+        @sockaddr = sockaddr
+        @options = options
+      end
+
+      # @return [Addrinfo, nil] the sender's; nil without a socket
+      def remote_address
+        @remote_address ||= Addrinfo.new(@sockaddr) unless @sockaddr.empty?
+      end
+
+      # @return [Hash] remote_address:, and those given to {#append!}
+      def options = { remote_address: remote_address, **@options }
+
+      # @return [String] the name asked for, without a final dot
+      def name = @question.name
+
+      # @return [Class] of Resolv::DNS::Resource, such as IN::A
+      def resource_class = @resource_class ||= @question.resource_class
+
+      # @return [Object] an option
+      def [](key) = options[key]
+
+      # @return [String]
+      def to_s = "#{name} #{DNS.type_name(@question.type)}"
+
+      # Adds a resource of the class asked for.
+      #
+      # @param arguments [Array] of the resource class's `new`: an address for IN::A, a name for
+      #   IN::CNAME
+      # @param ttl [Integer] seconds
+      # @param name [String, nil] the record's; nil: the name asked for
+      # @param resource_class [Class, nil] nil: the one asked for
+      # @param section [Symbol] :answer, :authority or :additional
+      # @return [true]
+      # @raise [ArgumentError] the resource cannot be made of these
+      def respond!(*arguments, **options)
+        options = arguments.pop if arguments.last.is_a?(Hash)
+        made = (options[:resource_class] || resource_class)
+        add([made.new(*arguments)], options)
+      end
+
+      # Adds resources.
+      #
+      # @param resources [Array<Resolv::DNS::Resource>]
+      # @param options [Hash] ttl:, name:, section: as {#respond!}
+      # @return [true]
+      def add(resources, options = {})
+        options = options.merge(@options) unless @options.empty?
+        section = @response.public_send(SECTIONS.fetch((options[:section] || :answer).to_sym))
+        owner = (options[:name] || name).to_s
+        resources.each do |resource|
+          section << Record.for(owner, options[:ttl] || resource.ttl || DEFAULT_TTL, resource)
+        end
+        true
+      end
+
+      # Lets the rules answer another question into the same response, such as a CNAME's target.
+      #
+      # @param name [String]
+      # @param resource_class [Class]
+      # @return [true]
+      def append!(name, resource_class = nil, options = {})
+        resource_class ||= self.resource_class
+        question = Question.new(name.to_s, resource_class::TypeValue, resource_class::ClassValue)
+        @rules.process(Transaction.new(@rules, @query, question, @response, @sockaddr, options))
+        true
+      end
+
+      # Answers with what a resolver answers.
+      #
+      # @param resolver [Resolver, #query]
+      # @param force [Boolean] also where the request does not want recursion
+      # @param name [String, nil] to ask for instead
+      # @yieldparam response [Message] before it is copied
+      # @return [Boolean] whether there was a response
+      def passthrough!(resolver, force: false, name: nil, **)
+        return fail!(:Refused) && false unless recursive?(force || name)
+
+        found = passthrough(resolver, name: name) or return fail!(:ServFail) && false
+        yield found if block_given?
+        @response.flags |= Message::RA
+        @response.flags &= ~Message::AA
+        @response.rcode = found.rcode
+        SECTIONS.each_value { |section| @response.public_send(section).concat(found.public_send(section)) }
+        true
+      end
+
+      # @param resolver [Resolver]
+      # @param name [String, nil]
+      # @return [Message, nil] the resolver's response
+      def passthrough(resolver, name: nil, **)
+        resolver.forward(Message.query(name || self.name, @question.type, @question.klass,
+          flags: Message::RD | @query.flags & Message::CD, edns: EDNS.new(EDNS::UDP_BYTES, 0, @query.edns ? @query.edns.flags : 0, [])))
+      rescue TimeoutError, SystemCallError, ProtocolError
+        nil
+      end
+
+      # @param rcode [Symbol, Integer] such as :NXDomain
+      # @return [true]
+      def fail!(rcode)
+        @response.flags &= ~Message::AA if rcode == :Refused
+        @response.rcode = rcode
+        true
+      end
+      alias failure! fail!
+
+      # Responses have their question already; RubyDNS's programs call it.
+      #
+      # @return [void]
+      def append_question! = nil
+
+      private
+
+      # A resolver for all is a tool for attacks with forged addresses, so it is for loopback and
+      # the server's networks only.
+      def recursive?(force)
+        (force || @query.recursion_desired?) && @rules.recursion_allowed?(remote_address)
+      end
+    end
+  end
+end

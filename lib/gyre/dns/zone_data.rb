@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+# A record's data as zone files write it (RFC 1035, 3597, 4034 and those of each type). Used by
+# zone files. Knows no owner, class or TTL.
+require "gyre/dns/message"
+
+module Gyre
+  module DNS
+    # @api private
+    module ZoneData
+      NAME, TEXTS, NUMBERS = [:name], [:texts], %i[u16 u8 u8].freeze
+      # The fields of each type; the last may take all remaining words.
+      FIELDS = {
+        "A" => [:ip4], "AAAA" => [:ip6], "NS" => NAME, "CNAME" => NAME, "PTR" => NAME, "DNAME" => NAME, "MX" => %i[u16 name],
+        "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text], "RP" => %i[name name],
+        "AFSDB" => %i[u16 name], "KX" => %i[u16 name], "SRV" => %i[u16 u16 u16 name], "NAPTR" => %i[u16 u16 text text text name],
+        "CAA" => %i[u8 text bytes], "URI" => %i[u16 u16 bytes], "DS" => [*NUMBERS, :hex], "CDS" => [*NUMBERS, :hex],
+        "DNSKEY" => [*NUMBERS, :base64], "CDNSKEY" => [*NUMBERS, :base64], "TLSA" => %i[u8 u8 u8 hex], "SMIMEA" => %i[u8 u8 u8 hex],
+        "SSHFP" => %i[u8 u8 hex], "OPENPGPKEY" => [:base64], "CERT" => %i[u16 u16 u8 base64], "ZONEMD" => %i[u32 u8 u8 hex],
+        "RRSIG" => %i[type u8 u8 u32 date date u16 name base64], "NSEC" => %i[name types], "NSEC3" => %i[u8 u8 u16 salt hash types],
+        "NSEC3PARAM" => %i[u8 u8 u16 salt], "CSYNC" => %i[u32 u16 types]
+      }.freeze
+      LIMITS = { u8: 255, u16: 65_535, u32: 4_294_967_295 }.freeze
+      PACKED = { u8: "C", u16: "n", u32: "N" }.freeze
+      UNITS = { "s" => 1, "m" => 60, "h" => 3600, "d" => 86_400, "w" => 604_800 }.freeze
+      REST = %i[texts hex base64 types].freeze
+      private_constant :NAME, :TEXTS, :NUMBERS, :LIMITS, :PACKED, :UNITS, :REST
+
+      class << self
+        # @param type [Integer]
+        # @param words [Array<String>] escaped as in the file
+        # @param origin [String] for names without a final dot
+        # @return [String] the data
+        # @raise [ArgumentError]
+        def parse(type, words, origin)
+          return unknown(words) if words.first == "\\#"
+
+          fields = FIELDS[DNS.type_name(type)] or raise ArgumentError, "the data of #{DNS.type_name(type)} must be in the form \\# LENGTH HEX"
+          words = words.dup
+          data = fields.map { |field| REST.include?(field) ? rest(field, words.slice!(0..)) : one(field, words.shift, origin) }.join
+          words.empty? ? data : raise(ArgumentError, "#{words.first.inspect} is one word too many")
+        end
+
+        # @return [String] absolute
+        def absolute(name, origin)
+          return origin if name == "@"
+          return name if name.match?(/(?<!\\)(?:\\\\)*\.\z/)
+
+          origin == "." ? "#{name}." : "#{name}.#{origin}"
+        end
+
+        # @return [Integer] seconds of a TTL such as 3600 or 1h30m
+        # @raise [ArgumentError]
+        def seconds(word)
+          raise ArgumentError, "#{word.inspect} is not a time" unless word.match?(/\A(?:\d+|(?:\d+[smhdw])+)\z/i)
+
+          total = word.scan(/(\d+)([a-z]?)/i).sum { |number, unit| number.to_i * UNITS.fetch(unit.downcase, 1) }
+          total <= 2_147_483_647 ? total : raise(ArgumentError, "#{word} is longer than a TTL can be")
+        end
+
+        private
+
+        def unknown(words)
+          length, hex = Integer(words[1].to_s, 10, exception: false), words[2..].to_a.join
+          data = [hex].pack("H*")
+          return data if hex.match?(/\A\h*\z/) && hex.length.even? && data.bytesize == length
+
+          raise ArgumentError, "\\# needs a length and as many bytes in hex"
+        end
+
+        def one(field, word, origin)
+          raise ArgumentError, "a field is missing: #{field}" unless word
+
+          case field
+          when :name then Wire.name(absolute(word, origin))
+          when :ip4, :ip6 then address(field, word)
+          when :u8, :u16, :u32 then [integer(word, LIMITS.fetch(field))].pack(PACKED.fetch(field))
+          when :time then [seconds(word)].pack("N")
+          when :text then text(word)
+          when :bytes then unescape(word)
+          when :type then [DNS.type_number(word)].pack("n")
+          when :date then [date(word)].pack("N")
+          when :salt then word == "-" ? "\0" : prefixed(hex(word))
+          when :hash then prefixed(base32(word))
+          end
+        end
+
+        def rest(field, words)
+          raise ArgumentError, "a field is missing: #{field}" if words.empty? && field != :types
+
+          case field
+          when :texts then words.map { |word| text(word) }.join
+          when :hex then hex(words.join)
+          when :base64 then words.join.unpack1("m0")
+          when :types then bitmap(words.map { |word| DNS.type_number(word) })
+          end
+        end
+
+        def integer(word, limit)
+          number = Integer(word, 10, exception: false)
+          number&.between?(0, limit) ? number : raise(ArgumentError, "#{word.inspect} is not a number up to #{limit}")
+        end
+
+        def address(field, word)
+          (field == :ip4 ? Resolv::IPv4 : Resolv::IPv6).create(word).address
+        end
+
+        def text(word) = prefixed(unescape(word))
+
+        def prefixed(bytes)
+          bytes.bytesize <= 255 ? [bytes.bytesize].pack("C") + bytes : raise(ArgumentError, "a text is longer than 255 bytes")
+        end
+
+        def unescape(word)
+          word.b.gsub(/\\(?:(\d{3})|(.))/mn) do
+            next $2 unless $1
+            raise ArgumentError, "#{$&} is not a byte" if $1.to_i > 255
+
+            $1.to_i.chr.b
+          end
+        end
+
+        def hex(word)
+          word.match?(/\A(?:\h\h)+\z/) ? [word].pack("H*") : raise(ArgumentError, "#{word.inspect} is not hexadecimal")
+        end
+
+        def base32(word)
+          raise ArgumentError, "#{word.inspect} is not base32hex" unless word.match?(/\A[0-9a-v]+\z/i)
+
+          bits = word.each_char.map { |char| format("%05b", char.to_i(32)) }.join
+          [bits[0, bits.length / 8 * 8]].pack("B*")
+        end
+
+        # Seconds since 1970, or YYYYMMDDHHmmSS (RFC 4034, section 3.2).
+        def date(word)
+          return integer(word, LIMITS[:u32]) unless word.match?(/\A\d{14}\z/)
+
+          Time.utc(*word.unpack("a4a2a2a2a2a2")).to_i & LIMITS[:u32]
+        end
+
+        # RFC 4034, section 4.1.2.
+        def bitmap(types)
+          types.uniq.sort.group_by { |type| type >> 8 }.map do |window, members|
+            bytes = Array.new((members.max & 255) / 8 + 1, 0)
+            members.each { |type| bytes[(type & 255) / 8] |= 0x80 >> (type & 7) }
+            [window, bytes.size, *bytes].pack("C*")
+          end.join
+        end
+      end
+    end
+  end
+end
