@@ -268,6 +268,60 @@ static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VAL
   return rb_str_new((const char *)lent, (long)writer.length);
 }
 
+/*
+ * Makes an upstream's reply the response to a client: its own EDNS in place of the upstream's, no
+ * more bytes than the client takes.
+ *
+ * @param reply [String]
+ * @param edns [EDNS, nil]
+ * @param limit [Integer] bytes
+ * @return [String, nil] nil if records follow the OPT record, or the reply is malformed
+ */
+static VALUE wire_adapt(VALUE self, VALUE reply, VALUE edns, VALUE limit) {
+  struct gyre_dns_query query;
+  StringValue(reply);
+  const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(reply);
+  size_t length = (size_t)RSTRING_LEN(reply), at = GYRE_DNS_HEADER_BYTES, end = length;
+  if (gyre_dns_query_read(&query, bytes, length) != GYRE_DNS_WELL_FORMED || query.counts[0] > 1) return Qnil;
+  if (query.counts[0]) {
+    uint8_t name[GYRE_DNS_NAME_BYTES];
+    (void)gyre_dns_name_read(bytes, length, &at, name);
+    at += 4;
+  }
+  size_t behind_question = at;
+  for (unsigned left = query.counts[1] + query.counts[2] + query.counts[3]; left; left--) {
+    struct gyre_dns_record record;
+    size_t start = at;
+    (void)gyre_dns_record_read(bytes, length, &at, &record);
+    if (record.type != GYRE_DNS_OPT) continue;
+    if (left > 1) return Qnil;
+    end = start;
+    query.counts[3]--;
+  }
+  VALUE opt = Qnil;
+  if (!NIL_P(edns)) { /* written as the only record of a message */
+    VALUE empty = rb_ary_new(), sections = rb_ary_new_from_args(3, empty, empty, empty);
+    opt = wire_encode(self, INT2FIX(0), INT2FIX(0), empty, sections, edns,
+                      INT2FIX(query.edns.present ? query.edns.rcode << 4 : 0), limit);
+  }
+  size_t more = NIL_P(opt) ? 0 : (size_t)RSTRING_LEN(opt) - GYRE_DNS_HEADER_BYTES;
+  uint16_t flags = (uint16_t)((query.flags | GYRE_DNS_QR | GYRE_DNS_RA) & ~GYRE_DNS_AA);
+  if (end + more > number_32(limit)) {
+    flags |= GYRE_DNS_TC;
+    end = behind_question;
+    query.counts[1] = query.counts[2] = query.counts[3] = 0;
+  }
+  VALUE response = rb_str_buf_new((long)(end + more));
+  rb_str_cat(response, RSTRING_PTR(reply), (long)end);
+  if (more) rb_str_cat(response, RSTRING_PTR(opt) + GYRE_DNS_HEADER_BYTES, (long)more);
+  if (more) query.counts[3]++;
+  struct gyre_dns_writer writer = {.bytes = (uint8_t *)RSTRING_PTR(response)};
+  gyre_dns_put_header(&writer, query.id, flags, query.counts);
+  RB_GC_GUARD(reply);
+  RB_GC_GUARD(opt);
+  return response;
+}
+
 void gyre_init_dns_message(void) {
   gyre_mDNS = rb_define_module_under(gyre_mGyre, "DNS");
   rb_gc_register_mark_object(gyre_mDNS);
@@ -280,6 +334,7 @@ void gyre_init_dns_message(void) {
   VALUE wire = rb_define_module_under(gyre_mDNS, "Wire");
   rb_define_module_function(wire, "parse", wire_parse, 1);
   rb_define_module_function(wire, "encode", wire_encode, 7);
+  rb_define_module_function(wire, "adapt", wire_adapt, 3);
   rb_define_module_function(wire, "name", wire_name, 1);
   rb_define_module_function(wire, "name_text", wire_name_text, 1);
 }

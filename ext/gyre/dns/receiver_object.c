@@ -18,8 +18,8 @@
 
 struct receiver {
   VALUE self, io, responder, handler;
-  bool logs;     /* calls handler.log for each response from a zone */
-  VALUE pending; /* an Array of questions for rules */
+  bool logs;                        /* calls handler.log for each response from a zone */
+  VALUE pending;                    /* an Array of questions for rules */
   struct gyre_scheduler *scheduler; /* NULL unless it is watching */
   struct gyre_watch watch;
   struct gyre_deferred flushing;
@@ -198,7 +198,8 @@ static void answer(struct receiver *receiver, const struct gyre_datagram_packet 
       rb_protect(log_reply, (VALUE)&reply, &state);
       if (state) rb_set_errinfo(Qnil); /* a full disk must not end the server */
     }
-    (void)gyre_datagram_enqueue(receiver->queue, to, length, &packet->from, &packet->local); break;
+    (void)gyre_datagram_enqueue(receiver->queue, to, length, &packet->from, &packet->local);
+    break;
   case GYRE_DNS_ASK: {
     struct asked asked = {receiver->self, packet, &manner};
     int state = 0;

@@ -239,6 +239,12 @@ static void put_nsec(struct gyre_dns_lookup *lookup, const struct node *node) {
   (void)put_set(lookup, AUTHORITY, node->name, node, GYRE_DNS_NSEC);
 }
 
+/* Begins the authority section. */
+static void put_proof(struct gyre_dns_lookup *lookup) {
+  if (lookup->proof) put_nsec(lookup, lookup->proof);
+  lookup->proof = NULL;
+}
+
 /* The NSEC record whose gap has the name. */
 static const struct node *nsec_before(const struct gyre_dns_zone *zone, const uint8_t *name) {
   const struct node *before = zone->origin;
@@ -290,6 +296,7 @@ static void put_addresses(const struct gyre_dns_zone *zone, struct gyre_dns_look
 
 static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const struct node *cut) {
   lookup->authoritative = lookup->counts[ANSWER] > 0;
+  put_proof(lookup);
   const struct record *servers = put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_NS);
   if (lookup->dnssec && !put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_DS)) put_nsec(lookup, cut);
   put_addresses(zone, lookup, servers);
@@ -325,7 +332,7 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
   uint8_t covered[GYRE_DNS_NAME_BYTES];
   if (wildcard && lookup->dnssec && zone->sorted) {
     lower(covered, owner);
-    put_nsec(lookup, nsec_before(zone, covered));
+    lookup->proof = nsec_before(zone, covered);
   }
   if (lookup->type != GYRE_DNS_CNAME && lookup->type != GYRE_DNS_NSEC) {
     const struct record *alias = first_of(node, GYRE_DNS_CNAME);
@@ -341,6 +348,7 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
     return DONE;
   }
   const struct record *found = put_set(lookup, ANSWER, owner, node, lookup->type);
+  put_proof(lookup);
   if (found) {
     put_addresses(zone, lookup, found);
   } else {
@@ -353,6 +361,7 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
 static enum step deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *name,
                       const uint8_t *wildcard) {
   lookup->rcode = 3;
+  put_proof(lookup);
   put_soa(zone, lookup);
   if (lookup->dnssec && zone->sorted) {
     const struct node *before = nsec_before(zone, name), *source = nsec_before(zone, wildcard);

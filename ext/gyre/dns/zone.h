@@ -32,6 +32,7 @@ struct gyre_dns_lookup {
   bool full;          /* a necessary record did not fit */
   uint8_t rcode;
   uint16_t counts[4];
+  const void *proof;                 /* of a wildcard's use, until the answers are complete */
   uint8_t name[GYRE_DNS_NAME_BYTES]; /* asked for; then a CNAME's target, if it is outside the zone */
 };
 

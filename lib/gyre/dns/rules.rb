@@ -120,8 +120,9 @@ module Gyre
         query = Message.parse(bytes)
         response = Message.new(query.id, Message::QR | Message::AA | query.flags & REPEATED, questions: query.questions, edns: edns)
         begin
-          process(Transaction.new(self, query, query.questions.first, response, peer))
-          response.encode(limit: limit)
+          transaction = Transaction.new(self, query, query.questions.first, response, peer)
+          process(transaction)
+          transaction.reply ? adapt(transaction.reply, edns, limit) : response.encode(limit: limit)
         rescue StandardError, NotImplementedError => error
           Fiber.scheduler.report(error, Fiber.current)
           failed(query, edns).encode(limit: limit)
@@ -132,7 +133,7 @@ module Gyre
       # @return [void]
       # @api private
       def process(transaction)
-        name, type = transaction.name, transaction.question.type
+        name, type = transaction.name, transaction.type
         @rules.each do |rule|
           next unless rule.types.empty? || rule.types.include?(type)
 
@@ -161,6 +162,10 @@ module Gyre
           found.is_a?(MatchData) ? block.call(transaction, found) : block.call(transaction)
           nil
         end
+      end
+
+      def adapt(reply, edns, limit)
+        Wire.adapt(reply, edns, limit) || Message.parse(reply).tap { |message| message.edns = edns }.encode(limit: limit)
       end
 
       def failed(query, edns)

@@ -10,6 +10,7 @@ require "gyre/sync/barrier"
 require "gyre/sync/promise"
 require "gyre/dns/rules"
 require "gyre/dns/settings"
+require "gyre/dns/upstream"
 require "gyre/dns/zone_file"
 
 module Gyre
@@ -26,10 +27,8 @@ module Gyre
     class Server
       # One address of UDP.
       PacketSocket = Struct.new(:listener, :receiver)
-      private_constant :PacketSocket
-
-      # @return [Array<Endpoint>] the bound addresses
-      attr_reader :endpoints
+      CHOSEN_PORT_TRIES = 20
+      private_constant :PacketSocket, :CHOSEN_PORT_TRIES
 
       # Binds, so that privileges may be dropped before {#run}.
       #
@@ -47,15 +46,18 @@ module Gyre
         @load = load || -> { Rules.new(&block) }
         @log = log
         @responder = Responder.new(SecureRandom.bytes(16), @settings[:rate_limit] || 0)
-        use(*read)
         @waiting = 0
         @stopped = Promise.new
-        @packets, @streams, @endpoints = [], [], []
-        bind(endpoints.flatten(1).then { |given| given.first.is_a?(Symbol) ? [given] : given })
+        @packets, @streams = [], []
+        reload
+        bind(endpoints.flat_map { |given| given.is_a?(Array) && !given.first.is_a?(Symbol) ? given : [given] })
       rescue StandardError
         close
         raise
       end
+
+      # @return [Array<Endpoint>] the bound addresses
+      def endpoints = @packets.map { |socket| socket.listener.endpoint } + @streams.flat_map(&:endpoints)
 
       # @return [Integer] the port of the first address
       def port = endpoints.first.port
@@ -86,7 +88,17 @@ module Gyre
       #
       # @return [void]
       # @raise [StandardError, ScriptError] as they raise it
-      def reload = use(*read)
+      def reload
+        rules = @load.call
+        zones = rules.zones.map { |origin, path| Zone.load(origin, path) }
+        if rules.upstreams.any? && rules.open?
+          upstream = Upstream.new(*rules.upstreams)
+          rules.otherwise { |transaction| transaction.passthrough!(upstream) }
+        end
+        @responder.use(zones, !rules.empty?)
+        @upstream&.close
+        @rules, @upstream = rules, upstream
+      end
 
       # Answers a request that came by other means (RFC 8484).
       #
@@ -137,38 +149,36 @@ module Gyre
       # Closes the sockets of a server that never ran.
       # @return [void]
       def close
+        @upstream&.close
         @packets&.each { |socket| socket.listener.close }
         @streams&.each(&:close)
       end
 
       private
 
-      def read
-        rules = @load.call
-        [rules, rules.zones.map { |origin, path| Zone.load(origin, path) }, (resolver(rules.upstreams) if rules.upstreams.any?)]
-      end
-
-      def use(rules, zones, resolver)
-        rules.otherwise { |transaction| transaction.passthrough!(resolver) } if resolver && rules.open?
-        @responder.use(zones, !rules.empty?)
-        @rules = rules
-      end
-
-      def resolver(servers)
-        require "gyre/dns/resolver"
-        Resolver.new(servers)
-      end
-
       # --- sockets ---
 
       def bind(given)
-        raise ArgumentError, "no address to listen at" if given.empty?
-
         given.each do |address|
           transport, endpoint = parse(address)
-          endpoint = bind_packets(endpoint) if transport != :tcp
-          bind_stream(endpoint) if transport != :udp
+          tries = 0
+          begin
+            bind_one(transport, endpoint)
+          rescue Errno::EADDRINUSE # at the port that the kernel chose for TCP
+            raise unless endpoint.port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
+
+            retry
+          end
         end
+      end
+
+      # TCP first: its ports are the scarce ones.
+      def bind_one(transport, endpoint)
+        endpoint = bind_stream(endpoint) if transport != :udp
+        bind_packets(endpoint) if transport != :tcp
+      rescue SystemCallError
+        @streams.pop.close if transport == :both && @streams.last&.port == endpoint.port
+        raise
       end
 
       # @return [Array(Symbol, Endpoint)] :udp, :tcp or :both
@@ -181,7 +191,6 @@ module Gyre
         [text.match?(%r{\A\w+://}) ? endpoint.transport : :both, endpoint]
       end
 
-      # Returns the endpoint with the port, which TCP then has, too.
       def bind_packets(endpoint)
         udp = Endpoint.new(:udp, host: endpoint.host, port: endpoint.port)
         udp.bind(backlog: 0).each do |listener|
@@ -189,15 +198,13 @@ module Gyre
           # The response leaves from the address that was asked.
           address.ipv6? ? listener.socket.setsockopt(:IPV6, :RECVPKTINFO, true) : listener.socket.setsockopt(:IP, :PKTINFO, true)
           @packets << PacketSocket.new(listener, Receiver.new(listener.socket, @responder, self, @settings[:waiting_limit], !@log.nil?))
-          @endpoints << listener.endpoint
         end
-        endpoint.with(port: @endpoints.last.port)
       end
 
       def bind_stream(endpoint)
         context = TLS::Context.server(**endpoint.tls, alpn: ["dot"]) if endpoint.tls
         @streams << Gyre.listen(endpoint.with(tls: nil), tls: context, connections_limit: @settings[:connections_limit])
-        @endpoints.concat(@streams.last.endpoints)
+        endpoint.with(port: @streams.last.port)
       end
 
       # --- streams ---

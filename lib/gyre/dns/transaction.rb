@@ -41,6 +41,9 @@ module Gyre
       # @return [String] the name asked for, without a final dot
       def name = @question.name
 
+      # @return [Integer] the type asked for
+      def type = @question.type
+
       # @return [Class] of Resolv::DNS::Resource, such as IN::A
       def resource_class = @resource_class ||= @question.resource_class
 
@@ -48,7 +51,7 @@ module Gyre
       def [](key) = options[key]
 
       # @return [String]
-      def to_s = "#{name} #{DNS.type_name(@question.type)}"
+      def to_s = "#{name} #{DNS.type_name(type)}"
 
       # Adds a resource of the class asked for.
       #
@@ -93,40 +96,41 @@ module Gyre
         true
       end
 
-      # Answers with what a resolver answers.
+      # Answers with a resolver's reply.
       #
-      # @param resolver [Resolver, #query]
-      # @param force [Boolean] also where the request does not want recursion
+      # @param resolver [Resolver, Upstream]
+      # @param force [Boolean] also if the request does not want recursion
       # @param name [String, nil] to ask for instead
-      # @yieldparam response [Message] before it is copied
-      # @return [Boolean] whether there was a response
+      # @yieldparam reply [Message] before it is copied
+      # @return [Boolean] whether there was a reply
       def passthrough!(resolver, force: false, name: nil, **)
         return fail!(:Refused) && false unless recursive?(force || name)
 
-        found = passthrough(resolver, name: name) or return fail!(:ServFail) && false
+        reply = forward(resolver, name) or return fail!(:ServFail) && false
+        return (@reply = reply) && true unless block_given? || name || @response.answers.any?
+
+        found = Message.parse(reply)
         yield found if block_given?
-        @response.flags |= Message::RA
-        @response.flags &= ~Message::AA
+        @response.flags = @response.flags & ~Message::AA | Message::RA
         @response.rcode = found.rcode
         SECTIONS.each_value { |section| @response.public_send(section).concat(found.public_send(section)) }
         true
       end
 
-      # @param resolver [Resolver]
+      # @param resolver [Resolver, Upstream]
       # @param name [String, nil]
-      # @return [Message, nil] the resolver's response
-      def passthrough(resolver, name: nil, **)
-        resolver.forward(Message.query(name || self.name, @question.type, @question.klass,
-          flags: Message::RD | @query.flags & Message::CD, edns: EDNS.new(EDNS::UDP_BYTES, 0, @query.edns ? @query.edns.flags : 0, [])))
-      rescue TimeoutError, SystemCallError, ProtocolError
-        nil
-      end
+      # @return [Message, nil] the resolver's reply
+      def passthrough(resolver, name: nil, **) = forward(resolver, name)&.then { |reply| Message.parse(reply) }
+
+      # @return [String, nil] an upstream's reply, which is the response as it is
+      # @api private
+      attr_reader :reply
 
       # @param rcode [Symbol, Integer] such as :NXDomain
       # @return [true]
       def fail!(rcode)
-        @response.flags &= ~Message::AA if rcode == :Refused
         @response.rcode = rcode
+        @response.flags &= ~Message::AA if [2, 5].include?(@response.rcode) # ServFail, Refused
         true
       end
       alias failure! fail!
@@ -137,6 +141,13 @@ module Gyre
       def append_question! = nil
 
       private
+
+      # EDNS concerns one hop only (RFC 6891), so the upstream gets ours.
+      def forward(resolver, name)
+        edns = EDNS.new(EDNS::UDP_BYTES, 0, @query.edns ? @query.edns.flags & EDNS::DO : 0, [])
+        flags = Message::RD | @query.flags & (Message::CD | Message::AD)
+        resolver.forward(Message.query(name || self.name, type, @question.klass, id: @query.id, flags: flags, edns: edns).encode)
+      end
 
       # A resolver for all is a tool for attacks with forged addresses, so it is for loopback and
       # the server's networks only.

@@ -1,0 +1,19 @@
+# frozen_string_literal: true
+
+# `gyre dns`: serves, or asks with `gyre dns query`. Gyre::CLI calls it. The commands in cli/dns/ do
+# the work.
+
+require "gyre/cli"
+
+module Gyre
+  module CLI
+    module DNS
+      def self.start(arguments, out: $stdout, err: $stderr, input: $stdin)
+        name = arguments.first == "query" ? "query" : "serve"
+        require "gyre/cli/dns/#{name}"
+        command = const_get(name.capitalize).new(out: out, err: err, input: input)
+        CLI.run(name == "query" ? "gyre dns query" : "gyre dns", command, name == "query" ? arguments.drop(1) : arguments, out: out, err: err)
+      end
+    end
+  end
+end

@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+# DNS over HTTPS (RFC 8484) as a Rack app, for any server: GET and POST. The answers are those of a
+# Gyre::DNS::Server, which may listen at other addresses too, or at none.
+require "socket"
+require "gyre/dns/server"
+
+module Gyre
+  module DNS
+    # @example config.ru
+    #   map("/dns-query") { run Gyre::DNS::HTTPS.new { zone "example.org", "example.org.zone" } }
+    class HTTPS
+      MEDIA_TYPE = "application/dns-message"
+
+      # @param server [Server, nil]
+      # @yield the rules of a server without addresses, see {Rules}
+      def initialize(server = nil, &rules)
+        @server = server || Server.new(&rules)
+      end
+
+      # @param env [Hash] Rack's
+      # @return [Array] Rack's response
+      def call(env)
+        status, bytes = request(env)
+        return refuse(status, bytes) unless status == 200
+
+        response = @server.answer(bytes, sockaddr(env)) or return refuse(400, "not a DNS query")
+        [200, { "content-type" => MEDIA_TYPE, "content-length" => response.bytesize.to_s, **freshness(response) }, [response]]
+      end
+
+      private
+
+      # @return [Array(Integer, String)] 200 and the message, or a status and a reason
+      def request(env)
+        case env["REQUEST_METHOD"]
+        when "GET", "HEAD" then decode(env["QUERY_STRING"].to_s[/(?:\A|&)dns=([^&]*)/, 1])
+        when "POST" then env["CONTENT_TYPE"] == MEDIA_TYPE ? read(env["rack.input"]) : [415, "the media type is #{MEDIA_TYPE}"]
+        else [405, "GET or POST"]
+        end
+      end
+
+      def decode(text)
+        return [400, "?dns= has the message, as base64url without padding"] unless text&.match?(/\A[\w-]+\z/)
+
+        [200, text.tr("-_", "+/").then { |base64| "#{base64}#{"=" * (-base64.size % 4)}" }.unpack1("m0")]
+      rescue ArgumentError
+        [400, "?dns= is not base64url"]
+      end
+
+      def read(input)
+        bytes = input&.read(Message::BYTES_LIMIT + 1).to_s
+        bytes.bytesize > Message::BYTES_LIMIT ? [413, "a DNS message has at most #{Message::BYTES_LIMIT} bytes"] : [200, bytes]
+      end
+
+      def sockaddr(env)
+        Socket.sockaddr_in(0, env["REMOTE_ADDR"])
+      rescue SocketError, TypeError
+        ""
+      end
+
+      # RFC 8484, section 5.1.
+      def freshness(response)
+        message = Message.parse(response)
+        ttl = (message.answers.empty? ? message.authority : message.answers).map(&:ttl).min
+        { "cache-control" => ttl ? "max-age=#{ttl}" : "no-store" }
+      end
+
+      def refuse(status, reason)
+        headers = { "content-type" => "text/plain", "content-length" => (reason.bytesize + 1).to_s }
+        headers["allow"] = "GET, HEAD, POST" if status == 405
+        [status, headers, ["#{reason}\n"]]
+      end
+    end
+  end
+end
