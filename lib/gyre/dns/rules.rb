@@ -151,7 +151,7 @@ module Gyre
       def match_of(pattern, name, transaction)
         case pattern
         when String then pattern.casecmp(name)&.zero?
-        when Regexp then pattern.match(name)
+        when Regexp then pattern.match(name) || pattern.match(name.downcase)
         else pattern.call(name, transaction.resource_class)
         end
       end

@@ -36,7 +36,7 @@ module Gyre
       #   tls://host:853?cert=PATH&key=PATH. Without a port: 53, with TLS 853. Also RubyDNS's [:udp,
       #   host, port]
       # @param load [#call, nil] returns {Rules}, again at each {#reload}; nil: evaluates the block
-      # @param log [#<<, nil] gets a line for each response
+      # @param log [#write, nil] gets a line for each response
       # @param settings [Hash] see docs/dns.md
       # @yield the rules
       # @raise [ArgumentError] for a wrong address, setting or zone file
@@ -130,8 +130,10 @@ module Gyre
 
         message = Message.parse(response)
         peer = sockaddr.empty? ? "-" : Addrinfo.new(sockaddr).ip_address
-        @log << "#{Time.now.strftime("%FT%T.%3N%z")} #{peer} #{message.questions.first || "-"} #{DNS.rcode_name(message.rcode)} " \
-                "#{message.answers.size}/#{message.authority.size}/#{message.additional.size} #{response.bytesize}\n"
+        @log.write("#{Time.now.strftime("%FT%T.%3N%z")} #{peer} #{message.questions.first || "-"} #{DNS.rcode_name(message.rcode)} " \
+                           "#{message.answers.size}/#{message.authority.size}/#{message.additional.size} #{response.bytesize}\n")
+      rescue SystemCallError => error # a full disk loses lines, not responses
+        Fiber.scheduler.report_once("gyre: DNS log: #{error.message}\n")
       end
 
       # @return [Hash{Symbol => Integer}] queries:, answers: (from zones), asked: (of rules),
@@ -202,7 +204,7 @@ module Gyre
       end
 
       def bind_stream(endpoint)
-        context = TLS::Context.server(**endpoint.tls, alpn: ["dot"]) if endpoint.tls
+        context = TLS.server(**endpoint.tls, alpn: ["dot"]) if endpoint.tls
         @streams << Gyre.listen(endpoint.with(tls: nil), tls: context, connections_limit: @settings[:connections_limit])
         endpoint.with(port: @streams.last.port)
       end

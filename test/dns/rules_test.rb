@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+# Rules: patterns, types, and what a block does with its transaction.
+require "test_helper"
+require "support/dns_serving"
+require "support/name_servers"
+
+class DNSRulesTest < Minitest::Test
+  include GyreTest::DNSServing
+  include GyreTest::NameServers
+
+  NAME = Resolv::DNS::Name
+
+  def teardown
+    close_scripted
+    super
+  end
+
+  def test_patterns_and_types
+    rules = Gyre::DNS::Rules.new do
+      match("a.example.", IN::A) { |t| t.respond!("192.0.2.1") }
+      match(/\A(\d)\.example\z/, [IN::A, IN::AAAA]) { |t, match| t.respond!("192.0.2.#{match[1]}") }
+      match(->(name, type) { name.end_with?(".call") && type == IN::TXT }) { |t| t.respond!("called") }
+      match("any.example") { |t| t.respond!("text", resource_class: IN::TXT) }
+      otherwise { |t| t.fail!(:NXDomain) }
+    end
+    refute_predicate rules, :empty?
+    assert_equal ["192.0.2.1"], addresses(rules, "A.Example", "A")
+    assert_equal 3, respond(rules, "a.example", "AAAA").rcode
+    assert_equal ["192.0.2.7"], addresses(rules, "7.example", "A")
+    assert_equal ["called"], respond(rules, "x.call", "TXT").answers[0].resource.strings
+    assert_equal 3, respond(rules, "x.call", "A").rcode
+    assert_equal ["text"], respond(rules, "any.example", "MX").answers[0].resource.strings
+  end
+
+  def test_next_goes_on_with_the_next_rule
+    rules = Gyre::DNS::Rules.new do
+      match(/x/) { next! }
+      match("x") { |t| t.respond!("192.0.2.2") }
+      match("x") { |t| t.respond!("192.0.2.3") }
+    end
+    assert_equal ["192.0.2.2"], addresses(rules, "x", "A")
+    assert_equal 5, respond(rules, "xx", "A").rcode
+  end
+
+  def test_records_of_all_sections
+    rules = Gyre::DNS::Rules.new do
+      match("x", IN::MX) do |t|
+        t.respond!(10, NAME.create("mail.x."), ttl: 60)
+        t.add([IN::NS.new(NAME.create("ns.x."))], section: :authority, name: "x.", ttl: 5)
+        t.append!("mail.x", IN::A, section: :additional)
+      end
+      match("mail.x", IN::A) { |t| t.add([IN::A.new("192.0.2.1"), IN::A.new("192.0.2.2")]) }
+    end
+    message = respond(rules, "x", "MX")
+    assert_equal [["x 60 MX"], ["x 5 NS"], ["mail.x 86400 A"] * 2],
+      [message.answers, message.authority, message.additional].map { |records| texts(records) }
+    assert_predicate message, :authoritative?
+  end
+
+  def test_a_named_block_is_fired
+    rules = Gyre::DNS::Rules.new do
+      on(:found) { |t| t.respond!("192.0.2.9") }
+      match("x") { |t| fire(:found, t) }
+    end
+    assert_equal ["192.0.2.9"], addresses(rules, "x", "A")
+  end
+
+  def test_passthrough_passes_the_reply_on
+    upstream = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.5") }
+    with_upstream(upstream) do |server|
+      message = ask(server, "Some.Example", flags: Gyre::DNS::Message::RD)
+      assert_equal ["192.0.2.5"], message.answers.map { |record| record.resource.address.to_s }
+      assert_equal [false, true, nil, "Some.Example"], [message.authoritative?, message.recursion_available?, message.edns, message.questions[0].name]
+      assert_equal 1232, ask(server, "x", edns: edns, flags: Gyre::DNS::Message::RD).edns.udp_bytes
+      assert_equal 5, ask(server, "x").rcode # without recursion
+    end
+  end
+
+  def test_a_long_reply_is_truncated_for_its_client
+    upstream = scripted { |bytes, _| reply_to(bytes, *Array.new(40) { |i| "#{name_of(bytes)} 60 A 192.0.2.#{i}" }) }
+    with_upstream(upstream) do |server|
+      message = ask(server, "many", flags: Gyre::DNS::Message::RD)
+      assert_equal [true, [], "many"], [message.truncated?, message.answers, message.questions[0].name]
+      assert_equal 40, ask(server, "many", edns: edns, flags: Gyre::DNS::Message::RD).answers.size
+    end
+  end
+
+  def test_a_reply_may_be_changed
+    upstream = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.5") }
+    resolver = Gyre::DNS::Upstream.new("127.0.0.1:#{upstream.port}")
+    rules = proc do
+      otherwise { |t| t.passthrough!(resolver, name: "else.example") { |reply| reply.answers.each { |record| record.ttl = 1 } } }
+    end
+    serve(rules: rules) { |server| assert_equal ["else.example 1 A"], texts(ask(server, "x").answers) }
+  ensure
+    resolver&.close
+  end
+
+  def test_only_this_machine_is_served_by_an_upstream_unless_networks_are_named
+    rules = Gyre::DNS::Rules.new
+    loopback, other = Addrinfo.udp("127.0.0.1", 1), Addrinfo.udp("192.0.2.1", 1)
+    assert_equal [true, true, true, false], [nil, loopback, Addrinfo.udp("::ffff:127.0.0.1", 1), other].map { |peer| rules.recursion_allowed?(peer) }
+    rules.recursion("192.0.2.0/24", "2001:db8::/32")
+    assert_equal [false, true, true], [loopback, other, Addrinfo.udp("2001:db8::7", 1)].map { |peer| rules.recursion_allowed?(peer) }
+    upstream = scripted { flunk "asked" }
+    with_upstream(upstream, networks: ["192.0.2.0/24"]) { |server| assert_equal 5, ask(server, "x", flags: Gyre::DNS::Message::RD).rcode }
+  end
+
+  def test_an_upstream_that_is_silent_gives_servfail
+    rules = proc { otherwise { |t| t.passthrough!(Class.new { def forward(_) = nil }.new, force: true) } }
+    serve(rules: rules) { |server| assert_equal [2, false], ask(server, "x").then { |message| [message.rcode, message.authoritative?] } }
+  end
+
+  private
+
+  def with_upstream(upstream, networks: nil, &block)
+    port = upstream.port
+    serve(rules: proc { upstream("127.0.0.1:#{port}") && (recursion(*networks) if networks) }, &block)
+  end
+
+  def respond(rules, name, type, edns = nil)
+    Gyre::DNS::Message.parse(rules.call(Gyre::DNS::Message.query(name, type, edns: nil).encode, "", 65_535, edns))
+  end
+
+  def addresses(rules, name, type) = respond(rules, name, type).answers.map { |record| record.resource.address.to_s }
+end

@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+# Zone files: what is read, and what is refused with its line.
+require "test_helper"
+require "gyre/dns"
+
+class DNSZoneFileTest < Minitest::Test
+  SOA = "@ 60 IN SOA ns root 1 2 3 4 5\n"
+
+  # A record's text => its data in hex, as BIND's named-rrchecker -u prints it.
+  DATA = {
+    "A 192.0.2.1" => "c0000201",
+    "AAAA 2001:db8::1" => "20010db8000000000000000000000001",
+    "MX 10 mail" => "000a046d61696c076578616d706c6500",
+    "MX 0 ." => "000000",
+    "CNAME a\\.b.c." => "03612e62016300",
+    "TXT one \"two three\" \"\\\"\\065\\;\"" => "036f6e650974776f20746872656503" "22413b",
+    "SRV 1 2 443 x.y." => "0001000201bb0178017900",
+    "CAA 0 issue \"ca.example\"" => "0005697373756563612e6578616d706c65",
+    "NAPTR 1 2 \"U\" \"E2U\" \"!x!\" ." => "00010002" "0155" "03453255" "03217821" "00",
+    "DS 60485 5 1 2BB183AF5F22588179A53B0A 98631FAD1A292118" => "ec450501" "2bb183af5f22588179a53b0a98631fad1a292118",
+    "DNSKEY 256 3 5 AQPS KmynfzW4" => "0100030501" "03d22a6ca77f35b8",
+    "RRSIG A 5 3 86400 20030322173103 20030220173103 2642 example. oJB1" =>
+      "0001050300015180" "3e7c9dd7" "3e5510d7" "0a52" "076578616d706c6500" "a09075",
+    "NSEC host.example. A MX RRSIG NSEC TYPE1234" =>
+      "04686f7374076578616d706c6500" "0006400100000003" "041b000000000000000000000000000000000000000000000000000020",
+    "NSEC3 1 1 12 aabbccdd 2t7b4g4vsa5smi47k61mv5bv1a22bojr MX" => "0101000c04aabbccdd14" "174eb2409fe28bcb4887a1836f957f0a8425e27b" "00020001",
+    "NSEC3PARAM 1 0 0 -" => "0100000000",
+    "TLSA 3 1 1 abcd" => "030101abcd",
+    "SSHFP 4 2 ab" => "0402ab",
+    "TYPE65280 \\# 3 ab cdef" => "abcdef",
+    "A \\# 4 c0000201" => "c0000201"
+  }.freeze
+
+  def test_data_of_each_type
+    DATA.each do |text, hex|
+      type, *words = text.scan(/(?:"((?:[^"\\]|\\.)*)"|(\S+))/).map(&:compact).flatten
+      data = Gyre::DNS::ZoneData.parse(Gyre::DNS.type_number(type), words, "example.")
+      assert_equal hex, data.unpack1("H*"), text
+    end
+  end
+
+  def test_forms_of_a_record
+    text = <<~TEXT
+      ; a comment
+      $TTL 1h30m
+      #{SOA}
+      a\tA 192.0.2.1 ; one
+        IN 5 A 192.0.2.2
+        5 IN A 192.0.2.3
+      $ORIGIN sub.example.
+      @ A 192.0.2.4
+      b.example. A ( 192.0.2.5
+        ) ; over two lines
+      c TXT ( "a
+    TEXT
+    assert_match(/\Az:12: .*quote is not closed/, refused(text))
+    zone = read(text.lines[0..-2].join)
+    assert_equal "example", zone.origin
+  end
+
+  WRONG = {
+    "a A 192.0.2.256" => /192\.0\.2\.256/, "a AAAA x" => /x/, "a A" => /missing/, "a A 192.0.2.1 x" => /one word too many/,
+    "a MX x mail" => /"x" is not a number up to 65535/, "a NONSENSE x" => /NONSENSE/, "a" => /no type/, "a CH A 192.0.2.1" => /class/,
+    "a.example.net. A 192.0.2.1" => /outside the zone/, "a TXT \"#{"x" * 256}\"" => /255/, "a A ( 192.0.2.1" => /parenthesis is not closed/,
+    "a A 192.0.2.1 )" => /parenthesis/, "a TXT \"open" => /quote/, "$INCLUDE other" => /\$INCLUDE is not known/, "$TTL x" => /time/, "$TTL" => /one word/,
+    "#{"x" * 64} A 192.0.2.1" => /not a domain name/, "a..b A 192.0.2.1" => /not a domain name/, "a CNAME b\na A 192.0.2.1" => /CNAME/,
+    "a TYPE65280 x" => /\\#/, "a A \\# 3 aabb" => /as many bytes/, "a DS 1 2 3 xyz" => /hexadecimal/, "a DNSKEY 1 2 3 ***" => /base64/,
+    "a 99999999999 A 192.0.2.1" => /longer than a TTL/, "a TXT \\300" => /not a byte/, "$ORIGIN a..b" => /not a domain name/
+  }.freeze
+
+  def test_mistakes_are_refused_with_their_line
+    WRONG.each do |line, reason|
+      message = refused("$TTL 60\n#{SOA}#{line}\n")
+      assert_match(/\Az:[345]: /, message, line)
+      assert_match reason, message, line
+    end
+  end
+
+  def test_a_zone_needs_a_ttl_a_name_and_a_soa_record
+    assert_match(/\Az:1: the record has no TTL/, refused("@ SOA ns root 1 2 3 4 5\n"))
+    assert_match(/\Az:1: the first record has no name/, refused("  60 A 192.0.2.1\n"))
+    assert_match(/no SOA/, refused("a 60 A 192.0.2.1\n"))
+    assert_match(/no SOA/, refused(""))
+  end
+
+  def test_a_file_is_loaded_by_its_path
+    assert_raises(Errno::ENOENT) { Gyre::DNS::Zone.load("example", "/nonexistent") }
+  end
+
+  private
+
+  def read(text) = Gyre::DNS::Zone.parse("example", text, "z")
+
+  def refused(text) = assert_raises(Gyre::DNS::ZoneError, text) { read(text) }.message
+end
