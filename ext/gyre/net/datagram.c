@@ -73,7 +73,7 @@ static void read_local(struct msghdr *message, struct gyre_datagram_local *local
     if ((!ip4 && !ip6) || length > sizeof(local->bytes) || length < 12) continue;
     *local = (struct gyre_datagram_local){head->cmsg_level, head->cmsg_type, length, {0}};
     memcpy(local->bytes, CMSG_DATA(head), length);
-    /* Clears the interface's number, as the route back may be another; a link-local address needs it. */
+    /* The route back may use another interface, except for a link-local address. */
     bool link_local = ip6 && (uint8_t)local->bytes[0] == 0xfe && ((uint8_t)local->bytes[1] & 0xc0) == 0x80;
     if (!link_local) memset(local->bytes + (ip4 ? 0 : 16), 0, 4);
   }

@@ -65,7 +65,8 @@ struct gyre_datagram_queue {
   char bytes[GYRE_DATAGRAM_BATCH][GYRE_DATAGRAM_QUEUED];
 };
 
-/* Copies at most GYRE_DATAGRAM_QUEUED bytes, unless they are at the queue's next place. `local` may be NULL. False: the queue is full. */
+/* Copies at most GYRE_DATAGRAM_QUEUED bytes, unless they stand at the queue's next place already.
+ * `local` may be NULL. False: the queue is full. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to, const struct gyre_datagram_local *local);
 /* Sends all and empties the queue. Returns the number of packets lost because the kernel refused

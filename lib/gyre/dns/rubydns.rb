@@ -58,7 +58,8 @@ module Async
     # A resolver of these name servers; without any of those of the system.
     class Resolver < Gyre::DNS::Resolver
       def initialize(endpoints = [], **)
-        super(*endpoints.to_a.reject { |address| address[0] == :tcp }.map { |_, host, port| host.include?(":") ? "[#{host}]:#{port}" : "#{host}:#{port}" })
+        addresses = endpoints.to_a.reject { |transport, *| transport == :tcp }
+        super(*addresses.map { |_, host, port| host.include?(":") ? "[#{host}]:#{port}" : "#{host}:#{port}" })
       end
     end
 

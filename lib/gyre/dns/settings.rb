@@ -11,7 +11,8 @@ module Gyre
           default: 10_000),
         Settings.row(:connections_limit, :count, "open connections of TCP and TLS", default: 1000),
         Settings.row(:idle_timeout_s, :seconds, "wait for a client's next bytes over TCP", default: 10),
-        Settings.row(:rate_limit, :count, "responses a second to one network over UDP without a cookie; each second one beyond is truncated, others dropped")
+        Settings.row(:rate_limit, :count, "responses a second to one network over UDP without a cookie; of those beyond, " \
+                                          "every other one is truncated, the rest dropped")
       ]
     })
   end

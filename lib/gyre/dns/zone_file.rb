@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Zone files (RFC 1035, section 5): reads one whole into a Zone, or raises with the line of the first
-# mistake. Called by the server and `gyre dns`. Includes no other files.
+# Zone files (RFC 1035, section 5): reads one whole into a Zone, or raises with the line of the
+# first mistake. Called by the server and `gyre dns`. Includes no other files.
 require "strscan"
 require "gyre/dns/zone_data"
 
@@ -114,7 +114,8 @@ module Gyre
           if word.match?(/\A\d/) && ttl.nil? then ttl = ZoneData.seconds(word)
           elsif DNS::CLASSES.key?(word.upcase)
             raise ArgumentError, "the class is #{word}; zones have class IN only" unless word.casecmp?("IN")
-          else return ttl, DNS.type_number(word)
+          else
+            return ttl, DNS.type_number(word)
           end
         end
         raise ArgumentError, "the record has no type"

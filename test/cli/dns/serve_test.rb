@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre dns` as people start it: rules and zones, its signals, log, metrics, and what it reports when
-# it cannot start.
+# `gyre dns` as people start it: rules and zones, its signals, log, metrics, and what it reports
+# when it cannot start.
 require "test_helper"
 require "support/dns_serving"
 require "support/name_servers"
@@ -48,8 +48,8 @@ class CLIDNSServeTest < Minitest::Test
 
   def test_mistakes_are_reported
     { [] => [2, /nothing to answer/], %w[--zone example.org] => [1, /write ORIGIN=FILE/], %w[--zone example.org=/nonexistent] => [1, /nonexistent/],
-      %w[--zone a=b -b nonsense://x] => [1, /./], %w[-c /nonexistent] => [1, /nonexistent/], %w[--upstream x --user nobody-of-that-name] => [1, /no user|root/],
-      %w[words] => [2, /unexpected argument/] }.each do |words, (status, reason)|
+      %w[--zone a=b -b nonsense://x] => [1, /./], %w[-c /nonexistent] => [1, /nonexistent/],
+      %w[--upstream x --user nobody-of-that-name] => [1, /no user|root/], %w[words] => [2, /unexpected argument/] }.each do |words, (status, reason)|
       output = ruby(GYRE, "dns", *words)
       assert_equal [status, true], [output.status.exitstatus, output.err.match?(reason)], "#{words} #{output.err}"
     end
