@@ -126,6 +126,12 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["soak"], "-v", environment: { "GYRE_TEST_LIMIT_S" => limit_s.to_s }) || abort
   end
 
+  desc "Use and lose 5,000 WebSockets and event streams of two workers for ten minutes: nothing grows, counters end at zero (SECONDS, SOCKETS)"
+  task churn: :compile do
+    limit_s = Integer(ENV.fetch("SECONDS", "600")) * 2 + 300
+    GyreSuite.run(*GyreTest::PARTS["churn"], "-v", environment: { "GYRE_TEST_LIMIT_S" => limit_s.to_s }) || abort
+  end
+
   desc "Cut connections to memcached after each of their bytes, plain, over TLS and on Unix sockets"
   task memcached: :compile do
     GyreSuite.run("test/memcached/faults_test.rb", environment: { "GYRE_MEMCACHED_EACH_BYTE" => "1", "GYRE_TEST_LIMIT_S" => "900" }) || abort
