@@ -64,6 +64,8 @@ module Bench
         Realtime.install_node_packages if subject == "ws"
         server = Realtime.server(subject).start
         yield server
+      rescue Problem => e
+        raise Problem, [e.message, *("the server has ended" unless server&.alive?), server&.printed].join("\n")
       ensure
         server&.stop
       end
@@ -101,11 +103,12 @@ module Bench
       def run(server, seconds, &block) = LoadClient.measure(*load(server, @kind, @clients, seconds), counted: "messages", &block)
     end
 
-    # Sockets, event streams or cables that are left alone.
+    # Sockets, event streams or cables that are left alone. The server had some before, so that what
+    # opening them leaves to the collector does not count.
     class Idle < RealtimeScenario
       COUNT = 15_000 # `ulimit -n` of 16,000 is enough
       CABLES = 5000
-      WARM_UP = 64
+      WARM_UP = 2000
 
       def initialize(key, title, subjects, kind, count = COUNT)
         super(key, "#{title} (#{count.to_s.insert(-4, ',')} open)", subjects: subjects,

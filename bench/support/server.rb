@@ -41,8 +41,9 @@ module Bench
       @command = command
     end
 
-    # Starts the process and waits until it accepts connections.
-    def start
+    # Starts the process and waits until it accepts connections; on another port if a program was
+    # faster with that one.
+    def start(attempts = 3)
       @port = Server.free_port
       FileUtils.mkdir_p(WORK)
       @log = File.join(WORK, "#{@name}.log")
@@ -53,6 +54,10 @@ module Bench
       Server.running << self
       wait_until_ready
       self
+    rescue Problem => e
+      raise unless e.message.include?("in use") && (attempts -= 1).positive?
+
+      retry
     end
 
     # Asks the process to end; ends it and its children after STOP_WITHIN_S seconds.
