@@ -14,7 +14,8 @@ VALUE gyre_mGyre;
 
 #ifdef __SANITIZE_ADDRESS__
 /* Replaces the sanitizer's function, which is called before each longjmp to clear the stack's
- * marks. There are no such marks (extconf.rb), and the original warns on fiber stacks. */
+ * marks. The build makes no marks on stacks (extconf.rb), and the original function warns when it
+ * finds a fiber's stack. */
 void __asan_handle_no_return(void);
 void __asan_handle_no_return(void) {}
 #endif

@@ -40,8 +40,8 @@ module Gyre
       # Compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      # The text for streams; `ahead`: numbers that their clients have seen before this process
-      # (History).
+      # The text for streams. `ahead` are numbers of messages that their clients got from another
+      # process before this one had them (History).
       def event(ahead = nil)
         (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
       end

@@ -19,7 +19,7 @@ module Gyre
     class << self
       # Makes a response of events; it ends when the block returns. Its headers ask proxies to pass
       # each event on at once. With topics instead of a block it sends what is published to them
-      # ({Broadcast.publish}), and holds no fiber (but for topics that {Broadcast.keep} keeps).
+      # ({Broadcast.publish}) and holds no fiber, unless {Broadcast.keep} keeps a topic.
       #
       # @param env [Hash] of the request
       # @param topics [Array<String, Symbol, Array>, nil] to subscribe to
@@ -73,7 +73,7 @@ module Gyre
       end
     end
 
-    # What sends the text of a {Broadcast::Message}.
+    # Included in subscribers that send the text of a {Broadcast::Message}.
     # @api private
     module Stream; end
 

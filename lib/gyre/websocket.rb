@@ -67,10 +67,11 @@ module Gyre
       #   "https://example.com"; nil: only the server's own. A client that sends no Origin is no
       #   browser, and let in
       # @param compress [Boolean, :takeover] whether longer messages are compressed for clients that
-      #   can (RFC 7692). true: each by itself; an idle socket holds no memory for it. :takeover: each
-      #   with the earlier ones as context, which holds some 50 KB a socket
-      # @param address_limit [Integer, nil] open sockets of one client address in this process, of
-      #   all that are opened with a limit; beyond it: 429
+      #   can (RFC 7692). true: each message is compressed by itself, and an idle socket holds no
+      #   memory for it; :takeover: with the earlier messages as context, for which a socket holds
+      #   some 50 KB
+      # @param address_limit [Integer, nil] the most open sockets of one client address in this
+      #   process, counting those that were opened with a limit; further ones get 429
       # @param limits (see Gyre::WebSocket::Limits)
       # @yieldparam socket [WebSocket]
       # @return [Array] status, headers, body

@@ -1,6 +1,7 @@
 /*
- * Drives the loop, in turns: raise interrupts, run ready fibers, ask the kernel, deliver. The
- * newest of several drivers drives (run inside run_until, or a parked fiber without a driver).
+ * Drives the loop, in turns: raise interrupts, run ready fibers, ask the kernel, deliver. There may
+ * be several drivers, such as a `run` inside a `run_until`, or a parked fiber that found no driver;
+ * then the newest one drives.
  */
 #include "fiber/fibers.h"
 

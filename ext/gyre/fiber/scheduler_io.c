@@ -238,10 +238,10 @@ static bool is_override(VALUE frame, bool writes) {
 
 /*
  * True if the hook may wait: to reach `least`, or in Ruby's blocking methods (gets, readpartial,
- * read). Saves two calls of hooks, as these methods would wait after "would block" anyway. Excludes
- * IO#read_nonblock, written in Ruby, and direct calls of the hook. Ruby's writing methods wait by
- * themselves except IO#syswrite, which raises EAGAIN: right only for a descriptor in non-blocking
- * mode.
+ * read). Saves two calls of hooks, as these methods would wait after "would block" anyway. False
+ * for IO#read_nonblock, which is written in Ruby, and for direct calls of the hook. Ruby's writing
+ * methods wait by themselves except IO#syswrite, which raises EAGAIN: right only for a descriptor
+ * in non-blocking mode.
  */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;

@@ -33,7 +33,7 @@
 #define KEPT_BYTES 4096
 #endif
 #define KEPT_VM_BYTES 4096 /* bytes at each end of the virtual machine's stack, for some 60 control frames */
-#define FRAMES_BYTES 16384 /* most bytes above the address in a fiber that has just begun */
+#define FRAMES_BYTES 16384 /* a fiber that has just begun has at most these bytes above the address */
 
 static int ascending(const void *left, const void *right) {
   uintptr_t a = *(const uintptr_t *)left, b = *(const uintptr_t *)right;

@@ -243,7 +243,7 @@ static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC
  * to; a full one follows when these may be too many. Both counts are atomic, for all Ractors.
  */
 static size_t ended_count; /* since the last collection */
-static size_t left_count;  /* before that, and after the last full collection made here */
+static size_t left_count;  /* between the last full collection made here and the last collection */
 
 static void note_collection(void) {
   size_t ended = __atomic_exchange_n(&ended_count, 0, __ATOMIC_RELAXED);

@@ -50,7 +50,7 @@ struct outbox {
   VALUE batches; /* full Strings, each [String, last sequence number, count] */
   char *bytes;   /* of batch */
   size_t length, capacity, count;
-  size_t first_capacity; /* size of the next String, as the last one was filled */
+  size_t first_capacity; /* size of the next String: what the last one had at its end */
   uint64_t sequence;     /* last number used */
   size_t bytesize;       /* of all records here */
   size_t held;           /* bytes at the sender; they count */

@@ -23,9 +23,9 @@
 #define GYRE_WRITABLE 4u
 
 /*
- * Only reported, at most once: one side has ended, so its calls return at once (remaining bytes,
- * end of file, or error). Comes with GYRE_READABLE or GYRE_WRITABLE. The peer's half-close ends
- * only the read side; writers go on waiting. A reset or complete hang-up ends both.
+ * Reported at most once, and never requested: one side has ended, so its calls return at once
+ * (remaining bytes, end of file, or error). Comes with GYRE_READABLE or GYRE_WRITABLE. The peer's
+ * half-close ends only the read side; writers go on waiting. A reset or complete hang-up ends both.
  *
  * Requests the rest of the events after a reported GYRE_READ_ENDED. Keeps the watch until
  * `unwatch`, even in a backend whose watches end with a report.

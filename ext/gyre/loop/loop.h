@@ -55,13 +55,13 @@ struct gyre_loop {
   int64_t virtual_ns; /* a clock that only jumps to the next timer (Gyre::Testing); 0: the real one */
   unsigned outside;   /* work done elsewhere in real time: the virtual clock does not jump */
   int64_t polled_ns;  /* when the backend last returned */
-  int64_t unseen_ns;  /* this turn's events came later; delays since then may be the loop's fault */
+  int64_t unseen_ns;  /* this turn's events came after this time; delays since then may be the loop's fault */
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
   int watched_count;           /* descriptors that are watched */
   struct gyre_list unverified; /* watches that trust an earlier registration */
-  int64_t unverified_ns;       /* the oldest one's time; 0: to be verified before the next wait */
+  int64_t unverified_ns;       /* since when one is unverified; 0: verify all before the next wait */
   unsigned in_vain;            /* empty answers in a row before a sleep */
 
   struct gyre_list operations; /* in flight */

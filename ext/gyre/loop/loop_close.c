@@ -1,10 +1,10 @@
 /*
  * IO#close and IO#reopen while something waits for the IO. Ruby before 4.0 reports them to no
- * scheduler; later versions report them to the closing thread's only, and to fibers in a read or
- * write. The kernel drops the watch, or watches what the number stood for, and the number may be
- * reused at once. The first loop therefore wraps both methods: waits for the IO end, on any loop
- * and thread, and a backend that keeps descriptors open releases it. The sweeps of wait.c,
- * selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe).
+ * scheduler. Later versions report them only to the scheduler of the closing thread, and to fibers
+ * that are reading or writing. The kernel drops the watch, or watches what the number stood for,
+ * and the number may be reused at once. The first loop therefore wraps both methods: waits for the
+ * IO end, on any loop and thread, and a backend that keeps descriptors open releases it. The sweeps
+ * of wait.c, selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe).
  */
 #include "feature.h"
 

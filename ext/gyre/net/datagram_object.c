@@ -1,7 +1,7 @@
 /*
- * Gyre::Datagram and its packets, for fibers and threads. Keeps packets received together in the
- * object, unless another reader waits; replies of one turn leave together at its end. Everything
- * moves under the GVL, so any thread may call any method.
+ * Gyre::Datagram and its packets, for fibers and threads. Receives many packets at once and keeps
+ * those not asked for yet, unless another reader waits. Replies of one turn of the loop leave
+ * together at its end. Everything moves under the GVL, so any thread may call any method.
  */
 #include "fiber/scheduler.h"
 #include "loop/forks.h"

@@ -73,7 +73,7 @@ void gyre_shares_sign(struct gyre_shares *shares) {
   if (is_own(shares)) atomic_fetch_add_explicit(&shares->own->signs, 1, memory_order_relaxed);
 }
 
-/* True for 0 connections there and 2 here, 1 and 4, or 2 and 6. */
+/* For example, true for 0 connections there and 2 here, for 1 and 4, and for 2 and 6. */
 static bool has_far_fewer(struct gyre_share *other, uint32_t open) {
   return atomic_load_explicit(&other->process, memory_order_relaxed) != 0 &&
          open / 2 > atomic_load_explicit(&other->open, memory_order_relaxed);

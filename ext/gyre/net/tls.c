@@ -43,7 +43,7 @@ struct tls {
   unsigned records;       /* taken in this call */
   unsigned idle_records;  /* records since the last one with data, or since the handshake's start */
   int error;              /* -errno of the socket */
-  int failure;            /* of the socket, after bytes: for the next receive, as libssl would report an end */
+  int failure;            /* error of the socket after bytes, kept for the next receive: libssl would report an end */
   bool drained, ended;    /* the socket has nothing more for now, or has ended */
   bool emptied;           /* the last receive of this call got less than requested */
   bool writes;            /* this call sends, and receives only the rest of a partial record */

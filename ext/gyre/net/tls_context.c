@@ -157,8 +157,9 @@ static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, con
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
-/* Takes only the certificate from the identity. Keeps everything else, such as accepted clients,
- * from the listener, unlike SSL_set_SSL_CTX. Called before libssl looks for a session. */
+/* Takes only the certificate from the identity. Everything else, such as the accepted clients,
+ * stays the listener's; SSL_set_SSL_CTX would replace it too. Called before libssl looks for a
+ * session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *context = argument;
   char name[TLSEXT_MAXLEN_host_name + 1];

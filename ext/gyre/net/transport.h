@@ -60,7 +60,7 @@ struct gyre_transport_operations {
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: none */
 };
 
-/* Takes 64 bytes; embedded in an idle connection, without further memory. */
+/* Has 64 bytes and is a part of its connection, so that an idle connection needs no more memory. */
 struct gyre_transport {
   const struct gyre_transport_operations *operations;
   void *state;                         /* of the operations */

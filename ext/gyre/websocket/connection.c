@@ -274,7 +274,7 @@ static bool holds_too_much(struct gyre_websocket *websocket) {
   return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->input);
 }
 
-/* Removes used bytes from the buffer. */
+/* Removes the bytes that were used from the buffer. */
 static void release(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   gyre_transport_consume(transport, gyre_websocket_input_release(&websocket->input));
@@ -320,8 +320,8 @@ static bool look(struct gyre_websocket *websocket) {
   return true;
 }
 
-/* Drops what the client of an event stream sends, to see its end. The request has ended a stream of
- * HTTP/2 on that side. */
+/* Reads and drops what the client of an event stream sends, so that the end of the connection is
+ * seen. In HTTP/2 the client's side of the stream has already ended with the request. */
 static void watch_for_end(struct gyre_websocket *websocket) {
   struct gyre_http_connection *connection = websocket->connection;
   const char *bytes;

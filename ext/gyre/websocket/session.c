@@ -89,7 +89,7 @@ static VALUE run_body(VALUE argument) {
   return Qnil;
 }
 
-/* Ends the socket if its session was ended; a session handles its own errors. */
+/* A session handles the errors of its code; if it was ended from outside, the socket ends too. */
 static VALUE ran(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(running->self);

@@ -1,9 +1,10 @@
 /*
  * A WebSocket (RFC 6455) on an HTTP/1.1 connection, or one within a stream of HTTP/2 (RFC 8441),
  * that its request has handed over: the third implementer of http/connection.h's table
- * (protocol.c). An event stream that only listens is one without frames. connection.c moves frames,
- * session.c runs the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It holds
- * neither a fiber nor a buffer while it waits, unless the app's fiber reads.
+ * (protocol.c). An event stream that only listens is such a socket, too, but without frames.
+ * connection.c moves frames, session.c runs the app's code, socket.c has Ruby's methods
+ * (lib/gyre/websocket.rb). It holds neither a fiber nor a buffer while it waits, unless the app's
+ * fiber reads.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘
@@ -17,7 +18,7 @@
 
 #define GYRE_WEBSOCKET_REASON_BYTES 123
 
-/* Events that the session wants; none: its code reads by itself. */
+/* The events for which the session is called; none if the app's code reads by itself. */
 enum gyre_websocket_wants {
   GYRE_WEBSOCKET_WANTS_MESSAGES = 1,
   GYRE_WEBSOCKET_WANTS_DRAINED = 2,
@@ -56,7 +57,7 @@ struct gyre_websocket {
   struct gyre_post starting;      /* of the session's next fiber */
   uint64_t sent_turn;             /* in which a frame was sent at once: the next ones leave together */
   int64_t heard_ns;               /* when the peer last sent anything */
-  int64_t blocked_ns;             /* when it stopped taking output; 0: it takes it */
+  int64_t blocked_ns;             /* when the peer stopped taking output; 0: it takes output */
   int64_t closing_ns;             /* when our close was sent; 0: it was not */
   int64_t drain_ns;               /* when it is to close, as the server stops; 0: it does not */
   uint32_t input_counted;         /* bytes of the server's budget for input */
@@ -105,9 +106,9 @@ bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
 /* Sends a close and waits for the peer's, if none was sent yet. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
-/* Ends it for a fault of the peer, and tells the peer. */
+/* Ends the socket because of a fault of the peer, and tells the peer. */
 void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason);
-/* Ends it without waiting for the peer, after a fault of either side. */
+/* Ends the socket without waiting for the peer, after a fault of either side. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
 /* Records the sizes of its buffers in the server's budgets. */

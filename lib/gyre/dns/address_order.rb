@@ -11,7 +11,7 @@ require "socket"
 module Gyre
   module DNS
     module AddressOrder
-      # Prefix, label and precedence of glibc's tables, for the first that fits.
+      # glibc's tables: prefix, label and precedence. The first prefix that fits an address counts.
       POLICIES = [["::1/128", 0, 50], ["2002::/16", 2, 30], ["::ffff:0:0/96", 4, 10], ["::/96", 3, 20], ["fec0::/10", 5, 40],
                   ["fc00::/7", 6, 40], ["2001::/32", 7, 40], ["::/0", 1, 40]]
                  .map { |prefix, *values| [IPAddr.new(prefix), *values].freeze }.freeze
@@ -21,7 +21,7 @@ module Gyre
       ANY_PORT = 9
       private_constant :POLICIES, :LINK, :SITE, :GLOBAL, :SCOPES, :ANY_PORT
 
-      # An address with what its rules compare.
+      # An address with the values that the rules compare.
       Candidate = Struct.new(:ip, :source, :number) do
         def <=>(other)
           order = other.goodness <=> goodness
@@ -29,7 +29,7 @@ module Gyre
           order.zero? ? number <=> other.number : order
         end
 
-        # Rules 1, 2, 5, 6, 8.
+        # The values of rules 1, 2, 5, 6 and 8.
         def goodness
           @goodness ||= begin
             scope, label, precedence = AddressOrder.facts(ip)
@@ -38,7 +38,7 @@ module Gyre
           end
         end
 
-        # Rule 9; for IPv4 within a network of this machine only.
+        # The value of rule 9; for IPv4 only within a network of this machine.
         def common_bits
           @common_bits ||= if source.nil? || (ip.ipv4? && !AddressOrder.neighbours?(ip, source)) then 0
                            else (ip.ipv4? ? 32 : 128) - (ip.to_i ^ source.to_i).bit_length

@@ -12,9 +12,10 @@ module Gyre
     class Cache
       # The usual entries_limit.
       ENTRIES_LIMIT = 4096
-      # Seconds at least and at most.
+      # The limits of the seconds for which an answer is kept.
       TTL_S = (0..86_400).freeze
-      # RFC 2308, section 5: names that come into being are to be seen within some hours.
+      # The same for names that do not exist (RFC 2308, section 5): once they do, they are found
+      # within some hours.
       NEGATIVE_TTL_S = (0..10_800).freeze
 
       Entry = Struct.new(:value, :until_s)

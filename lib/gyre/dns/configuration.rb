@@ -11,12 +11,12 @@ module Gyre
   module DNS
     # Settings of resolv.conf. Immutable.
     class Configuration
-      # As glibc has them (resolv.h): further servers are ignored, larger numbers cut.
+      # The limits of glibc (resolv.h): it ignores further servers and reduces larger numbers.
       SERVERS_LIMIT = 3
       NUMBERS = { "ndots" => [:ndots, 15], "timeout" => [:timeout_s, 30], "attempts" => [:attempts, 5] }.freeze
       # Options that change answers or their order in ways that only the system knows.
       INEXACT = /\A(?:no-aaaa|no-tld-query|no-check-names)\z/.freeze
-      # Variables that do the same.
+      # Environment variables with such an effect.
       VARIABLES = %w[LOCALDOMAIN RES_OPTIONS HOSTALIASES].freeze
       private_constant :SERVERS_LIMIT, :NUMBERS, :INEXACT, :VARIABLES
 
@@ -31,7 +31,8 @@ module Gyre
       # @return [Integer] rounds over all servers
       attr_reader :attempts
 
-      # Without a server the local one counts; without a domain, that of the host's name.
+      # If the text names no server, this machine is asked; if it names no domain, the domain of the
+      # host's name is used.
       # @param text [String] of resolv.conf
       # @param host_name [String] of this machine
       def initialize(text, host_name: Socket.gethostname)

@@ -11,7 +11,7 @@ require "gyre/net"
 module Gyre
   module DNS
     class Exchange
-      # Ends of a connection that leave the question to the next server.
+      # Errors after which the next server is asked.
       FAILURES = [SystemCallError, SocketError, IOError, TimeoutError, TLS::Error].freeze
 
       def initialize(upstream, queries, reuse)
@@ -48,7 +48,7 @@ module Gyre
         refused(server, error)
       end
 
-      # Unreachable, or nothing listens there.
+      # The server cannot be reached, or nothing listens on its port.
       def refused(server, error)
         @open[server]&.each { |query| query.failures << "#{server}: #{error.class.new.message}" }
         @open[server] = []

@@ -11,7 +11,8 @@ require "gyre/scheduler/host_names"
 
 module Gyre
   module DNS
-    # When host names are resolved here: :exact, if the result is getaddrinfo's; :always; :never.
+    # When host names are resolved here: :exact (only if the result is the same as getaddrinfo's),
+    # :always or :never.
     HOST_NAMES = %i[exact always never].freeze
 
     class << self
@@ -29,7 +30,8 @@ module Gyre
 
     # @api private
     class SystemNames
-      # Host names with a letter in the last label: others may be addresses in old forms.
+      # Only host names with a letter in the last label are resolved here, as others may be
+      # addresses in old forms.
       NAME = /\A(?:[a-z\d_](?:[a-z\d_-]*[a-z\d_])?\.)*(?!\d+\.?\z|0x\h*\.?\z)[a-z\d](?:[a-z\d-]*[a-z\d])?\.?\z/i.freeze
       private_constant :NAME
 

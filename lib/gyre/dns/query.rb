@@ -10,9 +10,10 @@ module Gyre
   module DNS
     class Query
       HEADER_BYTES = 12
-      # FORMERR, SERVFAIL, NOTIMP, REFUSED: another server may do better.
+      # FORMERR, SERVFAIL, NOTIMP and REFUSED: after these another server is asked, which may know
+      # the answer.
       FAILURES = [1, 2, 4, 5].freeze
-      # Codes of servers that do not know EDNS (RFC 6891, section 7).
+      # Codes with which servers respond that do not know EDNS (RFC 6891, section 7).
       UNKNOWN_EDNS = [1, 4].freeze
       # The first bytes of a query without the RD bit.
       HEADER = /\A..[\x00-\x7f].\x00\x01/mn.freeze
@@ -63,7 +64,7 @@ module Gyre
       # @return [Boolean]
       def answered? = @answered
 
-      # Keeps a packet of this {#verdict}.
+      # Keeps a packet, for which {#verdict} returned `verdict`.
       def keep(packet, verdict, server)
         return if @answered
 
@@ -87,7 +88,7 @@ module Gyre
         @bytes
       end
 
-      # Leaves EDNS out from now on, if the packet is of a server that may not know it.
+      # If the packet comes from a server that may not know EDNS, leaves it out from now on.
       def leave_out_edns?(packet)
         return false unless @edns && UNKNOWN_EDNS.include?(packet.getbyte(3) & 15)
 

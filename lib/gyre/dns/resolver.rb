@@ -40,7 +40,7 @@ module Gyre
     #   resolver.addresses("example.org")                        # => ["2001:db8::1", "192.0.2.1"]
     #   resolver.records("example.org", "MX").map(&:resource)
     class Resolver
-      # Aliases followed in an answer.
+      # The most aliases that are followed in an answer.
       ALIASES_LIMIT = 16
       A, CNAME, SOA, AAAA, ANY = 1, 5, 6, 28, 255
       NXDOMAIN = 3
@@ -49,7 +49,8 @@ module Gyre
       # @return [Cache]
       attr_reader :cache
 
-      # Without servers it is the system's: resolv.conf, read again when it changes.
+      # Without `servers` it works like the system's, from resolv.conf, which is read again when it
+      # changes.
       #
       # @param servers [Array<String>] as {Upstream#initialize} takes them
       # @param search [Array<String>] domains behind names, with servers given
@@ -142,8 +143,9 @@ module Gyre
                                            rotate: @configuration.rotate?, **options)
       end
 
-      # Yields the names to try until there is something. Fails at the end if a server failed, as
-      # another name may have been the right one; at once without any answer.
+      # Yields one name after the other until the block returns something. If a server failed for
+      # one of them, which may have been the right name, raises at the end; if no server answered at
+      # all, raises at once.
       def search(name)
         failure = nil
         configuration.candidates(name).each do |candidate|
@@ -189,8 +191,8 @@ module Gyre
         found.values_at(*questions)
       end
 
-      # Returns flights of the caller's own, and of others. A caller that blocks its loop joins
-      # none, as fibers of the loop could not end it.
+      # Returns the flights that the caller has to make, and those that others are making. A caller
+      # that blocks its loop joins none, as fibers of the loop could not end it.
       def take(questions, found)
         mine, others = {}, {}
         alone = Fiber.scheduler && !Fiber.current_scheduler
@@ -230,7 +232,8 @@ module Gyre
         NoAnswer.new("#{question.first}: #{error.message}")
       end
 
-      # RFC 2308, section 5: what is not there is good as long as the zone's SOA says.
+      # The answer that something does not exist is kept for the time in the zone's SOA (RFC 2308,
+      # section 5).
       def store(question, message)
         if message.rcode.zero? && select(message, *question).any?
           return @cache.store(question, message, message.answers.map(&:ttl).min)

@@ -18,7 +18,7 @@ module Gyre
     class Upstream
       # Exchanges under way at once; each has a socket for each server asked. Others wait.
       PLACES = 500
-      # What a socket of {#forward} does before its port changes.
+      # After so many queries, or seconds, {#forward} goes over to a socket with another port.
       USES_LIMIT, AGE_LIMIT_S = 500, 2
       Lease = Struct.new(:socket, :uses, :until_s)
       private_constant :USES_LIMIT, :AGE_LIMIT_S, :Lease
@@ -50,7 +50,7 @@ module Gyre
         begin_anew
       end
 
-      # Passes a query on. Its id, and the case of its name, come back in the reply.
+      # Passes a query on. The reply has the query's id, and its name in the query's case.
       #
       # @param bytes [String] a query with one question
       # @return [String, nil] the whole reply, also of a server's failure; nil without one in time,
@@ -62,7 +62,7 @@ module Gyre
       end
 
       # Asks until each query has its reply or all attempts are over. Leaves the replies in the
-      # queries. Raises nothing of the network.
+      # queries. Raises no errors of the network.
       #
       # @api private
       def exchange(queries, reuse: false)
@@ -124,7 +124,7 @@ module Gyre
 
       private
 
-      # Also for a forked child, whose sockets are its parent's.
+      # Called in a forked child, too, as the sockets are its parent's.
       def begin_anew
         @pid = Process.pid
         @idle = Hash.new { |idle, server| idle[server] = [] }.compare_by_identity
@@ -143,7 +143,8 @@ module Gyre
         exchange&.close
       end
 
-      # Lists of those asked at once.
+      # Returns lists of servers, one list after the other: those of one list are asked at the same
+      # time.
       def turns
         return [@servers] if @race
 

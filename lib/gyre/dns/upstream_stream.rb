@@ -17,8 +17,9 @@ module Gyre
         @lock = Thread::Mutex.new
       end
 
-      # Returns a Hash of query and packet, which is nil if it did not come in time. A server may
-      # close a connection at any time (RFC 7766, section 6.2.4): on one used before, asks again.
+      # Returns a Hash with a packet for each query; nil for a reply that did not come in time. A
+      # server may close a connection at any time (RFC 7766, section 6.2.4), so a query that failed
+      # on an older connection is sent again.
       def exchange(queries, until_s)
         return once(queries, until_s) if Fiber.scheduler && !Fiber.current_scheduler # the reader may be a fiber that cannot run
 
@@ -107,7 +108,7 @@ module Gyre
           false
         end
 
-        # The name of its waiters in print_hierarchy.
+        # What print_hierarchy shows for fibers that wait here.
         def label = "a reply of a name server"
 
         private

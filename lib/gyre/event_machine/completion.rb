@@ -32,8 +32,8 @@ module Gyre
       end
       alias set_deferred_failure fail
 
-      # Calls back when the state is entered, at once in that state. Once completed, callbacks of
-      # the other completing states are dropped.
+      # Calls back when the state is entered, or at once if it has been. When the operation
+      # completes, callbacks of the other completing states are dropped.
       #
       # @param state [Symbol] a state; `:completed` is each of {#completion_states}
       def stateback(state, *callable, &block)

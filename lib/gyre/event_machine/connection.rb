@@ -55,11 +55,11 @@ module Gyre
       # @return [void]
       def unbind; end
 
-      # The connection that gets this one's input has ended.
+      # Called when the connection that gets this one's input has ended.
       # @return [void]
       def proxy_target_unbound; end
 
-      # The agreed number of bytes has gone to the other connection.
+      # Called when the agreed number of bytes has been sent to the other connection.
       # @return [void]
       def proxy_completed; end
 

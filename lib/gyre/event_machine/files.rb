@@ -8,7 +8,7 @@ module Gyre
     class FileStreamer
       include Deferrable
 
-      # Unsent bytes beyond which it waits.
+      # It waits while more bytes than these are unsent.
       BackpressureLevel = 50_000
       ChunkSize = 16_384
       MappingThreshold = 16_384

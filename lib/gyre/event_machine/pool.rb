@@ -21,7 +21,7 @@ module Gyre
         requeue(resource)
       end
 
-      # A resource in use leaves the pool at the end of its work.
+      # Removes a resource; one in use leaves the pool at the end of its work.
       #
       # @param resource [Object]
       def remove(resource)
@@ -34,7 +34,8 @@ module Gyre
         @contents.dup
       end
 
-      # Sets what takes care of the resource of failed work, instead of its return to the pool.
+      # Sets a callback for failed work: it gets the resource, which then does not return to the
+      # pool.
       def on_error(*callable, &block)
         @on_error = EventMachine.Callback(*callable, &block)
       end

@@ -39,7 +39,7 @@ module Gyre
       def unbind = @callback&.call(@output.join, get_status)
     end
 
-    # Tells when a process ends. Linux does not tell when it forks.
+    # Tells when a process ends. It does not tell of forks, which Linux does not report.
     class ProcessWatch < Connection
       POLL_S = 0.05
       private_constant :POLL_S

@@ -9,15 +9,15 @@ module Gyre
     class Proxy
       attr_reader :target, :bytes
 
-      # `buffer_bytes`: unsent at the target before the source is paused, 0: no limit; `length`:
-      # bytes in all, 0: no limit.
+      # The source is paused while more than `buffer_bytes` are unsent at the target; `length` bytes
+      # are sent in all. 0 means no limit for either.
       def initialize(source, target, buffer_bytes, length)
         @source, @target, @buffer_bytes = source, target, buffer_bytes
         @left = length.positive? ? length : nil
         @bytes = 0
       end
 
-      # Returns what is beyond the length.
+      # Returns the bytes beyond the length.
       def pass(data)
         rest = @left && data.bytesize > @left ? data.byteslice(@left..) : nil
         data = data.byteslice(0, @left) if rest

@@ -4,8 +4,8 @@
 # and the fibers that run their callbacks. EventMachine's functions call it; it knows no
 # descriptor's kind. It runs in a tree of tasks (Gyre.run), alone or beside other tasks.
 #
-# Pumps are tasks that take events and call back. One works, another stands by: it takes over when a
-# callback parks, and the parked pump ends with that callback.
+# Pumps are tasks that take events and call back. One pump works while another one stands by and
+# takes over when a callback parks; the parked pump ends with that callback.
 
 module Gyre
   module EventMachine
@@ -19,7 +19,7 @@ module Gyre
       attr_reader :conns, :acceptors, :timers, :next_tick_queue, :tails, :loop, :thread
       # Descriptors by signature.
       attr_reader :descriptors
-      # An exception of a callback on its way out of `run`.
+      # An exception of a callback, which `run` is about to raise.
       attr_accessor :error
 
       def initialize
@@ -37,7 +37,8 @@ module Gyre
 
       def in_thread? = @thread.equal?(Thread.current)
 
-      # Runs until {#stop}. Raises what a callback has raised without an error handler.
+      # Runs until {#stop}. If a callback raises and there is no error handler, raises that
+      # exception.
       def run(block)
         reset
         yield
@@ -156,8 +157,8 @@ module Gyre
         failed(error)
       end
 
-      # Calls those that are there now; later ones have their turn. The rest continues in another
-      # pump if one of them parks or raises.
+      # Calls the blocks that are queued now; those queued meanwhile are for the next turn. If one
+      # of them parks or raises, another pump calls the rest.
       def begin_ticks
         @ticking = false
         @left = @next_tick_queue.size

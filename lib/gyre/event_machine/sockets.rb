@@ -105,7 +105,7 @@ module Gyre
         attach_io(Descriptors::Watched, io, handler, arguments, &block)
       end
 
-      # Takes over an IO; its bytes are the connection's.
+      # Takes over an IO: the connection receives what the IO reads, and sends through it.
       # @param io [IO, Integer]
       # @return [Connection]
       def attach(io, handler = nil, *arguments, &block)
@@ -154,7 +154,7 @@ module Gyre
         reactor
       end
 
-      # Anything but a port is the handler.
+      # The port may be omitted: any other object in its place is the handler.
       def place(port, handler, arguments)
         [port && Integer(port), handler, arguments]
       rescue ArgumentError, TypeError

@@ -4,7 +4,7 @@
 
 module Gyre
   module EventMachine
-    # The result of a block that continues with another block.
+    # What a spawned block returns in order to continue with another block.
     Yielded = Struct.new(:block, :notify)
     private_constant :Yielded
 
@@ -13,12 +13,13 @@ module Gyre
       SpawnedProcess.new.tap { |process| process.set_receiver(block) }
     end
 
-    # As the last call in a spawned block: the next message runs this block.
+    # The last call of a spawned block: from then on messages run the block given here.
     def self.yield(&block)
       Yielded.new(block, false)
     end
 
-    # As the last call in a spawned block: this block runs in a later tick, without a message.
+    # The last call of a spawned block: the block given here runs in a later tick, without a
+    # message.
     def self.yield_and_notify(&block)
       Yielded.new(block, true)
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# EventMachine's switches: the loop chooses its backend by itself, so most of them only answer.
+# The functions that tune EventMachine. Gyre's loop chooses its backend by itself, so most of them
+# have no effect.
 require "etc"
 
 module Gyre

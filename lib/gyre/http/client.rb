@@ -79,7 +79,7 @@ module Gyre
       def patch(url, body = nil, **options, &block) = request("PATCH", url, body: body, **options, &block)
 
       # Sends a request. Without a block reads the whole body, up to body_bytes_limit. With a block,
-      # which gets the response, the body streams; the rest of it is dropped behind the block.
+      # yields the response, whose body then streams; what the block has not read of it is dropped.
       #
       # @param method [String, Symbol]
       # @param url [String] http://…, https://…, or a path behind base_url
@@ -204,7 +204,7 @@ module Gyre
         end
       end
 
-      # Secrets of each request belong to the base's origin.
+      # Only the origin of base_url gets the secret fields of each request.
       def new_pool(scheme, host, port)
         fields = @host.nil? || [scheme, host, port] == [@scheme, @host, @port] ? @headers : @headers.except(*Request::SECRET)
         origin = Origin.new(scheme, host, port, @options)

@@ -95,7 +95,8 @@ module Gyre
         @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, Clock.now - started)
       end
 
-      # Returns nil if unknown, as the app writes its response on a hijacked socket.
+      # Returns the status for the log; nil if the app writes the response itself on a hijacked
+      # socket.
       def logged(exchange, status)
         exchange.hijacked? && !exchange.head_sent? ? nil : status || NO_STATUS
       end

@@ -152,7 +152,7 @@ module Gyre
         [first, old.size - first - last, new[first...new.size - last]]
       end
 
-      # Works like Session's, for code outside of the WebSocket's callbacks.
+      # Like `guard` of WebSocket::Session, for code outside of the WebSocket's callbacks.
       def guard
         yield
       rescue WebSocket::ClosedError

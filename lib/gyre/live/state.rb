@@ -14,7 +14,7 @@ module Gyre
     module State
       SECRET_BYTES = 32
 
-      # Made at load, so that all workers have the mold's.
+      # Made when this file is loaded, so that all workers have the secret of the mold.
       @secret = SecureRandom.bytes(SECRET_BYTES)
 
       class << self

@@ -29,7 +29,7 @@ module Gyre
     # A stored value does not have the format of the client's serializer or compressor.
     class DeserializationError < Error; end
 
-    # A quiet block called a method that needs its reply.
+    # A method that needs a reply was called in a quiet block, where commands have none.
     class NotPermittedInQuiet < Error; end
 
     # The value is larger than the servers accept.

@@ -11,7 +11,7 @@ require "gyre/scheduler/host_names"
 
 module Gyre
   module Net
-    # IO.select, which asks no scheduler in Ruby 3.1.
+    # Works like IO.select, which in Ruby 3.1 asks no scheduler.
     # @api private
     def self.select(readable, writable, within_s)
       scheduler = Fiber.current_scheduler
@@ -21,7 +21,7 @@ module Gyre
     class Connector
       # Seconds for an address before the next is tried as well (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25
-      # No address passes the caller's filter.
+      # Raised if no address passes the caller's filter.
       NotAllowed = Class.new(SocketError)
       # Errors of this machine's own network: another address's error is more useful.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze

@@ -46,7 +46,7 @@ module Gyre
         @scheduler = scheduler
       end
 
-      # Enters the list as a task without another parent.
+      # Async calls it for a task that has no other parent.
       def add_child(child) = async_root.__send__(:add_child, child)
 
       def async(*arguments, **options, &block)

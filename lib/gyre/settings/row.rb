@@ -25,10 +25,10 @@ module Gyre
         !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
       end
 
-      # A nested table below this name.
+      # True if the value is a table of its own.
       def section? = type.is_a?(Settings)
 
-      # In configurations, a time without its unit.
+      # The name in configurations, where a time is written without its unit.
       def word = name.to_s.delete_suffix("_s")
 
       def flag = "--#{word.tr("_", "-")}"

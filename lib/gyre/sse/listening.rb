@@ -14,7 +14,7 @@ module Gyre
       class Listener < WebSocket
         include Stream
 
-        # What a client has not taken is limited as for {Events}, and by the server's budget.
+        # Bytes that a client has not taken are limited as for {Events}, and by the server's budget.
         def self.open(exchange, heartbeat_s)
           limits = WebSocket::Limits.new(idle_timeout_s: 2 * heartbeat_s, backlog_bytes_limit: Events::BACKLOG_BYTES_LIMIT)
           take_over(exchange, nil, 0, limits, nil, nil)

@@ -126,9 +126,9 @@ module Gyre
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
     end
 
-    # Runs the block with a place, and returns the place unless `kept` is true by then. Takes,
-    # records and returns places under the lock, which defers exceptions for the thread. `holder` is
-    # recorded meanwhile.
+    # Runs the block with a place, and returns the place unless `kept` is true by then. Runs the
+    # block with a place. Takes and returns the place under the lock, which defers exceptions for
+    # the thread, and records `holder` as its holder.
     def with_place(holder, kept)
       held = waiter = noted = nil
       @lock.synchronize do

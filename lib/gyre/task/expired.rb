@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The end of a deadline, as an exception that refers to its deadline, which alone converts it to the
-# caller's exception. So an outer timeout passes a `rescue Gyre::TimeoutError` around an inner one.
-# Made by the scheduler after the time; only Gyre::Deadline rescues it.
+# The exception that ends a deadline's block. Only its own deadline converts it to the caller's
+# exception, so that a `rescue Gyre::TimeoutError` around an inner timeout does not catch an outer
+# one. Made by the scheduler after the time; only Gyre::Deadline rescues it.
 
 module Gyre
   class Task

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The open sockets of each client address, for WebSocket.open's address_limit. Closes none: each
-# leaves by itself as it ends.
+# The open sockets of each client address, for WebSocket.open's address_limit. Closes no socket;
+# each one removes itself when it ends.
 
 require "ipaddr"
 
@@ -14,7 +14,7 @@ module Gyre
       @swept = 64 # addresses, after which those without sockets are dropped
 
       class << self
-        # A Hash that sockets of the request's client join.
+        # Returns the Hash to which sockets of the request's client add themselves.
         def sockets(env)
           @lock.synchronize do
             sweep if @sockets.size > @swept
@@ -24,7 +24,8 @@ module Gyre
 
         private
 
-        # Of IPv6 the 64 bits that a provider gives to one customer.
+        # For IPv6 the first 64 bits, as a provider gives one customer all addresses with the same
+        # ones.
         def network(address)
           address.include?(":") ? IPAddr.new(address[/\A[^%]*/]).mask(64).to_s : address
         rescue IPAddr::Error

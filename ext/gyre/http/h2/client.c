@@ -14,11 +14,11 @@
 #include <errno.h>
 
 #define SENDS_AT_ONCE 8
-#define RECEPTIONS 4                       /* before others get their turn */
-#define SILENCE_NS INT64_C(15000000000)    /* without bytes, and with requests: sends a PING; twice: fails */
+#define RECEPTIONS 4                       /* by one connection, before others get their turn */
+#define SILENCE_NS INT64_C(15000000000)    /* with open requests: sends a PING; after another one: fails */
 #define IDLE_NS INT64_C(60000000000)       /* without requests: leaves the loop */
 #define STREAM_WINDOW_BYTES (2 << 20)      /* of a response, unread */
-#define CONNECTION_WINDOW_BYTES (16 << 20) /* of all responses, unread, once they exceed INPUT_BYTES */
+#define CONNECTION_WINDOW_BYTES (16 << 20) /* of all responses, unread, as long as they exceed INPUT_BYTES */
 #define INPUT_BYTES (32 << 20)
 #define OUTPUT_BYTES (128 << 10) /* of a request, queued */
 
@@ -262,7 +262,8 @@ void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns)
 
 /* --- the loop --- */
 
-/* Serves as the only timer: finds a dead server by PING, and unlinks an idle connection. */
+/* The connection's only timer: finds a dead server by PING, and takes an idle connection off its
+ * loop. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http2_client *client = GYRE_CONTAINER(timer, struct gyre_http2_client, timer);
   struct gyre_loop *loop = context;

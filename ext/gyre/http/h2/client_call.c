@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define PIECE_BYTES (128 * 1024) /* of a body, returned at once */
+#define PIECE_BYTES (128 * 1024) /* of a body, returned by one call */
 
 static VALUE call_class;
 
@@ -406,8 +406,8 @@ static VALUE call_cancel(VALUE self) {
   return Qnil;
 }
 
-/* Returns nil if bytes of the response came or its fault is its own, false if the server has surely
- * not processed the request, and true if it may have. */
+/* Tells of a request without a response whether the server may have processed it: true or false.
+ * Returns nil if bytes of the response came, or if the request itself was at fault. */
 static VALUE call_unanswered(VALUE self) {
   const struct gyre_http2_call *call = call_get(self);
   const struct gyre_http2_stream *stream = call->stream;

@@ -217,7 +217,7 @@ done:
   head->section = head->status ? head->target.offset + head->target.length + 1 : 0;
 }
 
-/* `block` has interim heads before the final one; ":status" opens each. */
+/* `block` has the interim heads and then the final one; each begins with ":status". */
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends) {
   const struct gyre_http2_block *block = &stream->block;
   int at = block->count;

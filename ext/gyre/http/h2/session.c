@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_STREAMS 100    /* of a client, before the server's SETTINGS (RFC 9113, section 6.5.2) */
+#define FIRST_STREAMS 100    /* a client's limit until the server's SETTINGS come (RFC 9113, section 6.5.2) */
 #define BYTES_FOR_TOKEN 1024 /* bytes of bodies that earn one more control frame */
 #define SECOND_NS INT64_C(1000000000)
 
@@ -116,8 +116,8 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
 }
 
 /* Input of a stream without a handler, or with a tunnel, does not reduce the connection's window:
- * the stream's window and the input budget limit it. So does a response below the budget: a slow
- * reader does not stop the others. */
+ * the stream's window and the input budget limit it. The same holds for a client's responses as
+ * long as they are within the budget, so that a slow reader does not stop the others. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
   const struct gyre_http2_session *session = stream->session;
   if (session->client ? gyre_http_budget_is_over(&session->capacity->input) : stream->owner && !stream->tunnel) return;
@@ -354,7 +354,7 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
 
 /* --- sent messages --- */
 
-/* The lent bytes come last, and are all of a body. */
+/* A lent body is the whole body, so nothing else is queued. */
 static size_t held_output(const struct gyre_http2_stream *stream) {
   return stream->lent_length ? stream->lent_length : gyre_bytes_held(stream->output);
 }

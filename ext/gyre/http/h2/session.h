@@ -67,9 +67,9 @@ struct gyre_http2_stream {
   int64_t left_ns;                   /* when its handler ended; 0: running */
   uint64_t left_bytes;               /* sent_bytes then */
   uint32_t granted;                  /* bytes of `input` already returned to the connection's window */
-  int64_t headed_ns, came_ns;        /* times: the wait for the body began; bytes last came */
+  int64_t headed_ns, came_ns;        /* when the wait for the body began; when bytes last came */
   uint32_t error;                    /* code with which it was closed */
-  uint16_t heads_whole, heads_taken; /* of a client: fields of whole heads; those that the caller has taken */
+  uint16_t heads_whole, heads_taken; /* of a client: fields in complete heads; how many of them are taken */
 
   bool headed : 1;  /* the head is complete, or refused (head.status) */
   bool counts : 1;  /* among the connection's requests */
@@ -150,7 +150,7 @@ void gyre_http2_block_free(struct gyre_http2_block *block);
 
 /* Returns 0 or -ENOMEM. The caller keeps `limits` alive. Queues the server's preface. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
-/* The same for a client, whose `capacity` is set before the first request. */
+/* The same for a client; its caller sets `capacity` before the first request. */
 int gyre_http2_session_init_client(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
                                    int64_t now_ns);
 /* Frees all streams, with or without owners. */
@@ -171,7 +171,8 @@ struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *
  * follows. Returns NULL without memory or numbers for streams. */
 struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
                                                      const struct gyre_http2_lines *lines, bool ends);
-/* The whole body, which the caller keeps until the stream is closed or released. */
+/* Gives the stream its whole body; the caller keeps the bytes until the stream is closed or
+ * released. */
 void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length);
 /* Returns the number of requests that may run at once. */
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);

@@ -7,7 +7,7 @@ module Gyre
   module EventMachine
     module Descriptors
       class Packets < Descriptor
-        # Packets that are taken for one report of the kernel.
+        # The most packets received for one report of the kernel.
         BATCH = 64
 
         def initialize(reactor, address)
@@ -30,7 +30,7 @@ module Gyre
           nil # a packet that did not arrive
         end
 
-        # To the sender of the last packet.
+        # Sends to the sender of the last packet.
         def send_data(data)
           return 0 unless @packet && !@over
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A Stream's transport over what is no socket: a pipe, a terminal. Has of Gyre::Transport what
+# The transport of a Stream over a pipe or a terminal. Has those methods of Gyre::Transport that
 # Stream calls.
 
 module Gyre

@@ -14,7 +14,7 @@ module Gyre
 
         attr_reader :transport, :proxy
 
-        # `address`: to connect to; nil if the socket is connected.
+        # `address` is the one to connect to; nil if the socket is connected already.
         def initialize(reactor, io, address = nil)
           super(reactor, io)
           @transport = socket? ? Transport.new(io, "the peer") : Pipe.new(io) { await_room }
@@ -68,7 +68,7 @@ module Gyre
           end
         end
 
-        # There is room, or a connection is established.
+        # Called when there is room, or when the connection is established.
         def writable
           @awaiting = false
           return if @over
@@ -80,13 +80,13 @@ module Gyre
           @reactor.emit(self) if @closing
         end
 
-        # Calls once the kernel has all bytes, in a later turn.
+        # Calls back in a later turn, once the kernel has taken all bytes.
         def when_drained(callable)
           (@waiting ||= []) << callable
           await_room
         end
 
-        # Sends the input to another descriptor; nil ends that.
+        # From now on sends the input to another descriptor; with nil no longer.
         def proxy=(proxy)
           @proxy&.target&.sources&.delete(self)
           @proxy = proxy

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An IO that the program reads and writes by itself: EventMachine.watch. Only tells what is
-# possible.
+# An IO that the program reads and writes by itself: EventMachine.watch. Only reports when the
+# program can read or write.
 
 module Gyre
   module EventMachine

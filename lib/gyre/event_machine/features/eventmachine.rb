@@ -9,7 +9,7 @@ EventMachine = Gyre::EventMachine
 EM = EventMachine
 BufferedTokenizer = EventMachine::BufferedTokenizer
 
-# Parts that programs require one by one are there already.
+# Programs may require single parts: all of them are already loaded.
 %w[buftok callback channel completion connection deferrable file_watch future iterator messages pool process_watch processes protocols
    queue resolver spawnable streamer threaded_resource tick_loop timers version].each do |part|
   $LOADED_FEATURES << "#{__dir__}/em/#{part}.rb"

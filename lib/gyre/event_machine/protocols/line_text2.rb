@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# LineText2: lines by a delimiter, and text by size. The line protocols, HTTP, SMTP and Stomp stand
-# on it. Its state waits in @lt2_* until a handler's first byte, so it needs no initialize.
+# LineText2: lines by a delimiter, and text by size. The line protocols, HTTP, SMTP and Stomp use
+# it. It makes its state (@lt2_*) at a handler's first byte, so it needs no initialize.
 
 module Gyre
   module EventMachine
@@ -69,7 +69,7 @@ module Gyre
         # @param data [String]
         def receive_binary_data(data); end
 
-        # Follows receive_binary_data of text with a size.
+        # Called after receive_binary_data if the text had a size.
         def receive_end_of_binary_data; end
 
         private
@@ -113,7 +113,8 @@ module Gyre
           true
         end
 
-        # Bytes that came before TLS are not to be read as if they had come through it.
+        # Drops bytes that came before TLS began, as they must not be read as if TLS had protected
+        # them.
         def lt2_drop
           @lt2_at = @lt2_rest.bytesize
         end

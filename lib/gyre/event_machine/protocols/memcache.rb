@@ -98,7 +98,8 @@ module Gyre
 
         private
 
-        # An entry is a callback and its value as yet; for several keys, the values and the keys.
+        # An entry has a callback and the value that it will get; for several keys, the values so
+        # far and the keys.
         def command(bytes, entry)
           return callback { command(bytes, entry) } unless @connected
 
@@ -112,7 +113,7 @@ module Gyre
           key.match?(/[\s\0]/) ? key.gsub(/[\s\0]/, "_") : key
         end
 
-        # VALUE key flags bytes; nil unless the value is whole.
+        # Reads "VALUE key flags bytes" and the value; nil unless the value is complete.
         def value(data, at, ending)
           sizes = data.rindex(" ", ending - 1)
           bytes = data.byteslice(sizes + 1, ending - sizes - 1).to_i

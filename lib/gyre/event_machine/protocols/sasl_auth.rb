@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# SASLauth, SASLauthclient: saslauthd's protocol. A request is four fields, an answer one, each
-# behind its length in two bytes.
+# SASLauth, SASLauthclient: saslauthd's protocol. A request has four fields and an answer one; each
+# field follows its length in two bytes.
 
 module Gyre
   module EventMachine

@@ -45,7 +45,7 @@ module Gyre
           public_send(:"reply_to_#{@step}", code, reply)
         end
 
-        # Whatever has not succeeded by now has failed.
+        # Fails if the message has not been accepted by now.
         def unbind
           lose(900, "the connection ended during #{@step}") unless @over
         end

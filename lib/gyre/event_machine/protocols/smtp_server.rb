@@ -62,7 +62,8 @@ module Gyre
           connection_ended
         end
 
-        # What programs may define: words first, then decisions.
+        # Methods that programs may define: first those that return a text, then those that return a
+        # decision.
 
         # @return [String]
         def get_server_greeting

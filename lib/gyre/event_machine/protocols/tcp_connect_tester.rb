@@ -28,7 +28,7 @@ module Gyre
           close_connection
         end
 
-        # Without a connection before, the port does not.
+        # If there was no connection, the port accepts none.
         def unbind
           self.fail(elapsed) unless @connected
         end

@@ -47,7 +47,7 @@ module Gyre
 
         private
 
-        # False once the final response has come instead.
+        # Waits for a 100; false if the final response has come instead.
         def continue?(headers, interim)
           return true unless headers["expect"] && transport.to_io.wait_readable(CONTINUE_TIMEOUT_S)
 
@@ -61,7 +61,7 @@ module Gyre
           send_piece(nil, true) if whole && chunked
         end
 
-        # Reads heads until the final one, or one with `until_status`.
+        # Reads heads until the final one comes, or one with the status `until_status`.
         def pass_interim(interim, until_status)
           INTERIM_LIMIT.times do
             return if status >= 200 || status == until_status

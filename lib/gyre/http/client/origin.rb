@@ -19,7 +19,8 @@ module Gyre
         HOST = /\[[0-9a-f:.]+\]|[^\/?#:@\[\]\s]+/i.freeze
         URL = %r{\A(https?)://(?:([^/?#@]*)@)?(#{HOST})(?::(\d{0,5}))?(/[^?#]*)?(\?[^#]*)?(?:#.*)?\z}i.freeze
         ALPN = %w[h2 http/1.1].freeze
-        # Networks that are not the Internet's (RFC 6890), and prefixes that lead to them.
+        # Networks that are no part of the Internet (RFC 6890), and prefixes of IPv6 that lead to
+        # such networks.
         PRIVATE = %w[0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
                      192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/96 64:ff9b::/96
                      64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 fc00::/7 fe80::/10 fec0::/10
@@ -31,8 +32,8 @@ module Gyre
         private_constant :PORTS, :HOST, :URL, :ALPN, :PRIVATE, :PUBLIC
 
         class << self
-          # Returns scheme, host, port, user information and target. Its message omits the address,
-          # which may have credentials.
+          # Returns scheme, host, port, user information and target. The message of an error omits
+          # the address, which may have credentials.
           def split(url)
             match = URL.match(url)
             scheme = match && match[1].downcase
@@ -67,7 +68,7 @@ module Gyre
         # A proxy gets whole addresses, if the connection is not a tunnel through it.
         def prefix = @proxy && !tls? ? url : nil
 
-        # For requests that go to the proxy itself.
+        # Headers for requests that go to the proxy itself.
         def proxy_fields
           return {} unless @proxy&.user
 

@@ -17,7 +17,8 @@ module Gyre
 
         attr_reader :origin, :fields, :own_fields
 
-        # `fields` are the headers of each request; `own_fields` are for this origin only.
+        # `fields` are the headers that each request gets; `own_fields` are those that only this
+        # origin may see.
         def initialize(origin, limits, fields)
           @origin = origin
           @limits = limits
@@ -128,7 +129,7 @@ module Gyre
           all ? @changed.broadcast : @changed.signal
         end
 
-        # Also in a forked child, for which it closes its copies.
+        # Called in a forked child, too: closes its copies of the parent's connections.
         def renew
           [*@idle, *@shared].each(&:close)
           @pid = Process.pid

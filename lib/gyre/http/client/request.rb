@@ -52,7 +52,7 @@ module Gyre
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
         end
 
-        # The request after a redirect (RFC 9110, section 15.4), to another pool perhaps.
+        # The request to send after a redirect (RFC 9110, section 15.4), perhaps by another pool.
         def redirected(status, pool, target)
           get = status == 303 ? method != "HEAD" : [301, 302].include?(status) && method == "POST"
           left = get ? fields.except(*ABOUT_BODY) : fields
@@ -75,7 +75,7 @@ module Gyre
         end
       end
 
-      # A body in pieces: of an IO, or of any object with each.
+      # A body that is sent in pieces, from an IO or from any object with each.
       class Stream
         PIECE_BYTES = 65_536
         private_constant :PIECE_BYTES

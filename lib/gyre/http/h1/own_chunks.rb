@@ -8,7 +8,8 @@ module Gyre
   module HTTP
     module H1
       class OwnChunks
-        # The beginning of a body: at least part of a chunk size.
+        # What a body in chunks begins with: a chunk size or, in a short first part, the beginning
+        # of one.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
         SIZE = /\G(\h{1,15})(?:[; \t][^\r\n]*)?\r\n/n.freeze
         # After the last chunk's line: trailers, then a blank line.

@@ -82,7 +82,8 @@ module Gyre
       end
 
       # Makes one sink for each output, so that several logs share one file in order and a client's
-      # records are counted together. Culls, or writes raw, only if all its logs do.
+      # records are counted together. A sink drops repeated messages, or writes raw ones, only if
+      # all of its logs have that setting.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"

@@ -37,7 +37,7 @@ module Gyre
         @connection&.acknowledged
       end
 
-      # True if a record came for an output with unknown stored records.
+      # True if a record came for an output whose stored records are not known yet.
       def refused? = @intake.refused?
 
       # True if a received record is not yet durable.

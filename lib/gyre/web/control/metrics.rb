@@ -132,7 +132,7 @@ module Gyre
           end
         end
 
-        # A gauge, as parsers of Prometheus' older text format know no type info.
+        # The type is gauge, because parsers of the older text format refuse the type "info".
         def info(out, snapshots)
           first = snapshots.each_value.first
           labels = { "version" => first ? first["version"] : VERSION, "ruby" => first ? first["ruby"] : RUBY_VERSION }

@@ -13,7 +13,8 @@ module Gyre
   module Log
     class Committer
       class OutputWriter
-        # Orders served together. `kept`: reopening failed.
+        # The orders that are served together. `kept`: the file could not be reopened and stays in
+        # use.
         Round = Struct.new(:write, :sync, :reopen, :served, :kept) do
           def empty? = !(write || sync || reopen)
         end
