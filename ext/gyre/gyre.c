@@ -48,6 +48,7 @@ void Init_gyre_ext(void) {
   gyre_init_net_transport();
   gyre_init_net_transport_available();
   gyre_init_net_tls_facts();
+  gyre_init_net_tls_judge();
   gyre_init_net_datagram();
   gyre_init_http();
   gyre_init_http1();

@@ -1,52 +1,12 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/event_machine"
+require "event_machine/reactors"
 require "tmpdir"
 
 # Connections and servers: callbacks, their order, and how connections end.
 class EventMachineConnectionTest < Minitest::Test
-  EM = Gyre::EventMachine
-
-  # Reports its callbacks to a block.
-  class Told < EM::Connection
-    def initialize(told = nil)
-      super
-      @told = told
-    end
-
-    def post_init = tell(:post_init)
-    def connection_completed = tell(:connection_completed)
-    def receive_data(data) = tell(:receive_data, data)
-    def unbind(reason) = tell(:unbind, reason)
-
-    private
-
-    def tell(name, *arguments) = @told&.call(name, self, *arguments)
-  end
-
-  module Echo
-    private
-
-    def receive_data(data) = send_data(data)
-  end
-
-  def teardown
-    EM.error_handler
-  end
-
-  def run_reactor(&block)
-    EM.run do
-      EM.add_timer(10) { raise "the test did not end" }
-      block.call
-    end
-  end
-
-  # Serves on a free port and returns it.
-  def serve(handler = Told, *arguments, &block)
-    signature = EM.start_server("127.0.0.1", 0, handler, *arguments, &block)
-    EM.reactor.descriptors[signature].io.local_address.ip_port
-  end
+  include GyreTest::Reactors
 
   def test_a_clients_callbacks_come_in_order
     calls = []

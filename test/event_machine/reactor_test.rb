@@ -1,23 +1,11 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/event_machine"
+require "event_machine/reactors"
 
 # How the reactor runs, and what becomes of callbacks that raise or park.
 class EventMachineReactorTest < Minitest::Test
-  EM = Gyre::EventMachine
-
-  def teardown
-    EM.error_handler
-  end
-
-  # Runs a reactor that ends by itself if the test has gone wrong.
-  def run_reactor(&block)
-    EM.run do
-      EM.add_timer(10) { raise "the test did not end" }
-      block.call
-    end
-  end
+  include GyreTest::Reactors
 
   def test_run_calls_the_block_and_ticks_in_order_and_returns_after_stop
     calls = []

@@ -12,6 +12,7 @@ void gyre_init_net_transport(void);
 void gyre_init_net_transport_available(void);
 void gyre_init_net_tls(void);
 void gyre_init_net_tls_facts(void);
+void gyre_init_net_tls_judge(void);
 void gyre_init_net_datagram(void);
 
 /* Makes a Gyre::Transport from a protocol's transport, taking over buffers and descriptor; the

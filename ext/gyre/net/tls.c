@@ -48,7 +48,11 @@ struct tls {
   bool emptied;           /* the last receive of this call got less than requested */
   bool writes;            /* this call sends, and receives only the rest of a partial record */
   bool begun, wordy;      /* bytes have come, the first of them a letter */
-  const char *failed;     /* the failed step and its reason: constant texts */
+  gyre_tls_judge *judge;  /* NULL: authorities decide */
+  void *judge_argument;
+  int judged_depth;   /* of the last certificate that was judged, or -1 */
+  bool trusted;       /* what the judge has said about it */
+  const char *failed; /* the failed step and its reason: constant texts */
   const char *reason;
   char server[]; /* for a client: the peer's name and address; else "" */
 };
@@ -529,6 +533,32 @@ fail:
   return -ENOMEM;
 }
 
+/* libssl calls it for each certificate from the highest one down, and for each of its faults. */
+static int judge_certificate(int good, X509_STORE_CTX *store) {
+  SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+  struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
+  int depth = X509_STORE_CTX_get_error_depth(store);
+  if (tls->judged_depth != depth) {
+    unsigned char *der = NULL;
+    int length = i2d_X509(X509_STORE_CTX_get_current_cert(store), &der);
+    tls->judged_depth = depth;
+    tls->trusted = length > 0 && tls->judge(tls->judge_argument, der, length);
+    OPENSSL_free(der);
+  }
+  X509_STORE_CTX_set_error(store, tls->trusted ? X509_V_OK : X509_V_ERR_CERT_REJECTED);
+  return tls->trusted;
+}
+
+void gyre_tls_set_judge(struct gyre_transport *transport, bool required, gyre_tls_judge *judge, void *argument) {
+  struct tls *tls = transport->state;
+  tls->judge = judge;
+  tls->judge_argument = argument;
+  tls->judged_depth = -1;
+  SSL_set_session(tls->ssl, NULL);
+  SSL_set_options(tls->ssl, SSL_OP_NO_TICKET);
+  SSL_set_verify(tls->ssl, SSL_VERIFY_PEER | (required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0), judge_certificate);
+}
+
 bool gyre_tls_begun(const struct gyre_transport *transport) { return ((const struct tls *)transport->state)->begun; }
 
 bool gyre_tls_leave(struct gyre_transport *transport) {
@@ -553,6 +583,14 @@ const char *gyre_tls_version(const struct gyre_transport *transport) {
 
 const char *gyre_tls_cipher(const struct gyre_transport *transport) {
   return SSL_get_cipher_name(((struct tls *)transport->state)->ssl);
+}
+
+int gyre_tls_cipher_bits(const struct gyre_transport *transport) {
+  return SSL_get_cipher_bits(((struct tls *)transport->state)->ssl, NULL);
+}
+
+const char *gyre_tls_server_name(const struct gyre_transport *transport) {
+  return SSL_get_servername(((struct tls *)transport->state)->ssl, TLSEXT_NAMETYPE_host_name);
 }
 
 unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol) {

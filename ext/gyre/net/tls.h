@@ -28,6 +28,9 @@ struct gyre_tls_options {
   const char *crl, *crl_name;   /* revocation lists, one of each authority; their file */
   const char *ciphers, *suites; /* for TLS 1.2 and 1.3 of a server; NULL: the usual ones */
   bool only_1_3;
+  int oldest, newest;               /* versions as libssl's numbers; 0: the usual ones */
+  const char *groups;               /* for key exchange; NULL: the usual ones */
+  const char *dh_parameters;        /* of a server, for ciphers of TLS 1.2; NULL: none */
   struct gyre_tls_tickets *tickets; /* of a server; NULL: the context has its own keys */
   const unsigned char *alpn;        /* protocols in wire format (RFC 7301): each after a byte with its length */
   unsigned alpn_length;
@@ -58,6 +61,15 @@ bool gyre_tls_context_times(const struct gyre_tls_context *context, int64_t *fro
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
                    const char *address);
 
+/*
+ * Lets `judge` decide about each certificate of the peer, the highest first, in the place of
+ * authorities; `required`: a client must show one. Sessions are not resumed. The judge runs within
+ * calls of the transport: it must not switch fibers, nor call this transport. Call behind
+ * gyre_tls_start.
+ */
+typedef bool gyre_tls_judge(void *argument, const unsigned char *der, int length);
+void gyre_tls_set_judge(struct gyre_transport *transport, bool required, gyre_tls_judge *judge, void *argument);
+
 /* Called for a copied transport whose original is not used any more. */
 void gyre_tls_moved(struct gyre_transport *transport);
 
@@ -75,6 +87,9 @@ const char *gyre_tls_version(const struct gyre_transport *transport);
 const char *gyre_tls_cipher(const struct gyre_transport *transport);
 /* The protocol chosen by ALPN. Returns its length, 0 without one. */
 unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol);
+int gyre_tls_cipher_bits(const struct gyre_transport *transport);
+/* The name that a client asked for (SNI); NULL without one. */
+const char *gyre_tls_server_name(const struct gyre_transport *transport);
 bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol);
 bool gyre_tls_resumed(const struct gyre_transport *transport);
 bool gyre_tls_verifies(const struct gyre_transport *transport); /* the context requests the peer's certificate */

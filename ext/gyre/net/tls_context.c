@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,6 +253,28 @@ static bool set_client(struct gyre_tls_context *context, const struct gyre_tls_o
   return false;
 }
 
+static bool use_dh_parameters(SSL_CTX *ssl, const char *text) {
+  BIO *bio = BIO_new_mem_buf(text, -1);
+  EVP_PKEY *parameters = bio ? PEM_read_bio_Parameters(bio, NULL) : NULL;
+  bool used = parameters && SSL_CTX_set0_tmp_dh_pkey(ssl, parameters) == 1;
+  if (!used) EVP_PKEY_free(parameters);
+  BIO_free(bio);
+  return used;
+}
+
+/* What a caller narrows or widens. */
+static bool set_particulars(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
+  if (options->oldest) SSL_CTX_set_min_proto_version(ssl, options->oldest);
+  if (options->newest) SSL_CTX_set_max_proto_version(ssl, options->newest);
+  if (options->ciphers && !options->server && SSL_CTX_set_cipher_list(ssl, options->ciphers) != 1)
+    return refuse(error, "the ciphers of TLS 1.2", options->ciphers);
+  if (options->groups && SSL_CTX_set1_groups_list(ssl, options->groups) != 1)
+    return refuse(error, "the groups", options->groups);
+  if (options->dh_parameters && !use_dh_parameters(ssl, options->dh_parameters))
+    return refuse(error, "the parameters of DH", "given");
+  return true;
+}
+
 struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *options, char *error) {
   struct gyre_tls_context *context = calloc(1, sizeof(*context) + options->alpn_length);
   SSL_CTX *ssl = NULL;
@@ -271,6 +294,7 @@ struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *opt
   SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(ssl, 0);
   if (!(options->server ? set_server : set_client)(context, options, error)) goto fail_context;
+  if (!set_particulars(ssl, options, error)) goto fail_context;
   if (!gyre_tls_identity_use(ssl, options, error)) goto fail_context;
   int mode = options->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
   if (options->server && options->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;

@@ -27,6 +27,19 @@ static VALUE tls_cipher(VALUE self) {
   return transport ? rb_str_new_cstr(gyre_tls_cipher(transport)) : Qnil;
 }
 
+/* @return [Integer, nil] the bits of the cipher's key; nil without TLS */
+static VALUE tls_cipher_bits(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  return transport ? INT2NUM(gyre_tls_cipher_bits(transport)) : Qnil;
+}
+
+/* @return [String, nil] the host name that a client asked for (SNI) */
+static VALUE tls_server_name(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  const char *name = transport ? gyre_tls_server_name(transport) : NULL;
+  return name ? rb_str_new_cstr(name) : Qnil;
+}
+
 /* @return [String, nil] the protocol agreed on (ALPN) */
 static VALUE alpn(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
@@ -78,6 +91,8 @@ void gyre_init_net_tls_facts(void) {
   VALUE transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
   rb_define_method(transport_class, "tls_version", tls_version, 0);
   rb_define_method(transport_class, "tls_cipher", tls_cipher, 0);
+  rb_define_method(transport_class, "tls_cipher_bits", tls_cipher_bits, 0);
+  rb_define_method(transport_class, "tls_server_name", tls_server_name, 0);
   rb_define_method(transport_class, "alpn", alpn, 0);
   rb_define_method(transport_class, "tls_resumed?", tls_resumed_p, 0);
   rb_define_method(transport_class, "peer_certificate_der", peer_certificate, 0);
@@ -92,8 +107,8 @@ static VALUE nothing(VALUE self) { return Qnil; } /* without TLS */
 
 void gyre_init_net_tls_facts(void) {
   VALUE transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
-  static const char *const names[] = {"tls_version",  "tls_cipher",           "alpn",
-                                      "tls_resumed?", "peer_certificate_der", "peer_subject"};
+  static const char *const names[] = {"tls_version", "tls_cipher",   "tls_cipher_bits",      "tls_server_name",
+                                      "alpn",        "tls_resumed?", "peer_certificate_der", "peer_subject"};
   for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) rb_define_method(transport_class, names[i], nothing, 0);
 }
 

@@ -32,6 +32,7 @@ static void object_mark(void *opaque) {
   rb_gc_mark(object->io);
   rb_gc_mark(object->peer);
   rb_gc_mark(object->context);
+  rb_gc_mark(object->judge);
   rb_gc_mark(object->read_timeout);
   rb_gc_mark(object->write_timeout);
   rb_gc_mark(object->read_turn);
@@ -66,7 +67,7 @@ static VALUE object_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct gyre_transport_object, &object_type, object);
   object->transport.fd = -1;
   object->io = object->peer = object->context = object->read_timeout = object->write_timeout = Qnil;
-  object->read_turn = object->write_turn = Qnil;
+  object->read_turn = object->write_turn = object->judge = Qnil;
   return self;
 }
 

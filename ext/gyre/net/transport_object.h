@@ -14,6 +14,7 @@ struct gyre_transport_object {
   VALUE io; /* the socket, which Ruby closes; nil before initialize */
   VALUE peer;
   VALUE context;
+  VALUE judge;                       /* of the peer's certificates, or nil */
   VALUE read_timeout, write_timeout; /* seconds or nil */
   VALUE read_turn, write_turn;       /* Gyre::Transport::Turn, after the first wait of a reader or writer */
   uint64_t file_bytes;               /* sent, and never queued */

@@ -215,7 +215,7 @@ module Gyre
       # Parks the callback for a name that needs a server.
       def resolve(host, port, type, problem = "unable to resolve address")
         return Addrinfo.getaddrinfo(host, port, nil, type, nil, Socket::AI_NUMERICHOST).first if host.match?(/\A[\d.]+\z|:/)
-        return Fiber.blocking { Addrinfo.getaddrinfo(host, port, nil, type) }.first if host == "localhost"
+        return unscheduled { Addrinfo.getaddrinfo(host, port, nil, type) }.first if host == "localhost"
 
         Addrinfo.getaddrinfo(host, port, nil, type).first
       rescue SocketError => error

@@ -111,7 +111,7 @@ module Gyre
 
       # @api private
       def initialize(server:, cert:, key:, ca:, verify:, names: {}, crl: nil, alpn: [], key_passphrase: nil, ciphers: nil, ciphersuites: nil,
-                     min_version: "1.2", ticket_keys: nil)
+                     min_version: "1.2", ticket_keys: nil, particulars: {})
         unless self.class.private_method_defined?(:build)
           raise ExtensionRequired, "TLS needs OpenSSL 3, which was missing when Gyre was built: install it (Debian: libssl-dev) and " \
                                    "reinstall the gem"
@@ -129,7 +129,7 @@ module Gyre
         build({ server: server, certificate: certificates(cert), key: pem("key", key), key_passphrase: key_passphrase,
                 certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), crl: pem("crl", crl), crl_name: name_of(crl),
                 verify: mode(verify), ciphers: ciphers, suites: ciphersuites, only_1_3: min_version == "1.3", tickets: ticket_keys,
-                alpn: protocols(alpn) })
+                alpn: protocols(alpn), oldest: 0, newest: 0, groups: nil, dh_parameters: nil, **particulars })
         names.each { |name, identity| add_name(name, identity) }
       end
 

@@ -60,7 +60,7 @@ module Gyre
         def opened(socket)
           handler, arguments, block = @reactor.acceptors.fetch(@signature)
           socket.setsockopt(:TCP, :NODELAY, true) if socket.local_address.ip?
-          connection = Stream.new(@reactor, socket).open(handler, arguments)
+          connection = Stream.new(@reactor, socket, accepted: true).open(handler, arguments)
           block&.call(connection)
         rescue SystemCallError
           socket.close # it has gone already

@@ -13,10 +13,12 @@ module Gyre
         CONNECT_TIMEOUT_S = 20.0
 
         attr_reader :transport, :proxy
+        attr_writer :tls_settings
 
         # `address` is the one to connect to; nil if the socket is connected already.
-        def initialize(reactor, io, address = nil)
+        def initialize(reactor, io, address = nil, accepted: false)
           super(reactor, io)
+          @accepted = accepted
           @transport = socket? ? Transport.new(io, "the peer") : Pipe.new(io) { await_room }
           @proxy = nil
           @connecting = !address.nil?
@@ -35,7 +37,7 @@ module Gyre
           return 0 if @closing || @over
           return @reactor.next_tick(-> { send_data(data) }) unless @reactor.in_thread?
 
-          @connecting || @paused ? @transport.queue(data) : @transport.send_soon(data)
+          @connecting || @paused || @handshake ? @transport.queue(data) : @transport.send_soon(data)
           @active_at = Clock.now
           data.bytesize
         rescue SystemCallError, TLS::Error, IOError => error
@@ -49,14 +51,26 @@ module Gyre
         def resume
           return false unless super
 
-          @transport.send_soon("") unless @connecting || @over
+          send_queued
           true
         end
 
         def unsent_bytes = @over ? 0 : @transport.unsent_bytes
 
+        # Begins TLS; the handshake goes on with the loop's events.
+        def start_tls
+          context = @tls_settings.context(@accepted) or return fail_with(Errno::EPROTO)
+          @handshake = Handshake.new(@transport, self, @tls_settings, context)
+          @transport.hold # the handshake is made here alone, so that its end is seen
+          @reactor.emit(self)
+        end
+
+        # A certificate of the peer, for ssl_verify_peer.
+        def ssl_verify_peer(pem) = guarded { @connection.__send__(:ssl_verify_peer, pem) }
+
         def readable
           return if @paused || @connecting
+          return if @handshake && !shaken
 
           records = 0
           loop do
@@ -114,6 +128,28 @@ module Gyre
 
         def socket? = @io.stat.socket?
 
+        def send_queued
+          @transport.send_soon("") unless @connecting || @handshake || @paused || @over
+        end
+
+        # True once the handshake is over and its callback has been called.
+        def shaken
+          state = @transport.handshake_available
+          await_room if state == :wait_writable
+          return unless state == true
+
+          @handshake = nil
+          @active_at = Clock.now
+          guarded { @connection.__send__(:ssl_handshake_completed) }
+          send_queued
+          !@over && @closing != :now
+        rescue SystemCallError, TLS::Error => error
+          raise if @handshake.nil? # the program's own
+
+          fail_with(error)
+          raise @handshake.error if @handshake.error
+        end
+
         def take(data)
           if @proxy
             proxy = @proxy
@@ -158,9 +194,9 @@ module Gyre
           guarded { @connection.__send__(:connection_completed) }
           return if @over
 
-          @transport.send_soon("")
+          send_queued
           watch
-          @reactor.emit(self) if @closing
+          @reactor.emit(self) if @closing || @handshake
         rescue SystemCallError, TLS::Error => error
           fail_with(error)
         end
@@ -179,7 +215,7 @@ module Gyre
 
         def drained?
           return true if @closing == :now || @transport.unsent_bytes.zero?
-          return false if @connecting
+          return false if @connecting || (@handshake && !shaken)
           return true if @transport.flush_available == true
 
           await_room

@@ -1,0 +1,188 @@
+# frozen_string_literal: true
+
+# TLS of EventMachine's connections: the arguments of start_tls in, contexts of Gyre::TLS out. A
+# connection's ssl_verify_peer judges certificates, or authorities do by option.
+
+module Gyre
+  module EventMachine
+    # What start_tls was given.
+    # @api private
+    class TLSSettings
+      VERSIONS = { "tlsv1" => 0x301, "tlsv1_1" => 0x302, "tlsv1_2" => 0x303, "tlsv1_3" => 0x304 }.freeze
+      # What libssl has no more.
+      FORMER = %w[sslv2 sslv3].freeze
+      CONTEXTS_LIMIT = 64
+      # libssl refuses versions before 1.2 at its usual level of security.
+      ANY_CIPHER = "ALL:@SECLEVEL=0"
+
+      @contexts = {}
+
+      class << self
+        # One context serves all connections with the same settings and files.
+        def context(key)
+          @contexts.clear if @contexts.size > CONTEXTS_LIMIT
+          @contexts[key] ||= yield
+        end
+
+        # A certificate of its own for a server without one, as EventMachine has it.
+        def identity
+          @identity ||= begin
+            require "openssl"
+            key = OpenSSL::PKey::RSA.new(2048)
+            certificate = OpenSSL::X509::Certificate.new
+            certificate.version = 2
+            certificate.serial = 1
+            certificate.subject = certificate.issuer = OpenSSL::X509::Name.parse("/CN=EventMachine")
+            certificate.public_key = key.public_key
+            certificate.not_before = Time.now - 86_400
+            certificate.not_after = Time.now + (10 * 365 * 86_400)
+            { cert: certificate.sign(key, "SHA256").to_pem, key: key.to_pem }
+          end
+        end
+      end
+
+      def initialize(arguments)
+        @arguments = arguments
+        check_files
+        @versions = versions
+      end
+
+      # nil if libssl has none of the versions.
+      def context(server)
+        return if @versions == []
+
+        TLSSettings.context([server, @arguments, stamps]) do
+          TLS::Context.new(server: server, **identity(server), **options, particulars: particulars(server))
+        end
+      end
+
+      def name = @arguments[:sni_hostname]
+
+      def judged? = @arguments[:verify_peer] && !verified?
+
+      def required? = @arguments[:fail_if_no_peer_cert]
+
+      private
+
+      # By authorities, and a server by its name.
+      def verified? = @arguments[:verify] || @arguments[:ca]
+
+      def files = @arguments.values_at(:private_key_file, :cert_chain_file, :ca, :dhparam).compact.reject(&:empty?)
+
+      def check_files
+        missing = files.find { |file| !File.exist?(file) }
+        raise FileNotFoundException, "Could not find #{missing} for start_tls" if missing
+      end
+
+      def stamps = files.map { |file| File.mtime(file) }
+
+      def versions
+        return unless @arguments[:ssl_version]
+
+        names = Array(@arguments[:ssl_version]).flatten.map { |name| name.to_s.downcase } - FORMER
+        names.map { |name| VERSIONS.fetch(name) { raise "Unrecognized SSL/TLS Protocol: #{name}" } }
+      end
+
+      def identity(server)
+        cert = @arguments[:cert] || @arguments[:cert_chain_file]
+        key = @arguments[:private_key] || @arguments[:private_key_file]
+        return { cert: cert, key: key || cert, key_passphrase: @arguments[:private_key_pass] } if cert && !cert.empty?
+
+        server ? TLSSettings.identity : { cert: nil, key: nil }
+      end
+
+      def options
+        old = @versions && @versions.min < VERSIONS["tlsv1_2"]
+        list = @arguments[:cipher_list]
+        ciphers = old ? [list, ANY_CIPHER].compact.first : list&.tr(",", ":")
+        { ca: @arguments[:ca], verify: verified? ? true : false, ciphers: ciphers, alpn: @arguments[:alpn] || [] }
+      end
+
+      # A server speaks TLS 1.3 only if told: with 1.2 a client that is refused learns of it in the
+      # handshake, and its callback comes behind the server's, as old programs expect.
+      def particulars(server)
+        newest = @versions ? @versions.max : (VERSIONS["tlsv1_2"] if server)
+        { oldest: @versions&.min, newest: newest, groups: @arguments[:ecdh_curve],
+          dh_parameters: (File.read(@arguments[:dhparam]) if @arguments[:dhparam]) }.compact
+      end
+    end
+
+    # TLS of a stream: the handshake, and who judges the peer.
+    # @api private
+    class Handshake
+      # What the judge has raised.
+      attr_reader :error
+
+      def initialize(transport, connection, settings, context)
+        @connection = connection
+        transport.begin_tls(context, name: settings.name)
+        transport.judge_by(method(:judge), settings.required?) if settings.judged?
+      end
+
+      private
+
+      # Runs within libssl, where no fiber may be switched.
+      def judge(der)
+        pem = "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n"
+        EventMachine.unscheduled { @connection.ssl_verify_peer(pem) }
+      rescue Exception => error # rubocop:disable Lint/RescueException -- raised behind libssl
+        @error = error
+        false
+      end
+    end
+
+    class << self
+      # @api private
+      def set_tls_parms(signature, arguments)
+        reactor.descriptors.fetch(signature).tls_settings = TLSSettings.new(arguments)
+      end
+
+      # @api private
+      def start_tls(signature) = reactor.descriptors.fetch(signature).start_tls
+
+      # Runs the block without the scheduler: it waits as if there were no fibers.
+      # @api private
+      def unscheduled(&block) = Fiber.new(blocking: true, &block).resume
+    end
+
+    # Methods for TLS.
+    class Connection
+      # Begins TLS. `ssl_handshake_completed` follows.
+      #
+      # @param arguments [Hash] private_key_file:, cert_chain_file:, private_key:, cert:,
+      #   private_key_pass:; verify_peer: (ssl_verify_peer judges), fail_if_no_peer_cert:;
+      #   verify: and ca: (authorities judge, and a server needs the name sni_hostname:);
+      #   ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:
+      # @return [void]
+      # @raise [FileNotFoundException]
+      # @raise [ArgumentError] a file is wrong
+      def start_tls(arguments = {})
+        TLSSettings.new(arguments)
+        EventMachine.set_tls_parms(@signature, arguments)
+        EventMachine.start_tls(@signature)
+        nil
+      end
+
+      # @return [String, nil] PEM
+      def get_peer_cert
+        der = @gyre_descriptor.transport.peer_certificate_der
+        "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n" if der
+      end
+
+      # @return [Integer, nil]
+      def get_cipher_bits = @gyre_descriptor.transport.tls_cipher_bits
+
+      # @return [String, nil]
+      def get_cipher_name = @gyre_descriptor.transport.tls_cipher
+
+      # @return [String, nil]
+      def get_cipher_protocol = @gyre_descriptor.transport.tls_version
+
+      # @return [String, nil] the name that a client asked for
+      def get_sni_hostname = @gyre_descriptor.transport.tls_server_name
+
+      # @return [String, nil] the protocol agreed on
+      def get_alpn_protocol = @gyre_descriptor.transport.alpn
+    end
+  end
+end
