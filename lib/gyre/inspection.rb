@@ -11,9 +11,9 @@ require_relative "inspection/wait"
 module Gyre
   # @api private
   class Inspection
-    # Counts further holders of a semaphore.
+    # So many holders of a semaphore are named; further ones are only counted.
     HOLDERS_NAMED = 3
-    # With more fibers, asks none for its mutexes.
+    # If more fibers than these wait, none is asked for its mutexes.
     ASKED_LIMIT = 10_000
     private_constant :HOLDERS_NAMED, :ASKED_LIMIT
 

@@ -164,7 +164,8 @@ module Gyre
     # each of them. Opens that may wait are handled elsewhere (scheduler/waiting_path.rb); the
     # exceptions copy whole files, or look up a user's home, which may ask a server.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
-    # Names of a subclass's override between the hook and its caller, and the limit of frames.
+    # A subclass may override the hook: the names of such frames between the hook and its caller,
+    # and the most frames to look at.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
     OVERRIDES_LIMIT = 8
     private_constant :QUICK_WORK, :OVERRIDE, :OVERRIDES_LIMIT

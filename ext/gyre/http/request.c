@@ -21,8 +21,8 @@ static VALUE input_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns the time limit for the next piece of the body. Counts waits only, as the app may read
- * slowly. */
+/* Returns the time limit for the next piece of the body. Only time spent waiting for the client
+ * counts, as the app may read slowly. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http_limits *limits = &exchange->connection->acceptor->limits;
   int64_t received = exchange->body.received - exchange->body.ahead;

@@ -3,7 +3,7 @@
 
 /* Longer names are looked up each time, which keeps the table small. */
 #define NAMES_LIMIT 255
-/* Most services with a counter of their own, whatever the setting. */
+/* No setting allows more services than these a counter of their own. */
 #define COUNTERS_MAX ((size_t)1 << 20)
 
 /* --- life --- */

@@ -36,8 +36,8 @@
 /* Requested: reports as long as the descriptor is ready, rather than once for each change. */
 #define GYRE_LEVEL 16u
 
-/* Requested: the watcher ends the watch before the descriptor is closed. A backend that keeps
- * descriptors open can then leave the watch in place. */
+/* Requested: the watcher promises to end the watch before the descriptor is closed. So a backend
+ * that keeps descriptors open can leave the watch in place. */
 #define GYRE_STANDING 32u
 
 /* Requested: a call on the descriptor returned "would block", so it can be waited for. Saves a

@@ -155,7 +155,8 @@ static int next_submission(struct uring_state *state, struct io_uring_sqe **subm
   return *submission ? 0 : -EAGAIN;
 }
 
-/* Runs before a thread's first use and after the poll of the wake-up has ended. */
+/* Called before a thread uses the ring for the first time, and again when the poll of the wake-up
+ * has ended. */
 static int prepare(struct uring_state *state) {
   if (!state->enabled) {
     /* liburing 2.3 declares io_uring_enable_rings without exporting it. */

@@ -28,7 +28,7 @@ struct gyre_watch {
   struct gyre_list to_call; /* in loop->to_call or loop->again */
   int fd;                   /* -1 when not watching */
   uint16_t interest;
-  uint16_t call_with; /* pending call's events; 0 if in neither list */
+  uint16_t call_with; /* events of the call that is due; 0: none is due */
   void (*ready)(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 };
 

@@ -150,7 +150,7 @@ static inline uint64_t gyre_memcached_pending(const struct gyre_memcached_connec
 /* True if this process can use the connection. */
 bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *connection);
 bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *connection);
-/* True if a wait for the call, or for room (NULL), is over. */
+/* True if a wait is over: the wait for `call`, or with NULL the wait for room. */
 static inline bool gyre_memcached_is_over(const struct gyre_memcached_connection *connection,
                                           const struct gyre_memcached_call *call) {
   return call ? call->outstanding == 0 : connection->failed || gyre_memcached_connection_has_room(connection);

@@ -20,7 +20,7 @@
 #define TURN_NS INT64_C(2000000) /* pause of a process with very many connections */
 #define TURN_CONNECTIONS 64      /* number of connections for half that pause */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* pause in which a process with far fewer wakes up, even on a busy machine */
+#define PATIENCE_NS INT64_C(20000000) /* long enough for a process with far fewer to wake up, even on a busy machine */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);

@@ -26,7 +26,7 @@ int gyre_proxy_header_take(struct gyre_transport *transport, unsigned versions, 
     if (count <= 0) return (int)count;
     int length = gyre_proxy_parse(bytes, held + (size_t)count, versions, source);
     if (length < 0) return -EPROTO;
-    /* A whole header is longer, as all bytes so far belong to it. */
+    /* Takes what belongs to the header: the rest of a complete one, or else all of these bytes. */
     size_t taken = length > 0 ? (size_t)length - held : (size_t)count;
     ssize_t received = receive(transport->fd, bytes + held, taken, 0);
     if (received != (ssize_t)taken) return received < 0 ? (int)received : -EPROTO;

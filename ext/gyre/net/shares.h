@@ -30,9 +30,9 @@ int gyre_shares_map(void);
 void gyre_shares_place(unsigned number);
 void gyre_shares_join(struct gyre_shares *shares);
 void gyre_shares_leave(struct gyre_shares *shares);
-/* Publishes this process's connections. */
+/* Tells the other processes how many connections this one has. */
 void gyre_shares_tell(struct gyre_shares *shares, uint32_t open);
-/* Publishes that this process looks at its sockets. */
+/* Tells the other processes that this one has just looked at its sockets. */
 void gyre_shares_sign(struct gyre_shares *shares);
 /* True if a process with far fewer connections is worth waiting for. */
 bool gyre_shares_others_first(struct gyre_shares *shares, uint32_t open);

@@ -51,7 +51,7 @@ struct gyre_transport_operations {
   ssize_t (*sendfile)(struct gyre_transport *transport, int file, int64_t offset, size_t length);
   int (*flush)(struct gyre_transport *transport);         /* sends the layer's own bytes; NULL: has none */
   int (*end)(struct gyre_transport *transport);           /* announces the end to the peer */
-  size_t (*held)(const struct gyre_transport *transport); /* number of bytes for `flush`; NULL: none */
+  size_t (*held)(const struct gyre_transport *transport); /* number of bytes that `flush` would send; NULL: none */
   /* True if the layer holds bytes that the kernel does not report; `whole`: more than the beginning
    * of a record. NULL: none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
@@ -100,7 +100,8 @@ ssize_t gyre_transport_fill(struct gyre_transport *transport);
 int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, size_t length);
 /* Takes bytes off the input's beginning. */
 void gyre_transport_consume(struct gyre_transport *transport, size_t length);
-/* True if bytes that the kernel does not report can be received below the input. */
+/* True if the layer below the input, such as TLS, has bytes to receive that the kernel does not
+ * report. */
 bool gyre_transport_pending(const struct gyre_transport *transport);
 /* True if bytes have come that were not received yet; under TLS, of any record. An error or the
  * peer's end does not count. */
@@ -141,8 +142,8 @@ ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iove
 int gyre_transport_pass(struct gyre_transport *transport, const void *bytes, size_t length);
 /*
  * Sends bytes of a file, perhaps fewer than requested; returns 0 if the file ends before `offset`.
- * Sends before the queue on a transport with an unfinished message, as part of it. An error of the
- * file sends nothing, and the write side goes on.
+ * If a message is unfinished on the transport, the bytes are a part of it and go before the queue.
+ * If the file cannot be read, nothing is sent, and later writes still work.
  */
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
 /* Sends the queue, and the end behind it if requested. Returns 0 when nothing is left, -EAGAIN (see

@@ -386,7 +386,7 @@ static VALUE object_read_until(VALUE self, VALUE separator, VALUE limit, VALUE k
 struct flushing {
   VALUE self;
   int (*call)(struct gyre_transport *transport);
-  uint64_t position; /* at least this position in the stream */
+  uint64_t position; /* everything before this position in the stream has to be sent */
   bool waits;
 };
 

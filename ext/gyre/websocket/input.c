@@ -1,7 +1,7 @@
 /* Takes received frames apart (see input.h). */
 #include "websocket/input.h"
 
-#define FRAMES_LIMIT 100000 /* of one message: empty ones take no memory, but time */
+#define FRAMES_LIMIT 100000 /* of one message, as empty frames take time though no memory */
 
 struct head {
   uint64_t length; /* of the payload */

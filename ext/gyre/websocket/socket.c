@@ -43,7 +43,8 @@ static const rb_data_type_t websocket_type = {
 
 static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
-/* Whether another thread calls; then the loop's does it while this one waits. */
+/* True if another thread than the loop's calls; then the loop's thread does the work while this one
+ * waits. */
 static bool is_outside(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
   return websocket->connection && gyre_thread_is_foreign(websocket->acceptor->scheduler);

@@ -111,7 +111,7 @@ module Gyre
         raise StartError, "beside: there is no program #{missing}"
       end
 
-      # Fails before the app is loaded, and before workers that could not start.
+      # Finds a missing folder before the app is loaded and before workers start, which would fail.
       def check_folder(name, folder)
         HTTP::Files::Root.new(folder.path, **folder.options).close
       rescue ArgumentError => error

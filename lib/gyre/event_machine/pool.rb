@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# EventMachine's Pool: resources, and work that waits for one. Work returns a Deferrable; its end
-# returns the resource.
+# EventMachine's Pool: resources, and work that waits for one. The work returns a Deferrable; when
+# that has succeeded or failed, the resource is free again.
 require "gyre/event_machine/queue"
 
 module Gyre

@@ -46,9 +46,9 @@ module Gyre
           value
         end
 
-        # Ends the call in the other thread, after any exception. Also ends an unanswered wait in
-        # the loop, so that other threads may read the body. A partly sent message closes its
-        # connection.
+        # Ends the call in the other thread, after any exception. If the loop's fiber still waits
+        # for it, ends that wait, so that other threads may read the body. A partly sent message
+        # closes its connection.
         def leave
           @left = true
           return if @answered

@@ -37,10 +37,10 @@ module Gyre
       # Includes the ports chosen by the kernel.
       def endpoints = @tls.endpoints(@listeners.map(&:endpoint))
 
-      # For HTTP::Server: TLS::Context by Listener.
+      # Used by HTTP::Server: the TLS::Context of each Listener.
       def contexts = by_listener { |endpoint| @contexts[endpoint.tls] }
 
-      # For HTTP::Server: "v1", "v2" or "any" by Listener.
+      # Used by HTTP::Server: "v1", "v2" or "any" for each Listener.
       def proxy_protocol = by_listener(&:proxy_protocol)
 
       def secure? = @contexts.any?

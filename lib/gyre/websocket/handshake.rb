@@ -54,7 +54,7 @@ module Gyre
         refuse(403, "pages of this origin may not open this WebSocket") unless allowed?(origins)
       end
 
-      # The connection's next bytes would be both the body and frames.
+      # True if the request has a body, which could not be told from the first frames.
       def body?
         @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
       end

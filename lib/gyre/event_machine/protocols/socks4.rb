@@ -9,7 +9,7 @@ module Gyre
     module Protocols
       # `EM.connect(proxy, port, Handler, host, port)`, with a Handler derived from this class.
       class Socks4 < Connection
-        # Stands before the handler's methods until the proxy has answered.
+        # Takes the calls of the handler's methods until the proxy has answered.
         module Handshake
           # Asks the proxy to connect.
           def post_init

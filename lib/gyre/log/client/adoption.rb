@@ -11,7 +11,7 @@ require "gyre/log/errors"
 module Gyre
   module Log
     class Adoption
-      # Capacity of the unused outbox: adoption logs nothing.
+      # The capacity of an outbox that stays empty, as adoption logs nothing.
       EMPTY_BYTES = 1
       private_constant :EMPTY_BYTES
 

@@ -18,7 +18,7 @@ module Gyre
 
         attr_reader :trouble # what fails now, for the status
 
-        # `meanwhile` names the place of the bytes in messages.
+        # `meanwhile` tells in messages where the bytes are kept until then.
         def initialize(name, report: nil, longest_pause_s: LONGEST_PAUSE_S, meanwhile: KEPT)
           @name = name
           @report = report

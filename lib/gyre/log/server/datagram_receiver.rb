@@ -8,7 +8,7 @@ require "gyre/log/server/acceptor"
 module Gyre
   module Log
     class DatagramReceiver < Acceptor
-      # Reads per turn after the first one.
+      # The most reads in one turn, besides the first one.
       READS = 250
       # Bytes waiting in the kernel, up to net.core.rmem_max, as datagrams have no backpressure.
       WAITING_BYTES = 4 * 1_048_576
