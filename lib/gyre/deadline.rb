@@ -121,7 +121,7 @@ module Gyre
       @task&.stop_those_under(self)
     end
 
-    # True if it is going to stop tasks under it.
+    # True if its end will still stop the tasks below it.
     # @api private
     def binding? = !@passed && (!@over || @lasting)
 

@@ -34,7 +34,7 @@ struct gyre_http_request {
 struct gyre_http_exchange_operations {
   size_t bytes; /* size of the version's struct, which begins with the exchange */
   VALUE *class;
-  bool alone; /* uses the connection alone; a refusal ends both */
+  bool alone; /* no other exchange uses the connection, which a refusal therefore ends */
 
   /* Sets the exchange's env from a head, or the status of its refusal. */
   void (*begin)(struct gyre_http_exchange *exchange, const struct gyre_http_request *request);

@@ -23,7 +23,7 @@ struct gyre_deferred_send {
 };
 
 void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_transport *transport, VALUE io);
-/* At the end of this turn. Harmless if pending. */
+/* Has the queue sent at the end of this turn. Harmless if that is pending already. */
 void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, struct gyre_scheduler *scheduler);
 /* In a forked child, drops a queue that the parent sends. Call before each use. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends);

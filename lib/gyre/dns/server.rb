@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension moves
-# packets and answers from zones, Rules has the rest; HTTPS answers by the same server. Handles no
-# signals and reads no configuration.
+# packets and answers what is in zones; Rules answers the rest. Queries over HTTPS come to the same
+# server. Handles no signals and reads no configuration.
 require "securerandom"
 require "gyre/net"
 require "gyre/net/tls"

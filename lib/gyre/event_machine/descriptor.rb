@@ -60,7 +60,7 @@ module Gyre
         nil
       end
 
-      # Closes behind the present callback; `reason` is unbind's.
+      # Closes after the present callback; unbind gets `reason`.
       def fail_with(reason)
         @reason ||= reason.is_a?(Class) ? reason : (reason.class if reason.is_a?(SystemCallError)) || Errno::EPROTO
         close

@@ -22,8 +22,8 @@
 #
 # Requests:
 #   next_request        ends the request before and begins the next one that is there, or returns nil: the connection is idle,
-#                       closed or hijacked, and the caller must not touch it any more. Reads off (parks) up to
-#                       limits.unread_body_bytes_limit of the body before; with more left, the connection lingers and closes.
+#                       closed or hijacked, and the caller must not touch it any more. Before that reads the rest of
+#                       the former body, up to limits.unread_body_bytes_limit; if there is more, the connection closes.
 #                       Responds to a refused head by itself. Returns the env: Env.template and what C sets (h1/env.c). With a
 #                       second request, env["rack.hijack"] is its exchange and the receiver has ended.
 #   read_body(max)      a new BINARY String of 1 to max bytes, nil at the end; parks until there is some. The first call sends a

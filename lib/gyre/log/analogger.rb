@@ -16,7 +16,7 @@ module Swiftcore
       # The server refuses a wrong key; `new`, `log` and `reconnect` raise it.
       FailedToAuthenticate = Gyre::Log::Denied
 
-      # Defaults in seconds, attempts, bytes on disk, seconds, and bytes in memory.
+      # The defaults of Analogger's client: times in seconds, limits of queues in bytes.
       DEFAULTS = { connection_failure_timeout: 86_400 * 2, max_failure_count: (1 << 62) - 1,
                    persistent_queue_limit: 10_737_412_742, reconnect_throttle_interval: 0.1,
                    ram_queue_limit: Gyre::Log::ClientOptions::DEFAULTS[:memory_limit], tmplog: nil }.freeze

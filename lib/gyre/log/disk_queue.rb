@@ -221,8 +221,8 @@ module Gyre
         tidy { segment.position = offset }
       end
 
-      # Reports a failing disk. A position that cannot be written stays in memory: only a later
-      # process would send finished records again.
+      # Reports a failing disk. If the position cannot be written, this process still has it in
+      # memory; only a later process would send finished records again.
       def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error

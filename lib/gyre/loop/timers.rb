@@ -11,7 +11,7 @@ module Gyre
     # (4 µs at 20,000 timers, nearly nothing for a late timer), taking the first is free. A heap in
     # Ruby is no faster, and an interrupt while sifting would leave it unordered.
     class Timers
-      # Number of cancelled timers beyond which they are removed once they are the majority.
+      # Cancelled timers are removed when there are more than this, and more than half of all.
       CANCELLED_LIMIT = 128
       # The longest single sleep: select(2) takes no infinite time.
       DELAY_LIMIT_S = 86_400

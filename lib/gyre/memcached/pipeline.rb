@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Commands sent without waiting for earlier replies: batches (Client#pipeline) and promises
-# (Client#async). Made by the client. A promise of one command needs no thread. Defines methods from
-# text, as Ractors cannot call methods defined by blocks.
+# (Client#async). Made by the client. The promise of a single command holds no thread. Defines
+# methods from text, as Ractors cannot call methods defined by blocks.
 
 require "gyre/clock"
 require "gyre/sync/promise"

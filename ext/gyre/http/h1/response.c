@@ -77,7 +77,8 @@ static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
   return exchange;
 }
 
-/* Yields within a message to a fast client. */
+/* Lets others run in the middle of a message, whose client takes bytes so fast that the fiber never
+ * waits. */
 static struct gyre_http_exchange *let_others_run(VALUE self) {
   struct output_wait wait = {.self = self, .gives_way = true};
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);

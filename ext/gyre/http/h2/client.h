@@ -2,9 +2,9 @@
  * The client's side of an HTTP/2 connection: client.c moves its bytes and ends it; client_call.c
  * has a request's calls and waits. lib/gyre/http/client/h2_connection.rb uses both.
  *
- * On a loop its watch reads, and all fibers' frames leave at the turn's end. Without a loop, or in
- * another library's scheduler, the waiting caller moves the bytes; the pool gives such a connection
- * to one caller at a time.
+ * On a loop a watch reads for all fibers, and their frames leave together at the turn's end.
+ * Without a loop, or in another library's scheduler, the waiting caller moves the bytes; the pool
+ * gives such a connection to one caller at a time.
  */
 #ifndef GYRE_HTTP2_CLIENT_H
 #define GYRE_HTTP2_CLIENT_H
