@@ -26,3 +26,8 @@ gem "dalli"
 
 gem "async-dns"
 gem "rubydns"
+
+gem "async-http"
+gem "http"
+gem "httpx"
+gem "typhoeus"

@@ -26,6 +26,9 @@ namespace :bench do
   desc "Measure programs of EventMachine on Gyre's reactor and on EventMachine's (BENCHOPTS)"
   task(event_machine: :compile) { ruby "bench/event_machine", *ENV["BENCHOPTS"].to_s.split }
 
+  desc "Measure the HTTP client against async-http, httpx, http.rb, Net::HTTP, Typhoeus and h2load (BENCHOPTS)"
+  task(client: :compile) { ruby "bench/client", *ENV["BENCHOPTS"].to_s.split }
+
   desc "Measure WebSockets, broadcast and event streams against Iodine, node's ws, Falcon and C (BENCHOPTS)"
   task(realtime: :compile) { ruby "bench/realtime", *ENV["BENCHOPTS"].to_s.split }
 
@@ -37,4 +40,4 @@ namespace :bench do
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:event_machine bench:realtime bench:dns bench:blocking]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:client bench:event_machine bench:realtime bench:dns bench:blocking]
