@@ -31,7 +31,7 @@ client.around do
            when "down"
              check = -> { Bench::ClientWork.check(client.down("/100m"), 100_000_000) }
              check.call
-             measured.call { count.times(&check) }
+             measured.call { count.times { check.call } }
            when "up"
              put = -> { File.open(file, "rb") { |io| client.up("/up", io) } }
              put.call
@@ -43,9 +43,9 @@ client.around do
              client.fan_out(%w[/?0 /?0 /?0], 2)
              measured.call { client.fan_out(%w[/?0.1 /?0.2 /?0.3], 2) }
            when "idle"
-             client.get("/", 64, 64, 26)
+             client.hold("/", 64)
              before_kb = memory.call
-             client.get("/", count, count, 26)
+             client.hold("/", count)
              { each_kb: (memory.call - before_kb) / (count - 64.0) }
            end
 end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# bench/client: requests of each HTTP client, in a fresh process on one core, to a local nginx on the
-# other: small ones over kept connections, plain, over TLS and HTTP/2; 100 MB down and up; many that
-# wait; what an idle connection takes.
+# bench/client: requests of each HTTP client, in a fresh process on one core, to a local nginx on
+# the other: small ones over kept connections, plain, over TLS and HTTP/2; 100 MB down and up; many
+# that wait; what an idle connection takes.
 
 require "json"
 require_relative "certificate"
@@ -43,8 +43,10 @@ module Bench
 
       def metrics(subject, count, _settings)
         result = child(subject, count)
-        result = result.merge(wall_us: result[:wall_s] / count * 1e6, cpu_us: result[:cpu_s] / count * 1e6, cpu_each_s: result[:cpu_s] / count) if result[:cpu_s]
-        result
+        return result unless result[:cpu_s]
+
+        cpu_each_s = result[:cpu_s] / count
+        result.merge(wall_us: result[:wall_s] / count * 1e6, cpu_us: cpu_each_s * 1e6, cpu_each_s: cpu_each_s)
       end
 
       def child(subject, count)
@@ -62,7 +64,7 @@ module Bench
       end
     end
 
-    # 64 at once, and h2load beside them.
+    # 64 at once, and h2load beside them; over HTTP/2 on one connection.
     class Small < Work
       COLUMNS = [Column.new("CPU, µs a request", :cpu_us, 2), Column.new("µs a request", :wall_us, 2)].freeze
       COUNTS = { "gyre" => 200_000, "async-http" => 50_000, "typhoeus" => 6_400, "http.rb" => 12_800, "each" => 32_000 }.freeze
@@ -80,8 +82,8 @@ module Bench
       # Of the process alone, which runs on the clients' core.
       def h2load(settings)
         requests = [(200_000 * settings[:scale]).to_i, 1000].max
-        protocol = @protocol == :http2 ? "-m1" : "--h1"
-        command = ["taskset", "-c", SERVER_CORE.to_s, Setup.program("h2load"), protocol, "-t1", "-c64", "-n#{requests}", server.url("/")]
+        way = @protocol == :http2 ? %w[-c1 -m64] : %w[--h1 -c64]
+        command = ["taskset", "-c", SERVER_CORE.to_s, Setup.program("h2load"), *way, "-t1", "-n#{requests}", server.url("/")]
         before = Process.times
         start_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         text = IO.popen([*command, { err: %i[child out] }], &:read)
@@ -119,9 +121,9 @@ module Bench
       Waiting.new("fan-out", "Three requests at once that wait 0.1, 0.2 and 0.3 s", RUBY,
                   [Column.new("seconds", :wall_s, 3)], { "each" => 1 }),
       Work.new("idle", "Memory of an idle kept connection", %w[gyre net-http async-http], [Column.new("RSS, KB each", :each_kb, 2)],
-               { "each" => 1_000 }, work: "idle"),
+               { "each" => 2_000 }, work: "idle"),
       Work.new("idle-tls", "The same over TLS", %w[gyre async-http], [Column.new("RSS, KB each", :each_kb, 2)],
-               { "each" => 1_000 }, work: "idle", protocol: :tls)
+               { "each" => 2_000 }, work: "idle", protocol: :tls)
     ].freeze
 
     # The file that goes up and down.

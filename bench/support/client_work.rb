@@ -77,7 +77,15 @@ module Bench
       end
 
       def around(&block) = ::Gyre.run { block.call }
-      def down(path) = @client.get(path) { |response| response.each.sum(&:bytesize) }
+      def down(path)
+        bytes = 0
+        @client.get(path) { |response| response.each { |piece| bytes += piece.bytesize } }
+        bytes
+      end
+
+      # Leaves so many kept connections behind, and no fibers.
+      def hold(path, count) = Array.new(count) { @client.stream("GET", path) }.each(&:body)
+
       def up(path, io) = @client.put(path, io).body
 
       private
@@ -128,6 +136,7 @@ module Bench
       end
 
       def up(path, io) = @client.put(path, {}, Protocol::HTTP::Body::File.new(io)).read.to_s
+      def hold(path, count) = Array.new(count) { @client.get(path) }.each(&:read)
 
       private
 
@@ -149,6 +158,10 @@ module Bench
         bytes = 0
         with_connection { |http| http.request_get(path) { |response| response.read_body { |piece| bytes += piece.bytesize } } }
         bytes
+      end
+
+      def hold(path, count)
+        @held = Array.new(count) { Net::HTTP.start(@uri.host, @uri.port, nil) }.each { |http| body(http, path) }
       end
 
       def up(path, io)

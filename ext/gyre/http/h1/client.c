@@ -19,7 +19,7 @@
 #define FIELDS_LIMIT 256
 #define LINE_BYTES_LIMIT 8192
 #define TRAILER_BYTES_LIMIT 16384
-#define PIECE_BYTES 65536
+#define PIECE_BYTES 32768
 
 struct client {
   VALUE transport, headers, trailers;

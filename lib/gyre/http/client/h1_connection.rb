@@ -56,9 +56,18 @@ module Gyre
         end
 
         def stream(body, chunked)
+          return send_file(*body.file) if !chunked && body.respond_to?(:file) && body.file
+
           whole = true
           body.each { |piece| (whole = send_piece(piece, chunked)) || break }
           send_piece(nil, true) if whole && chunked
+        end
+
+        # By sendfile(2). The server may have responded meanwhile.
+        def send_file(io, offset, length)
+          transport.write_file(io, offset, length)
+        rescue Errno::EPIPE, Errno::ECONNRESET
+          nil
         end
 
         # Reads heads until the final one comes, or one with the status `until_status`.

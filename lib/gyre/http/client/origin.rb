@@ -83,6 +83,7 @@ module Gyre
           transport = Gyre.connect(address, timeout_s: left(at), only: (PUBLIC unless @options.private_addresses || @proxy))
           tunnel(transport, at) if @proxy && tls?
           secure(transport, at) if tls?
+          transport.write_timeout_s = limits.write_timeout_s
           connection = (shared?(transport) ? H2Connection : H1Connection).new(transport, limits)
           @protocol = connection.protocol
           connection

@@ -90,6 +90,9 @@ module Gyre
           nil # a pipe
         end
 
+        # A regular file with offset and length, or nil.
+        def file = @source.respond_to?(:stat) && @start ? [@source, @start, size] : nil
+
         # Bytes, if known.
         def size
           return unless @source.respond_to?(:pos)
