@@ -43,10 +43,10 @@ client.around do
              client.fan_out(%w[/?0 /?0 /?0], 2)
              measured.call { client.fan_out(%w[/?0.1 /?0.2 /?0.3], 2) }
            when "idle"
-             client.hold("/", 64)
+             client.rehearse("/", count)
              before_kb = memory.call
              client.hold("/", count)
-             { each_kb: (memory.call - before_kb) / (count - 64.0) }
+             { each_kb: (memory.call - before_kb) / count.to_f }
            end
 end
 abort "the benchmark did not finish" unless result

@@ -85,6 +85,8 @@ module Bench
 
       # Leaves so many kept connections behind, and no fibers.
       def hold(path, count) = Array.new(count) { @client.stream("GET", path) }.each(&:body)
+      # Makes the same garbage with one connection.
+      def rehearse(path, count) = Array.new(count) { @client.stream("GET", path).tap(&:body) }
 
       def up(path, io) = @client.put(path, io).body
 
@@ -137,6 +139,7 @@ module Bench
 
       def up(path, io) = @client.put(path, {}, Protocol::HTTP::Body::File.new(io)).read.to_s
       def hold(path, count) = Array.new(count) { @client.get(path) }.each(&:read)
+      def rehearse(path, count) = Array.new(count) { @client.get(path).tap(&:read) }
 
       private
 
@@ -163,6 +166,8 @@ module Bench
       def hold(path, count)
         @held = Array.new(count) { Net::HTTP.start(@uri.host, @uri.port, nil) }.each { |http| body(http, path) }
       end
+
+      def rehearse(path, count) = with_connection { |http| Array.new(count) { http.get(path) } }
 
       def up(path, io)
         request = Net::HTTP::Put.new(path, "content-length" => io.size.to_s)

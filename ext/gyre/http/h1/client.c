@@ -419,6 +419,7 @@ static VALUE client_is_ready(VALUE self) {
 static VALUE client_rest(VALUE self) {
   struct client *client = get(self);
   client->idle_ns = client->keep_ns < 0 ? 0 : gyre_socket_now();
+  client->headers = client->trailers = Qnil;
   return client_is_ready(self);
 }
 

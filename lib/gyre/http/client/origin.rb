@@ -102,9 +102,8 @@ module Gyre
         end
 
         def address
-          return "unix://#{@options.socket}" if @options.socket
-
-          "tcp://#{@proxy ? "#{@proxy.host}:#{@proxy.port}" : "#{host}:#{port}"}"
+          at = @proxy || self
+          @address ||= @options.socket ? Endpoint.new(:unix, path: @options.socket) : Endpoint.new(:tcp, host: at.host.delete("[]"), port: at.port)
         end
 
         # CONNECT (RFC 9110, section 9.3.6).
