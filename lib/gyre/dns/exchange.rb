@@ -27,7 +27,7 @@ module Gyre
         @until_s = Clock.now + timeout_s
         @open = {}.compare_by_identity # ServerAddress => queries that it has not answered
         servers.each { |server| send_to(server) }
-        take(*receive) while @open.each_value.any?(&:any?) && unanswered.any? && Clock.now < @until_s
+        take(*receive) until @open.all? { |_, queries| queries.empty? } || @queries.all?(&:answered?) || Clock.now >= @until_s
       end
 
       def close
@@ -75,7 +75,7 @@ module Gyre
         return unless packet
 
         verdict = nil
-        query = unanswered.find { |each| verdict = each.verdict(packet) } or return @upstream.count_ignored
+        query = @queries.find { |each| !each.answered? && (verdict = each.verdict(packet)) } or return @upstream.count_ignored
         return by_stream(server, [query]) if verdict == :truncated
         return @leases[server].socket.send(query.bytes) if verdict == :failure && query.leave_out_edns?(packet)
 

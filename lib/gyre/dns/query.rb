@@ -110,9 +110,9 @@ module Gyre
         count = packet.byteslice(4, 2)
         return (:failure if failure && count == "\0\0") unless count == "\0\1" # old servers leave the question out
 
-        question = packet.byteslice(HEADER_BYTES, @question_bytes).to_s
-        return unless question.casecmp?(sent = @bytes.byteslice(HEADER_BYTES, @question_bytes))
-        return :truncated if question != sent || packet.getbyte(2).anybits?(2)
+        question, sent = packet.byteslice(HEADER_BYTES, @question_bytes), @bytes.byteslice(HEADER_BYTES, @question_bytes)
+        return (:truncated if question.to_s.casecmp?(sent)) if question != sent
+        return :truncated if packet.getbyte(2).anybits?(2)
 
         failure ? :failure : :answer
       end

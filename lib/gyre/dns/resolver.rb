@@ -63,7 +63,7 @@ module Gyre
       def initialize(*servers, search: [], ndots: 1, hosts: "/etc/hosts", resolv_conf: "/etc/resolv.conf", cache: Cache.new, **options)
         @cache = cache
         @hosts = WatchedFile.new(hosts) { |text| Hosts.new(text) } if hosts
-        @flights = {} # question => Promise
+        @flights = {} # question => Promise; nil until another caller waits
         @lock = SpinLock.new
         if servers.any?
           @upstream = Upstream.new(*servers, **options)
@@ -191,32 +191,33 @@ module Gyre
         found.values_at(*questions)
       end
 
-      # Returns the flights that the caller has to make, and those that others are making. A caller
-      # that blocks its loop joins none, as fibers of the loop could not end it.
+      # Returns the questions that the caller has to ask, and those that others are asking, with
+      # their promises. A caller that blocks its loop waits for none, as fibers of the loop could
+      # not answer it.
       def take(questions, found)
-        mine, others = {}, {}
-        alone = Fiber.scheduler && !Fiber.current_scheduler
+        mine, others = [], {}
         @lock.synchronize do
           questions.each do |question|
             if (message = @cache[question]) then found[question] = message
-            elsif alone then mine[question] = Promise.new
-            elsif (flight = @flights[question]) then others[question] = flight
-            else mine[question] = @flights[question] = Promise.new
+            elsif @flights.key?(question) && !blocks_loop? then others[question] = (@flights[question] ||= Promise.new)
+            else
+              mine << question
+              @flights[question] = nil unless @flights.key?(question)
             end
           end
         end
         [mine, others]
       end
 
-      def lead(flights)
-        queries = flights.keys.to_h { |question| [question, Query.ask(*question)] }
-        upstream.exchange(queries.values)
-        messages = queries.to_h { |question, query| [question, read(question, query)] }
+      def blocks_loop? = Fiber.scheduler && !Fiber.current_scheduler
+
+      def lead(questions)
+        queries = questions.map { |question| Query.ask(*question) }
+        upstream.exchange(queries)
+        messages = questions.zip(queries).to_h { |question, query| [question, read(question, query)] }
       ensure
-        flights.each do |question, flight|
-          @lock.synchronize { @flights.delete(question) if @flights[question].equal?(flight) }
-          flight.resolve(messages && messages[question])
-        end
+        promises = @lock.synchronize { questions.map { |question| @flights.delete(question) } }
+        promises.zip(questions) { |promise, question| promise&.resolve(messages && messages[question]) }
       end
 
       def read(question, query)

@@ -47,6 +47,7 @@ module Gyre
         @tls = TLS.context(tls, server: false)
         @places = Semaphore.new(PLACES)
         @ignored = @first = 0
+        @addresses = {}.compare_by_identity # ServerAddress => Addrinfo
         begin_anew
       end
 
@@ -97,10 +98,10 @@ module Gyre
         return lease if lease && lease.until_s > Clock.now
 
         lease&.socket&.close
-        address = Socket.sockaddr_in(server.port, server.host)
-        socket = Socket.new(address.getbyte(0) == Socket::AF_INET ? :INET : :INET6, :DGRAM)
-        socket.connect(Addrinfo.new(address))
-        opened = Lease.new(Datagram.new(socket, server.to_s, nil, Datagram::BYTES_LIMIT), 0, Clock.now + AGE_LIMIT_S)
+        address = (@addresses[server] ||= Addrinfo.udp(server.host, server.port))
+        socket = Socket.new(address.afamily, :DGRAM)
+        socket.connect(address)
+        opened = Lease.new(Datagram.new(socket, "a name server", nil, Datagram::BYTES_LIMIT), 0, Clock.now + AGE_LIMIT_S)
       ensure
         socket&.close unless opened || lease
       end
