@@ -11,7 +11,7 @@ require_relative "inspection/wait"
 module Gyre
   # @api private
   class Inspection
-    # So many holders of a semaphore are named; further ones are only counted.
+    # The most holders of a semaphore that are named; further ones are only counted.
     HOLDERS_NAMED = 3
     # If more fibers than these wait, none is asked for its mutexes.
     ASKED_LIMIT = 10_000

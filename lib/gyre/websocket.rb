@@ -64,8 +64,8 @@ module Gyre
       #   taken everything, on_close(socket). All but on_message are optional, and each may wait
       # @param protocols [Array<String>] subprotocols that the app speaks, the preferred first
       # @param origins [Array<String, Regexp>, :any, nil] sites whose pages may open it, like
-      #   "https://example.com"; nil: only the server's own. A client that sends no Origin is no
-      #   browser, and let in
+      #   "https://example.com"; nil: only the server's own. Clients without an Origin are not
+      #   browsers, and are let in
       # @param compress [Boolean, :takeover] whether longer messages are compressed for clients that
       #   can (RFC 7692). true: each message is compressed by itself, and an idle socket holds no
       #   memory for it; :takeover: with the earlier messages as context, for which a socket holds

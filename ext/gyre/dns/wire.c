@@ -270,7 +270,7 @@ void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t f
   for (int i = 0; i < 4; i++) gyre_dns_put_16(writer->bytes + 4 + 2 * i, counts[i]);
 }
 
-/* Compares a name with one that was written, following the writer's own pointers. */
+/* Compares a name with an earlier name in the message, following the writer's own pointers. */
 static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) {
   for (;;) {
     uint8_t label = bytes[at];

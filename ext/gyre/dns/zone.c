@@ -274,7 +274,7 @@ static void put_soa(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lo
   }
 }
 
-/* Where in a record's data the name stands that needs addresses; -1: nowhere. */
+/* The position in a record's data of the name that needs addresses; -1: there is none. */
 static int target_at(uint16_t type) {
   return type == GYRE_DNS_NS ? 0 : type == GYRE_DNS_MX ? 2 : type == GYRE_DNS_SRV ? 6 : -1;
 }

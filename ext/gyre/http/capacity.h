@@ -1,7 +1,7 @@
 /*
- * What a server's acceptors and protocols share: places for requests (admission.h), and budgets of
- * memory and open files. Each connection and stream takes a share of a budget, records its size,
- * and gives it back. No ruby.h.
+ * A server's places for requests (admission.h) and its budgets of memory and open files, shared by
+ * its acceptors and protocols. Each connection and stream takes a share of a budget, records its
+ * size, and gives it back. No ruby.h.
  */
 #ifndef GYRE_HTTP_CAPACITY_H
 #define GYRE_HTTP_CAPACITY_H

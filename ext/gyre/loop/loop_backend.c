@@ -24,7 +24,7 @@ static const struct gyre_backend_choice *find(const char *name) {
   return choice->name ? choice : NULL;
 }
 
-/* What an errno of `open` means. */
+/* The meaning of an errno of `open`. */
 static VALUE reason(const struct gyre_backend_choice *choice, int error) {
   VALUE text = rb_str_new_cstr(strerror(error));
   const char *hint = choice->operations->refusal ? choice->operations->refusal(error) : NULL;

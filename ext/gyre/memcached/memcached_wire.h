@@ -56,7 +56,7 @@ ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *byt
 enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMCACHED_REFUSED };
 
 /* A key's form on the wire: unchanged, or base64 (flag b) for control characters, spaces or bytes
- * above 126. Refuses an empty key, or one that is too long in this form. */
+ * above 126. Refuses an empty key, and a key that is too long in this form. */
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
 /* Appends to `to`, which has room for the key's form and GYRE_MEMCACHED_COMMAND_BYTES, and returns

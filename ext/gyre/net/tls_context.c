@@ -262,7 +262,7 @@ static bool use_dh_parameters(SSL_CTX *ssl, const char *text) {
   return used;
 }
 
-/* What a caller narrows or widens. */
+/* Applies the caller's options, which narrow or widen the usual settings. */
 static bool set_particulars(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   if (options->oldest) SSL_CTX_set_min_proto_version(ssl, options->oldest);
   if (options->newest) SSL_CTX_set_max_proto_version(ssl, options->newest);

@@ -161,7 +161,7 @@ static VALUE object_handshake_available(VALUE self) {
 }
 
 /*
- * What a loop has to watch for these calls.
+ * The events for which a loop has to watch between these calls.
  *
  * @example loop.watch_io(key, transport.to_io, **transport.wants)
  * @param read [Boolean] whether the protocol takes input now

@@ -54,7 +54,7 @@ module Gyre
           end
         end
 
-        # Takes a decoded message of another process. Drops one that has come before.
+        # Takes a decoded message of another process. Drops a message that has come before.
         def receive(message)
           origin, number, kind, topic, data, options = message
           @arrivals.synchronize do

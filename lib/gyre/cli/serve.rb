@@ -238,7 +238,7 @@ module Gyre
         %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| yield name, folder } }
       end
 
-      # Fails before any worker is replaced by one that could not serve.
+      # Fails before a worker that serves is replaced by a worker that could not.
       def check_certificates(settings, endpoints)
         return unless settings[:tls] || endpoints.any?(&:tls)
 

@@ -18,7 +18,7 @@ module Gyre
     class Upstream
       # Exchanges under way at once; each has a socket for each server asked. Others wait.
       PLACES = 500
-      # After so many queries, or seconds, {#forward} goes over to a socket with another port.
+      # {#forward} goes over to a socket with another port after this number of queries or seconds.
       USES_LIMIT, AGE_LIMIT_S = 500, 2
       Lease = Struct.new(:socket, :uses, :until_s)
       private_constant :USES_LIMIT, :AGE_LIMIT_S, :Lease

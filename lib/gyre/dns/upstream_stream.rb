@@ -108,7 +108,7 @@ module Gyre
           false
         end
 
-        # What print_hierarchy shows for fibers that wait here.
+        # print_hierarchy shows it for fibers that wait here.
         def label = "a reply of a name server"
 
         private

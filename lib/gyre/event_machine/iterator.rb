@@ -7,7 +7,7 @@ module Gyre
   module EventMachine
     # Asynchronous work over a list.
     class Iterator
-      # What a callable list returns at its end.
+      # A callable list returns it at its end.
       Stop = "EM::Stop"
 
       # The end of one item's work, once.

@@ -4,7 +4,7 @@
 
 module Gyre
   module EventMachine
-    # What a spawned block returns in order to continue with another block.
+    # A spawned block returns it in order to continue with another block.
     Yielded = Struct.new(:block, :notify)
     private_constant :Yielded
 

@@ -9,7 +9,7 @@ module Gyre
     # @api private
     class TLSSettings
       VERSIONS = { "tlsv1" => 0x301, "tlsv1_1" => 0x302, "tlsv1_2" => 0x303, "tlsv1_3" => 0x304 }.freeze
-      # What libssl has no more.
+      # Versions that libssl no longer has.
       FORMER = %w[sslv2 sslv3].freeze
       CONTEXTS_LIMIT = 64
       # libssl refuses versions before 1.2 at its usual level of security.
@@ -110,7 +110,7 @@ module Gyre
     # TLS of a stream: the handshake, and who judges the peer.
     # @api private
     class Handshake
-      # What the judge has raised.
+      # The exception that the judge has raised.
       attr_reader :error
 
       def initialize(transport, connection, settings, context)

@@ -17,7 +17,8 @@
 #       bound   bytes in it, with those taken and not written; with more it is full, and see "full" below
 #       drops   what comes while it is full is dropped and counted, and no client waits for what is in it
 #   route(service, severities, sinks)   nil for service: all that have no route of their own; nil for severities: all of them.
-#       What fits no route is counted as filtered. A second call for a service replaces the first
+#       Messages without a route are counted as filtered. A second call for a service replaces the
+#       first
 #   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all, and names no clients
 #   decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → decoder     one for a connection
 #       kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, read by the json library)

@@ -6,7 +6,7 @@
 module Gyre
   module HostNames
     class << self
-      # Returns the addresses, none if there is no such name; nil: getaddrinfo has to answer.
+      # Returns the addresses, which are none for an unknown name; nil if getaddrinfo has to answer.
       def resolve(name) = resolver&.call(name)
 
       # Each Ractor has its own, as resolvers cannot be shared.

@@ -84,7 +84,7 @@ module Gyre
           expect(250, code, reply) { next_recipient }
         end
 
-        # A refused recipient is no reason to stop, unless all are.
+        # Continues when a recipient is refused, unless all are.
         # @api private
         def reply_to_recipient(code, reply)
           @recipients << code

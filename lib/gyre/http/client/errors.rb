@@ -65,8 +65,8 @@ module Gyre
       # @api private
       FAILURES = [SystemCallError, IOError, SocketError, Gyre::TimeoutError, Gyre::ProtocolError, TLS::Error].freeze
 
-      # Makes the error for callers. The end of a task's deadline stays as it is, as it is no error
-      # of the request.
+      # Makes the error for callers. The end of a task's deadline stays as it is, as the request has
+      # not caused it.
       # @api private
       def self.wrap(error, request, phase)
         return error if error.is_a?(Error) || (error.is_a?(Gyre::TimeoutError) && error.deadline)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A response of the client: status, headers and body. Reads its body from an exchange, and gives the
-# connection back at the end. Without a block the client reads it whole; a streaming one that is
-# forgotten gives its connection back when it is collected.
+# connection back at the end. Without a block the client reads it whole. A streaming response that
+# the program forgets gives its connection back when it is collected.
 
 require "gyre/clock"
 require "gyre/http/client/decoders"

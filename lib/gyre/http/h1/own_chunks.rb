@@ -8,8 +8,8 @@ module Gyre
   module HTTP
     module H1
       class OwnChunks
-        # What a body in chunks begins with: a chunk size or, in a short first part, the beginning
-        # of one.
+        # A body in chunks begins with a chunk size or, if its first part is short, with the
+        # beginning of a size.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
         SIZE = /\G(\h{1,15})(?:[; \t][^\r\n]*)?\r\n/n.freeze
         # After the last chunk's line: trailers, then a blank line.
