@@ -24,6 +24,8 @@ class ExamplesTest < Minitest::Test
   MEMCACHED = %w[memcached_from_dalli memcached_page].freeze
   # Tested in test/log, with the server that they need.
   LOG = %w[log_from_analogger log_from_logger log_from_syslog log_redis_consumer].freeze
+  # Tested in test/http/client, with a service behind it.
+  CLIENT = %w[reverse_proxy].freeze
   AT_ONCE = 4
 
   def self.time_limit_s = 120
@@ -72,7 +74,7 @@ class ExamplesTest < Minitest::Test
   end
 
   def test_every_program_is_tested
-    assert_equal (PROGRAMS + SERVERS + MEMCACHED + LOG).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
+    assert_equal (PROGRAMS + SERVERS + MEMCACHED + LOG + CLIENT).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
   end
 
   def test_a_reader_and_a_writer_share_a_pipe
