@@ -26,6 +26,8 @@ class ExamplesTest < Minitest::Test
   LOG = %w[log_from_analogger log_from_logger log_from_syslog log_redis_consumer].freeze
   # Tested in test/http/client, with a service behind it.
   CLIENT = %w[reverse_proxy].freeze
+  # Tested in test/dns, with a stand-in for its site.
+  DNS = %w[dns_wikipedia].freeze
   AT_ONCE = 4
 
   def self.time_limit_s = 120
@@ -74,7 +76,8 @@ class ExamplesTest < Minitest::Test
   end
 
   def test_every_program_is_tested
-    assert_equal (PROGRAMS + SERVERS + MEMCACHED + LOG + CLIENT).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
+    tested = PROGRAMS + SERVERS + MEMCACHED + LOG + CLIENT + DNS
+    assert_equal tested.sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
   end
 
   def test_a_reader_and_a_writer_share_a_pipe

@@ -36,6 +36,12 @@ class DNSMessageTest < Minitest::Test
     assert_equal [9, 5, "www.example.org"], [parsed.id, parsed.answers[0].ttl, parsed.answers[0].name]
   end
 
+  def test_texts_are_bytes
+    message = answer([IN::TXT.new("äöü", "\xff".b)])
+    assert_equal ["äöü".b, "\xff".b], Gyre::DNS::Message.parse(message.encode).answers[0].resource.strings.map(&:b)
+    assert_raises(ArgumentError) { answer([IN::TXT.new("ä" * 128)]) }
+  end
+
   def test_types_that_resolv_does_not_know_stay_bytes
     message = answer([])
     message.answers << Gyre::DNS::Record.new("a", 65_280, 1, 7, "\0raw".b)

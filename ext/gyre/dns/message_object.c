@@ -4,7 +4,9 @@
  */
 #include "dns/dns.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
+#include <string.h>
 
 VALUE gyre_mDNS;
 static VALUE question_class, record_class, edns_class;
@@ -47,6 +49,21 @@ static VALUE wire_name_text(VALUE self, VALUE bytes) {
   StringValue(bytes);
   size_t length = gyre_dns_name_read((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &at, name);
   return length ? gyre_dns_name_string(name) : Qnil;
+}
+
+/*
+ * @param type [Integer]
+ * @param text [Object]
+ * @return [String, nil] the data of A and AAAA records with this address; nil for anything else
+ */
+static VALUE wire_address(VALUE self, VALUE type, VALUE text) {
+  uint8_t bytes[16];
+  int family = type == INT2FIX(GYRE_DNS_A) ? AF_INET : type == INT2FIX(GYRE_DNS_AAAA) ? AF_INET6 : 0;
+  char written[INET6_ADDRSTRLEN];
+  if (!family || !RB_TYPE_P(text, T_STRING) || RSTRING_LEN(text) >= (long)sizeof(written)) return Qnil;
+  memcpy(written, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+  written[RSTRING_LEN(text)] = '\0';
+  return inet_pton(family, written, bytes) == 1 ? rb_str_new((const char *)bytes, family == AF_INET ? 4 : 16) : Qnil;
 }
 
 /* --- parsing --- */
@@ -334,6 +351,7 @@ void gyre_init_dns_message(void) {
   VALUE wire = rb_define_module_under(gyre_mDNS, "Wire");
   rb_define_module_function(wire, "parse", wire_parse, 1);
   rb_define_module_function(wire, "encode", wire_encode, 7);
+  rb_define_module_function(wire, "address", wire_address, 2);
   rb_define_module_function(wire, "adapt", wire_adapt, 3);
   rb_define_module_function(wire, "name", wire_name, 1);
   rb_define_module_function(wire, "name_text", wire_name_text, 1);

@@ -8,8 +8,16 @@ module Gyre
   module DNS
     # @api private
     module Data
-      # Writes names without compression, as the data moves between messages.
+      # Writes names without compression, as the data moves between messages, and any text as bytes.
       class Encoder < Resolv::DNS::Message::MessageEncoder
+        def put_string(text)
+          raise ArgumentError, "a text of more than 255 bytes" if text.bytesize > 255
+
+          put_bytes([text.bytesize].pack("C") + text.b)
+        end
+
+        def put_bytes(bytes) = super(bytes.b)
+
         def put_labels(labels, **)
           labels.each { |label| put_label(label) }
           put_bytes("\0")

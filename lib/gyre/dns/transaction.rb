@@ -65,8 +65,12 @@ module Gyre
       # @raise [ArgumentError] the resource cannot be made of these
       def respond!(*arguments, **options)
         options = arguments.pop if arguments.last.is_a?(Hash)
-        made = (options[:resource_class] || resource_class)
-        add([made.new(*arguments)], options)
+        made = options[:resource_class]
+        # An address needs no objects of resolv.
+        data = Wire.address(type, arguments[0]) if made.nil? && arguments.size == 1 && @question.klass == 1
+        return add([(made || resource_class).new(*arguments)], options) unless data
+
+        put(options) { |owner, ttl| Record.new(owner, type, 1, ttl || DEFAULT_TTL, data) }
       end
 
       # Adds resources.
@@ -75,12 +79,7 @@ module Gyre
       # @param options [Hash] ttl:, name:, section: as {#respond!}
       # @return [true]
       def add(resources, options = {})
-        options = options.merge(@options) unless @options.empty?
-        section = @response.public_send(SECTIONS.fetch((options[:section] || :answer).to_sym))
-        owner = (options[:name] || name).to_s
-        resources.each do |resource|
-          section << Record.for(owner, options[:ttl] || resource.ttl || DEFAULT_TTL, resource)
-        end
+        resources.each { |resource| put(options) { |owner, ttl| Record.for(owner, ttl || resource.ttl || DEFAULT_TTL, resource) } }
         true
       end
 
@@ -141,6 +140,13 @@ module Gyre
       def append_question! = nil
 
       private
+
+      def put(options)
+        options = options.merge(@options) unless @options.empty?
+        section = options[:section] ? @response.public_send(SECTIONS.fetch(options[:section].to_sym)) : @response.answers
+        section << yield((options[:name] || name).to_s, options[:ttl])
+        true
+      end
 
       # EDNS concerns one hop only (RFC 6891), so the upstream gets ours.
       def forward(resolver, name)

@@ -8,6 +8,7 @@ require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
+require "gyre/signals"
 require "gyre/web/logs/log_file"
 
 module Gyre
