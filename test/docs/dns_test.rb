@@ -7,7 +7,7 @@ require "support/engines"
 require "support/guide"
 require "support/name_servers"
 
-GyreTest::Guide.test_case("DocsDNSTest", "dns.md", least: 1, backends: GyreTest::Engines::NATIVE.first(1)) do
+GyreTest::Guide.test_case("DocsDNSTest", "dns.md", least: 2, backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::NameServers
 
   def environment = { "NAME_SERVER" => @address }
