@@ -90,9 +90,10 @@ module Gyre
 
         headers = handshake.headers
         headers["sec-websocket-extensions"] = compression.response if compression
-        session = block ? Session::Block.new(block) : Session::Handler.new(handler)
+        session = handler || Session::Block.new(block)
+        wants = handler ? Session.wants(handler) : 0
         upgrade = lambda do |exchange|
-          socket = take_over(exchange, session, session.wants, limits, handshake.protocol, compression&.agreed)
+          socket = take_over(exchange, session, wants, limits, handshake.protocol, compression&.agreed)
           socket.join(Addresses.sockets(env)) if address_limit
         end
         [101, headers.merge("rack.gyre.upgrade" => upgrade), []]

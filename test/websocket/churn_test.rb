@@ -61,6 +61,9 @@ class WebSocketChurnTest < Minitest::Test
   ENDS = [["", true], ["", false], [FRAME[8, [1000].pack("n")], false], [FRAME[1, "half of it"][0, 7], true],
           ["\xff\xff\xff\xff".b, false], [FRAME[9, "p"] * 50, true], [FRAME[1, "hello"] * 20, true], [FRAME[1, "\xff"], false]].freeze
 
+  # Gauges that are zero while the server has no client.
+  OPEN = /\Agyre_(?:websockets|http_connections|http_buffered_bytes)(?:\{|\z)/.freeze
+
   Client = Struct.new(:socket, :path) do
     def talks? = %w[/handler /fiber].include?(path)
   end
@@ -73,8 +76,8 @@ class WebSocketChurnTest < Minitest::Test
       files = workers(program).to_h { |pid| [pid, files(pid)] }
       churn(program)
       @clients.each { |client| client.socket.close }
-      eventually(within_s: 60) { open_ones(program).values.all?(&:zero?) }
-      eventually(within_s: 60) { workers(program).to_h { |pid| [pid, files(pid)] } == files }
+      settles("what is open", {}) { counts(program).select { |name, value| OPEN.match?(name) && value.positive? } }
+      settles("descriptors", files) { workers(program).to_h { |pid| [pid, files(pid)] } }
       check(counts(program))
       program.signal(:TERM)
       assert_equal [0, ""], [program.status.exitstatus, program.text(:err)]
@@ -166,9 +169,11 @@ class WebSocketChurnTest < Minitest::Test
     text.scan(/^(\w+(?:\{[^}]*\})?) (\S+)$/).to_h { |name, value| [name, value.to_f] }
   end
 
-  # Gauges that are zero while the server has no client.
-  def open_ones(program)
-    counts(program).select { |name, _| name.match?(/\Agyre_(?:websockets|http_connections|http_buffered_bytes)(?:\{|\z)/) }
+  def settles(what, wanted)
+    last = nil
+    eventually(within_s: 60) { (last = yield) == wanted }
+  ensure
+    assert_equal wanted, last, what
   end
 
   def check(counts)

@@ -5,13 +5,13 @@
 
 require "gyre/broadcast"
 
-class Echo
-  def on_message(socket, message) = socket.write(message)
+module Echo
+  def self.on_message(socket, message) = socket.write(message)
 end
 
-class Room
-  def on_open(socket) = Gyre::Broadcast.subscribe("room", socket)
-  def on_message(_socket, message) = Gyre::Broadcast.publish("room", message)
+module Room
+  def self.on_open(socket) = Gyre::Broadcast.subscribe("room", socket)
+  def self.on_message(_socket, message) = Gyre::Broadcast.publish("room", message)
 end
 
 if ENV["REALTIME"] == "fiber"
@@ -33,7 +33,7 @@ if ENV["REALTIME"] == "fiber"
     end)
   end
 else
-  map("/echo") { run ->(env) { Gyre::WebSocket.open(env, Echo.new) } }
-  map("/room") { run ->(env) { Gyre::WebSocket.open(env, Room.new) } }
+  map("/echo") { run ->(env) { Gyre::WebSocket.open(env, Echo) } }
+  map("/room") { run ->(env) { Gyre::WebSocket.open(env, Room) } }
   map("/events") { run ->(env) { Gyre::SSE.open(env, topics: ["news"]) } }
 end

@@ -5,6 +5,7 @@
 #include "websocket/websocket.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #define COPY_BYTES_LIMIT 1024 /* longest payload that is copied behind its head, for one piece */
 #define CONTROLS_AT_ONCE 64   /* control frames that a turn answers */
@@ -72,6 +73,20 @@ void gyre_websocket_schedule(struct gyre_websocket *websocket) {
 
 /* --- sending --- */
 
+static void on_room(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  (void)ready;
+  gyre_loop_unwatch(loop, watch);
+  gyre_websocket_have_room(GYRE_CONTAINER(watch, struct gyre_websocket_room, watch)->websocket);
+}
+
+static struct gyre_websocket_room *room_of(struct gyre_websocket *websocket) {
+  if (websocket->room || !(websocket->room = calloc(1, sizeof(*websocket->room)))) return websocket->room;
+  websocket->room->websocket = websocket;
+  websocket->room->watch.fd = -1;
+  websocket->room->watch.ready = on_room;
+  return websocket->room;
+}
+
 static void wait_for_room(struct gyre_websocket *websocket) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
   const struct gyre_transport *transport = &websocket->connection->transport;
@@ -79,9 +94,10 @@ static void wait_for_room(struct gyre_websocket *websocket) {
   websocket->backed_up = true;
   if (!websocket->connection->inner) {
     gyre_loop_drained(loop, transport->fd, wants);
-    if (websocket->room.fd >= 0 && websocket->room.interest == wants) return;
-    gyre_loop_unwatch(loop, &websocket->room);
-    if (gyre_loop_watch(loop, &websocket->room, transport->fd, wants) < 0) {
+    struct gyre_websocket_room *room = room_of(websocket);
+    if (room && room->watch.fd >= 0 && room->watch.interest == wants) return;
+    if (room) gyre_loop_unwatch(loop, &room->watch);
+    if (!room || gyre_loop_watch(loop, &room->watch, transport->fd, wants) < 0) {
       gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
       return;
     }
@@ -128,12 +144,6 @@ void gyre_websocket_have_room(struct gyre_websocket *websocket) {
   flush(websocket);
 }
 
-static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned ready) {
-  (void)ready;
-  gyre_loop_unwatch(loop, room);
-  gyre_websocket_have_room(GYRE_CONTAINER(room, struct gyre_websocket, room));
-}
-
 /* Sends what the socket takes. Returns bytes or -errno. */
 static ssize_t send_at_once(struct gyre_transport *transport, const struct iovec *head, const struct iovec *payload) {
   char copy[GYRE_WEBSOCKET_HEAD_BYTES + COPY_BYTES_LIMIT];
@@ -174,7 +184,7 @@ static void send_pieces(struct gyre_websocket *websocket, struct iovec head, str
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (gyre_transport_unsent(transport) > 0) {
     gyre_websocket_count_output(websocket);
-    if (websocket->room.fd < 0) gyre_loop_defer(loop, &websocket->sending);
+    if (!websocket->room || websocket->room->watch.fd < 0) gyre_loop_defer(loop, &websocket->sending);
   }
 }
 
@@ -359,7 +369,5 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
 void gyre_websocket_connection_init(struct gyre_websocket *websocket) {
   gyre_list_init(&websocket->waiters);
   gyre_deferred_init(&websocket->sending, at_the_end);
-  websocket->room.fd = -1;
-  websocket->room.ready = on_room;
   websocket->heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
 }

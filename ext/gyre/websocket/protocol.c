@@ -100,8 +100,8 @@ static void detached(struct gyre_http_connection *connection) {
   gyre_websocket_count_output(websocket);
   gyre_deferred_cancel(&websocket->sending);
   websocket->abandoned = connection->abandoned;
-  if (websocket->abandoned) websocket->room.fd = -1;
-  gyre_loop_unwatch(gyre_websocket_loop(websocket), &websocket->room);
+  if (websocket->room && websocket->abandoned) websocket->room->watch.fd = -1;
+  if (websocket->room) gyre_loop_unwatch(gyre_websocket_loop(websocket), &websocket->room->watch);
   gyre_websocket_note_end(websocket, GYRE_WEBSOCKET_ABNORMAL, "", 0);
   for (long i = NIL_P(websocket->topics) ? 0 : RARRAY_LEN(websocket->topics); i-- > 0;)
     rb_hash_delete(RARRAY_AREF(websocket->topics, i), websocket->self);

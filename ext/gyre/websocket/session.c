@@ -7,7 +7,7 @@
 
 #include <ruby/encoding.h>
 
-static ID id_on_open, id_on_message, id_on_drained, id_on_close;
+static ID id_on_open, id_on_message, id_on_drained, id_on_close, id_failed;
 
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   if (websocket->busy || websocket->told || !websocket->begun) return false;
@@ -48,23 +48,51 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
   return message;
 }
 
-/* Calls the session in order: open, messages and drained output as they come, close. */
+/* --- the app's code --- */
+
+struct call {
+  VALUE handler, arguments[2];
+  ID method;
+  int count;
+};
+
+/* Methods but on_message are optional. */
+static VALUE call_handler(VALUE argument) {
+  const struct call *call = (const struct call *)argument;
+  return rb_check_funcall(call->handler, call->method, call->count, call->arguments);
+}
+
+static VALUE failed(VALUE self, VALUE error) {
+  return rb_funcall(rb_path2class("Gyre::WebSocket::Session"), id_failed, 2, self, error);
+}
+
+/* Calls the app's handler, or a block's session, which handles errors itself. */
+static void call(VALUE self, ID method, int count, VALUE message) {
+  const struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  struct call call = {.handler = websocket->session, .arguments = {self, message}, .method = method, .count = count};
+  if (websocket->wants) {
+    rb_rescue2(call_handler, (VALUE)&call, failed, self, rb_eException, (VALUE)0);
+  } else {
+    rb_funcall(websocket->session, method, 1, self);
+  }
+}
+
+/* Makes the calls in order: open, messages and drained output as they come, close. */
 static VALUE run(VALUE self) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
-  VALUE session = websocket->session;
   websocket->fiber = rb_fiber_current();
   if (!websocket->opened) {
     websocket->opened = true;
-    rb_funcall(session, id_on_open, 1, self);
+    call(self, id_on_open, 1, Qnil);
   }
   while (websocket->wants) {
     gyre_websocket_receive(websocket);
     if (websocket->unread) {
       VALUE message = gyre_websocket_take(websocket);
-      if (!NIL_P(message)) rb_funcall(session, id_on_message, 2, self, message);
+      if (!NIL_P(message)) call(self, id_on_message, 2, message);
     } else if (websocket->drained) {
       websocket->drained = false;
-      rb_funcall(session, id_on_drained, 1, self);
+      call(self, id_on_drained, 1, Qnil);
     } else {
       break;
     }
@@ -72,7 +100,7 @@ static VALUE run(VALUE self) {
   }
   if (websocket->wants & GYRE_WEBSOCKET_WANTS_CLOSE && !websocket->connection) {
     websocket->told = true;
-    rb_funcall(session, id_on_close, 1, self);
+    call(self, id_on_close, 1, Qnil);
   }
   return Qtrue;
 }
@@ -161,4 +189,5 @@ void gyre_init_websocket_session(void) {
   id_on_message = rb_intern("on_message");
   id_on_drained = rb_intern("on_drained");
   id_on_close = rb_intern("on_close");
+  id_failed = rb_intern("failed");
 }

@@ -28,6 +28,7 @@ static void websocket_free(void *opaque) {
   if (websocket->connection) websocket->connection->own = NULL; /* Ruby exits and frees objects in any order */
   gyre_websocket_deflate_free(&websocket->compression);
   free(websocket->reason);
+  free(websocket->room);
   xfree(websocket);
 }
 

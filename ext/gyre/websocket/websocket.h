@@ -36,6 +36,12 @@ struct gyre_websocket_waiter {
   unsigned change; /* enum gyre_websocket_change */
 };
 
+/* For output that the socket has not taken. Most sockets never have one. */
+struct gyre_websocket_room {
+  struct gyre_watch watch;
+  struct gyre_websocket *websocket;
+};
+
 struct gyre_websocket_limits {
   int64_t idle_ns, close_ns; /* -1: none */
   uint32_t message_bytes, output_bytes, backlog_bytes;
@@ -52,27 +58,27 @@ struct gyre_websocket {
   struct gyre_websocket_input input;
   struct gyre_websocket_compression compression;
   struct gyre_list waiters;
-  struct gyre_watch room;         /* for output that the socket has not taken */
-  struct gyre_deferred sending;   /* at the end of the turn */
-  struct gyre_post starting;      /* of the session's next fiber */
-  uint64_t sent_turn;             /* in which a frame was sent at once: the next ones leave together */
-  int64_t heard_ns;               /* when the peer last sent anything */
-  int64_t blocked_ns;             /* when the peer stopped taking output; 0: it takes output */
-  int64_t closing_ns;             /* when our close was sent; 0: it was not */
-  int64_t drain_ns;               /* when it is to close, as the server stops; 0: it does not */
-  uint32_t input_counted;         /* bytes of the server's budget for input */
-  uint32_t output_counted;        /* bytes of the one for output */
-  uint32_t pinged, ponged;        /* numbers of the last ping, and of the last answer */
-  char *reason;                   /* of the end, or NULL; has reason_length bytes */
-  uint16_t code;                  /* of the end; 0: it goes on */
-  uint8_t reason_length, wants;   /* enum gyre_websocket_wants */
-  bool begun, opened, busy, told; /* its session has begun, was called first, runs, was called last */
-  bool unread;                    /* a whole message is in the buffer */
-  bool discards;                  /* the app has closed it: messages are dropped */
-  bool choked;                    /* reads no more until the peer takes its answers */
-  bool backed_up, drained;        /* output waits for the socket; all of it has left meanwhile */
-  bool abandoned;                 /* belongs to the parent, in a forked child */
-  bool events;                    /* an event stream: sends text as it is, and reads nothing */
+  struct gyre_websocket_room *room; /* freed with this; or NULL */
+  struct gyre_deferred sending;     /* at the end of the turn */
+  struct gyre_post starting;        /* of the session's next fiber */
+  uint64_t sent_turn;               /* in which a frame was sent at once: the next ones leave together */
+  int64_t heard_ns;                 /* when the peer last sent anything */
+  int64_t blocked_ns;               /* when the peer stopped taking output; 0: it takes output */
+  int64_t closing_ns;               /* when our close was sent; 0: it was not */
+  int64_t drain_ns;                 /* when it is to close, as the server stops; 0: it does not */
+  uint32_t input_counted;           /* bytes of the server's budget for input */
+  uint32_t output_counted;          /* bytes of the one for output */
+  uint32_t pinged, ponged;          /* numbers of the last ping, and of the last answer */
+  char *reason;                     /* of the end, or NULL; has reason_length bytes */
+  uint16_t code;                    /* of the end; 0: it goes on */
+  uint8_t reason_length, wants;     /* enum gyre_websocket_wants */
+  bool begun, opened, busy, told;   /* its session has begun, was called first, runs, was called last */
+  bool unread;                      /* a whole message is in the buffer */
+  bool discards;                    /* the app has closed it: messages are dropped */
+  bool choked;                      /* reads no more until the peer takes its answers */
+  bool backed_up, drained;          /* output waits for the socket; all of it has left meanwhile */
+  bool abandoned;                   /* belongs to the parent, in a forked child */
+  bool events;                      /* an event stream: sends text as it is, and reads nothing */
 };
 
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {

@@ -7,67 +7,46 @@ require "gyre/errors"
 
 module Gyre
   class WebSocket
-    # The common part of Block and Handler.
-    class Session
-      # Flags of {#wants}, as in websocket.h.
+    # A handler is called by itself; a block has a session.
+    module Session
+      # Flags, as in websocket.h. Without any, the code reads by itself.
       MESSAGES = 1
       DRAINED = 2
       CLOSE = 4
       private_constant :MESSAGES, :DRAINED, :CLOSE
 
-      private
+      class << self
+        # The events that a handler is called for.
+        def wants(handler)
+          raise ArgumentError, "a handler of WebSockets needs on_message" unless handler.respond_to?(:on_message)
 
-      # The app is not to blame if the client has closed the socket.
-      def guard(socket)
-        yield
-      rescue SystemExit, SignalException
-        raise
-      rescue Gyre::Stop
-        socket.close(1001)
-      rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
-        return if error.is_a?(ClosedError) && socket.closed?
+          MESSAGES | (handler.respond_to?(:on_drained) ? DRAINED : 0) | (handler.respond_to?(:on_close) ? CLOSE : 0)
+        end
 
-        socket.report("a WebSocket: unhandled in the app: #{error.full_message(highlight: false, order: :top)}")
-        socket.close(1011)
+        # Takes an exception of the app's. The app is not to blame if the client has closed the
+        # socket.
+        def failed(socket, error)
+          raise error if error.is_a?(SystemExit) || error.is_a?(SignalException)
+          return socket.close(1001) if error.is_a?(Gyre::Stop)
+          return if error.is_a?(ClosedError) && socket.closed?
+
+          socket.report("a WebSocket: unhandled in the app: #{error.full_message(highlight: false, order: :top)}")
+          socket.close(1011)
+        end
       end
 
       # Reads by itself, in one fiber.
-      class Block < Session
+      class Block
         def initialize(block)
-          super()
           @block = block
         end
 
-        def wants = 0
-
         def on_open(socket)
-          guard(socket) do
-            @block.call(socket)
-            socket.close
-          end
+          @block.call(socket)
+          socket.close
+        rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
+          Session.failed(socket, error)
         end
-      end
-
-      # Called for each event.
-      class Handler < Session
-        def initialize(handler)
-          super()
-          raise ArgumentError, "a handler of WebSockets needs on_message" unless handler.respond_to?(:on_message)
-
-          @handler = handler
-        end
-
-        def wants
-          MESSAGES | (@handler.respond_to?(:on_drained) ? DRAINED : 0) | (@handler.respond_to?(:on_close) ? CLOSE : 0)
-        end
-
-        def on_open(socket) = guard(socket) { @handler.on_open(socket) if @handler.respond_to?(:on_open) }
-
-        def on_message(socket, message) = guard(socket) { @handler.on_message(socket, message) }
-
-        def on_drained(socket) = guard(socket) { @handler.on_drained(socket) }
-
-        def on_close(socket) = guard(socket) { @handler.on_close(socket) }
       end
     end
   end
