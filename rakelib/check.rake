@@ -15,7 +15,7 @@ module GyreCheck
   # sanitizers of their own; of logs what happens on the disk and in other processes.
   LITTLE_C = %r{\Atest/(?:web/|docs/|bench/|showcase/|frameworks/|rack2/|support/|
                          http/(?!(?:tls|h1/(?:corpus|env|fairness|faults|framing|limits|messages|upgrades)|
-                                         h2/(?:conformance|faults|lifetimes|messages|records))_test)|oracle/|
+                                         h2/(?:conformance|faults|lifetimes|messages|records)|client/h2_(?:connection|faults))_test)|oracle/|
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
                          log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
