@@ -1,0 +1,173 @@
+# frozen_string_literal: true
+
+# Server-sent events as a client (WHATWG HTML, section 9.2): reads a stream of the HTTP client and
+# connects again where it was left. `require "gyre/sse/client"`. Parses; opens no socket by itself.
+
+require "gyre/http/client"
+require "gyre/sse"
+
+module Gyre
+  module SSE
+    # What a server sent: type ("message" unless it says otherwise), data, and the last id so far.
+    Event = Struct.new(:type, :data, :id)
+
+    # Cuts a stream into events; pieces may end anywhere.
+    # @api private
+    class Parser
+      MARK = "\xEF\xBB\xBF".b.freeze
+      LINE = /\r\n|\r|\n/n.freeze
+      private_constant :MARK, :LINE
+
+      # @return [String, nil] of the last event
+      attr_reader :id
+      # @return [Float, nil] what the server has asked for
+      attr_reader :retry_s
+
+      def initialize(id = nil, limit: 1 << 20)
+        @id = @next_id = id
+        @limit = limit
+        @bytes = +"".b
+        @data = nil
+        @begun = @after_cr = false
+      end
+
+      # @yieldparam event [Event]
+      # @raise [ProtocolError] an event is too long
+      def parse(piece)
+        @bytes << (@after_cr ? piece.delete_prefix("\n") : piece)
+        @after_cr = piece.end_with?("\r")
+        begin_stream or return unless @begun
+        at = 0
+        while (found = @bytes.match(LINE, at))
+          event = take(@bytes.byteslice(at, found.begin(0) - at).force_encoding(Encoding::UTF_8).scrub)
+          at = found.end(0)
+          yield event if event
+        end
+        @bytes.slice!(0, at)
+        raise ProtocolError, "an event of the stream has more than #{@limit} bytes" if @bytes.bytesize + @data.to_s.bytesize > @limit
+      end
+
+      private
+
+      def begin_stream
+        return if @bytes.bytesize < MARK.bytesize && MARK.start_with?(@bytes)
+
+        @bytes.delete_prefix!(MARK)
+        @begun = true
+      end
+
+      def take(line)
+        return finish if line.empty?
+
+        name, value = line.split(":", 2)
+        value = value.to_s.delete_prefix(" ")
+        case name
+        when "data" then @data = @data ? "#{@data}\n#{value}" : value
+        when "event" then @type = value
+        when "id" then @next_id = value unless value.include?("\0")
+        when "retry" then @retry_s = value.to_i / 1000.0 if value.match?(/\A\d{1,9}\z/)
+        end
+        nil
+      end
+
+      def finish
+        @id = @next_id
+        event = Event.new(@type.to_s.empty? ? "message" : @type, @data, @id) if @data
+        @data = @type = nil
+        event
+      end
+    end
+
+    # A stream of events that goes on over broken connections.
+    #
+    #   Gyre::SSE::Client.new("https://example.com/events").each { |event| puts event.data }
+    class Client
+      AGAIN = [429, 500, 502, 503, 504].freeze
+      WAIT_LIMIT_S = 60
+      private_constant :AGAIN, :WAIT_LIMIT_S
+
+      # @return [String, nil] sent as Last-Event-ID with the next connection
+      attr_reader :last_event_id
+
+      # @param url [String]
+      # @param client [HTTP::Client] its read_timeout_s ends a silent connection
+      # @param headers [Hash{String => String}]
+      # @param last_event_id [String, nil] where an earlier stream was left
+      # @param retry_s [Numeric] before it connects again, until the server says otherwise; doubled
+      #   with each failure in a row, up to a minute
+      def initialize(url, client: HTTP.client, headers: {}, last_event_id: nil, retry_s: 3)
+        @url = url
+        @client = client
+        @headers = { "accept" => "text/event-stream", "cache-control" => "no-cache", **headers }
+        @last_event_id = last_event_id
+        @retry_s = retry_s
+      end
+
+      # Yields events until the block leaves or the server ends the stream for good (204). Connects
+      # again after the end of a connection, an error of the network, and 429 or 5xx.
+      #
+      # @yieldparam event [Event]
+      # @return [self, Enumerator]
+      # @raise [HTTP::Client::Error] the first connection fails, or the server refuses
+      # @raise [ProtocolError] it sends no events
+      def each(&block)
+        return enum_for(:each) unless block
+
+        begun = false
+        failures = 0
+        loop do
+          wait_s = nil
+          begin
+            response = connect
+            return self if response.status == 204
+
+            wait_s = refused(response) unless response.status == 200
+            begun = true
+            (read(response, &block) && failures = 0) unless wait_s
+          rescue HTTP::Client::ConnectionError, HTTP::Client::TimeoutError
+            raise unless begun
+          ensure
+            response&.close
+          end
+          sleep(wait_s || [@retry_s * (1 << [failures, 10].min), [WAIT_LIMIT_S, @retry_s].max].min)
+          failures += 1
+        end
+      end
+
+      private
+
+      def connect
+        headers = @last_event_id.to_s.empty? ? @headers : { **@headers, "last-event-id" => @last_event_id }
+        @client.stream("GET", @url, headers: headers, timeout_s: nil)
+      end
+
+      # Returns how long to wait, if the server asks for it.
+      def refused(response)
+        response.check unless AGAIN.include?(response.status)
+        raise ProtocolError, "#{response.url} responded with #{response.status} instead of events" unless AGAIN.include?(response.status)
+
+        response.retry_after_s || @retry_s
+      end
+
+      # Returns whether an event came.
+      def read(response)
+        type = response["content-type"].to_s
+        raise ProtocolError, "#{response.url} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)
+
+        parser = Parser.new(@last_event_id)
+        came = false
+        response.each do |piece|
+          parser.parse(piece) do |event|
+            came = true
+            @last_event_id = event.id
+            yield event
+          end
+        ensure
+          @last_event_id = parser.id
+          @retry_s = parser.retry_s || @retry_s
+        end
+        came
+      end
+    end
+  end
+end
