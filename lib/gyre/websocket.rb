@@ -99,6 +99,19 @@ module Gyre
         [101, headers.merge("rack.gyre.upgrade" => upgrade), []]
       end
 
+      # Returns the reason in UTF-8.
+      # @api private
+      def check_close(code, reason)
+        unless code.is_a?(Integer) && (code.between?(1000, 1003) || code.between?(1007, 1014) || code.between?(3000, 4999))
+          raise ArgumentError, "a WebSocket cannot be closed with the code #{code.inspect}"
+        end
+
+        reason = reason.encode(Encoding::UTF_8)
+        raise ArgumentError, "the reason has more than #{REASON_BYTES_LIMIT} bytes" if reason.bytesize > REASON_BYTES_LIMIT
+
+        reason
+      end
+
       # @param env [Hash]
       # @return [Boolean] whether the request is for a WebSocket, whatever its other headers are
       def requested?(env)
@@ -136,14 +149,7 @@ module Gyre
     # @param reason [String] at most 123 bytes
     # @return [nil]
     def close(code = 1000, reason = "")
-      unless code.is_a?(Integer) && (code.between?(1000, 1003) || code.between?(1007, 1014) || code.between?(3000, 4999))
-        raise ArgumentError, "a WebSocket cannot be closed with the code #{code.inspect}"
-      end
-
-      reason = reason.encode(Encoding::UTF_8)
-      raise ArgumentError, "the reason has more than #{REASON_BYTES_LIMIT} bytes" if reason.bytesize > REASON_BYTES_LIMIT
-
-      close_with(code, reason)
+      close_with(code, WebSocket.check_close(code, reason))
     end
 
     # Sends a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil: in

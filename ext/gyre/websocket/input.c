@@ -16,14 +16,13 @@ static bool parse_head(struct head *head, const uint8_t *bytes, uint32_t availab
   unsigned extended = short_length < 126 ? 0 : short_length == 126 ? 2 : 8;
   *head = (struct head){.length = short_length,
                         .opcode = bytes[0] & 0x0f,
-                        .bytes = (uint8_t)(2 + extended + 4),
+                        .bytes = (uint8_t)(2 + extended + (bytes[1] & 0x80 ? 4 : 0)),
                         .final = bytes[0] & 0x80,
                         .compressed = bytes[0] & 0x40,
                         .reserved = bytes[0] & 0x30,
                         .masked = bytes[1] & 0x80,
                         .minimal = true};
-  if (available < head->bytes && head->masked) return false;
-  if (available < 2 + extended) return false;
+  if (available < head->bytes) return false;
   if (extended) {
     head->length = 0;
     for (unsigned i = 0; i < extended; i++) head->length = head->length << 8 | bytes[2 + i];
@@ -45,7 +44,8 @@ static struct gyre_websocket_event incomplete(void) {
 /* Returns the fault of a head, or NULL. */
 static const char *fault_of(const struct gyre_websocket_input *input, const struct head *head) {
   bool control = head->opcode & 8;
-  if (!head->masked) return "a client's frame is not masked";
+  if (head->masked == input->client)
+    return input->client ? "a server's frame is masked" : "a client's frame is not masked";
   if (head->reserved) return "a reserved bit is set";
   if (!head->minimal || head->length >> 63) return "a frame's length is malformed";
   if (control && head->opcode > GYRE_WEBSOCKET_PONG) return "a control frame has an unknown opcode";

@@ -1,7 +1,8 @@
 /*
- * Takes apart the frames that a server receives on a WebSocket (RFC 6455, section 5), in the buffer
- * that holds them: a message's payload ends up there in one piece, unmasked and, if text, checked.
- * Needs no other memory. Called by connection.c, the fuzzer and a plain C test. No ruby.h.
+ * Takes apart the frames that come on a WebSocket (RFC 6455, section 5), in the buffer that holds
+ * them: a message's payload ends up there in one piece, unmasked and, if text, checked. Needs no
+ * other memory. Called by connection.c, frames.c for clients, the fuzzer and a plain C test. No
+ * ruby.h.
  *
  *   0 ········ start ────────── start + held ········ next ──────────── length
  *     done            message                 heads        not looked at
@@ -25,6 +26,7 @@ struct gyre_websocket_input {
   uint8_t opcode;    /* of the present message: TEXT or BINARY; 0: none has begun */
   bool compressed;   /* the present message is */
   bool may_compress; /* permessage-deflate was agreed on */
+  bool client;       /* the peer is a server, which masks nothing */
 };
 
 enum gyre_websocket_event_kind {

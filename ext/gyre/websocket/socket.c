@@ -371,6 +371,7 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
 
 void gyre_init_websocket(void) {
   gyre_init_websocket_session();
+  gyre_init_websocket_frames();
   id_error = rb_intern("error");
   VALUE class = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
   closed_error = rb_define_class_under(class, "ClosedError", rb_eIOError);

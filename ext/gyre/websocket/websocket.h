@@ -140,6 +140,7 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket);
 void gyre_websocket_session_init(struct gyre_websocket *websocket);
 void gyre_init_websocket_session(void);
 
-void gyre_init_websocket(void); /* socket.c */
+void gyre_init_websocket_frames(void); /* frames.c */
+void gyre_init_websocket(void);        /* socket.c */
 
 #endif

@@ -20,6 +20,9 @@ module Gyre
         env["REQUEST_METHOD"] == "GET" && env["rack.protocol"].is_a?(Array) && env["rack.protocol"].any? { |name| name.casecmp?("websocket") }
       end
 
+      # The proof that the peer has read the key.
+      def self.accept(key) = Digest::SHA1.base64digest(key + GUID)
+
       attr_reader :refusal # a response, or nil
       attr_reader :protocol
 
@@ -30,7 +33,7 @@ module Gyre
       end
 
       def headers
-        headers = { "upgrade" => "websocket", "sec-websocket-accept" => Digest::SHA1.base64digest(@env["HTTP_SEC_WEBSOCKET_KEY"] + GUID) }
+        headers = { "upgrade" => "websocket", "sec-websocket-accept" => Handshake.accept(@env["HTTP_SEC_WEBSOCKET_KEY"]) }
         headers["sec-websocket-protocol"] = @protocol if @protocol
         headers
       end

@@ -1,0 +1,256 @@
+# frozen_string_literal: true
+
+# A WebSocket as a client, over HTTP/1.1, plain or TLS: `require "gyre/websocket/client"`. The HTTP
+# client connects and asks; the extension has the frames (ext/gyre/websocket/frames.c). Compresses
+# nothing and never connects again.
+
+require "gyre/clock"
+require "gyre/http/client"
+require "gyre/websocket"
+
+module Gyre
+  class WebSocket
+    class << self
+      # Opens a WebSocket at a server.
+      #
+      #   Gyre::WebSocket.connect("wss://example.com/chat") do |socket|
+      #     socket.write("hello")
+      #     puts socket.read
+      #   end
+      #
+      # @param url [String] ws://… or wss://…
+      # @param client [HTTP::Client, nil] with its own TLS, proxy or cookies; made with http2: false
+      # @param protocols [Array<String>] subprotocols, the preferred first
+      # @param headers [Hash{String => String}] of the request; "origin" for servers that want one
+      # @param timeout_s [Numeric, nil] until the server agrees
+      # @param limits message_bytes_limit, idle_timeout_s, close_timeout_s of {Limits}
+      # @yieldparam socket [Client] closed behind the block
+      # @return [Client, Object] what the block returns, if there is one
+      # @raise [HTTP::Client::Error] no connection, or a refusal
+      # @raise [ProtocolError] the server does not speak WebSocket
+      def connect(url, client: nil, protocols: [], headers: {}, timeout_s: 10, **limits)
+        client ||= Ractor.current[:gyre_websocket_client] ||= HTTP::Client.new(http2: false)
+        socket = Client.new(client, url, protocols, headers, timeout_s, Limits.new(**limits))
+        return socket unless block_given?
+
+        begin
+          yield socket
+        ensure
+          socket.close
+        end
+      end
+    end
+
+    # An open WebSocket at a server. Fibers and threads may call its methods; one of them reads at a
+    # time. Pings of the server are answered, and pongs seen, while something reads.
+    class Client
+      TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
+      private_constant :TEXT, :BINARY, :CLOSE, :PING, :PONG
+
+      # @return [Integer, nil] of its end: the server's close, 1005 for one without a code, 1006 for
+      #   a connection that ended without one; nil before the end
+      attr_reader :code
+      # @return [String, nil] the same: the close's text
+      attr_reader :reason
+      # @return [String, nil] the subprotocol that was agreed on
+      attr_reader :protocol
+
+      # @api private
+      def initialize(client, url, protocols, headers, timeout_s, limits)
+        @limits = limits
+        @frames = Frames.new(limits.message_bytes_limit)
+        @lock = Thread::Mutex.new
+        @heard = Thread::ConditionVariable.new
+        @pinged = @ponged = 0
+        @closing = @reading = false
+        @transport = agree(client, url, protocols, headers, timeout_s)
+        @transport.read_timeout_s = limits.idle_timeout_s && (limits.idle_timeout_s / 2.0)
+        @transport.write_timeout_s = limits.idle_timeout_s
+      end
+
+      # Waits for the next message.
+      #
+      # @return [String, nil] UTF-8 or BINARY; nil: closed, by either side
+      def read
+        while (kind, payload, code = receive)
+          case kind
+          when :message then return payload unless @closing
+          when :ping then send_frame(PONG, payload)
+          when :pong then pong(payload)
+          when :close then answer(code, payload)
+          else fail_with(code, payload)
+          end
+        end
+      end
+
+      # Sends a message; waits while the server takes nothing.
+      #
+      # @param message [String] valid UTF-8 is sent as text, BINARY as binary data
+      # @return [Integer] its bytes
+      # @raise [ClosedError]
+      # @raise [ArgumentError] neither valid UTF-8 nor BINARY
+      def write(message)
+        binary = message.encoding == Encoding::BINARY
+        message = message.encode(Encoding::UTF_8) unless binary
+        raise ArgumentError, "a message is valid UTF-8, or BINARY" unless binary || message.valid_encoding?
+        raise ClosedError, "the WebSocket is closed" unless !closed? && send_frame(binary ? BINARY : TEXT, message)
+
+        message.bytesize
+      rescue EncodingError
+        raise ArgumentError, "a message is valid UTF-8, or BINARY"
+      end
+
+      # @yieldparam message [String] until it is closed
+      # @return [self, Enumerator]
+      def each
+        return enum_for(:each) unless block_given?
+
+        while (message = read)
+          yield message
+        end
+        self
+      end
+
+      # Sends a ping and waits for its pong, which another fiber or thread has to read.
+      #
+      # @param timeout [Numeric, nil] seconds
+      # @return [Float] seconds
+      # @raise [TimeoutError, ClosedError]
+      def ping(timeout: nil)
+        start = Clock.now
+        number = @lock.synchronize { @pinged += 1 }
+        send_frame(PING, [number].pack("N"))
+        @lock.synchronize do
+          until @ponged >= number
+            raise ClosedError, "the WebSocket is closed" if closed?
+
+            left = timeout && (start + timeout - Clock.now)
+            raise TimeoutError, "no pong within #{timeout} s" if left && left <= 0
+
+            @heard.wait(@lock, left)
+          end
+        end
+        Clock.now - start
+      end
+
+      # Closes it, and waits up to close_timeout_s for the server's close. Messages that come
+      # meanwhile are dropped. May be called again.
+      #
+      # @param code [Integer] 1000 (done), 3000 to 4999 (the app's own), … (RFC 6455, section 7.4)
+      # @param reason [String] at most 123 bytes
+      # @return [nil]
+      def close(code = 1000, reason = "")
+        reason = WebSocket.check_close(code, reason)
+        return if closed?
+
+        @closing = true
+        send_frame(CLOSE, [code].pack("n") + reason.b)
+        @transport.read_timeout_s = @limits.close_timeout_s
+        read unless @reading
+        nil
+      end
+
+      # @return [Boolean] whether either side has closed it, or the connection has ended
+      def closed? = @closing || !@code.nil?
+
+      # @return [String]
+      def inspect = "#<#{self.class} #{closed? ? ["closed", code, reason].compact.join(" ").strip : "open"}>"
+
+      private
+
+      # --- the handshake (RFC 6455, section 4.1) ---
+
+      def agree(client, url, protocols, headers, timeout_s)
+        raise ArgumentError, "not an address of a WebSocket: write ws://host/path or wss://host/path" unless url.match?(%r{\Awss?://}i)
+
+        key = [Random.urandom(16)].pack("m0")
+        fields = { **headers, "connection" => "Upgrade", "upgrade" => "websocket", "sec-websocket-version" => "13", "sec-websocket-key" => key }
+        fields["sec-websocket-protocol"] = protocols.join(", ") unless protocols.empty?
+        response = client.stream("GET", url.sub(/\Aws/i, "http"), headers: fields, timeout_s: timeout_s)
+        fault = fault_of(response.check, key, protocols)
+        raise ProtocolError, "#{response.url} opened no WebSocket: #{fault}" if fault
+
+        @protocol = response["sec-websocket-protocol"]
+        agreed = response.connection.transport
+      ensure
+        response&.close unless agreed
+        response.connection.close if response && response.status == 101 && !agreed
+      end
+
+      def fault_of(response, key, protocols)
+        return "it responded with #{response.status}" if response.status != 101
+        return "its Upgrade is #{response["upgrade"].inspect}" unless response["upgrade"].to_s.casecmp?("websocket")
+        return "its Connection has no Upgrade" unless response["connection"].to_s.match?(/(?:\A|,)\s*upgrade\s*(?:,|\z)/i)
+        return "its Sec-WebSocket-Accept is wrong" unless response["sec-websocket-accept"] == Handshake.accept(key)
+        return "it uses extensions that were not offered" if response["sec-websocket-extensions"]
+
+        "it chose a subprotocol that was not offered" if (name = response["sec-websocket-protocol"]) && !protocols.include?(name)
+      end
+
+      # --- frames ---
+
+      # Returns kind, payload and code of the next frame or message; nil after the end.
+      def receive
+        return if @code
+
+        @reading = true
+        late = false
+        until (event = @frames.next)
+          begin
+            bytes = @transport.read_partial
+          rescue Gyre::TimeoutError
+            return finish(1006, "the server sent nothing") if late || @closing
+
+            late = send_frame(PING, "")
+            next
+          end
+          return finish(1006) unless bytes
+
+          late = false
+          @frames << bytes
+        end
+        event
+      rescue SystemCallError, IOError, TLS::Error => error
+        finish(1006, error.message)
+      ensure
+        @reading = false
+      end
+
+      # Returns whether it was sent, as far as known.
+      def send_frame(opcode, payload)
+        return false if @code
+
+        @transport.write(Frames.frame(opcode, payload, Random.urandom(4)))
+        true
+      rescue SystemCallError, IOError, TLS::Error
+        false # the reader finds the cause
+      end
+
+      def pong(payload)
+        @lock.synchronize do
+          @ponged = payload.unpack1("N") if payload.bytesize == 4
+          @heard.broadcast
+        end
+      end
+
+      def answer(code, reason)
+        send_frame(CLOSE, code == 1005 ? "" : [code].pack("n")) unless @closing
+        finish(code, reason)
+      end
+
+      def fail_with(code, reason)
+        send_frame(CLOSE, [code].pack("n") + reason.b) unless @closing
+        finish(code, reason)
+      end
+
+      # Returns nil.
+      def finish(code, reason = nil)
+        @code ||= code
+        @reason ||= reason
+        @transport.close
+        @lock.synchronize { @heard.broadcast }
+        nil
+      end
+    end
+  end
+end
