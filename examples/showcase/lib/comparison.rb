@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# Asks all shops for their price with plain Net::HTTP, one after another or all at once, and reports
-# line by line (JSON, an object a line) when each was asked and when it answered. The two ways
-# differ in one method.
+# Asks all shops for their price, one after another or all at once, and reports line by line (JSON,
+# an object a line) when each was asked and when it answered. The two ways differ in one method.
 
+require "gyre/http/client"
 require "json"
-require "net/http"
 require_relative "own_server"
 require_relative "shops"
 
@@ -19,8 +18,8 @@ module Showcase
       way = WAYS[env["QUERY_STRING"]]
       return [404, { "content-type" => "text/plain" }, ["Ask for ?#{WAYS.keys.join(" or ?")}.\n"]] unless way
 
-      host, port = OwnServer.address(env)
-      [200, HEADERS.dup, ->(stream) { compare(way, stream, env["rack.logger"]) { |shop| ask(host, port, shop) } }]
+      @client ||= Gyre::HTTP::Client.new(OwnServer.url(env), proxy: nil, timeout_s: 30)
+      [200, HEADERS.dup, ->(stream) { compare(way, stream, env["rack.logger"]) { |shop| @client.get(shop.path).check.json.fetch("price") } }]
     end
 
     private
@@ -56,11 +55,6 @@ module Showcase
       log&.info("three shops asked #{way.to_s.tr("_", " ")} in #{(monotonic_now - started).round(1)} s")
     ensure
       stream.close
-    end
-
-    def ask(host, port, shop)
-      http = Net::HTTP.new(host, port, nil) # nil: no proxy, whatever the environment
-      JSON.parse(http.request_get(shop.path).body).fetch("price")
     end
 
     def monotonic_now

@@ -22,6 +22,12 @@ module Showcase
       { backend: Fiber.scheduler.backend, connections: server.stats[:connections], tasks: stats[:tasks], turns: stats[:turns] }
     end
 
+    # For a client of HTTP.
+    def url(env)
+      host, port = address(env)
+      "http://#{host.include?(":") ? "[#{host}]" : host}:#{port}"
+    end
+
     # Host and port.
     def address(env)
       if ENV["SHOWCASE_URL"]

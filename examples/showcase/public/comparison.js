@@ -6,21 +6,31 @@ const SHOPS = ["Tumtum Trading", "Brillig & Sons", "Borogove"];
 const SECONDS_SHOWN = 5; // the width of the drawing
 
 export function prepareComparison() {
-  for (const way of document.querySelectorAll(".way")) {
-    const result = way.querySelector(".result");
-    let bars = draw(way);
-    onPress(way.querySelector("button"), result, async () => {
-      bars = draw(way);
-      result.textContent = "Asking …";
-      way.dataset.state = "asking";
-      try {
-        await ask(way, bars, result);
-        way.dataset.state = "done";
-      } finally {
-        bars.forEach((bar) => (bar.until ??= 0)); // none grows on after a failure
-        if (way.dataset.state === "asking") way.dataset.state = "failed";
-      }
-    });
+  const ways = [...document.querySelectorAll(".way")];
+  for (const way of ways) {
+    draw(way);
+    onPress(way.querySelector("button"), way.querySelector(".result"), () => run(way));
+  }
+  const verdict = document.getElementById("verdict");
+  onPress(document.getElementById("ask-both"), verdict, async () => {
+    verdict.textContent = "Asking in both ways …";
+    const [slow, fast] = await Promise.all(ways.map(run));
+    verdict.textContent = `All at once is ${(slow / fast).toFixed(1)}\u00a0× faster.`;
+  });
+}
+
+async function run(way) {
+  const result = way.querySelector(".result");
+  const bars = draw(way);
+  result.textContent = "Asking …";
+  way.dataset.state = "asking";
+  try {
+    await ask(way, bars, result);
+    way.dataset.state = "done";
+    return Number(way.dataset.seconds);
+  } finally {
+    bars.forEach((bar) => (bar.until ??= 0)); // none grows on after a failure
+    if (way.dataset.state === "asking") way.dataset.state = "failed";
   }
 }
 

@@ -70,7 +70,7 @@ class HTTPClientForeignServersTest < Minitest::Test
 
   def with_program(command, port)
     pid = spawn(*command, out: File::NULL, err: File::NULL)
-    eventually { TCPSocket.open("127.0.0.1", port, &:close) || true rescue false } # rubocop:disable Style/RescueModifier
+    eventually { TCPSocket.open("127.0.0.1", port, &:close) || true rescue false }
     yield
   ensure
     Process.kill(:TERM, pid)
