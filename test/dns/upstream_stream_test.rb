@@ -116,7 +116,7 @@ class DNSUpstreamStreamTest < Minitest::Test
       Gyre.run do
         server.each do |peer|
           while (length = peer.read(2)&.unpack1("n"))
-            reply = reply_to(peer.read(length), "a.test 60 TXT secret")
+            reply = reply_to(peer.read(length).tap { |bytes| raise "not padded" unless bytes.bytesize == 128 }, "a.test 60 TXT secret")
             peer.write([reply.bytesize].pack("n"), reply)
           end
         rescue Gyre::TLS::Error, SystemCallError

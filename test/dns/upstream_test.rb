@@ -161,6 +161,16 @@ module UpstreamCases
     assert_equal 1, server.ports.uniq.size, "a socket is used again"
   end
 
+  def test_a_forked_child_has_sockets_of_its_own
+    server = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
+    upstream = upstream(server)
+    query = Gyre::DNS::Message.query("example.org", "A").encode
+    in_its_way { upstream.forward(query) }
+    _, status = Process.wait2(fork { exit!(upstream.forward(query) ? 0 : 1) })
+    assert_predicate status, :success?
+    assert_equal 2, server.ports.uniq.size
+  end
+
   def test_what_is_no_query_is_not_passed_on
     upstream = upstream(scripted { flunk })
     ["", "x" * 11, "\0" * 12, "\0\0\x80\0\0\1\0\0\0\0\0\0\0\0\1\0\1".b, "\0\0\0\0\0\1\0\0\0\0\0\0\x40".b,

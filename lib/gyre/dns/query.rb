@@ -17,7 +17,8 @@ module Gyre
       UNKNOWN_EDNS = [1, 4].freeze
       # The first bytes of a query without the RD bit.
       HEADER = /\A..[\x00-\x7f].\x00\x01/mn.freeze
-      private_constant :HEADER
+      PADDED_BYTES, PADDING = 128, 12 # a multiple, and the code of the option (RFC 7830)
+      private_constant :HEADER, :PADDED_BYTES, :PADDING
 
       # @param name [String]
       # @param type [Integer]
@@ -86,6 +87,15 @@ module Gyre
           @bytes.setbyte(HEADER_BYTES + index, byte ^ 0x20) if bits.getbyte(index) == 49
         end
         @bytes
+      end
+
+      # @return [String] the bytes for an encrypted connection, whose length then tells little (RFC
+      #   8467, section 4.1). A query that is passed on stays as it is
+      def padded
+        return @bytes unless @edns
+
+        zeros = -(@bytes.bytesize + 4) % PADDED_BYTES
+        @bytes.byteslice(0..-3) << [zeros + 4, PADDING, zeros].pack("n3") << ("\0" * zeros)
       end
 
       # If the packet comes from a server that may not know EDNS, leaves it out from now on.

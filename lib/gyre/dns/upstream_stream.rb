@@ -92,7 +92,8 @@ module Gyre
             @waiting[query.id] = query
           end
           @transport.write_timeout_s = [until_s - Clock.now, 0.001].max
-          @transport.write(*queries.flat_map { |query| [[query.bytes.bytesize].pack("n"), query.bytes] })
+          packets = queries.map { |query| @transport.tls? ? query.padded : query.bytes }
+          @transport.write(*packets.flat_map { |bytes| [[bytes.bytesize].pack("n"), bytes] })
           until queries.all? { |query| @replies.key?(query) } || (left_s = until_s - Clock.now) <= 0
             read_or_wait(queries, left_s)
           end

@@ -4,10 +4,16 @@
 require "test_helper"
 require "stringio"
 require "gyre/cli/dns/query"
+require "gyre/dns/https"
+require "gyre/web/server"
+require "support/certificates"
+require "support/dns_serving"
 require "support/name_servers"
+require "tmpdir"
 
 class DNSQueryCommandTest < Minitest::Test
   include GyreTest::NameServers
+  include GyreTest::DNSServing
 
   ZONE = %w[--local=/test/ --host-record=one.test,192.0.2.1,2001:db8::1 --cname=alias.test,one.test --ptr-record=1.2.0.192.in-addr.arpa,one.test
             --mx-host=one.test,mail.test,10 --srv-host=_sip._udp.test,one.test,5060,1,2 --local=/2.0.192.in-addr.arpa/]
@@ -32,6 +38,23 @@ class DNSQueryCommandTest < Minitest::Test
 
   def test_an_address_is_turned_into_its_name
     with_dnsmasq(*ZONE) { |address| assert_equal [0, "one.test.\n", ""], query("-x", "192.0.2.1", "@#{address}", "+short") }
+  end
+
+  def test_our_own_server_over_tls_and_https
+    Dir.mktmpdir do |folder|
+      certificates = GyreTest::Certificates.new(folder)
+      cert, key = certificates.issue("server")
+      serve("tls://127.0.0.1:0?cert=#{cert}&key=#{key}", rules: proc { otherwise { |transaction| transaction.respond!("192.0.2.1") } }) do |server|
+        web = Gyre::Web::Server.new(Gyre::DNS::HTTPS.new(server), bind: "ssl://127.0.0.1:0?cert=#{cert}&key=#{key}", out: StringIO.new, signals: false).start
+        { "+tls" => server.port, "+https" => web.endpoints.first.port }.each do |word, port|
+          assert_equal [0, "192.0.2.1\n", ""], query("one.test", "@127.0.0.1:#{port}", word, "+short", "--ca", certificates.authority), word
+          assert_equal [1, ""], query("one.test", "@127.0.0.1:#{port}", word, "+short").first(2)
+        end
+      ensure
+        web&.stop
+        web&.wait
+      end
+    end
   end
 
   def test_no_answer_is_a_failure
