@@ -40,4 +40,5 @@ namespace :bench do
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:client bench:event_machine bench:realtime bench:dns bench:blocking]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:client bench:event_machine bench:realtime
+               bench:dns bench:blocking]

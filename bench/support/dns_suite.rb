@@ -89,7 +89,8 @@ module Bench
       CONNECTIONS = 100
 
       def initialize
-        super("waiting", "#{COUNT} queries under way on #{CONNECTIONS} TCP connections, to a rule that waits for 100 ms", subjects: %w[gyre-waiting rubydns-waiting],
+        super("waiting", "#{COUNT} queries under way on #{CONNECTIONS} TCP connections, to a rule that waits for 100 ms",
+              subjects: %w[gyre-waiting rubydns-waiting],
               columns: [Column.new("answers/s", :answers_per_s, 0), Column.new("lost", :lost, 0), Column.new("server CPU, µs an answer", :cpu_us, 2),
                         Column.new("RSS before, MB", :before_mb, 1), Column.new("RSS after, MB", :rss_mb, 1),
                         Column.new("after twice as many, MB", :later_mb, 1)])

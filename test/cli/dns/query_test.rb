@@ -45,7 +45,8 @@ class DNSQueryCommandTest < Minitest::Test
       certificates = GyreTest::Certificates.new(folder)
       cert, key = certificates.issue("server")
       serve("tls://127.0.0.1:0?cert=#{cert}&key=#{key}", rules: proc { otherwise { |transaction| transaction.respond!("192.0.2.1") } }) do |server|
-        web = Gyre::Web::Server.new(Gyre::DNS::HTTPS.new(server), bind: "ssl://127.0.0.1:0?cert=#{cert}&key=#{key}", out: StringIO.new, signals: false).start
+        bind = "ssl://127.0.0.1:0?cert=#{cert}&key=#{key}"
+        web = Gyre::Web::Server.new(Gyre::DNS::HTTPS.new(server), bind: bind, out: StringIO.new, signals: false).start
         { "+tls" => server.port, "+https" => web.endpoints.first.port }.each do |word, port|
           assert_equal [0, "192.0.2.1\n", ""], query("one.test", "@127.0.0.1:#{port}", word, "+short", "--ca", certificates.authority), word
           assert_equal [1, ""], query("one.test", "@127.0.0.1:#{port}", word, "+short").first(2)
