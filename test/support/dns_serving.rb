@@ -39,9 +39,13 @@ module GyreTest
       endpoints = ["127.0.0.1:0"] if endpoints.empty?
       server = Gyre::DNS::Server.new(*endpoints, **settings, &rules)
       started = Thread::Queue.new
-      thread = Thread.new { server.run { started.push(true) } }
+      thread = Thread.new do
+        server.run { started.push(true) }
+      ensure
+        started.push(false)
+      end
       thread.report_on_exception = false
-      started.pop(timeout: 30) || thread.value
+      started.pop || thread.value
       yield server
     ensure
       server&.stop

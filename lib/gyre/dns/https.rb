@@ -10,6 +10,7 @@ module Gyre
     # @example config.ru
     #   map("/dns-query") { run Gyre::DNS::HTTPS.new { zone "example.org", "example.org.zone" } }
     class HTTPS
+      # Of requests and responses.
       MEDIA_TYPE = "application/dns-message"
 
       # @param server [Server, nil]

@@ -61,13 +61,21 @@ module Gyre
 
     # A message: header, questions, records.
     class Message
+      # A response.
       QR = 0x8000
+      # An authoritative answer.
       AA = 0x0400
+      # Truncated.
       TC = 0x0200
+      # Recursion desired.
       RD = 0x0100
+      # Recursion available.
       RA = 0x0080
+      # Authentic data (RFC 4035).
       AD = 0x0020
+      # Checking disabled (RFC 4035).
       CD = 0x0010
+      # Of the longest message, over TCP.
       BYTES_LIMIT = 65_535
 
       # @return [Integer]
