@@ -26,7 +26,7 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
   loop->backend = backend;
   loop->now_ns = loop->polled_ns = gyre_timers_now();
   gyre_timers_init(&loop->timers);
-  gyre_list_init(&loop->unverified);
+  gyre_list_init(&loop->unverified.watches);
   gyre_list_init(&loop->deferred);
   gyre_list_init(&loop->to_call);
   gyre_list_init(&loop->again);
@@ -36,15 +36,15 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
 
 static void close_backend(struct gyre_loop *loop) {
   if (!loop->backend_state) return;
-  loop->event_next = loop->event_count = 0;
+  loop->answer.next = loop->answer.count = 0;
   loop->backend->close(loop->backend_state);
   loop->backend_state = NULL;
 }
 
 void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch) {
   gyre_list_remove(&watch->unverified);
-  gyre_list_append(&loop->unverified, &watch->unverified);
-  loop->unverified_ns = 0;
+  gyre_list_append(&loop->unverified.watches, &watch->unverified);
+  loop->unverified.since_ns = 0;
 }
 
 /* Registers it again before the next wait. */
@@ -99,7 +99,7 @@ int gyre_loop_reopen(struct gyre_loop *loop) {
 }
 
 int gyre_loop_move(struct gyre_loop *loop) {
-  loop->event_next = loop->event_count = 0;
+  loop->answer.next = loop->answer.count = 0;
   loop->backend->close(loop->backend_state);
   loop->backend_state = NULL;
   int error = loop->backend->open(&loop->backend_state);
@@ -176,8 +176,8 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
 
   unsigned events = interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
   if ((state->drained & events) == events && !(state->ended & events) && (state->registered & interest) == interest) {
-    if (gyre_list_empty(&loop->unverified)) loop->unverified_ns = loop->now_ns;
-    gyre_list_append(&loop->unverified, &watch->unverified);
+    if (gyre_list_empty(&loop->unverified.watches)) loop->unverified.since_ns = loop->now_ns;
+    gyre_list_append(&loop->unverified.watches, &watch->unverified);
   } else {
     int error = register_interest(loop, state, fd, interest);
     if (error < 0) return error;
@@ -263,7 +263,7 @@ void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
 
 void gyre_loop_hand_over(struct gyre_loop *loop) {
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE))
-    loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* discards them */
+    loop->backend->wait(loop->backend_state, loop->answer.events, 0, 0); /* discards them */
 }
 
 /* The end of its watch may not have reached the kernel yet. */
@@ -278,8 +278,8 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
  */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
-  while (!gyre_list_empty(&loop->unverified)) {
-    struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.next, struct gyre_watch, unverified);
+  while (!gyre_list_empty(&loop->unverified.watches)) {
+    struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.watches.next, struct gyre_watch, unverified);
     gyre_list_remove(&watch->unverified);
     struct gyre_descriptor *state = &loop->descriptors[watch->fd];
     if (register_interest(loop, state, watch->fd, watch->interest) < 0) {
@@ -304,18 +304,18 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
  * registration cannot be removed (epoll(7), questions and answers) and would report without end.
  */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
-  bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
-  uint64_t age = loop->statistics.turns - loop->stale_turn;
-  if (!same && age <= STALE_TURNS && loop->stale.generation) return; /* remembers one at a time */
-  loop->stale = *event;
-  loop->stale_turn = loop->statistics.turns;
+  bool same = loop->stale.event.fd == event->fd && loop->stale.event.generation == event->generation;
+  uint64_t age = loop->statistics.turns - loop->stale.turn;
+  if (!same && age <= STALE_TURNS && loop->stale.event.generation) return; /* remembers one at a time */
+  loop->stale.event = *event;
+  loop->stale.turn = loop->statistics.turns;
   if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
 }
 
 static void deliver(struct gyre_loop *loop) {
   gyre_loop_report_left(loop);
-  while (loop->event_next < loop->event_count) {
-    struct gyre_event *event = &loop->events[loop->event_next++];
+  while (loop->answer.next < loop->answer.count) {
+    struct gyre_event *event = &loop->answer.events[loop->answer.next++];
     if (event->fd >= loop->descriptor_capacity) continue;
     struct gyre_descriptor *state = &loop->descriptors[event->fd];
     if (state->generation != event->generation) {
@@ -347,8 +347,8 @@ static void deliver(struct gyre_loop *loop) {
 
 /* A virtual clock stands still, so nothing is postponed. */
 static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
-  if (gyre_list_empty(&loop->unverified)) return false;
-  return now_ns - loop->unverified_ns >= VERIFY_NS || loop->virtual_ns ||
+  if (gyre_list_empty(&loop->unverified.watches)) return false;
+  return now_ns - loop->unverified.since_ns >= VERIFY_NS || loop->virtual_ns ||
          !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
@@ -357,7 +357,7 @@ static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) 
   int count;
   int64_t end_ns = gyre_timers_now() + GYRE_BUSY_POLL_NS;
   do {
-    count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
+    count = loop->backend->wait(loop->backend_state, loop->answer.events, GYRE_LOOP_EVENTS, 0);
   } while (count == 0 && !__atomic_load_n(&loop->woken, __ATOMIC_SEQ_CST) && gyre_timers_now() < end_ns);
   gyre_busy_poll_done(expected, count != 0);
   return count;
@@ -371,15 +371,15 @@ static void *wait_without_gvl(void *opaque) {
     timeout_ns = next - gyre_loop_now(loop);
     if (timeout_ns < 0) timeout_ns = 0;
   }
-  if (!gyre_list_empty(&loop->unverified) && (timeout_ns < 0 || timeout_ns > VERIFY_NS)) timeout_ns = VERIFY_NS;
+  if (!gyre_list_empty(&loop->unverified.watches) && (timeout_ns < 0 || timeout_ns > VERIFY_NS)) timeout_ns = VERIFY_NS;
   struct gyre_busy_poll *expected = loop->expected;
   loop->expected = NULL;
   int count = 0;
   if (expected && (timeout_ns < 0 || timeout_ns > GYRE_BUSY_POLL_NS) && gyre_busy_poll_is_due(expected))
     count = poll_busily(loop, expected);
-  if (count == 0) count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, timeout_ns);
-  loop->event_count = count < 0 ? 0 : count;
-  loop->error = count < 0 ? -count : 0;
+  if (count == 0) count = loop->backend->wait(loop->backend_state, loop->answer.events, GYRE_LOOP_EVENTS, timeout_ns);
+  loop->answer.count = count < 0 ? 0 : count;
+  loop->answer.error = count < 0 ? -count : 0;
   return NULL;
 }
 
@@ -387,7 +387,7 @@ static void interrupt_wait(void *opaque) { gyre_loop_wake(opaque); }
 
 static VALUE wait_body(VALUE opaque) {
   struct gyre_loop *loop = (struct gyre_loop *)opaque;
-  loop->error = 0;
+  loop->answer.error = 0;
   rb_nogvl(wait_without_gvl, loop, interrupt_wait, loop,
            RB_NOGVL_UBF_ASYNC_SAFE | (loop->sleeping ? RB_NOGVL_INTR_FAIL : 0));
   return Qnil;
@@ -411,9 +411,9 @@ static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
 
 /* Asks without waiting, holding the GVL. Returns whether a wait may follow. */
 static bool ask_at_once(struct gyre_loop *loop) {
-  int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
+  int count = loop->backend->wait(loop->backend_state, loop->answer.events, GYRE_LOOP_EVENTS, 0);
   bool renewed = count == -EEXIST && (count = renew(loop)) == 0;
-  loop->event_count = count < 0 ? 0 : count;
+  loop->answer.count = count < 0 ? 0 : count;
   if (count < 0) rb_syserr_fail(-count, "wait for events");
   return count == 0 && !renewed;
 }
@@ -427,22 +427,23 @@ static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
   if (real_ns) loop->virtual_ns += gyre_timers_now() - real_ns;
   if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) loop->statistics.wakeups++;
   if (!loop->backend_state) closed();
-  if (loop->error == EEXIST) loop->error = -renew(loop);
-  if (loop->error) rb_syserr_fail(loop->error, "wait for events");
+  if (loop->answer.error == EEXIST) loop->answer.error = -renew(loop);
+  if (loop->answer.error) rb_syserr_fail(loop->answer.error, "wait for events");
 }
 
-/* Takes the next events into loop->events. Returns whether it slept. */
+/* Takes the next events into loop->answer.events. Returns whether it slept. */
 static bool take_events(struct gyre_loop *loop, bool wait) {
-  loop->event_next = loop->event_count = 0;
+  loop->answer.next = loop->answer.count = 0;
   /* Verifies first: reports for the earlier registration would be dropped. */
-  if (!gyre_list_empty(&loop->unverified) && verification_is_due(loop, gyre_timers_coarse_now()) && verify(loop))
+  if (!gyre_list_empty(&loop->unverified.watches) && verification_is_due(loop, gyre_timers_coarse_now()) &&
+      verify(loop))
     wait = false;
   if (!loop->backend_state) closed();
 
   bool asked = !wait || loop->in_vain < IN_VAIN_LIMIT || loop->virtual_ns;
   if (asked && !ask_at_once(loop)) wait = false;
   if (!wait) {
-    if (loop->event_count > 0) loop->in_vain = 0;
+    if (loop->answer.count > 0) loop->in_vain = 0;
     return false;
   }
   int64_t next = gyre_timers_next(&loop->timers), now_ns = gyre_loop_now(loop);
@@ -465,7 +466,7 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   /* If the kernel was not asked before the sleep, an immediate report may be old. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
   /* No report came: verifies registrations that are only trusted. */
-  if (loop->event_count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
+  if (loop->answer.count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
   return true;
 }
 
@@ -475,9 +476,9 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   bool slept = false;
   if (!gyre_list_empty(&loop->deferred) || !gyre_list_empty(&loop->again)) wait = false;
   /* Events left from a poll that an exception interrupted come first. */
-  if (loop->event_next >= loop->event_count) {
+  if (loop->answer.next >= loop->answer.count) {
     slept = take_events(loop, wait);
-    loop->statistics.events += (uint64_t)loop->event_count;
+    loop->statistics.events += (uint64_t)loop->answer.count;
   }
   /* Events precede timers: what came in time is not late. */
   if (!slept) {

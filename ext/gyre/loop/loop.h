@@ -59,18 +59,24 @@ struct gyre_loop {
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
-  int watched_count;           /* descriptors that are watched */
-  struct gyre_list unverified; /* watches that trust an earlier registration */
-  int64_t unverified_ns;       /* since when one is unverified; 0: verify all before the next wait */
-  unsigned in_vain;            /* empty answers in a row before a sleep */
+  int watched_count; /* descriptors that are watched */
+  struct {
+    struct gyre_list watches; /* those that trust an earlier registration */
+    int64_t since_ns;         /* since when one is unverified; 0: verify all before the next wait */
+  } unverified;
+  unsigned in_vain; /* empty answers in a row before a sleep */
 
   struct gyre_list operations; /* in flight */
   struct gyre_list deferred;   /* struct gyre_deferred: runs at the end of the turn */
 
-  struct gyre_event events[GYRE_LOOP_EVENTS];
-  int event_next, event_count, error;
-  struct gyre_event stale; /* the turn of a report for an ended watch */
-  uint64_t stale_turn;
+  struct { /* the backend's answer to the last question */
+    struct gyre_event events[GYRE_LOOP_EVENTS];
+    int next, count, error;
+  } answer;
+  struct {
+    struct gyre_event event; /* a report for an ended watch */
+    uint64_t turn;
+  } stale;
   struct gyre_list to_call; /* watches to be called in this turn */
   struct gyre_list again;   /* watches to be called in the next one */
 
