@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# EM::DNS::Resolver: host names to addresses, as Deferrables. The system resolves, in a thread.
+# EM::DNS::Resolver: host names to addresses, as Deferrables, by Gyre::DNS::Resolver. A callback
+# waits for it.
 require "resolv"
-require "socket"
+require "gyre/dns/resolver"
 require "gyre/event_machine/deferrable"
 
 module Gyre
@@ -23,17 +24,19 @@ module Gyre
             raise ArgumentError, "a host name is a String, not #{hostname.class}" unless hostname.is_a?(String)
 
             request = Request.new
-            addresses = -> { Addrinfo.getaddrinfo(hostname, nil, nil, :STREAM).map(&:ip_address).uniq }
-            EventMachine.defer(addresses, request.method(:succeed), ->(error) { request.fail(error.message) })
+            EventMachine.next_tick { settle(request, hostname) }
             request
           end
 
-          # @param addresses [Array<String>] for programs that read them; the system's are asked
-          attr_writer :nameservers
+          # @param addresses [Array<String>] of the name servers to ask, instead of the system's
+          def nameservers=(addresses)
+            @nameservers = addresses
+            @loop = nil
+          end
 
           # @return [Array<String>]
           def nameservers
-            @nameservers ||= Resolv::DNS::Config.default_config_hash.fetch(:nameserver, ["127.0.0.1"])
+            @nameservers || Resolv::DNS::Config.default_config_hash.fetch(:nameserver, ["127.0.0.1"])
           end
 
           # @return [String] any of them
@@ -51,6 +54,25 @@ module Gyre
 
           # @return [nil] there is no socket of EventMachine's own
           def socket; end
+
+          private
+
+          def settle(request, hostname)
+            addresses = resolver.addresses(hostname)
+            reason = "no address of #{hostname}" if addresses.empty?
+          rescue Gyre::DNS::NoAnswer, ArgumentError => error
+            reason = error.message
+          ensure
+            reason ? request.fail(reason) : request.succeed(addresses) if addresses || reason
+          end
+
+          # One for each run of the reactor.
+          def resolver
+            return @resolver if @loop.equal?(EventMachine.reactor.loop)
+
+            @loop = EventMachine.reactor.loop
+            @resolver = Gyre::DNS::Resolver.new(*@nameservers)
+          end
         end
       end
     end

@@ -32,8 +32,8 @@ module Gyre
         def initialize(*)
           super
           @parms = SmtpServer.parms
-          @session = {}
-          @mail = {}
+          @smtp_session = {}
+          @smtp_mail = {}
         end
 
         # @param parms [Hash] for this connection, see the class's
@@ -49,8 +49,8 @@ module Gyre
         # @param line [String]
         def receive_line(line)
           $stdout.puts(">>> #{line}") if @parms[:verbose]
-          return data_line(line) if @mail[:data]
-          return auth_line(line) if @session[:auth_pending]
+          return data_line(line) if @smtp_mail[:data]
+          return auth_line(line) if @smtp_session[:auth_pending]
 
           verb, rest = line.split(/\s+/, 2)
           name = COMMANDS[verb.to_s.upcase]
@@ -139,7 +139,7 @@ module Gyre
           return reply("550 Requested action not taken") unless receive_ehlo_domain(domain)
 
           greet(domain)
-          lines = [get_server_domain, ("STARTTLS" if @parms[:starttls] && !@session[:tls]), ("AUTH PLAIN" if @parms[:auth])].compact
+          lines = [get_server_domain, ("STARTTLS" if @parms[:starttls] && !@smtp_session[:tls]), ("AUTH PLAIN" if @parms[:auth])].compact
           lines.push("NO-SOLICITING", "8BITMIME")
           reply(*lines[0..-2].map { |line| "250-#{line}" }, "250 #{lines.last}")
         end
@@ -152,12 +152,12 @@ module Gyre
         end
 
         def greet(domain)
-          @session[:greeted] = domain
+          @smtp_session[:greeted] = domain
           forget
         end
 
         def forget
-          @mail = {}
+          @smtp_mail = {}
           receive_reset
         end
 
@@ -186,14 +186,14 @@ module Gyre
 
         def process_starttls(_)
           return process_unavailable unless @parms[:starttls]
-          return reply("503 TLS Already negotiated") if @session[:tls]
-          return reply("503 EHLO required before STARTTLS") unless @session[:greeted]
+          return reply("503 TLS Already negotiated") if @smtp_session[:tls]
+          return reply("503 EHLO required before STARTTLS") unless @smtp_session[:greeted]
 
           reply("220 Start TLS negotiation")
           lt2_drop
           start_tls(**@parms.fetch(:starttls_options, {}))
-          @session = { tls: true } # RFC 3207: forgets all that came in clear text
-          @mail = {}
+          @smtp_session = { tls: true } # RFC 3207: forgets all that came in clear text
+          @smtp_mail = {}
         end
 
         def process_unavailable
@@ -201,54 +201,55 @@ module Gyre
         end
 
         def process_auth(text)
-          return reply("503 auth already issued") if @session[:auth]
+          return reply("503 auth already issued") if @smtp_session[:auth]
 
           type, response = text.split(/\s+/, 2)
           return reply("504 auth mechanism not available") unless type.to_s.casecmp?("plain")
           return auth_line(response) if response
 
-          @session[:auth_pending] = true
+          @smtp_session[:auth_pending] = true
           reply("334 ")
         end
 
         def auth_line(line)
-          @session[:auth_pending] = false
+          @smtp_session[:auth_pending] = false
           _, user, password = line.unpack1("m").split("\0", 3)
-          decide(receive_plain_auth(user, password), -> { @session[:auth] = true and reply("235 authentication ok") }, "535 invalid authentication")
+          accepted = -> { @smtp_session[:auth] = true and reply("235 authentication ok") }
+          decide(receive_plain_auth(user, password), accepted, "535 invalid authentication")
         end
 
         def process_mail(text)
-          return reply("503 MAIL already given") if @mail[:from]
-          return reply("550 This server requires STARTTLS before MAIL FROM") if @parms[:starttls] == :required && !@session[:tls]
-          return reply("550 This server requires authentication before MAIL FROM") if @parms[:auth] == :required && !@session[:auth]
+          return reply("503 MAIL already given") if @smtp_mail[:from]
+          return reply("550 This server requires STARTTLS before MAIL FROM") if @parms[:starttls] == :required && !@smtp_session[:tls]
+          return reply("550 This server requires authentication before MAIL FROM") if @parms[:auth] == :required && !@smtp_session[:auth]
           return reply("501 Syntax: MAIL FROM:<address>") unless sender = text[/\AFROM:\s*(.*)/i, 1]
 
           receive_transaction
-          decide(receive_sender(sender), -> { @mail[:from] = sender and reply("250 Ok") }, "550 sender is unacceptable")
+          decide(receive_sender(sender), -> { @smtp_mail[:from] = sender and reply("250 Ok") }, "550 sender is unacceptable")
         end
 
         def process_rcpt(text)
-          return reply("503 MAIL is required before RCPT") unless @mail[:from]
+          return reply("503 MAIL is required before RCPT") unless @smtp_mail[:from]
           return reply("501 Syntax: RCPT TO:<address>") unless recipient = text[/\ATO:\s*(.*)/i, 1]
 
-          decide(receive_recipient(recipient), -> { @mail[:to] = true and reply("250 Ok") }, "550 recipient is unacceptable")
+          decide(receive_recipient(recipient), -> { @smtp_mail[:to] = true and reply("250 Ok") }, "550 recipient is unacceptable")
         end
 
         def process_data(_)
-          return reply("503 Operation sequence error") unless @mail[:to]
+          return reply("503 Operation sequence error") unless @smtp_mail[:to]
 
-          decide(receive_data_command, -> { @mail[:data] = [] and reply("354 Send it") }, "550 Operation failed")
+          decide(receive_data_command, -> { @smtp_mail[:data] = [] and reply("354 Send it") }, "550 Operation failed")
         end
 
         def data_line(line)
           unless line == "."
-            @mail[:data] << line.delete_prefix(".")
-            flush_data if @mail[:data].size >= @parms[:chunksize]
+            @smtp_mail[:data] << line.delete_prefix(".")
+            flush_data if @smtp_mail[:data].size >= @parms[:chunksize]
             return
           end
 
           flush_data
-          @mail.delete(:data)
+          @smtp_mail.delete(:data)
           accepted = lambda do
             reply("250 Message accepted")
             forget
@@ -257,8 +258,8 @@ module Gyre
         end
 
         def flush_data
-          lines = @mail[:data]
-          @mail[:data] = []
+          lines = @smtp_mail[:data]
+          @smtp_mail[:data] = []
           receive_data_chunk(lines) unless lines.empty?
         end
       end

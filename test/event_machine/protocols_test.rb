@@ -1,0 +1,169 @@
+# frozen_string_literal: true
+
+# The protocols between a client and a server in one reactor, over Unix sockets.
+require "test_helper"
+require "gyre/event_machine"
+
+module EventMachineTests
+  class ProtocolsTest < Minitest::Test
+    EM = Gyre::EventMachine
+    P = EM::Protocols
+
+    # Answers each connection's first bytes with fixed ones.
+    class Scripted < EM::Connection
+      def initialize(reply, requests, close)
+        super
+        @reply, @requests, @close = reply, requests, close
+      end
+
+      def receive_data(data)
+        @requests << data
+        send_data(@reply)
+        @close ? close_connection_after_writing : nil
+      end
+    end
+
+    class Mailbox < P::SmtpServer
+      attr_reader :mail
+
+      def receive_plain_auth(user, password) = [user, password] == %w[me secret]
+
+      def receive_recipient(recipient) = !recipient.include?("nobody")
+
+      def receive_data_chunk(lines)
+        (@mail ||= []).concat(lines)
+      end
+
+      def connection_ended = EM.stop
+    end
+
+    def setup
+      @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      @requests = []
+    end
+
+    def test_http_bodies_have_a_length_or_chunks_or_end_with_the_connection
+      chunked = "Transfer-Encoding: chunked\r\n\r\n1;x\r\na\r\n2\r\nbc\r\n0\r\nT: 1\r\n\r\n"
+      { "Content-Length: 3\r\n\r\nabc" => false, chunked => false, "\r\nabc" => true }.each do |rest, close|
+        result = request("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n#{rest}", close, request: "/x", query_string: "a=b", cookie: "c=d")
+        assert_equal [200, "abc"], [result[:status], result[:content]]
+        assert_equal "GET /x?a=b HTTP/1.1\r\nHost: 127.0.0.1:#{@port}\r\nUser-agent: Ruby EventMachine\r\nCookie: c=d\r\n\r\n", @requests.pop
+      end
+    end
+
+    def test_http_that_ends_early_fails
+      assert_equal({ status: 0 }, request("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", true))
+    end
+
+    def test_http_requests_with_line_breaks_are_refused
+      error = assert_raises(ArgumentError) { request("", true, request: "/ HTTP/1.1\r\nX: y") }
+      assert_match(/line break/, error.message)
+    end
+
+    def test_http_responses_come_one_behind_the_other
+      got = []
+      replies = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 404 No\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 0\r\n\r\n"
+      serve(Scripted, replies, @requests, true) do
+        http = P::HttpClient2.connect(host: "127.0.0.1", port: @port)
+        http.get("/1").callback { |response| got << response.content }
+        http.get(uri: "/2", authorization: "Basic x").callback { |response| got << response.status << response.headers["x-a"] }
+        http.get("/3").errback { |response| got << response.internal_error and EM.stop }
+      end
+      assert_equal ["a", 404, %w[1 2], :connection_lost], got
+    end
+
+    def test_mail_goes_from_client_to_server
+      server, outcome = mail(auth: { type: :plain, username: "me", password: -> { "secret" } }, to: %w[a@x nobody@x],
+                             header: { "Subject" => "Dots" }, body: ".\r\n..end")
+      assert_equal ["Subject: Dots", "", ".", "..end"], server.mail
+      assert_equal [250, 550], outcome
+    end
+
+    def test_mail_that_is_refused_says_so
+      _, outcome = mail(auth: { type: :plain, username: "me", password: "wrong" }, to: "a@x", body: "")
+      assert_equal({ code: 535, message: "invalid authentication" }, outcome)
+      _, outcome = mail(to: "nobody@x", body: "")
+      assert_equal({ code: 550, message: "recipient is unacceptable" }, outcome)
+    end
+
+    def test_a_socks_proxy_connects_before_the_handler_begins
+      got = []
+      handler = Class.new(P::Socks4) do
+        define_method(:post_init) { send_data("hello") }
+        define_method(:receive_data) { |data| (got << data).join.size < 5 or EM.stop }
+      end
+      serve(Scripted, "\0\x5a\0\0\0\0\0\0early", @requests, false) { EM.connect("127.0.0.1", @port, handler, "127.0.0.1", 80) }
+      assert_equal "early", got.join
+      assert_equal "\x04\x01\x00\x50\x7f\x00\x00\x01\x00".b, @requests.first.byteslice(0, 9)
+    end
+
+    def test_a_port_is_tested
+      got = []
+      serve(EM::Connection) do
+        P::TcpConnectTester.test("127.0.0.1", @port).callback do |seconds|
+          got << seconds.class
+          P::TcpConnectTester.test("127.0.0.1", 1).errback { |later| got << later.class and EM.stop }
+        end
+      end
+      assert_equal [Float, Float], got
+    end
+
+    def test_objects_headers_and_credentials_travel
+      got = []
+      objects = Module.new do
+        include P::ObjectProtocol
+        define_method(:receive_object) { |object| send_object([object]) }
+      end
+      client = Module.new do
+        include P::ObjectProtocol
+        define_method(:post_init) { send_object("a" * 20_000) }
+        define_method(:receive_object) { |object| got << object.first.size and EM.stop }
+      end
+      serve(objects) { EM.connect("127.0.0.1", @port, client) }
+      guard = Module.new do
+        include P::SASLauth
+        define_method(:validate) { |user, password, *| user == password }
+      end
+      serve(guard) do
+        sasl = EM.connect("127.0.0.1", @port, Module.new { include P::SASLauthclient })
+        sasl.validate?("a", "a").callback { got << :accepted }
+        sasl.validate?("a", "b").errback { got << :refused and EM.stop }
+      end
+      assert_equal [20_000, :accepted, :refused], got
+      assert_equal({ accept: "a", x_b: "c: d" }, P::HeaderAndContentProtocol.headers_2_hash(["GET / HTTP/1.0", "Accept: a", "X-B:c: d"]))
+    end
+
+    private
+
+    def serve(handler, *arguments)
+      EM.run do
+        EM.add_timer(20) { raise "nothing has happened" }
+        EM.start_server("127.0.0.1", @port, handler, *arguments)
+        yield
+      end
+    end
+
+    def request(reply, close, **arguments)
+      outcome = nil
+      serve(Scripted, reply, @requests, close) do
+        client = P::HttpClient.request(host: "127.0.0.1", port: @port, **arguments)
+        take = ->(result) { outcome = result and EM.stop }
+        client.callback(&take)
+        client.errback(&take)
+      end
+      outcome
+    end
+
+    def mail(**arguments)
+      outcome = connection = nil
+      EM.run do
+        EM.add_timer(20) { raise "nothing has happened" }
+        EM.start_server("127.0.0.1", @port, Mailbox) { |server| connection = server and server.parms = { auth: true } }
+        sent = P::SmtpClient.send(host: "127.0.0.1", port: @port, domain: "x", from: "me@x", **arguments)
+        sent.callback { |codes| outcome = codes }
+        sent.errback { |error| outcome = error }
+      end
+      [connection, outcome]
+    end
+  end
+end

@@ -1,0 +1,128 @@
+# frozen_string_literal: true
+
+# Deferrable, Completion, queues, iterators and the like, in a reactor. EventMachine's own tests of
+# them run by `rake conformance:event_machine`.
+require "test_helper"
+require "gyre/event_machine"
+
+module EventMachineTests
+  class ToolsTest < Minitest::Test
+    EM = Gyre::EventMachine
+
+    def setup
+      @got = []
+    end
+
+    def test_a_callback_may_change_what_the_next_ones_get
+      deferrable = EM::DefaultDeferrable.new
+      deferrable.callback { |value| deferrable.succeed(value + 1) }
+      2.times { deferrable.callback { |value| @got << value } }
+      deferrable.errback { @got << :failed }
+      deferrable.succeed(1)
+      deferrable.fail
+      assert_equal [2, 2], @got
+    end
+
+    def test_a_timeout_fails_and_success_cancels_it
+      EM.run do
+        late = EM::DefaultDeferrable.new.timeout(0.01, :late)
+        on_time = EM::DefaultDeferrable.new.timeout(0.01, :never)
+        on_time.errback { |reason| @got << reason }
+        on_time.succeed
+        late.errback { |reason| @got << reason and EM.stop }
+      end
+      assert_equal [:late], @got
+    end
+
+    def test_states_of_a_completion
+      completion = EM::Completion.new
+      completion.stateback(:half) { |value| @got << [:half, value] }
+      completion.completion { |value| @got << [:over, value] }
+      completion.errback { @got << :failed }
+      completion.change_state(:half, 1)
+      completion.succeed(2)
+      completion.fail(3)
+      assert_equal [[:half, 1], [:over, 2]], @got
+    end
+
+    def test_queue_and_channel_are_fed_by_threads
+      EM.run do
+        queue, channel = EM::Queue.new, EM::Channel.new
+        channel.subscribe { |item| @got << [:channel, item] }
+        3.times { queue.pop { |item| @got << item and (EM.stop if item == 3) } }
+        Thread.new { channel << 1 and queue.push(1, 2, 3) }
+      end
+      assert_equal [[:channel, 1], 1, 2, 3], @got
+    end
+
+    def test_an_iterator_runs_so_many_items_at_a_time_and_keeps_the_order
+      running = most = 0
+      EM.run do
+        work = lambda do |item, step|
+          most = [most, running += 1].max
+          EM.add_timer(0.001 * (10 - item)) { running -= 1 and step.return(item * 2) }
+        end
+        EM::Iterator.new(1..9, 3).map(work, ->(results) { @got = results and EM.stop })
+      end
+      assert_equal [3, (1..9).map { |item| item * 2 }], [most, @got]
+    end
+
+    def test_an_item_that_ends_twice_is_an_error
+      error = assert_raises(RuntimeError) { EM.run { EM::Iterator.new([1]).each { |_, step| 2.times { step.next } } } }
+      assert_match(/already completed/, error.message)
+    end
+
+    def test_failed_work_of_a_pool_returns_its_resource
+      EM.run do
+        pool = EM::Pool.new
+        pool.add(:resource)
+        2.times { pool.perform { |resource| @got << resource and EM::DefaultDeferrable.new.tap(&:fail) } }
+        EM.next_tick { @got << pool.contents and EM.stop }
+      end
+      assert_equal [:resource, :resource, [:resource]], @got
+    end
+
+    def test_a_tick_loop_stops_by_its_result
+      EM.run do
+        ticks = EM.tick_loop { (@got << @got.size).size == 3 ? :stop : nil }
+        ticks.on_stop { EM.stop }
+      end
+      assert_equal [0, 1, 2], @got
+    end
+
+    def test_a_spawned_process_continues_with_another_block
+      got = @got
+      EM.run do
+        process = EM.spawn { |number| got << number and EM.yield { |other| got << -other and EM.stop } }
+        process.notify(1)
+        process.notify(2)
+      end
+      assert_equal [1, -2], @got
+    end
+
+    def test_a_threaded_resource_answers_in_the_reactor
+      EM.run do
+        resource = EM::ThreadedResource.new { Thread.current }
+        resource.dispatch { |thread| thread == Thread.current }.callback { |own| @got << own }
+        resource.dispatch { raise "broken" }.errback do |error|
+          @got << error.message << EM.reactor_thread?
+          resource.shutdown
+          EM.stop
+        end
+      end
+      assert_equal [true, "broken", true], @got
+    end
+
+    def test_names_are_resolved
+      EM.run do
+        EM::DNS::Resolver.resolve("localhost").callback do |addresses|
+          @got << addresses
+          EM::DNS::Resolver.resolve("a name").errback { |reason| @got << reason and EM.stop }
+        end
+      end
+      assert_includes [["127.0.0.1"], ["::1", "127.0.0.1"], ["::1"], ["127.0.0.1", "::1"]], @got.first
+      assert_kind_of String, @got.last
+      assert_raises(ArgumentError) { EM::DNS::Resolver.resolve(1) }
+    end
+  end
+end
