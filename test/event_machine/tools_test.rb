@@ -50,7 +50,10 @@ module EventMachineTests
         queue, channel = EM::Queue.new, EM::Channel.new
         channel.subscribe { |item| @got << [:channel, item] }
         3.times { queue.pop { |item| @got << item and (EM.stop if item == 3) } }
-        Thread.new { channel << 1 and queue.push(1, 2, 3) }
+        Thread.new do
+          channel << 1
+          queue.push(1, 2, 3)
+        end
       end
       assert_equal [[:channel, 1], 1, 2, 3], @got
     end
@@ -103,7 +106,7 @@ module EventMachineTests
     def test_a_threaded_resource_answers_in_the_reactor
       EM.run do
         resource = EM::ThreadedResource.new { Thread.current }
-        resource.dispatch { |thread| thread == Thread.current }.callback { |own| @got << own }
+        resource.dispatch { |thread| thread != Thread.current }.callback { |own| @got << own }
         resource.dispatch { raise "broken" }.errback do |error|
           @got << error.message << EM.reactor_thread?
           resource.shutdown
