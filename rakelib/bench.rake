@@ -40,10 +40,5 @@ namespace :bench do
 end
 
 desc "All benchmarks; about an hour"
-<<<<<<< HEAD
 task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:client bench:event_machine bench:realtime
                bench:dns bench:blocking]
-=======
-task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:client bench:event_machine
-               bench:realtime bench:dns bench:blocking]
->>>>>>> da7f514d (event_machine: the resolver asks by Gyre::DNS; README, the changelog and the map name it, because a reader looks there first)
