@@ -2,6 +2,7 @@
 
 # The transport of a Stream over a pipe or a terminal. Has those methods of Gyre::Transport that
 # Stream calls.
+require "fcntl"
 
 module Gyre
   module EventMachine
@@ -13,6 +14,9 @@ module Gyre
           @queue = String.new
           @full = full
         end
+
+        # Whether it was opened for reading.
+        def reads? = @io.fcntl(Fcntl::F_GETFL) & Fcntl::O_ACCMODE != File::WRONLY
 
         def read_available(limit) = @io.read_nonblock(limit, exception: false)
 

@@ -20,6 +20,7 @@ module Gyre
           super(reactor, io)
           @accepted = accepted
           @transport = socket? ? Transport.new(io, "the peer") : Pipe.new(io) { await_room }
+          @reads = socket? || @transport.reads?
           @proxy = nil
           @connecting = !address.nil?
           @connect_timeout_s = CONNECT_TIMEOUT_S
@@ -211,7 +212,7 @@ module Gyre
           fail_with(error)
         end
 
-        def reads? = !@connecting && !(@closing == :now)
+        def reads? = @reads && !@connecting && @closing != :now
 
         def drained?
           return true if @closing == :now || @transport.unsent_bytes.zero?

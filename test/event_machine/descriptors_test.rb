@@ -1,0 +1,180 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "event_machine/reactors"
+require "tempfile"
+
+# What is no TCP connection: packets, watched and attached IOs, child processes, files, proxies.
+class EventMachineDescriptorsTest < Minitest::Test
+  include GyreTest::Reactors
+
+  # Answers packets.
+  module Reply
+    def receive_data(data) = send_data("#{data}!")
+  end
+
+  def test_packets_are_answered_to_their_sender
+    received = nil
+    run_reactor do
+      server = EM.open_datagram_socket("127.0.0.1", 0, Reply)
+      port = Socket.unpack_sockaddr_in(server.get_sockname)[0]
+      told = lambda { |name, connection, data = nil|
+        connection.send_datagram("packet", "127.0.0.1", port) if name == :post_init
+        received = [data, Socket.unpack_sockaddr_in(connection.get_peername)[0] == port] and EM.stop if name == :receive_data
+      }
+      EM.open_datagram_socket("127.0.0.1", 0, Told, told)
+    end
+    assert_equal ["packet!", true], received
+  end
+
+  # Reads by itself.
+  class Reader < EM::Connection
+    def initialize(io, told)
+      super
+      @io = io
+      @told = told
+      self.notify_readable = true
+    end
+
+    def notify_readable = @told.call(@io.read_nonblock(10), self)
+  end
+
+  def test_a_watched_io_is_read_by_the_program_and_stays_open
+    reader, writer = IO.pipe
+    read = []
+    run_reactor do
+      EM.watch(reader, Reader, reader, lambda { |data, connection|
+        read << data
+        connection.detach if data == "two"
+        EM.add_timer(0.02) { EM.stop } if data == "two"
+      })
+      writer.write("one")
+      EM.add_timer(0.01) { writer.write("two") }
+    end
+    assert_equal %w[one two], read
+    refute reader.closed?
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  def test_room_to_write_is_told_until_it_is_not_wanted
+    reader, writer = IO.pipe
+    count = 0
+    handler = Class.new(EM::Connection) do
+      define_method(:notify_writable) do
+        self.notify_writable = false if (count += 1) == 3
+        EM.add_timer(0.02) { EM.stop } if count == 3
+      end
+    end
+    run_reactor { EM.watch(writer, handler) { |connection| connection.notify_writable = true } }
+    assert_equal 3, count
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  def test_attached_pipes_carry_more_than_they_hold
+    reader, writer = IO.pipe
+    received = +""
+    run_reactor do
+      EM.attach(reader, Told, ->(name, _, data = nil) { name == :receive_data ? received << data : (EM.stop if name == :unbind) })
+      EM.attach(writer) { |connection| connection.send_data("x" * 300_000) && connection.close_connection_after_writing }
+    end
+    assert_equal 300_000, received.bytesize
+  end
+
+  def test_a_child_answers_and_its_status_is_known_at_unbind
+    ending = nil
+    run_reactor do
+      EM.system("sh", "-c", "read word; echo $word back; exit 3", ->(child) { child.send_data("come\n") },
+                ->(out, status) { ending = [out, status.exitstatus] and EM.stop })
+    end
+    assert_equal ["come back\n", 3], ending
+  end
+
+  def test_a_program_that_is_not_there_ends_like_one_that_fails
+    status = nil
+    run_reactor { EM.system("no-such-program-here") { |_, ended| status = ended and EM.stop } }
+    assert_equal 255, status.exitstatus
+  end
+
+  def test_a_child_that_goes_on_is_ended_with_its_connection
+    pid = nil
+    run_reactor do
+      EM.popen("sleep 100", Told, ->(name, connection, *) { pid = connection.get_pid and EM.stop if name == :unbind }, &:close_connection)
+    end
+    assert_raises(Errno::ESRCH) { Process.kill(0, pid) }
+  end
+
+  def test_deferred_work_runs_in_threads_and_its_errors_reach_run
+    result = nil
+    run_reactor { EM.defer(-> { Thread.current }, ->(thread) { result = thread and EM.stop }) }
+    refute_same Thread.current, result
+    failed = nil
+    run_reactor { EM.defer(-> { raise "deferred" }, nil, ->(error) { failed = error.message and EM.stop }) }
+    assert_equal "deferred", failed
+    assert_equal "alone", assert_raises(RuntimeError) { run_reactor { EM.defer { raise "alone" } } }.message
+  end
+
+  def test_a_proxy_passes_on_without_receive_data_and_tells_its_end
+    received = +""
+    calls = []
+    run_reactor do
+      target = serve(Told, ->(name, _, data = nil) { received << data if name == :receive_data })
+      port = serve(Told, lambda { |name, connection, data = nil|
+        connection.proxy_incoming_to(EM.connect("127.0.0.1", target), 1024) if name == :post_init
+        EM.enable_proxy(connection, EM.connect("127.0.0.1", target), 0, 5) if name == :post_init
+        calls << [name, data].compact if %i[proxy_completed receive_data].include?(name)
+        EM.add_timer(0.02) { EM.stop } if name == :receive_data
+      })
+      EM.connect("127.0.0.1", port) { |connection| connection.send_data("12345rest") }
+    end
+    assert_equal "12345", received
+    assert_equal [[:proxy_completed], [:receive_data, "rest"]], calls
+  end
+
+  def test_a_large_file_is_streamed_as_the_peer_takes_it
+    received = 0
+    Tempfile.create("gyre-em") do |file|
+      file.write("x" * 2_000_000)
+      file.flush
+      run_reactor do
+        port = serve(Told, lambda { |name, connection, *|
+          connection.stream_file_data(file.path).callback { connection.close_connection_after_writing } if name == :post_init
+        })
+        EM.connect("127.0.0.1", port, Told, lambda { |name, _, data = nil|
+          received += data.bytesize if name == :receive_data
+          EM.stop if name == :unbind
+        })
+      end
+    end
+    assert_equal 2_000_000, received
+  end
+
+  def test_a_file_watch_tells_changes_and_the_end
+    calls = []
+    handler = Module.new do
+      define_method(:file_modified) { calls << :modified and File.unlink(path) }
+      define_method(:file_deleted) { calls << :deleted }
+      define_method(:unbind) { calls << :unbind and EM.stop }
+    end
+    file = Tempfile.create("gyre-em")
+    run_reactor do
+      EM.watch_file(file.path, handler)
+      EM.next_tick { file.write("x") and file.close }
+    end
+    assert_equal %i[modified deleted unbind], calls.uniq
+  end
+
+  def test_a_process_watch_tells_the_end
+    calls = []
+    handler = Module.new do
+      define_method(:process_exited) { calls << :exited }
+      define_method(:unbind) { calls << :unbind and EM.stop }
+    end
+    pid = Process.spawn("sleep 0.05")
+    run_reactor { EM.watch_process(pid, handler) }
+    assert_equal %i[exited unbind], calls
+  ensure
+    Process.wait(pid)
+  end
+end
