@@ -81,6 +81,17 @@ GyreTest::Engines.test_case("ShowcaseTest", backends: GyreTest::Engines::NATIVE.
     end
   end
 
+  def test_a_name_is_asked_for
+    with_showcase("config.ru", app: GyreTest::Showcase::LINTED) do |program|
+      http(program) do |http|
+        assert_match(/status: NOERROR.*abc\.backwards\.\s+60\s+IN\s+TXT\s+"cba"/m, http.get("/dns?name=abc.backwards").body)
+        assert_match(/TXT\s+"waited for 1 tenths/, http.get("/dns?name=1.wait").body)
+        assert_match(/status: NXDOMAIN/, http.get("/dns?name=none").body)
+        assert_equal "400", http.get("/dns?name=a..b").code
+      end
+    end
+  end
+
   def test_paths_and_methods_that_are_not_there_are_refused
     with_showcase("config.ru", app: GyreTest::Showcase::LINTED) do |program|
       http(program) do |http|

@@ -9,6 +9,7 @@ require_relative "../../live/dashboard"
 require_relative "cache"
 require_relative "cache_panel"
 require_relative "comparison"
+require_relative "dns_panel"
 require_relative "figures"
 require_relative "hold"
 require_relative "idle"
@@ -35,6 +36,7 @@ module Showcase
         "/upload" => { "POST" => Upload.new },
         "/comparison" => { "GET" => Comparison.new },
         "/cache" => { "GET" => CachePanel.new(Cache.new) },
+        "/dns" => { "GET" => DNSPanel.new },
         "/idle" => { "GET" => Idle.new },
         "/hold" => { "POST" => Hold.new },
         "/board" => { "GET" => Board },

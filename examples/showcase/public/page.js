@@ -3,6 +3,7 @@
 import { prepareCache } from "./cache.js";
 import { listen } from "./figures.js";
 import { prepareComparison } from "./comparison.js";
+import { prepareDNS } from "./dns.js";
 import { prepareHold } from "./hold.js";
 import { prepareIdle } from "./idle.js";
 import { prepareLive } from "./live.js";
@@ -15,6 +16,7 @@ import { prepareUpload } from "./upload.js";
 listen();
 prepareComparison();
 prepareCache();
+prepareDNS();
 prepareIdle();
 prepareHold();
 preparePoem();
