@@ -18,7 +18,7 @@ VALUE gyre_dns_edns_new(const struct gyre_dns_edns *edns, VALUE options);
 
 struct gyre_dns_responder_object {
   struct gyre_dns_responder responder;
-  VALUE zones; /* keeps what the responder reads */
+  VALUE zones; /* keeps the zones that the responder reads */
 };
 
 struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self);

@@ -37,7 +37,7 @@ struct question {
   struct gyre_datagram_local local;
 };
 
-static VALUE receiver_class, watching; /* an Array, keeps what the loop can reach */
+static VALUE receiver_class, watching; /* an Array: keeps the receivers that a loop can reach */
 
 static void receiver_mark(void *opaque) {
   const struct receiver *receiver = opaque;
@@ -224,7 +224,8 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
     flush(receiver);
   }
   if (receiver->scheduler) {
-    /* A batch that is not full has emptied the socket; an error of the network may hide more. */
+    /* If the batch is not full, the socket is empty; behind an error of the network there may be
+     * more packets. */
     if (count == GYRE_DATAGRAM_BATCH || (count < 0 && count != -EAGAIN))
       gyre_loop_report_again(loop, watch, GYRE_READABLE);
     else

@@ -76,7 +76,8 @@ static void make_cookie(const struct gyre_dns_responder *responder, const struct
 
 enum cookie { NO_COOKIE, BAD_COOKIE, NEW_COOKIE, GOOD_COOKIE };
 
-/* Puts the response's cookie into the manner. A server cookie is good for an hour (RFC 9018). */
+/* Checks the request's cookie, and writes the one of the response into `manner`. A server cookie is
+ * good for an hour (RFC 9018). */
 static enum cookie check_cookie(const struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                 const struct gyre_dns_query *query, struct gyre_dns_manner *manner) {
   size_t length = 0;
@@ -168,7 +169,7 @@ static const struct gyre_dns_zone *zone_of(const struct gyre_dns_responder *resp
   return best;
 }
 
-/* The records of the zones; a CNAME may lead from one to another. */
+/* Writes the records of the zones; a CNAME may lead from one zone to another. */
 static size_t from_zone(struct making *making, const struct gyre_dns_zone *zone) {
   const struct gyre_dns_query *query = making->query;
   struct gyre_dns_lookup lookup = {
@@ -217,7 +218,7 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
     if (!request->stream && offered > 512) manner->limit = offered;
     cookie = check_cookie(responder, request, &query, manner);
     if (cookie == BAD_COOKIE && rcode == NOERROR) rcode = FORMERR;
-    /* RFC 7873, section 5.4: a question for a cookie only. */
+    /* The request has no question and asks only for a cookie (RFC 7873, section 5.4). */
     if (rcode == FORMERR && cookie > BAD_COOKIE && query.counts[0] == 0) rcode = NOERROR;
   }
   if (responder->rate_limit && !request->stream && cookie != GOOD_COOKIE) {

@@ -25,7 +25,7 @@ struct gyre_dns_counts {
 struct gyre_dns_responder {
   const struct gyre_dns_zone **zones;
   size_t zone_count;
-  bool has_rules;      /* ask them about names outside the zones */
+  bool has_rules;      /* rules answer for names outside the zones */
   uint32_t rate_limit; /* responses per second to one network; 0: no limit */
   uint8_t secret[16];  /* of the cookies */
   struct gyre_dns_counts counts;

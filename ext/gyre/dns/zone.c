@@ -220,7 +220,7 @@ static void put(struct gyre_dns_lookup *lookup, enum section section, const uint
     lookup->full = true;
 }
 
-/* The records of a type, and their signatures. Returns the first, or NULL. */
+/* Writes the records of a type, and their signatures. Returns the first record, or NULL. */
 static const struct record *put_set(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner,
                                     const struct node *node, uint16_t type) {
   const struct record *first = first_of(node, type);
@@ -262,7 +262,7 @@ static const struct node *nsec_before(const struct gyre_dns_zone *zone, const ui
   return before;
 }
 
-/* RFC 2308: the SOA record with the time for which the absence may be remembered. */
+/* Writes the SOA record, whose TTL tells for how long the absence may be remembered (RFC 2308). */
 static void put_soa(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   const struct node *origin = zone->origin;
   for (const struct record *record = origin->records; record; record = record->next) {
@@ -302,8 +302,8 @@ static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *look
   put_addresses(zone, lookup, servers);
 }
 
-/* RFC 6672: the name with the DNAME's owner replaced by its target. Returns false if it is too
- * long. */
+/* Replaces the DNAME's owner at the end of the name by its target (RFC 6672). Returns false if it
+ * is too long. */
 static bool substitute(struct gyre_dns_lookup *lookup, const uint8_t *name, unsigned kept, const struct record *dname) {
   size_t prefix = (size_t)(skip(name, kept) - name), target = gyre_dns_name_length(dname->data);
   if (prefix + target > GYRE_DNS_NAME_BYTES) return false;
@@ -371,7 +371,7 @@ static enum step deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *
   return DONE;
 }
 
-/* One name, from the origin down: a cut, a DNAME, the name itself, a wildcard. */
+/* Looks one name up, from the origin down: finds a cut, a DNAME, the name itself or a wildcard. */
 static enum step look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   uint8_t name[GYRE_DNS_NAME_BYTES], owner[GYRE_DNS_NAME_BYTES];
   memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));

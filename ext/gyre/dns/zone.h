@@ -20,8 +20,8 @@ size_t gyre_dns_zone_memory(const struct gyre_dns_zone *zone);
  * stand: outside the zone, or a CNAME beside other records. */
 int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
                       size_t length);
-/* Sorts the names, for NSEC. Called once, behind the last record. 0, -ENOMEM, or -ENOENT without a
- * SOA record. */
+/* Sorts the names, for NSEC. Called once, after the last record. Returns 0, -ENOMEM, or -ENOENT
+ * without a SOA record. */
 int gyre_dns_zone_finish(struct gyre_dns_zone *zone);
 
 struct gyre_dns_lookup {
@@ -32,8 +32,8 @@ struct gyre_dns_lookup {
   bool full;          /* a necessary record did not fit */
   uint8_t rcode;
   uint16_t counts[4];
-  const void *proof;                 /* of a wildcard's use, until the answers are complete */
-  uint8_t name[GYRE_DNS_NAME_BYTES]; /* asked for; then a CNAME's target, if it is outside the zone */
+  const void *proof;                 /* the record that proves a wildcard's use, until the answers are complete */
+  uint8_t name[GYRE_DNS_NAME_BYTES]; /* asked for; later the target of a CNAME that leads out of the zone */
 };
 
 /* True if `name`, of these labels, is in the zone. */

@@ -190,8 +190,8 @@ VALUE gyre_dns_manner_edns(const struct gyre_dns_manner *manner) {
  *
  * @param bytes [String] a request
  * @param sockaddr [String] its sender's address
- * @return [String, nil, EDNS, false] a response; nil: none is due. A rule answers if it is EDNS of
- *   the response, or false, a response without
+ * @return [String, nil, EDNS, false] a response; nil: none is sent; an EDNS or false: a rule has to
+ *   answer, with this EDNS or without one
  */
 static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
   static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];

@@ -51,7 +51,7 @@ struct tls {
   gyre_tls_judge *judge;  /* NULL: authorities decide */
   void *judge_argument;
   int judged_depth;   /* of the last certificate that was judged, or -1 */
-  bool trusted;       /* what the judge has said about it */
+  bool trusted;       /* the judge's verdict about it */
   const char *failed; /* the failed step and its reason: constant texts */
   const char *reason;
   char server[]; /* for a client: the peer's name and address; else "" */

@@ -47,7 +47,7 @@ module Gyre
         entry.value
       end
 
-      # A TTL of nil means that the answer is only for its callers.
+      # With a TTL of nil the answer is not kept; only the present callers get it.
       # @api private
       def store(key, value, ttl_s, negative: false)
         ttl_s &&= ttl_s.clamp(negative ? @negative_ttl_s : @ttl_s)

@@ -55,7 +55,7 @@ module Async
       end
     end
 
-    # A resolver of these name servers; without any of those of the system.
+    # A resolver that asks these name servers; if none are given, those of the system.
     class Resolver < Gyre::DNS::Resolver
       def initialize(endpoints = [], **)
         addresses = endpoints.to_a.reject { |transport, *| transport == :tcp }

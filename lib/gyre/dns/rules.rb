@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Rules written as RubyDNS's: patterns, types and blocks. Turns a request's bytes into a response's.
-# Called by the server for what no zone answers.
+# Called by the server for requests that no zone answers.
 require "ipaddr"
 require "gyre/dns/transaction"
 
@@ -96,7 +96,7 @@ module Gyre
       # @return [Object] the named block's value
       def fire(name, *arguments) = @events[name.to_sym]&.call(*arguments)
 
-      # Within a rule: goes on with the next one.
+      # Called within a rule: goes on with the next one.
       def next! = throw(:rule, :next)
 
       # @param peer [Addrinfo, nil] nil: within this process

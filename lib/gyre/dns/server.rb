@@ -84,7 +84,7 @@ module Gyre
       # @return [void]
       def stop = @stopped.resolve
 
-      # Loads rules and zones again. If that fails, those of before go on.
+      # Loads rules and zones again. If that fails, keeps the former ones.
       #
       # @return [void]
       # @raise [StandardError, ScriptError] as they raise it
@@ -118,7 +118,7 @@ module Gyre
         end
       end
 
-      # Called by Receiver for a request that rules answer.
+      # Called by Receiver for a request that rules have to answer.
       # @api private
       def call(bytes, sockaddr, limit, edns)
         @rules.call(bytes, sockaddr, limit, edns).tap { |response| log(response, sockaddr) }
@@ -174,7 +174,7 @@ module Gyre
         end
       end
 
-      # TCP first: its ports are the scarce ones.
+      # Binds TCP first, as a free port is rarer there.
       def bind_one(transport, endpoint)
         endpoint = bind_stream(endpoint) if transport != :udp
         bind_packets(endpoint) if transport != :tcp

@@ -134,7 +134,7 @@ module Gyre
       end
       alias failure! fail!
 
-      # Responses have their question already; RubyDNS's programs call it.
+      # Does nothing, as a response has its question already; RubyDNS's programs call it.
       #
       # @return [void]
       def append_question! = nil
@@ -155,8 +155,8 @@ module Gyre
         resolver.forward(Message.query(name || self.name, type, @question.klass, id: @query.id, flags: flags, edns: edns).encode)
       end
 
-      # A resolver for all is a tool for attacks with forged addresses, so it is for loopback and
-      # the server's networks only.
+      # Resolves only for loopback and the server's networks, as a resolver for everybody is a tool
+      # for attacks with forged addresses.
       def recursive?(force)
         (force || @query.recursion_desired?) && @rules.recursion_allowed?(remote_address)
       end
