@@ -36,8 +36,8 @@ int gyre_socket_type(int fd);
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);
 ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind);
 
-/* Reads at an offset what is in memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS if that is nothing or
- * unknown. */
+/* Reads at an offset the bytes that are in memory. Returns GYRE_IO_FILE or GYRE_IO_FILE_WAITS if
+ * there are none or the kernel does not tell. */
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from);
 
 #endif

@@ -133,7 +133,8 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
     if (!NIL_P(selecting.arrays[kind])) add_array(&selecting, kind);
     ends[kind] = selecting.count;
   }
-  /* Raises for an io closed meanwhile (perhaps by another's to_io) before allocating anything. */
+  /* An IO may have been closed meanwhile, perhaps by the to_io of another: raises before anything
+   * is allocated. */
   for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(selecting.ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);

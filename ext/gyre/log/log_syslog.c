@@ -316,7 +316,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* The last line may have no end; its "12" may then be text or a count. */
+/* Cuts the last line, which may have no end: a "12" there may be text or a count. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

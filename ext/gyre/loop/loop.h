@@ -158,7 +158,7 @@ static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigne
 /* Ends the registration of `fd`, which the caller is about to close. */
 void gyre_loop_forget(struct gyre_loop *loop, int fd);
 
-/* The same for a caller that has stopped watching, unless another watch remains. */
+/* The same for a caller that has ended its watch; does nothing if there is another watch. */
 static inline void gyre_loop_forget_unwatched(struct gyre_loop *loop, int fd) {
   if (fd >= 0 && fd < loop->descriptor_capacity && !loop->descriptors[fd].first) gyre_loop_forget(loop, fd);
 }

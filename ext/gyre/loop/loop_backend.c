@@ -15,7 +15,8 @@
 
 #define BACKENDS_LIMIT 8
 
-/* By position in the table: the errno that ruled it out when a loop was last made, or 0. Atomic. */
+/* For each backend of the table: the errno with which it was refused when a loop was last made, or
+ * 0. Atomic. */
 static int refused[BACKENDS_LIMIT];
 
 static const struct gyre_backend_choice *find(const char *name) {

@@ -20,7 +20,7 @@ struct gyre_shares {
   int process;
   struct {
     enum { GYRE_SHARE_KNOWN, GYRE_SHARE_AWAITED, GYRE_SHARE_GIVEN_UP } state;
-    unsigned signs; /* its number at the last wait; a process that took none since is not awaited */
+    unsigned signs; /* its number of signs at the last wait; a process that has given none since is not awaited */
   } others[GYRE_SHARES_COUNT];
 };
 

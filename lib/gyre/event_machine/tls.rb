@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # TLS of EventMachine's connections: the arguments of start_tls in, contexts of Gyre::TLS out. A
-# connection's ssl_verify_peer judges certificates, or authorities do by option.
+# connection's ssl_verify_peer judges certificates; with an option, authorities do instead.
 
 module Gyre
   module EventMachine
@@ -98,8 +98,9 @@ module Gyre
         { ca: @arguments[:ca], verify: verified? ? true : false, ciphers: ciphers, alpn: @arguments[:alpn] || [] }
       end
 
-      # A server speaks TLS 1.3 only if told: with 1.2 a client that is refused learns of it in the
-      # handshake, and its callback comes behind the server's, as old programs expect.
+      # A server speaks TLS 1.3 only if the program names that version. With 1.2 a refused client
+      # learns of it in the handshake, and its callback comes after the server's, as old programs
+      # expect.
       def particulars(server)
         newest = @versions ? @versions.max : (VERSIONS["tlsv1_2"] if server)
         { oldest: @versions&.min, newest: newest, groups: @arguments[:ecdh_curve],

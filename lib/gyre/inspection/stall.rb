@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
 # Fibers of one scheduler that all wait for actions of each other: two tasks, for example, each at a
-# queue that the other should fill. Only reports, once: a queue may be filled from elsewhere.
-# Applies only without other threads, timers, descriptors and signal listeners. A single waiting
-# fiber may wait for a signal handler. Called by Deadlock.refuse if there is no circle.
+# queue that the other should fill. Reports it once and raises nothing, as a queue may be filled
+# from elsewhere. Applies only without other threads, timers, descriptors and signal listeners. A
+# single waiting fiber may wait for a signal handler. Called by Deadlock.refuse if there is no
+# circle.
 
 require_relative "../loop/traps"
 

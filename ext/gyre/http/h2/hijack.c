@@ -245,7 +245,7 @@ VALUE gyre_http2_hijack(VALUE self) {
   exchange->hijacked = exchange->body.over = true;
   gyre_http2_of(exchange)->cut = true; /* prevents other writes */
   gyre_http_exchange_leave_place(exchange);
-  gyre_http_connection_report_again(gyre_http2_of(exchange)->tunnel); /* for bytes that came before */
+  gyre_http_connection_report_again(gyre_http2_of(exchange)->tunnel); /* bytes may have come before */
   rb_check_funcall(exchange->connection->acceptor->handler, rb_intern("hijacked"), 1, &socket);
   return socket;
 }

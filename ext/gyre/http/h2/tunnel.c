@@ -16,7 +16,7 @@
 
 struct tunnel {
   struct gyre_http_connection connection; /* freed as such */
-  struct gyre_http_connection *outer;     /* outlives it, as it counts like a handler */
+  struct gyre_http_connection *outer;     /* lives longer than this one, which counts there like a handler */
   struct gyre_http2_stream *stream;       /* NULL once closed */
   struct gyre_post changed;
   uint64_t sent_bytes; /* room of the stream when the protocol was last told to wait */

@@ -3,7 +3,7 @@
 # Passes a log server's state to its successor in the same process (USR2): listening sockets, and
 # connections with their states. Descriptors stay open across exec; the rest is JSON (see
 # Gyre::CLI::Successor). Gyre::Log::Server gets a Handover from the command, and calls it on both
-# sides. Carries only incomplete messages: all others must be written before.
+# sides. Carries only incomplete messages, so complete ones must be written before.
 
 require "json"
 require "gyre/cli/process/successor"

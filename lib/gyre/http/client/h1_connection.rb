@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # A connection of HTTP/1.1, which carries one request at a time; the extension sends and parses
-# (ext/gyre/http/h1/client.c). Made by Origin. Is its own exchange: status, headers, read, cancel.
+# (ext/gyre/http/h1/client.c). Made by Origin. As it has one request at a time, it also has an
+# exchange's methods: status, headers, read, cancel.
 
 require "gyre/http/client/errors"
 require "gyre/loop"

@@ -15,8 +15,9 @@ module Gyre
         # Bytes written at once in the loop's thread: a piece reaches the page cache in well under a
         # millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
-        # Seconds between pauses in which a busy loop lets the waiting thread run, and their number.
-        # Ruby then schedules the threads, as a long wait must not keep an idle loop awake.
+        # A busy loop makes pauses, in which the waiting thread may run: seconds between them, and
+        # their number. Ruby then schedules the threads, as a long wait must not keep an idle loop
+        # awake.
         PASS_S = 0.001
         PASSES = 100
 
