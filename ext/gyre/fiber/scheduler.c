@@ -56,7 +56,7 @@ static VALUE scheduler_allocate(VALUE class) {
   gyre_list_init(&scheduler->keepers);
   gyre_list_init(&scheduler->clients);
   gyre_list_init(&scheduler->sweeping.descriptor_waits);
-  gyre_list_init(&scheduler->loop.unverified);
+  gyre_list_init(&scheduler->loop.unverified.watches);
   gyre_list_init(&scheduler->loop.deferred);
   scheduler->closed = true;
   return self;

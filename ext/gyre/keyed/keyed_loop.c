@@ -128,7 +128,7 @@ static VALUE keyed_allocate(VALUE class) {
   keyed->client = (struct gyre_client){.mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
   gyre_list_init(&keyed->client.node);
   gyre_list_init(&keyed->waiters);
-  gyre_list_init(&keyed->own.unverified);
+  gyre_list_init(&keyed->own.unverified.watches);
   gyre_keyed_watches_init(keyed);
   keyed->closed = true;
   return self;
