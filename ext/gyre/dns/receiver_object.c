@@ -19,7 +19,7 @@
 struct receiver {
   VALUE self, io, responder, handler;
   bool logs;                        /* calls handler.log for each response from a zone */
-  VALUE pending;                    /* an Array of questions for rules */
+  VALUE pending;                    /* an Array of questions for rules, and of responses to log */
   struct gyre_scheduler *scheduler; /* NULL unless it is watching */
   struct gyre_watch watch;
   struct gyre_deferred flushing;
@@ -110,6 +110,10 @@ static VALUE run_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0) {
     VALUE object = rb_ary_shift(receiver->pending);
+    if (RB_TYPE_P(object, T_ARRAY)) { /* to be logged: a write may wait, and this fiber may */
+      rb_funcall(receiver->handler, rb_intern("log"), 2, RARRAY_AREF(object, 0), RARRAY_AREF(object, 1));
+      continue;
+    }
     const struct question *question = rb_check_typeddata(object, &question_type);
     VALUE address = rb_str_new((const char *)&question->from.any, (long)question->from.length);
     VALUE arguments[] = {question->bytes, address, question->limit, question->edns};
@@ -175,11 +179,13 @@ struct reply {
   size_t length;
 };
 
-static VALUE log_reply(VALUE argument) {
+static VALUE add_log(VALUE argument) {
   const struct reply *reply = (const struct reply *)argument;
-  VALUE address = rb_str_new((const char *)&reply->packet->from.any, (long)reply->packet->from.length);
-  return rb_funcall(reply->receiver->handler, rb_intern("log"), 2, rb_str_new(reply->bytes, (long)reply->length),
-                    address);
+  const struct gyre_datagram_address *from = &reply->packet->from;
+  VALUE response = rb_str_new(reply->bytes, (long)reply->length);
+  rb_ary_push(reply->receiver->pending,
+              rb_assoc_new(response, rb_str_new((const char *)&from->any, (long)from->length)));
+  return Qnil;
 }
 
 static void answer(struct receiver *receiver, const struct gyre_datagram_packet *packet, uint32_t now_s) {
@@ -191,15 +197,14 @@ static void answer(struct receiver *receiver, const struct gyre_datagram_packet 
   size_t length = 0;
   switch (gyre_dns_respond(responder, &request, &manner, (uint8_t *)to, &length)) {
   case GYRE_DNS_DROP: break;
-  case GYRE_DNS_REPLY:
-    if (receiver->logs) {
-      struct reply reply = {receiver, packet, to, length};
-      int state = 0;
-      rb_protect(log_reply, (VALUE)&reply, &state);
-      if (state) rb_set_errinfo(Qnil); /* a full disk must not end the server */
-    }
+  case GYRE_DNS_REPLY: {
+    struct reply reply = {receiver, packet, to, length};
+    int state = 0;
     (void)gyre_datagram_enqueue(receiver->queue, to, length, &packet->from, &packet->local);
+    if (receiver->logs) rb_protect(add_log, (VALUE)&reply, &state);
+    if (state) rb_set_errinfo(Qnil); /* no memory: a line is lost */
     break;
+  }
   case GYRE_DNS_ASK: {
     struct asked asked = {receiver->self, packet, &manner};
     int state = 0;
@@ -253,7 +258,7 @@ static VALUE receiver_allocate(VALUE class) {
  * @param handler [#call] gets a request's bytes, the sender's address, the limit of the response's
  *   bytes and its EDNS; returns the response, or nil. Handles its errors
  * @param waiting_limit [Integer] handlers that run or wait at once
- * @param logs [Boolean] whether handler.log(response, address), which must not wait, is called for
+ * @param logs [Boolean] whether handler.log(response, address) is called, in a fiber, for
  *   responses that the handler did not make
  */
 static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE handler, VALUE waiting_limit,

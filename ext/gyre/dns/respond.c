@@ -106,10 +106,10 @@ enum limit { PASSES, TRUNCATES, DROPS };
 /* Counts a response to the network (/24, /56) in this second. Beyond the limit every other one is
  * truncated, so that a client behind a forged address can ask over TCP. */
 static enum limit count_response(struct gyre_dns_responder *responder, const struct gyre_dns_request *request) {
-  uint8_t address[16] = {0}, last = 0;
+  uint8_t address[16] = {0};
   size_t length = address_bytes(request->from, address);
   if (length == 4) address[3] = 0;
-  uint64_t network = word_of(address, length == 16 ? 7 : 4) | (uint64_t)length << 56 | last;
+  uint64_t network = word_of(address, length == 16 ? 7 : 4) | (uint64_t)length << 56;
   struct gyre_dns_bucket *bucket = &responder->buckets[sip_hash(responder->secret, address, 7) % GYRE_DNS_NETWORKS];
   if (bucket->network != network || bucket->second != request->now_s)
     *bucket = (struct gyre_dns_bucket){.network = network, .second = request->now_s};
