@@ -8,3 +8,4 @@ eval_gemfile "../../Gemfile"
 %w[cgi delegate erb io-console json logger monitor net-http net-protocol openssl optparse resolv securerandom stringio strscan
    tempfile time timeout uri zlib].each { |name| gem name }
 gem "http-2" # a client of HTTP/2 that shares nothing with libnghttp2
+gem "faraday"
