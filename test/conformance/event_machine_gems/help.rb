@@ -2,7 +2,7 @@
 
 # Loaded before the gems' specs: what they expect of old Rubies, and of gems that no longer install.
 # Called by rakelib/conformance_event_machine_gems.rake.
-Fixnum = Integer unless defined?(Fixnum) # em-hiredis
+Object.const_set(:Fixnum, Integer) unless Object.const_defined?(:Fixnum) # em-hiredis
 
 require "rack"
 require "rack/handler/puma"
