@@ -9,3 +9,5 @@ eval_gemfile "../../Gemfile"
    tempfile time timeout uri zlib].each { |name| gem name }
 gem "http-2" # a client of HTTP/2 that shares nothing with libnghttp2
 gem "faraday"
+gem "vcr"
+gem "webmock"

@@ -140,6 +140,8 @@ module Gyre
         # Reads the whole body, up to body_bytes_limit.
         # @api private
         def load
+          return self if @body
+
           most = @limits.body_bytes_limit
           if !@headers.key?("content-encoding")
             bytes = read_piece || "".b
