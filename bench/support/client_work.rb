@@ -112,6 +112,7 @@ module Bench
         super
         require "async"
         require "async/http"
+        require "protocol/http/body/file"
         options = tls? ? { ssl_context: unverified } : {}
         options[:protocol] = Async::HTTP::Protocol::HTTP11 unless @protocol == :http2
         options[:protocol] = Async::HTTP::Protocol::HTTP2 if @protocol == :http2
