@@ -126,6 +126,24 @@ class EventMachineConnectionTest < Minitest::Test
     assert_equal "over unix", received
   end
 
+  def test_a_connection_that_is_closed_before_it_stands_is_completed_first
+    calls = []
+    run_reactor do
+      EM.connect("127.0.0.1", serve(Echo), Told, ->(name, *) { calls << name and (EM.stop if name == :unbind) }, &:close_connection_after_writing)
+    end
+    assert_equal %i[post_init connection_completed unbind], calls
+  end
+
+  def test_a_server_has_an_address_and_a_connection_of_nothing_does_nothing
+    run_reactor do
+      server = EM.start_server("127.0.0.1", 0, Echo)
+      assert_equal "127.0.0.1", Socket.unpack_sockaddr_in(EM.get_sockname(server)).last
+      assert_nil EM.get_peername(server)
+      EM::Connection.new(nil).close_connection
+      EM.stop
+    end
+  end
+
   def test_connections_that_are_open_at_the_end_are_unbound
     unbound = 0
     run_reactor do

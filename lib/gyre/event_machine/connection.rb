@@ -8,6 +8,11 @@ module Gyre
   module EventMachine
     # A connection's handler, as programs subclass it.
     class Connection
+      # Stands for the descriptor of a signature that nothing has: calls do nothing. Tests of
+      # handlers make such connections.
+      NOTHING = Class.new(BasicObject) { def method_missing(*) = nil }.new
+      private_constant :NOTHING
+
       # @return [Integer] names the connection
       attr_accessor :signature
 
@@ -200,7 +205,7 @@ module Gyre
 
       def bind_to(signature)
         @signature = signature
-        @gyre_descriptor = EventMachine.reactor.descriptors[signature]
+        @gyre_descriptor = EventMachine.reactor.descriptors.fetch(signature, NOTHING)
       end
 
       def when_drained(callable) = @gyre_descriptor.when_drained(callable)

@@ -8,8 +8,8 @@ module Gyre
     class << self
       {
         close_connection: :close_connection, detach_fd: :detach, error_status: :error?, get_comm_inactivity_timeout: :comm_inactivity_timeout,
-        get_idle_time: :get_idle_time, get_outbound_data_size: :get_outbound_data_size, get_peername: :get_peername,
-        get_pending_connect_timeout: :pending_connect_timeout, get_sock_opt: :get_sock_opt, get_sockname: :get_sockname,
+        get_idle_time: :get_idle_time, get_outbound_data_size: :get_outbound_data_size,
+        get_pending_connect_timeout: :pending_connect_timeout, get_sock_opt: :get_sock_opt,
         get_subprocess_pid: :get_pid, get_subprocess_status: :get_status, is_notify_readable: :notify_readable?,
         is_notify_writable: :notify_writable?, pause_connection: :pause, connection_paused?: :paused?, resume_connection: :resume,
         send_datagram: :send_datagram, set_comm_inactivity_timeout: :comm_inactivity_timeout=, set_notify_readable: :notify_readable=,
@@ -17,6 +17,14 @@ module Gyre
       }.each do |function, method|
         define_method(function) { |signature, *arguments| reactor.conns.fetch(signature).__send__(method, *arguments) }
       end
+
+      # @param signature [Integer] a server's, too
+      # @return [String, nil] packed
+      def get_sockname(signature) = reactor.descriptors[signature]&.io&.getsockname
+
+      # @param signature [Integer]
+      # @return [String, nil] packed
+      def get_peername(signature) = reactor.conns[signature]&.get_peername
 
       # @api private
       def send_data(signature, data, _size = nil) = reactor.descriptors.fetch(signature).send_data(data)

@@ -215,8 +215,10 @@ module Gyre
         def reads? = @reads && !@connecting && @closing != :now
 
         def drained?
-          return true if @closing == :now || @transport.unsent_bytes.zero?
-          return false if @connecting || (@handshake && !shaken)
+          return true if @closing == :now
+          return false if @connecting
+          return true if @transport.unsent_bytes.zero?
+          return false if @handshake && !shaken
           return true if @transport.flush_available == true
 
           await_room
