@@ -44,7 +44,11 @@ module Gyre
       end
 
       # @param signature [Integer]
-      def stop_server(signature) = reactor.descriptors[signature]&.release
+      def stop_server(signature)
+        server = reactor.descriptors[signature]
+        server&.ready # clients that have connected before
+        server&.release
+      end
       alias stop_tcp_server stop_server
 
       # Connects. The connection's `connection_completed` or `unbind` follows.
