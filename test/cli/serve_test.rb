@@ -87,7 +87,7 @@ class CLIServeTest < Minitest::Test
     assert_equal 2, output.status.exitstatus
     assert_equal "gyre: unknown command sreve; did you mean serve? Run `gyre --help`.\n", output.err
     assert_equal "gyre: unknown command server; did you mean serve? Run `gyre --help`.\n", gyre("server").err
-    assert_equal "gyre: unknown command xyzzy; known: serve, top, ctl, log. Run `gyre --help`.\n", gyre("xyzzy").err
+    assert_equal "gyre: unknown command xyzzy; known: serve, top, ctl, dns, log, em. Run `gyre --help`.\n", gyre("xyzzy").err
   end
 
   def test_serve_has_help_with_every_limit
