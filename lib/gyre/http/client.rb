@@ -59,23 +59,17 @@ module Gyre
         @lock = Thread::Mutex.new
       end
 
-      # @!method get(url, **options)
-      #   Sends a GET request; see {#request}.
-      # @!method head(url, **options)
-      #   Sends a HEAD request; see {#request}.
-      # @!method post(url, body = nil, **options)
-      #   Sends a POST request; see {#request}.
-      # @!method put(url, body = nil, **options)
-      #   Sends a PUT request; see {#request}.
-      # @!method patch(url, body = nil, **options)
-      #   Sends a PATCH request; see {#request}.
-      # @!method delete(url, **options)
-      #   Sends a DELETE request; see {#request}.
+      # Sends a GET request; see {#request}.
       def get(url, ...) = request("GET", url, ...)
+      # Sends a HEAD request; see {#request}.
       def head(url, ...) = request("HEAD", url, ...)
+      # Sends a DELETE request; see {#request}.
       def delete(url, ...) = request("DELETE", url, ...)
+      # Sends a POST request; see {#request}.
       def post(url, body = nil, **options, &block) = request("POST", url, body: body, **options, &block)
+      # Sends a PUT request; see {#request}.
       def put(url, body = nil, **options, &block) = request("PUT", url, body: body, **options, &block)
+      # Sends a PATCH request; see {#request}.
       def patch(url, body = nil, **options, &block) = request("PATCH", url, body: body, **options, &block)
 
       # Sends a request. Without a block reads the whole body, up to body_bytes_limit. With a block,
@@ -306,13 +300,19 @@ module Gyre
       def client = Ractor.current[:gyre_http_client] ||= Client.new
 
       # @!method get(url, **options)
+      #   As {Client#get}.
       # @!method head(url, **options)
-      # @!method post(url, body = nil, **options)
-      # @!method put(url, body = nil, **options)
-      # @!method patch(url, body = nil, **options)
+      #   As {Client#head}.
+      # @!method post(url, **options)
+      #   As {Client#post}.
+      # @!method put(url, **options)
+      #   As {Client#put}.
+      # @!method patch(url, **options)
+      #   As {Client#patch}.
       # @!method delete(url, **options)
+      #   As {Client#delete}.
       # @!method fan_out(urls, **options)
-      #   As of {Client}.
+      #   As {Client#fan_out}.
       %i[get head post put patch delete fan_out].each do |name|
         define_method(name) { |*arguments, **options, &block| client.public_send(name, *arguments, **options, &block) }
       end
