@@ -54,6 +54,7 @@ module Gyre
 
       def close(after_writing = false)
         return if @over
+        return @reactor.next_tick(-> { close(after_writing) }) unless @reactor.in_thread? # behind what the thread has sent
 
         @closing = @closing == :now || !after_writing ? :now : :drained
         @reactor.emit(self)

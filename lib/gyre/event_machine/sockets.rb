@@ -45,9 +45,11 @@ module Gyre
 
       # @param signature [Integer]
       def stop_server(signature)
-        server = reactor.descriptors[signature]
-        server&.ready # clients that have connected before
-        server&.release
+        server = reactor.descriptors[signature] or return
+        reactor.in_turn do
+          server.ready # clients that have connected before
+          server.release
+        end
       end
       alias stop_tcp_server stop_server
 
