@@ -33,9 +33,7 @@ module Gyre
       # read.
       def read(io, length, offset)
         file = IO.for_fd(io.fileno, autoclose: false)
-        # An inotify descriptor looks like a file (Linux 6.15): without bytes it must not block.
-        bytes = call { offset ? file.pread(length, offset) : file.read_nonblock(length, exception: false) }
-        bytes == :wait_readable ? -Errno::EAGAIN::Errno : bytes || String.new
+        call { offset ? file.pread(length, offset) : file.sysread(length) }
       rescue EOFError
         String.new
       rescue SystemCallError => error
