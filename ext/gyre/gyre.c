@@ -39,6 +39,7 @@ void Init_gyre_ext(void) {
   gyre_init_scheduler_timeout();
   gyre_init_scheduler_testing();
   gyre_init_scheduler_inspection();
+  gyre_init_scheduler_read();
   gyre_init_scheduler_io();
   VALUE keyed = gyre_init_keyed_loop();
   gyre_init_keyed_watch();

@@ -28,18 +28,6 @@ module Gyre
         job.value
       end
 
-      # Reads a file at `offset`, or (nil) at its position. Returns a String, or -errno. Called by
-      # the extension for bytes that are not in memory. A close of the IO does not wait for the
-      # read.
-      def read(io, length, offset)
-        file = IO.for_fd(io.fileno, autoclose: false)
-        call { offset ? file.pread(length, offset) : file.sysread(length) }
-      rescue EOFError
-        String.new
-      rescue SystemCallError => error
-        -error.errno
-      end
-
       # Starts over in a forked child: the threads stay in the parent.
       def process_fork
         self.pool = nil

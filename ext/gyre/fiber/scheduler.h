@@ -354,6 +354,14 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
 /* For scheduler->sweeping.before_sleep: arms the check for closed descriptors and deadlocks. */
 void gyre_sweep(struct gyre_scheduler *scheduler);
 
+/* scheduler_read.c: parks until a thread of Gyre::Offload has read; offset -1 is the file's
+ * position. Returns an object with the bytes, and their count or -errno. */
+VALUE gyre_read_in_thread(VALUE io, int fd, off_t offset, size_t length);
+ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
+/* Frees its memory before the collector would. */
+void gyre_thread_read_free(VALUE read);
+void gyre_init_scheduler_read(void);
+
 void gyre_init_wait(void);
 void gyre_init_scheduler_process(void);
 /* A pidfd (Linux 5.3) of a child process; -1 without. */

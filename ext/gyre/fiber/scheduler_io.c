@@ -7,7 +7,6 @@
 #include "fiber/nonblocking_io.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
-#include "gyre.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -122,6 +121,9 @@ static void transfer_arguments(struct transfer *transfer, int count, const VALUE
   transfer_bounds(transfer, first, second, size);
 }
 
+/* The offset in the file; -1: its own position. */
+static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
+
 /* Gets the descriptor and the buffer's bytes; called again after a wait, in which the program may
  * have closed or freed them. Returns the buffer's size. */
 static size_t transfer_open(struct transfer *transfer) {
@@ -129,25 +131,27 @@ static size_t transfer_open(struct transfer *transfer) {
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Reads in a thread while this fiber is parked. The IO may be closed and the buffer freed by then;
+/* Takes over bytes that were read during a wait. The IO may be closed and the buffer freed by now;
  * the next part needs an unchanged buffer. */
-static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
-  VALUE from = transfer->positioned ? OFFT2NUM(transfer->from) : Qnil;
-  VALUE offload = rb_const_get(gyre_mGyre, rb_intern("Offload"));
-  VALUE bytes = rb_funcall(offload, rb_intern("read"), 3, transfer->io, SIZET2NUM(length), from);
+static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
   if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
-  if (RB_INTEGER_TYPE_P(bytes)) return NUM2INT(bytes);
-  const long count = RSTRING_LEN(bytes);
-  memcpy(transfer->base + at, RSTRING_PTR(bytes), (size_t)count);
-  rb_str_resize(bytes, 0); /* frees its memory before the collector would */
+  if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
+}
+
+/* Reads in a thread while this fiber is parked. */
+static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
+  VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
+  const char *bytes;
+  ssize_t count = gyre_thread_read_result(read, &bytes);
+  transfer_take(transfer, at, bytes, count);
+  gyre_thread_read_free(read);
   return count;
 }
 
 /* A write usually goes to the kernel's memory at once. */
 static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
   if (waits && !transfer->writes) return file_read_in_thread(transfer, at, length);
-  return gyre_file_call(transfer->fd, transfer->base + at, length, transfer->positioned ? transfer->from : -1,
-                        transfer->writes);
+  return gyre_file_call(transfer->fd, transfer->base + at, length, transfer_place(transfer), transfer->writes);
 }
 
 static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bool waits) {
