@@ -41,6 +41,7 @@ static VALUE receiver_class, watching; /* an Array: keeps the receivers that a l
 
 static void receiver_mark(void *opaque) {
   const struct receiver *receiver = opaque;
+  rb_gc_mark(receiver->self); /* pinned: C keeps its address */
   rb_gc_mark(receiver->io);
   rb_gc_mark(receiver->responder);
   rb_gc_mark(receiver->handler);
