@@ -55,6 +55,14 @@ static void names_have_a_text(void) {
   CHECK(round_trip(name, NULL));
 }
 
+/* A longer chain costs each name behind it as many steps. */
+static bool chain_is_read(unsigned pointers) {
+  uint8_t message[1024] = {0}, name[GYRE_DNS_NAME_BYTES];
+  for (size_t at = 2; at <= 2 * pointers; at += 2) gyre_dns_put_16(message + at, (uint16_t)(0xc000 | (at - 2)));
+  size_t at = 2 * pointers;
+  return gyre_dns_name_read(message, sizeof(message), &at, name) == 1;
+}
+
 static void names_are_compared_without_case(void) {
   CHECK(gyre_dns_name_equal((const uint8_t *)"\3WwW\2De", (const uint8_t *)"\3wWw\2dE"));
   CHECK(!gyre_dns_name_equal((const uint8_t *)"\3www\2de", (const uint8_t *)"\3www\2df"));
@@ -71,6 +79,8 @@ static void pointers_lead_back(void) {
   CHECK(is("malformed", MESSAGE(QUERY "\x40xx\0\0\1\0\1")));    /* a reserved kind of label */
   CHECK(is("malformed", MESSAGE(QUERY "\1a\0\0\1\0\1\0")));     /* more behind */
   CHECK(is("malformed", MESSAGE(QUERY "\1a\0\0\1\0")));         /* cut */
+  CHECK(chain_is_read(127));
+  CHECK(!chain_is_read(128));
   CHECK(is("no-header", MESSAGE("\x12\x34\x01\x00\x00\x01")));
   CHECK(is("malformed", MESSAGE("\x12\x34\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff")));
   CHECK(is("well-formed 4660 256 ?0161016200:1:1 ?016200:1:1",

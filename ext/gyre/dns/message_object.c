@@ -66,6 +66,9 @@ static VALUE wire_address(VALUE self, VALUE type, VALUE text) {
   return inet_pton(family, written, bytes) == 1 ? rb_str_new((const char *)bytes, family == AF_INET ? 4 : 16) : Qnil;
 }
 
+/* No Ruby code runs, and so no other fiber, while it is used: nothing here converts objects. */
+static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
+
 /* --- parsing --- */
 
 struct reading {
@@ -115,11 +118,9 @@ static VALUE read_records(struct reading *reading, unsigned count) {
     struct gyre_dns_record record;
     if (!gyre_dns_record_read(bytes_of(reading), length_of(reading), &reading->at, &record)) fail("record");
     if (record.type == GYRE_DNS_OPT) continue;
-    VALUE data = rb_str_buf_new((long)(record.data_length + GYRE_DNS_EXPANDED_BYTES));
-    ssize_t length = gyre_dns_data_expand(bytes_of(reading), &record, (uint8_t *)RSTRING_PTR(data));
+    ssize_t length = gyre_dns_data_expand(bytes_of(reading), &record, lent);
     if (length < 0) fail("record data");
-    rb_str_set_len(data, length);
-    data = rb_str_resize(data, length);
+    VALUE data = rb_str_new((const char *)lent, length);
     rb_ary_push(records, rb_struct_new(record_class, gyre_dns_name_string(record.name), INT2FIX(record.type),
                                        INT2FIX(record.class), UINT2NUM(record.ttl), data));
   }
@@ -150,9 +151,6 @@ static VALUE wire_parse(VALUE self, VALUE string) {
 }
 
 /* --- writing --- */
-
-/* No Ruby code runs, and so no other fiber, while it is used: nothing here converts objects. */
-static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES];
 
 static uint32_t number_32(VALUE number) {
   if (!RB_INTEGER_TYPE_P(number)) rb_raise(rb_eTypeError, "%+" PRIsVALUE " is not an Integer", number);
@@ -245,7 +243,8 @@ static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VAL
   struct gyre_dns_edns out = {.present = false};
   VALUE options = Qnil;
   size_t room = number_32(limit), reserved = 0;
-  if (room < GYRE_DNS_HEADER_BYTES || room > sizeof(lent)) rb_raise(rb_eArgError, "cannot write %zu bytes", room);
+  if (room < GYRE_DNS_HEADER_BYTES || room > GYRE_DNS_MESSAGE_BYTES)
+    rb_raise(rb_eArgError, "cannot write %zu bytes", room);
   if (!NIL_P(edns)) {
     if (!rb_obj_is_kind_of(edns, edns_class)) rb_raise(rb_eTypeError, "not a Gyre::DNS::EDNS");
     options = options_string(RSTRUCT_GET(edns, OPTIONS));

@@ -9,14 +9,15 @@
 
 size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   size_t place = *at, bound = *at, end = 0, written = 0;
-  for (;;) {
+  for (unsigned pointers = 0;;) {
     if (place >= length) return 0;
     uint8_t label = message[place];
     if (label >= 0xc0) {
       if (place + 2 > length) return 0;
       size_t target = gyre_dns_16(message + place) & 0x3fff;
       if (!end) end = place + 2;
-      if (target >= bound) return 0; /* each pointer leads further back, which rules out loops */
+      /* Each pointer leads further back, which rules out loops, and a name has no more labels. */
+      if (target >= bound || ++pointers > GYRE_DNS_NAME_BYTES / 2) return 0;
       place = bound = target;
       continue;
     }
