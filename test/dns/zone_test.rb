@@ -29,7 +29,8 @@ class DNSZoneTest < Minitest::Test
     %w[x.sub.example.org A] => [0, false, [], ["sub.example.org 3600 NS"], ["ns.sub.example.org 3600 A"]],
     %w[sub.example.org NS] => [0, false, [], ["sub.example.org 3600 NS"], ["ns.sub.example.org 3600 A"]],
     %w[sub.example.org DS] => [0, true, [], ["example.org 300 SOA"], []],
-    %w[example.org ANY] => [0, true, ["example.org 3600 HINFO"], [], []],
+    %w[example.org ANY] => [0, true, ["example.org 3600 SOA"], [], []],
+    %w[www.example.org ANY] => [0, true, ["www.example.org 3600 CNAME"], [], []],
     %w[loop.example.org A] => [0, true, ["loop.example.org 3600 CNAME"], [], []],
     %w[far.example.org A] => [0, true, ["far.example.org 3600 CNAME"], [], []],
     %w[to.example.org A] => [0, true, ["to.example.org 3600 CNAME", "a.other.example 60 A"], [], []],
@@ -66,7 +67,10 @@ class DNSZoneTest < Minitest::Test
     b RRSIG A 13 2 300 20300101000000 20200101000000 1 example. AAAA
     b NSEC *.d.example. A RRSIG NSEC
     *.d A 192.0.2.3
-    *.d NSEC sub.example. A RRSIG NSEC
+    *.d NSEC *.out.example. A RRSIG NSEC
+    *.out CNAME x.other.
+    *.out RRSIG CNAME 13 3 300 20300101000000 20200101000000 1 example. AAAA
+    *.out NSEC sub.example. CNAME RRSIG NSEC
     sub NS ns.sub
     sub NSEC example. NS RRSIG NSEC
     ns.sub A 192.0.2.4
@@ -76,6 +80,10 @@ class DNSZoneTest < Minitest::Test
     %w[c.example A] => [[], ["example 60 SOA", "example 60 RRSIG", "b.example 300 NSEC", "example 300 NSEC"]],
     %w[b.example MX] => [[], ["example 60 SOA", "example 60 RRSIG", "b.example 300 NSEC"]],
     %w[x.d.example A] => [["x.d.example 300 A"], ["*.d.example 300 NSEC"]],
+    %w[x.d.example MX] => [[], ["*.d.example 300 NSEC", "example 60 SOA", "example 60 RRSIG"]],
+    %w[d.example A] => [[], ["example 60 SOA", "example 60 RRSIG", "b.example 300 NSEC"]],
+    %w[x.out.example A] => [["x.out.example 300 CNAME", "x.out.example 300 RRSIG"], ["*.out.example 300 NSEC"]],
+    %w[*.out.example RRSIG] => [["*.out.example 300 RRSIG"], []],
     %w[x.sub.example A] => [[], ["sub.example 300 NS", "sub.example 300 NSEC"]]
   }.freeze
 
@@ -85,8 +93,16 @@ class DNSZoneTest < Minitest::Test
         message = ask(server, name, type, edns: edns(flags: Gyre::DNS::EDNS::DO))
         assert_equal expected, [texts(message.answers), texts(message.authority)], "#{name} #{type}"
         plain = ask(server, name, type, edns: edns)
-        assert_empty((plain.answers + plain.authority).map(&:type) & [46, 47])
+        assert_empty((plain.answers + plain.authority).map(&:type) & [46, 47] - [Gyre::DNS.type_number(type)])
       end
+    end
+  end
+
+  def test_a_referral_whose_glue_does_not_fit_is_truncated
+    glue = Array.new(40) { |number| "ns.sub A 192.0.2.#{number}\n" }.join
+    serve(rules: zones("example" => "$TTL 300\n@ SOA ns root 1 2 3 4 60\nsub NS ns.sub\n#{glue}")) do |server|
+      assert_predicate ask(server, "x.sub.example"), :truncated?
+      assert_equal [false, 40], ask(server, "x.sub.example", edns: edns).then { |message| [message.truncated?, message.additional.size] }
     end
   end
 

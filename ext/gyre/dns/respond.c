@@ -181,6 +181,7 @@ static size_t from_zone(struct making *making, const struct gyre_dns_zone *zone)
     if (i == 0) authoritative = lookup.authoritative;
     zone = leads_on ? zone_of(making->responder, lookup.name, false) : NULL;
   }
+  gyre_dns_zone_prove(&lookup);
   for (int i = 1; i < 4; i++) making->counts[i] = lookup.counts[i];
   uint16_t flags = (uint16_t)((authoritative ? GYRE_DNS_AA : 0) | (lookup.full ? GYRE_DNS_TC : 0));
   return finish(making, flags, lookup.rcode);
@@ -234,7 +235,7 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
   if (rcode == NOERROR && query.counts[0] == 1) {
     zone = responder->zone_count ? zone_of(responder, query.name, query.type == GYRE_DNS_DS) : NULL;
     if (!zone && query.type == GYRE_DNS_DS) zone = zone_of(responder, query.name, false);
-    if (!zone && responder->has_rules) {
+    if (!zone && responder->has_rules && query.class == GYRE_DNS_IN) {
       responder->counts.asked++;
       return GYRE_DNS_ASK;
     }

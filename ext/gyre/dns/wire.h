@@ -34,7 +34,6 @@ enum gyre_dns_type {
   GYRE_DNS_CNAME = 5,
   GYRE_DNS_SOA = 6,
   GYRE_DNS_PTR = 12,
-  GYRE_DNS_HINFO = 13,
   GYRE_DNS_MX = 15,
   GYRE_DNS_AAAA = 28,
   GYRE_DNS_SRV = 33,

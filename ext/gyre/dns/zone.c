@@ -216,7 +216,7 @@ static void put(struct gyre_dns_lookup *lookup, enum section section, const uint
                 uint32_t ttl) {
   if (gyre_dns_put_record(lookup->writer, owner, record->type, GYRE_DNS_IN, ttl, record->data, record->length))
     lookup->counts[section]++;
-  else if (section != ADDITIONAL)
+  else if (section != ADDITIONAL || !lookup->authoritative) /* glue is necessary (RFC 9471) */
     lookup->full = true;
 }
 
@@ -239,8 +239,7 @@ static void put_nsec(struct gyre_dns_lookup *lookup, const struct node *node) {
   (void)put_set(lookup, AUTHORITY, node->name, node, GYRE_DNS_NSEC);
 }
 
-/* Begins the authority section. */
-static void put_proof(struct gyre_dns_lookup *lookup) {
+void gyre_dns_zone_prove(struct gyre_dns_lookup *lookup) {
   if (lookup->proof) put_nsec(lookup, lookup->proof);
   lookup->proof = NULL;
 }
@@ -296,7 +295,7 @@ static void put_addresses(const struct gyre_dns_zone *zone, struct gyre_dns_look
 
 static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const struct node *cut) {
   lookup->authoritative = lookup->counts[ANSWER] > 0;
-  put_proof(lookup);
+  gyre_dns_zone_prove(lookup);
   const struct record *servers = put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_NS);
   if (lookup->dnssec && !put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_DS)) put_nsec(lookup, cut);
   put_addresses(zone, lookup, servers);
@@ -325,35 +324,33 @@ enum step { DONE, FOLLOW };
 
 static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *owner,
                         const struct node *node, bool wildcard) {
-  static const struct {
-    struct record record;
-    uint8_t data[9];
-  } minimal = {{.type = GYRE_DNS_HINFO, .ttl = 3600, .length = 9}, "\7RFC8482"}; /* and an empty string */
+  uint16_t type = lookup->type;
   uint8_t covered[GYRE_DNS_NAME_BYTES];
   if (wildcard && lookup->dnssec && zone->sorted) {
     lower(covered, owner);
     lookup->proof = nsec_before(zone, covered);
   }
-  if (lookup->type != GYRE_DNS_CNAME && lookup->type != GYRE_DNS_NSEC) {
-    const struct record *alias = first_of(node, GYRE_DNS_CNAME);
-    if (alias && lookup->type != GYRE_DNS_ANY) {
-      (void)put_set(lookup, ANSWER, owner, node, GYRE_DNS_CNAME);
+  if (type == GYRE_DNS_ANY) { /* one set is enough (RFC 8482, section 4.1) */
+    const struct record *record = node->records;
+    while (record && record->next && is_signature(record->type)) record = record->next;
+    if (record) type = record->type;
+  } else if (type != GYRE_DNS_CNAME && !is_signature(type)) {
+    const struct record *alias = put_set(lookup, ANSWER, owner, node, GYRE_DNS_CNAME);
+    if (alias) {
       lower(lookup->name, alias->data);
       return FOLLOW;
     }
   }
-  if (lookup->type == GYRE_DNS_ANY && node->records) {
-    if (gyre_dns_put_record(lookup->writer, owner, GYRE_DNS_HINFO, GYRE_DNS_IN, 3600, minimal.data, 9))
-      lookup->counts[ANSWER]++;
-    return DONE;
-  }
-  const struct record *found = put_set(lookup, ANSWER, owner, node, lookup->type);
-  put_proof(lookup);
+  const struct record *found = put_set(lookup, ANSWER, owner, node, type);
+  const struct node *proof = lookup->proof;
+  gyre_dns_zone_prove(lookup);
   if (found) {
     put_addresses(zone, lookup, found);
   } else {
     put_soa(zone, lookup);
-    if (lookup->dnssec && zone->sorted) put_nsec(lookup, node);
+    /* An empty name has no NSEC record of its own. */
+    const struct node *before = lookup->dnssec && zone->sorted ? nsec_before(zone, node->name) : NULL;
+    if (before && before != proof) put_nsec(lookup, before);
   }
   return DONE;
 }
@@ -361,7 +358,7 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
 static enum step deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *name,
                       const uint8_t *wildcard) {
   lookup->rcode = 3;
-  put_proof(lookup);
+  gyre_dns_zone_prove(lookup);
   put_soa(zone, lookup);
   if (lookup->dnssec && zone->sorted) {
     const struct node *before = nsec_before(zone, name), *source = nsec_before(zone, wildcard);

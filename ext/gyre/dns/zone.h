@@ -40,5 +40,7 @@ struct gyre_dns_lookup {
 bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name);
 /* Writes the records. Returns true if a CNAME leads out of the zone. */
 bool gyre_dns_zone_lookup(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup);
+/* Begins the authority section, if no lookup did: proves that a wildcard was used rightly. */
+void gyre_dns_zone_prove(struct gyre_dns_lookup *lookup);
 
 #endif
