@@ -86,6 +86,22 @@ class DNSRulesTest < Minitest::Test
     end
   end
 
+  def test_a_malformed_reply_is_passed_on_whether_or_not_it_is_logged
+    upstream = scripted do |bytes|
+      reply_to(bytes, "#{name_of(bytes)} 0 A 192.0.2.5").tap { |reply| reply[-6..] = "\0\3abc".b }
+    end
+    port = upstream.port
+    [nil, StringIO.new].each do |log|
+      _, err = capture do
+        serve(rules: proc { upstream("127.0.0.1:#{port}") }, log: log) do |server|
+          query = Gyre::DNS::Message.query("x", "A", id: 4660, edns: nil).encode
+          assert_operator exchange(server, query), :end_with?, "\0\3abc"
+        end
+      end
+      assert_equal log ? "gyre: DNS log: malformed record data\n" : "", err
+    end
+  end
+
   def test_a_reply_may_be_changed
     upstream = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.5") }
     resolver = Gyre::DNS::Upstream.new("127.0.0.1:#{upstream.port}")

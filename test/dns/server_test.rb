@@ -122,6 +122,65 @@ class DNSServerTest < Minitest::Test
     assert_match(/broken \(RuntimeError\)/, err)
   end
 
+  def test_other_exceptions_of_a_rule_answer_servfail_too
+    _, err = capture do
+      serve(rules: proc { match("loop") { |t| t.append!("loop") }; otherwise { require "gyre/nonesuch" } }) do |server|
+        assert_equal [2, 2], [ask(server, "loop").rcode, ask(server, "x").rcode]
+        assert_equal 2, Thread.new { Message.parse(server.answer(Message.query("x", "A").encode, "")).rcode }.value
+      end
+    end
+    assert_match(/stack level too deep/, err)
+    assert_equal 2, err.scan(/nonesuch \(LoadError\)/).size
+  end
+
+  def test_a_malformed_record_behind_the_question_gets_formerr
+    serve(rules: zones { otherwise { |t| t.respond!("192.0.2.1") } }) do |server|
+      query = Message.query("x", "A", id: 4660, edns: nil).encode
+      query[11] = "\1"
+      response = Message.parse(exchange(server, query << "\0\0\1\0\1\0\0\0\0\0\3abc".b))
+      assert_equal [4660, 1, true], [response.id, response.rcode, response.response?]
+      assert_equal 5, Message.parse(exchange(server, Message.query("x", "A", "ANY", edns: nil).encode)).rcode
+    end
+  end
+
+  # --- memory ---
+
+  def test_the_collector_may_move_objects_while_it_serves
+    serve(rules: proc { otherwise { |t| t.respond!("192.0.2.1") } }) do |server|
+      move_objects
+      assert_equal 1, ask(server, "x").answers.size
+    end
+  end
+
+  def test_a_connection_keeps_nothing_of_answered_questions
+    serve(rules: proc { otherwise { |t| t.respond!("192.0.2.1") } }) do |server|
+      TCPSocket.open("127.0.0.1", server.port) do |socket|
+        query = framed(Message.query("x", "A").encode)
+        300.times { socket.write(query) && read_framed(socket) }
+        GC.start
+        assert_operator ObjectSpace.each_object(Gyre::Task).count(&:finished?), :<, 250
+      end
+    end
+  end
+
+  def test_a_client_that_reads_nothing_is_cut
+    texts = Array.new(200) { "x" * 250 }
+    serve(rules: proc { otherwise { |t| t.respond!(*texts) } }, idle_timeout_s: 0.2) do |server|
+      TCPSocket.open("127.0.0.1", server.port) do |socket|
+        query = framed(Message.query("x", "TXT", edns: nil).encode)
+        assert_raises(SystemCallError) { loop { socket.write(query) } }
+        eventually(what: "the end of the connection") { server.stats.values_at(:connections, :waiting) == [0, 0] }
+        assert_operator server.stats[:queries], :<, 1000
+      end
+    end
+  end
+
+  def test_a_message_without_bytes_ends_a_connection
+    serve(rules: zones) do |server|
+      TCPSocket.open("127.0.0.1", server.port) { |socket| socket.write("\0\0") && assert_nil(socket.read(1)) }
+    end
+  end
+
   # --- EDNS ---
 
   def test_a_later_version_of_edns_gets_badvers

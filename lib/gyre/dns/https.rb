@@ -64,6 +64,8 @@ module Gyre
         message = Message.parse(response)
         ttl = (message.answers.empty? ? message.authority : message.answers).map(&:ttl).min
         { "cache-control" => ttl ? "max-age=#{ttl}" : "no-store" }
+      rescue FormatError # of an upstream
+        { "cache-control" => "no-store" }
       end
 
       def refuse(status, reason)

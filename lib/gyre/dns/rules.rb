@@ -123,10 +123,12 @@ module Gyre
           transaction = Transaction.new(self, query, query.questions.first, response, peer)
           process(transaction)
           transaction.reply ? adapt(transaction.reply, edns, limit) : response.encode(limit: limit)
-        rescue StandardError, NotImplementedError => error
-          Fiber.scheduler.report(error, Fiber.current)
-          failed(query, edns).encode(limit: limit)
+        rescue StandardError, ScriptError, SystemStackError => error
+          report(error)
+          failed(query.id, query.flags, 2, edns, query.questions).encode(limit: limit)
         end
+      rescue FormatError # of a record behind the question
+        failed(*bytes.unpack("n2"), 1, edns).encode(limit: limit)
       end
 
       # @param transaction [Transaction]
@@ -168,8 +170,15 @@ module Gyre
         Wire.adapt(reply, edns, limit) || Message.parse(reply).tap { |message| message.edns = edns }.encode(limit: limit)
       end
 
-      def failed(query, edns)
-        Message.new(query.id, Message::QR | query.flags & REPEATED, rcode: 2, questions: query.questions, edns: edns)
+      def failed(id, flags, rcode, edns, questions = [])
+        Message.new(id, Message::QR | flags & REPEATED, rcode: rcode, questions: questions, edns: edns)
+      end
+
+      # Over HTTPS it may run in a thread of another server.
+      def report(error)
+        return Fiber.scheduler.report(error, Fiber.current) if Fiber.scheduler.is_a?(Scheduler)
+
+        $stderr.write("gyre: unhandled in a DNS rule: #{error.full_message(highlight: false).chomp}\n")
       end
     end
   end

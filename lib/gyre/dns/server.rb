@@ -6,8 +6,8 @@
 require "securerandom"
 require "gyre/net"
 require "gyre/net/tls"
-require "gyre/sync/barrier"
 require "gyre/sync/promise"
+require "gyre/sync/semaphore"
 require "gyre/dns/rules"
 require "gyre/dns/settings"
 require "gyre/dns/upstream"
@@ -28,7 +28,9 @@ module Gyre
       # One address of UDP.
       PacketSocket = Struct.new(:listener, :receiver)
       CHOSEN_PORT_TRIES = 20
-      private_constant :PacketSocket, :CHOSEN_PORT_TRIES
+      # Questions of one connection in rules at once; the next ones are not read before one ends.
+      STREAM_PLACES = 100
+      private_constant :PacketSocket, :CHOSEN_PORT_TRIES, :STREAM_PLACES
 
       # Binds, so that privileges may be dropped before {#run}.
       #
@@ -132,8 +134,10 @@ module Gyre
         peer = sockaddr.empty? ? "-" : Addrinfo.new(sockaddr).ip_address
         @log.write("#{Time.now.strftime("%FT%T.%3N%z")} #{peer} #{message.questions.first || "-"} #{DNS.rcode_name(message.rcode)} " \
                            "#{message.answers.size}/#{message.authority.size}/#{message.additional.size} #{response.bytesize}\n")
-      rescue SystemCallError => error # a full disk loses lines, not responses
-        Fiber.scheduler.report_once("gyre: DNS log: #{error.message}\n")
+      rescue SystemCallError, IOError, FormatError => error # a full disk loses lines, not responses
+        text = "gyre: DNS log: #{error.message}\n"
+        $stderr.write(text) unless text == @reported
+        @reported = text
       end
 
       # @return [Hash{Symbol => Integer}] queries:, answers: (from zones), asked: (of rules),
@@ -217,28 +221,27 @@ module Gyre
         stream.read_timeout_s = @settings[:idle_timeout_s]
         stream.write_timeout_s = @settings[:idle_timeout_s]
         sockaddr = stream.to_io.remote_address.to_sockaddr
-        asked = Barrier.new
-        while (head = stream.read(2)) && head.bytesize == 2
-          bytes = stream.read_exactly(head.unpack1("n"))
-          found = @responder.respond(bytes, sockaddr)
-          break if found.nil? # not a request: no other will follow
-          next reply(stream, found.tap { log(found, sockaddr) }) if found.is_a?(String)
-          next @responder.overload if @waiting >= @settings[:waiting_limit]
+        places = Semaphore.new(STREAM_PLACES)
+        Gyre.run do # ends with its rules
+          while (head = stream.read(2)) && head.bytesize == 2
+            bytes = stream.read_exactly(head.unpack1("n"))
+            found = @responder.respond(bytes, sockaddr)
+            break if found.nil? # not a request: no other will follow
+            next reply(stream, found.tap { log(found, sockaddr) }) if found.is_a?(String)
+            next @responder.overload if @waiting >= @settings[:waiting_limit]
 
-          asked.async("rule") { ask(stream, bytes, sockaddr, found || nil) }
+            places.async("rule") { ask(stream, bytes, sockaddr, found || nil) }
+          end
         end
-        asked.wait
-      rescue EOFError, Gyre::TimeoutError, IO::TimeoutError
+      rescue IOError, Gyre::TimeoutError
         nil # the client is gone
-      ensure
-        asked&.stop
       end
 
       def ask(stream, bytes, sockaddr, edns)
         @waiting += 1
         reply(stream, call(bytes, sockaddr, Message::BYTES_LIMIT, edns))
       rescue SystemCallError, IOError, Gyre::TimeoutError, TLS::Error
-        nil # the client is gone
+        stream.abandon # the client is gone, or reads nothing
       ensure
         @waiting -= 1
       end
