@@ -135,6 +135,22 @@ class DNSResolverTest < Minitest::Test
     end
   end
 
+  def test_a_forked_child_does_not_wait_for_queries_of_its_parent
+    server = scripted { nil }
+    resolver = resolver(server.address, timeout_s: 0.2, attempts: 1)
+    thread = Thread.new { assert_raises(Gyre::DNS::NoAnswer) { resolver.query("one.test") } }
+    eventually { server.queries.any? }
+    child = fork do
+      Gyre.run { Gyre.with_deadline(20) { resolver.query("one.test") } }
+    rescue Gyre::DNS::NoAnswer
+      exit!(0)
+    ensure
+      exit!(1)
+    end
+    assert_predicate Process.wait2(child).last, :success?
+    thread.join
+  end
+
   def test_a_deadline_ends_the_wait
     resolver = resolver(scripted { nil }.address)
     Gyre.run do

@@ -65,6 +65,7 @@ module Gyre
         @hosts = WatchedFile.new(hosts) { |text| Hosts.new(text) } if hosts
         @flights = {} # question => Promise; nil until another caller waits
         @lock = SpinLock.new
+        @pid = Process.pid
         if servers.any?
           @upstream = Upstream.new(*servers, **options)
           @configuration = Configuration.new("search #{search.join(" ")}\noptions ndots:#{ndots}")
@@ -196,6 +197,7 @@ module Gyre
       # not answer it.
       def take(questions, found)
         mine, others = [], {}
+        @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child gets no answers of its parent's
         @lock.synchronize do
           questions.each do |question|
             if (message = @cache[question]) then found[question] = message

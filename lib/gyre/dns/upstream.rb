@@ -45,7 +45,6 @@ module Gyre
         @race = race
         @rotate = rotate
         @tls = TLS.context(tls, server: false)
-        @places = Semaphore.new(PLACES)
         @ignored = @first = 0
         @addresses = {}.compare_by_identity # ServerAddress => Addrinfo
         begin_anew
@@ -125,8 +124,9 @@ module Gyre
 
       private
 
-      # Called in a forked child, too, as the sockets are its parent's.
+      # Called in a forked child, too, as sockets and places are its parent's.
       def begin_anew
+        @places = Semaphore.new(PLACES)
         @pid = Process.pid
         @idle = Hash.new { |idle, server| idle[server] = [] }.compare_by_identity
         @streams = {}.compare_by_identity
