@@ -62,7 +62,7 @@ module Gyre
           records.empty? ? [] : ["", ";; #{title.to_s.sub(/s\z/, "").upcase} SECTION:", *records.map { |each| record(each) }]
         end
 
-        def name(name) = "#{name.to_s.delete_suffix(".")}."
+        def name(name) = escaped("#{name.to_s.delete_suffix(".")}.")
 
         def words(resource)
           case resource
@@ -78,8 +78,11 @@ module Gyre
         end
 
         def quoted(string)
-          %("#{string.b.gsub(/["\\]/) { "\\#{_1}" }.gsub(/[^ -~]/n) { format("\\%03d", _1.ord) }}")
+          %("#{escaped(string.gsub(/["\\]/n) { "\\#{_1}" })}")
         end
+
+        # Bytes of others must not reach the terminal.
+        def escaped(text) = text.b.gsub(/[^ -~]/n) { format("\\%03d", _1.ord) }
       end
     end
   end

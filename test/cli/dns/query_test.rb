@@ -36,6 +36,12 @@ class DNSQueryCommandTest < Minitest::Test
     end
   end
 
+  def test_bytes_of_a_reply_do_not_reach_the_terminal
+    data = Gyre::DNS::Record.new("one.test", 5, 1, 60, "\4\e[2J\2\xc3\xa9\0".b)
+    server = scripted { |bytes| reply_to(bytes).tap { |reply| reply[7] = "\1" } + "\xc0\x0c\0\5\0\1\0\0\0\x3c\0\x9".b + data.data }
+    assert_equal "\\027[2J.\\195\\169.\n", query("@#{server.address}", "one.test", "+short")[1]
+  end
+
   def test_an_address_is_turned_into_its_name
     with_dnsmasq(*ZONE) { |address| assert_equal [0, "one.test.\n", ""], query("-x", "192.0.2.1", "@#{address}", "+short") }
   end
