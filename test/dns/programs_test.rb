@@ -77,7 +77,7 @@ class DNSProgramsTest < Minitest::Test
   end
 
   def program(*command)
-    output = run_program(*command)
+    output = run_program({ "LD_PRELOAD" => nil }, *command)
     assert output.status.success?, "#{command.join(" ")}\n#{output.out}#{output.err}"
     output.out
   end

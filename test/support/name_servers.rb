@@ -22,7 +22,8 @@ module GyreTest
     def with_dnsmasq(*arguments)
       port = NameServers.free_port
       user = Process.uid.zero? ? ["--user=root"] : []
-      with_subprocess(need_program("dnsmasq"), "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--pid-file=",
+      dnsmasq = [{ "LD_PRELOAD" => nil }, need_program("dnsmasq")] # a sanitizer that this run is under is not for dnsmasq
+      with_subprocess(*dnsmasq, "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--pid-file=",
                       "--port=#{port}", "--listen-address=127.0.0.1", "--bind-interfaces", "--local-ttl=30", *user, *arguments) do
         eventually(what: "dnsmasq's answer") { open?(port) }
         yield "127.0.0.1:#{port}"
