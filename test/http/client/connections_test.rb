@@ -4,6 +4,7 @@ require "test_helper"
 require "gyre/http/client"
 require "http/client/scripted_server"
 require "support/certificates"
+require "tempfile"
 require "tmpdir"
 
 # How the client uses connections: reuse, stale ones, retries, limits of time, forks, forgotten
@@ -73,6 +74,56 @@ class HTTPClientConnectionsTest < Minitest::Test
       pieces = Enumerator.new { |yielder| 10_000.times { yielder << ("x" * 10_000) } }
       response = make(server).post("/", pieces)
       assert_equal [413, "no"], [response.status, response.body]
+    end
+  end
+
+  # Otherwise the server would take the next request for the rest of this one's body.
+  def test_a_connection_with_an_unfinished_request_takes_no_other
+    responded = Queue.new
+    respond = ->(peer, head) { peer.write(head.start_with?("GET") ? HELLO : "HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n") && responded << head }
+    pieces = Enumerator.new { |yielder| (yielder << "one") && responded.pop && (yielder << "two") }
+    [{ body: pieces }, { body: StringIO.new("body"), headers: { "expect" => "100-continue" } }].each do |options|
+      scripted(->(peer) { (head = peer.head) && respond.call(peer, head) && peer.head && peer.write("no response") }) do |server|
+        client = make(server)
+        assert_equal [413, "hello"], [client.request("POST", "/", **options).status, client.get("/").body]
+        assert_equal 2, server.accepted
+      end
+    end
+  end
+
+  def test_a_body_that_differs_from_its_length_does_not_become_another_request
+    scripted(->(peer) { peer.write(HELLO) while peer.head && peer.read(3) }) do |server|
+      client = make(server)
+      [["abc", "GET /evil HTTP/1.1\r\n\r\n"], ["ab"]].each do |pieces|
+        error = assert_raises(ArgumentError) { client.post("/", pieces.each, headers: { "content-length" => "3" }) }
+        assert_match(/(longer|shorter) than its content-length/, error.message)
+      end
+      assert_equal "hello", client.post("/", "abc", headers: { "content-length" => "99" }).body
+      assert_match(/^content-length: 3\r$/, server.last_head)
+    end
+  end
+
+  def test_a_file_that_grows_or_shrinks_while_it_is_sent
+    Tempfile.create("body") do |file|
+      file.write("abc")
+      file.rewind
+      multipart = Gyre::HTTP::Client::Multipart.new("file" => file)
+      File.write(file.path, "longer than before")
+      scripted(->(peer) { peer.head && peer.finish }) do |server|
+        request = -> { make(server).post("/", multipart, headers: { "content-length" => multipart.size.to_s }) }
+        assert_match(/longer/, assert_raises(ArgumentError, &request).message)
+        multipart.again
+        File.truncate(file.path, 1)
+        assert_match(/shorter/, assert_raises(ArgumentError, &request).message)
+      end
+    end
+  end
+
+  def test_a_switch_of_protocols_that_was_not_asked_for_is_an_error
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n") && peer.finish }) do |server|
+      client = make(server, connections_limit: 1)
+      2.times { assert_match(/unasked/, assert_raises(Errors::ProtocolError) { client.get("/") }.message) }
+      eventually { server.closed == 2 }
     end
   end
 
@@ -260,6 +311,13 @@ class HTTPClientConnectionsTest < Minitest::Test
     %w[127.0.0.1 localhost 10.0.0.1 169.254.169.254 [::1] [::ffff:127.0.0.1] [fd00::1] 0.0.0.0].each do |host|
       error = assert_raises(Errors::PrivateAddressError, host) { client.get("http://#{host}:1/") }
       assert_equal :connect, error.phase
+    end
+  end
+
+  def test_wrong_addresses_and_proxies_are_argument_errors
+    ["http://a|b/", "http://a\0b/"].each { |url| assert_raises(ArgumentError) { Gyre::HTTP.get(url) } }
+    %w[https://127.0.0.1:1 socks5://127.0.0.1:1 localhost:1 127.0.0.1:1].each do |proxy|
+      assert_raises(ArgumentError, proxy) { keep(Gyre::HTTP::Client.new(proxy: proxy)).get("http://example.test/") }
     end
   end
 

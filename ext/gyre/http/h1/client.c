@@ -34,6 +34,7 @@ struct client {
   uint8_t body; /* enum gyre_http1_reply_body */
   uint8_t method;
   bool over, keep_alive, used;
+  bool sent; /* the whole request: the next one may follow it */
 };
 
 static void client_mark(void *opaque) {
@@ -158,6 +159,7 @@ struct text {
   size_t length, capacity;
   VALUE memory;
   bool has_length, has_coding;
+  bool streams; /* the headers may have the body's length */
 };
 
 static void append(struct text *text, const char *bytes, size_t length) {
@@ -192,7 +194,9 @@ static int append_field(VALUE name, VALUE value, VALUE argument) {
     rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the name of a header", name);
   const char *bytes = RSTRING_PTR(name);
   size_t length = (size_t)RSTRING_LEN(name);
-  text->has_length |= gyre_http_same_name(bytes, length, "content-length", 14);
+  bool is_length = gyre_http_same_name(bytes, length, "content-length", 14);
+  if (is_length && !text->streams) return ST_CONTINUE; /* append_framing knows it */
+  text->has_length |= is_length;
   text->has_coding |= gyre_http_same_name(bytes, length, "transfer-encoding", 17);
   if (!RB_TYPE_P(value, T_ARRAY)) {
     append_line(text, name, value);
@@ -240,7 +244,7 @@ static int64_t moment(VALUE seconds) { return NIL_P(seconds) ? -1 : (int64_t)(NU
 static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
   struct client *client = get(self);
   char bytes[HEAD_BYTES];
-  struct text text = {.bytes = bytes, .capacity = sizeof(bytes), .memory = Qnil};
+  struct text text = {.bytes = bytes, .capacity = sizeof(bytes), .memory = Qnil, .streams = body == Qtrue};
   if (!client->over) rb_raise(rb_eIOError, "the connection carries another request");
   append_first_line(&text, method, target);
   client->method = gyre_http_method_number(RSTRING_PTR(method), (size_t)RSTRING_LEN(method));
@@ -251,6 +255,7 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   client->until_ns = moment(until);
   client->answered_at = object->transport.received_bytes;
   client->over = client->keep_alive = false;
+  client->sent = body != Qtrue;
   client->status = 0;
   client->body = GYRE_REPLY_NONE;
   client->trailers = Qnil;
@@ -262,12 +267,13 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   return error < 0 ? Qfalse : Qtrue;
 }
 
-/* Sends a piece of a streaming body, in a chunk if `chunked`; nil ends the chunks. Returns whether
+/* Sends a piece of a streaming body, in a chunk if `chunked`; nil ends the body. Returns whether
  * the peer takes more: false once it has responded already. */
 static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
   struct client *client = get(self);
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   char size[24];
+  if (NIL_P(piece) && !RTEST(chunked)) return client->sent = true, Qtrue;
   gyre_socket_give_way();
   object = gyre_transport_object_get(client->transport);
   if (!is_drained(object) && gyre_transport_input_waits(&object->transport)) return Qfalse;
@@ -278,6 +284,7 @@ static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
   if (RTEST(chunked)) pieces[0].iov_len = (size_t)snprintf(size, sizeof(size), "%zx\r\n", length);
   if (length) pieces[1] = (struct iovec){RSTRING_PTR(piece), length};
   int error = send_pieces(client, pieces, 3);
+  client->sent = NIL_P(piece) && error == 0;
   RB_GC_GUARD(piece);
   return error < 0 ? Qfalse : Qtrue;
 }
@@ -291,8 +298,8 @@ static void take_head(VALUE self, struct client *client, const struct gyre_http_
   if (head->status < 200 && head->status != 101) return;
   client->body = (uint8_t)gyre_http1_reply_body(head, client->method);
   client->over = client->body == GYRE_REPLY_NONE;
-  client->keep_alive =
-      (head->flags & GYRE_HTTP_HEAD_KEEP_ALIVE) && client->body != GYRE_REPLY_UNTIL_CLOSE && head->status != 101;
+  client->keep_alive = client->sent && (head->flags & GYRE_HTTP_HEAD_KEEP_ALIVE) &&
+                       client->body != GYRE_REPLY_UNTIL_CLOSE && head->status != 101;
   client->used = true;
   client->remaining = head->content_length;
   if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);

@@ -156,7 +156,7 @@ struct request {
   struct gyre_http2_lines lines;
   VALUE authority, wrong;
   const char *reason;
-  bool has_length;
+  bool streams; /* the headers may have the body's length */
 };
 
 static bool refuse(struct request *request, VALUE name, const char *reason) {
@@ -185,7 +185,7 @@ static int push_field(VALUE name, VALUE value, VALUE argument) {
   for (size_t i = 0; i < length; i++) {
     if (text[i] >= 'A' && text[i] <= 'Z') return refuse(request, name, "HTTP/2 has names in lower case"), ST_STOP;
   }
-  if (length == 14 && memcmp(text, "content-length", 14) == 0) request->has_length = true;
+  if (!request->streams && length == 14 && memcmp(text, "content-length", 14) == 0) return ST_CONTINUE;
   if (gyre_http2_is_of_connection(text, length)) return ST_CONTINUE;
   if (length == 4 && memcmp(text, "host", 4) == 0) return ST_CONTINUE;
   if (!RB_TYPE_P(value, T_ARRAY)) return push(request, name, value) ? ST_CONTINUE : ST_STOP;
@@ -217,7 +217,7 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
                         (size_t)RSTRING_LEN(request->authority));
   gyre_http2_lines_push(&request->lines, ":path", 5, RSTRING_PTR(target), (size_t)RSTRING_LEN(target));
   rb_hash_foreach(headers, push_field, (VALUE)request);
-  if (RB_TYPE_P(body, T_STRING) && !request->has_length) {
+  if (RB_TYPE_P(body, T_STRING)) {
     int digits = snprintf(length, sizeof(length), "%ld", RSTRING_LEN(body));
     if (!gyre_http2_lines_push(&request->lines, "content-length", 14, length, (size_t)digits))
       refuse(request, Qnil, "no memory is left");
@@ -237,7 +237,7 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
  */
 static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
-  struct request request = {.wrong = Qundef};
+  struct request request = {.wrong = Qundef, .streams = body == Qtrue};
   if (client->scheduler && gyre_thread_is_foreign(client->scheduler))
     rb_raise(rb_eThreadError, "a connection belongs to the thread that has opened it");
   method = rb_str_new_frozen(StringValue(method));

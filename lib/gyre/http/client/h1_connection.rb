@@ -23,10 +23,12 @@ module Gyre
           if body.nil? || body.is_a?(String)
             send_request(method, target, headers, body, until_s)
           elsif send_request(method, target, headers, true, until_s) && continue?(headers, interim)
-            stream(body, !headers.key?("content-length"))
+            stream(body, headers["content-length"])
           end
           receive_head if status < 200
           pass_interim(interim, 101) if status < 200
+          raise Gyre::ProtocolError, "#{transport.peer} switched protocols unasked" if status == 101 && !headers.key?("upgrade")
+
           exchange = self
         rescue EOFError, SystemCallError, TLS::Error => error
           raise answered? ? error : Unanswered.new(error, true)
@@ -56,19 +58,29 @@ module Gyre
           status == 100
         end
 
-        def stream(body, chunked)
-          return send_file(*body.file) if !chunked && body.respond_to?(:file) && body.file
+        # In chunks without a length. Bytes beyond it would be the next request; the server may
+        # respond before the end, which leaves the connection unfit for one.
+        def stream(body, length)
+          left = length ? Integer(length, 10) : 0
+          if length && body.respond_to?(:file) && body.file
+            left -= send_file(*body.file.first(2), left)
+          else
+            body.each do |piece|
+              left -= piece.bytesize if length
+              raise ArgumentError, "the body is longer than its content-length" if left.negative?
+              return unless send_piece(piece, !length)
+            end
+          end
+          raise ArgumentError, "the body is shorter than its content-length" if left.positive?
 
-          whole = true
-          body.each { |piece| (whole = send_piece(piece, chunked)) || break }
-          send_piece(nil, true) if whole && chunked
+          send_piece(nil, !length)
         end
 
         # By sendfile(2). The server may have responded meanwhile.
         def send_file(io, offset, length)
           transport.write_file(io, offset, length)
         rescue Errno::EPIPE, Errno::ECONNRESET
-          nil
+          length
         end
 
         # Reads heads until the final one comes, or one with the status `until_status`.
