@@ -128,7 +128,7 @@ module Gyre
           outcomes = Thread::Queue.new
           left = urls.to_a.dup
           expected = left.size
-          workers = Array.new([limit, expected].min) do
+          workers = Array.new([[limit, 1].max, expected].min) do
             task.async do
               while (url = left.shift)
                 outcomes.push(fetch(url, options))
@@ -167,6 +167,7 @@ module Gyre
       def make(method, url, headers, query, timeout_s)
         if @host && !url.match?(%r{\A[a-z]+://}i)
           pool = pool_of(@scheme, @host, @port)
+          url = url[/\A[^#]*/]
           target = url.start_with?("/", "?") || url.empty? ? "#{@path}#{url}" : "#{@path}/#{url}"
           target = "/#{target}" unless target.start_with?("/")
         else
@@ -176,9 +177,7 @@ module Gyre
         target = "#{target}#{target.include?("?") ? "&" : "?"}#{URI.encode_www_form(query)}" if query
         headers = { **plain(headers || {}), "authorization" => authorization(nil, nil, user) } if user
         method = method.to_s.upcase unless method.is_a?(String)
-        request = Request.new(method, pool, target, timeout_s && (Clock.now + timeout_s), headers && plain(headers))
-        add_cookies(request) if @cookies
-        request
+        Request.new(method, pool, target, timeout_s && (Clock.now + timeout_s), headers && plain(headers))
       end
 
       def pool_of(scheme, host, port)
@@ -205,9 +204,10 @@ module Gyre
         @app ? App.new(@app, origin, fields) : Pool.new(origin, @limits, fields)
       end
 
-      def add_cookies(request)
-        text = @cookies.header(request.pool.origin, request.target) or return
-        request.fields = { **request.fields, "cookie" => [request.fields["cookie"], text].compact.join("; ") }
+      # A redirect begins without those that were kept for another path or have changed.
+      def with_cookies(request)
+        text = @cookies&.header(request.pool.origin, request.target) or return request
+        request.dup.tap { |copy| copy.fields = { **request.fields, "cookie" => [request.fields["cookie"], text].compact.join("; ") } }
       end
 
       # --- from a request to its response ---
@@ -215,7 +215,7 @@ module Gyre
       def run(request, interim)
         redirects = 0
         loop do
-          response = perform(request, interim)
+          response = perform(with_cookies(request), interim)
           @cookies&.store(request.pool.origin, request.target, response["set-cookie"]) if response.headers.key?("set-cookie")
           location = response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
           return response unless location
@@ -236,7 +236,6 @@ module Gyre
         following = request.redirected(status, pool_of(scheme, host, port), target)
         raise stray("the body cannot be sent again to #{following.url}", request) unless following.repeatable?
 
-        add_cookies(following) if @cookies
         following
       rescue URI::Error, ArgumentError
         raise stray("the redirect's address is not one", request)
@@ -249,13 +248,11 @@ module Gyre
         pool = request.pool
         tries = 0
         begin
-          response = connection = nil
+          exchange = connection = nil
           connection = pool.take(request.until_s)
           used = connection.used?
           report&.connected(connection)
           exchange = connection.request(request.method, request.sent_target, request.fields, request.body, request.until_s, &interim)
-          report&.head
-          response = Response.new(request, exchange, connection, @limits, report)
         rescue Unanswered => error
           pool.give(connection)
           connection = nil
@@ -264,8 +261,10 @@ module Gyre
         rescue *FAILURES => error
           raise failed(error, request, phase(error, connection), report)
         ensure
-          pool.give(connection) if connection && !response
+          pool.give(connection) if connection && !exchange
         end
+        report&.head
+        Response.new(request, exchange, connection, @limits, report)
       end
 
       def phase(error, connection)
@@ -284,14 +283,14 @@ module Gyre
 
       def fetch(url, options)
         get(url, **options)
-      rescue Error => error
+      rescue StandardError => error
         error
       end
 
       def deliver(outcome, on_error)
-        return yield(outcome) unless outcome.is_a?(Error)
+        return yield(outcome) if outcome.is_a?(Response)
 
-        on_error ? on_error.call(outcome) : raise(outcome)
+        on_error && outcome.is_a?(Error) ? on_error.call(outcome) : raise(outcome)
       end
     end
 

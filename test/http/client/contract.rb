@@ -5,6 +5,7 @@
 
 require "gyre/http/client"
 require "http/serving"
+require "pathname"
 require "stringio"
 require "tempfile"
 require "zlib"
@@ -24,7 +25,7 @@ module GyreTest
 
     def test_a_get_has_its_path_and_query
       reach(ECHO) do |client|
-        got = client.get("/a/b?c=d", query: { "e f" => "1&2" }).json
+        got = client.get("/a/b?c=d#e", query: { "e f" => "1&2" }).json
         assert_equal ["GET", "/a/b", "c=d&e+f=1%262", ""], got.values_at("method", "path", "query", "body")
       end
     end
@@ -35,6 +36,7 @@ module GyreTest
         assert_equal ["1", "2", nil], headers.values_at("HTTP_X_ONE", "HTTP_TWO", "HTTP_ACCEPT")
         assert_match(/\AGyre/, headers["HTTP_USER_AGENT"])
       end
+      reach(ECHO, headers: { "user-agent" => nil }) { |client| refute_includes client.get("/").json["headers"], "HTTP_USER_AGENT" }
     end
 
     def test_bodies_go_out_as_string_json_form_and_stream
@@ -44,6 +46,7 @@ module GyreTest
         assert_equal ["a=1&b=%C3%A4", "application/x-www-form-urlencoded"], sent(client.patch("/", form: { a: 1, b: "ä" }))
         assert_equal "one two", client.post("/", ["one", " ", "two"].each).json["body"]
         assert_equal "io", client.post("/", StringIO.new("io")).json["body"]
+        assert_equal "whole", client.post("/", "whole", headers: { "content-length" => "3" }).json["body"]
         assert_equal "", client.post("/").json["body"]
       end
     end
@@ -181,6 +184,18 @@ module GyreTest
       reach(app) { |client| 2.times { assert_equal "", client.get("/in/x").body } }
     end
 
+    def test_a_redirect_brings_the_cookies_that_are_new_and_its_own
+      app = lambda do |env|
+        next [200, {}, [env["HTTP_COOKIE"].to_s]] unless env["PATH_INFO"] == "/login"
+
+        [302, { "set-cookie" => ["id=#{env["HTTP_COOKIE"].to_s.size}", "b=1; path=/login"], "location" => "/home" }, []]
+      end
+      reach(app, cookies: true) do |client|
+        assert_equal "id=0", client.get("/login").body
+        assert_equal "own=1; id=16", client.get("/login", headers: { "cookie" => "own=1" }).body
+      end
+    end
+
     def test_credentials_are_sent_and_never_shown
       reach(ECHO, basic: ["user", "secret"]) do |client|
         assert_equal "Basic dXNlcjpzZWNyZXQ=", client.get("/").json["headers"]["HTTP_AUTHORIZATION"]
@@ -196,6 +211,7 @@ module GyreTest
         assert_raises(ArgumentError) { client.get("/", headers: { "a b" => "c" }) }
         assert_raises(ArgumentError) { client.request("GE T", "/") }
         assert_raises(ArgumentError) { client.post("/", 5) }
+        assert_raises(ArgumentError) { client.post("/", Pathname(__FILE__)) }
         assert_equal "/", client.get("/").json["path"]
       end
     end
@@ -224,6 +240,7 @@ module GyreTest
         paths = []
         client.fan_out(%w[/a /b /c], limit: 2) { |response| paths << response.json["path"] }
         assert_equal %w[/a /b /c], paths.sort
+        assert_raises(ArgumentError) { client.fan_out(["/a b"], limit: 0, on_error: ->(_) { flunk }) { flunk } }
       end
     end
 
@@ -234,6 +251,16 @@ module GyreTest
         assert_equal [["GET", 200, 5, 1]] * 2, reports.map { |report| [report.request_method, report.status, report.received_bytes, report.attempts] }
         assert_operator reports.last.head_s, :<=, reports.last.total_s
         refute_match(/secret/, reports.last.to_s)
+      end
+    end
+
+    # Only the first connection is used.
+    def test_an_error_of_the_instrument_reaches_the_caller_and_no_pool
+      app = ->(env) { [204, { "x-port" => env["REMOTE_PORT"].to_s }, []] }
+      reach(app, instrument: ->(_) { raise "no disk" }) do |client|
+        3.times { assert_equal "no disk", assert_raises(RuntimeError) { client.get("/") }.message }
+        kept = client.instance_variable_get(:@homes).values.flat_map(&:values).flat_map { |pool| pool.instance_variable_get(:@idle).to_a }
+        assert_equal kept.uniq, kept
       end
     end
 

@@ -67,6 +67,19 @@ module HTTPClientContractTest
       include InTasks
       def expected = "HTTP/2"
       def reach(app, **options, &block) = super(app, http2: true, **options, &block)
+
+      def test_a_close_below_requests_counts_no_place_twice
+        gate = Thread::Queue.new
+        reach(->(_) { (gate.pop || true) && [200, {}, []] }, retries_limit: 0) do |client|
+          running = Array.new(2) { Gyre::Task.current.async { client.post("/") rescue $! } }
+          Gyre::Task.current.yield until gate.num_waiting == 2
+          client.close
+          running.each { |request| assert_kind_of Gyre::HTTP::Client::ConnectionError, request.wait }
+          assert_equal [0], client.instance_variable_get(:@homes).values.flat_map(&:values).map { |pool| pool.instance_variable_get(:@open) }
+        ensure
+          gate.close
+        end
+      end
     end
 
     class HTTP2InPlainThreadTest < Minitest::Test

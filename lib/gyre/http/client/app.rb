@@ -19,7 +19,7 @@ module Gyre
           @app = app
           @origin = origin
           @own_fields = { "host" => origin.authority }.freeze
-          @fields = { **@own_fields, **fields }.freeze
+          @fields = { **@own_fields, **fields }.compact.freeze
         end
 
         def take(_until_s) = App.new(@app, @origin, @fields)

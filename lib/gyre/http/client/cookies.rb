@@ -60,6 +60,7 @@ module Gyre
 
           given = attributes.to_h { |text| text.partition("=").values_at(0, 2).map(&:strip).then { |key, word| [key.downcase, word] } }
           domain = given["domain"].to_s.downcase.delete_prefix(".")
+          return if given.key?("secure") && !origin.tls?
           return unless domain.empty? || (domain.include?(".") && within?(origin.host, domain)) || domain == origin.host
 
           given_path = given["path"] if given["path"]&.start_with?("/")

@@ -98,7 +98,11 @@ module Gyre
         def proxy
           given = @options.proxy
           given = URI(url).find_proxy if given == :environment && !@options.socket
-          given && given != :environment ? URI(given.to_s) : nil
+          return unless given && given != :environment
+
+          URI(given.to_s).tap { |uri| raise ArgumentError, "proxy: write http://host:port" unless uri.instance_of?(URI::HTTP) && uri.host }
+        rescue URI::Error
+          raise ArgumentError, "the address of the server or of the proxy is not one"
         end
 
         def address

@@ -23,7 +23,7 @@ module Gyre
           @origin = origin
           @limits = limits
           @own_fields = { "host" => origin.authority, **(origin.prefix ? origin.proxy_fields : {}) }.freeze
-          @fields = { **@own_fields, **fields }.freeze
+          @fields = { **@own_fields, **fields }.compact.freeze
           @lost = []
           renew
         end
@@ -53,7 +53,8 @@ module Gyre
 
         def close
           reap
-          [@idle, @shared].each { |list| drop(list.pop) until list.empty? }
+          drop(@idle.pop) until @idle.empty?
+          drop(@shared.last) until @shared.empty?
         end
 
         private
@@ -111,8 +112,10 @@ module Gyre
           end
         end
 
+        # A shared one may be dropped before its last exchange ends.
         def drop(connection)
-          @shared.delete(connection)
+          return if connection.shared? && !@shared.delete(connection)
+
           connection.close
           leave
         end

@@ -63,7 +63,7 @@ module Gyre
         end
 
         # True if the caller left accept-encoding to the client.
-        def decodes? = fields["accept-encoding"].equal?(pool.fields["accept-encoding"])
+        def decodes? = !fields["accept-encoding"].nil? && fields["accept-encoding"].equal?(pool.fields["accept-encoding"])
 
         def inspect = "#<#{self.class} #{method} #{url}>"
 
@@ -82,6 +82,7 @@ module Gyre
 
         def initialize(source)
           usable = source.respond_to?(:read) || source.respond_to?(:each)
+          usable = false if source.respond_to?(:each_filename) # a Pathname reads its first bytes again and again
           raise ArgumentError, "body: must be a String, an IO or have each, not #{source.class}" unless usable
 
           @source = source
