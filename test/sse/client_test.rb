@@ -34,6 +34,16 @@ class SSEParserTest < Minitest::Test
     assert_raises(Gyre::ProtocolError) { 20.times { parser.parse("data: 12345\n") { flunk } } }
     assert_raises(Gyre::ProtocolError) { Gyre::SSE::Parser.new(limit: 100).parse("x" * 101) { flunk } }
   end
+
+  # Otherwise some megabytes would take minutes.
+  def test_the_work_for_a_long_event_grows_with_its_length_only
+    start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    parser = Gyre::SSE::Parser.new
+    150_000.times { parser.parse("x") { flunk } }
+    parser.parse("\n") { flunk }
+    25.times { parser.parse("data\n" * 10_000) { flunk } }
+    assert_operator Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start, :<, 5
+  end
 end
 
 class SSEClientTest < Minitest::Test

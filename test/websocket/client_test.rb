@@ -179,19 +179,39 @@ class WebSocketClientAndOthersTest < Minitest::Test
     assert_equal 0x89, received.getbyte(0)
   end
 
+  def test_a_close_ends_in_time_whatever_the_server_sends
+    scripted("#{ACCEPT}\r\n", "\x81\x01a" * 1000, floods: true) do |url|
+      socket = Gyre::WebSocket.connect(url, close_timeout_s: 0.05)
+      socket.close
+      assert_equal [1006, "the server did not close"], [socket.code, socket.reason]
+    end
+  end
+
+  def test_a_close_ends_a_reader_in_time
+    scripted("#{ACCEPT}\r\n", "", waits: true) do |url|
+      Gyre.run do |task|
+        socket = Gyre::WebSocket.connect(url, close_timeout_s: 0.05, idle_timeout_s: nil)
+        reader = task.async { socket.read }
+        socket.close
+        assert_equal [nil, 1006], [reader.wait, socket.code]
+      end
+    end
+  end
+
   private
 
   # Returns what the client has sent behind its request.
-  def scripted(response, bytes = "", apart: false, waits: false)
+  def scripted(response, bytes = "", apart: false, waits: false, floods: false)
     server = TCPServer.new("127.0.0.1", 0)
     script = Thread.new do
       socket = server.accept
       key = socket.gets("\r\n\r\n")[KEY, 1]
       head = response.sub("%s", Gyre::WebSocket::Handshake.accept(key))
       apart ? (head.b + bytes).each_char { |byte| socket.write(byte) } : socket.write(head.b + bytes)
+      socket.write(bytes) while floods
       socket.shutdown(:WR) unless waits
       socket.read
-    rescue Errno::ECONNRESET
+    rescue Errno::ECONNRESET, Errno::EPIPE
       ""
     ensure
       socket&.close

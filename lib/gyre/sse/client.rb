@@ -27,6 +27,7 @@ module Gyre
         @id = @next_id = id
         @limit = limit
         @bytes = +"".b
+        @seen = 0 # bytes without an end of a line
         @data = nil
         @begun = @after_cr = false
       end
@@ -38,12 +39,13 @@ module Gyre
         @after_cr = piece.end_with?("\r")
         begin_stream or return unless @begun
         at = 0
-        while (found = @bytes.match(LINE, at))
+        while (found = @bytes.match(LINE, [at, @seen].max))
           event = take(@bytes.byteslice(at, found.begin(0) - at).force_encoding(Encoding::UTF_8).scrub)
           at = found.end(0)
           yield event if event
         end
-        @bytes.slice!(0, at)
+        @bytes.slice!(0, at) if at.positive?
+        @seen = @bytes.bytesize
         raise ProtocolError, "an event of the stream has more than #{@limit} bytes" if @bytes.bytesize + @data.to_s.bytesize > @limit
       end
 
@@ -62,7 +64,7 @@ module Gyre
         name, value = line.split(":", 2)
         value = value.to_s.delete_prefix(" ")
         case name
-        when "data" then @data = @data ? "#{@data}\n#{value}" : value
+        when "data" then @data ? @data << "\n" << value : @data = value
         when "event" then @type = value
         when "id" then @next_id = value unless value.include?("\0")
         when "retry" then @retry_s = value.to_i / 1000.0 if value.match?(/\A\d{1,9}\z/)

@@ -144,9 +144,10 @@ module Gyre
         return if closed?
 
         @closing = true
+        @close_by = Clock.now + @limits.close_timeout_s if @limits.close_timeout_s
+        @transport.read_timeout_s = @transport.write_timeout_s = @limits.close_timeout_s
         send_frame(CLOSE, [code].pack("n") + reason.b)
-        @transport.read_timeout_s = @limits.close_timeout_s
-        read unless @reading
+        @reading ? await_end : read
         nil
       end
 
@@ -196,6 +197,8 @@ module Gyre
         @reading = true
         late = false
         until (event = @frames.next)
+          return finish(1006, "the server did not close") if @close_by && Clock.now > @close_by
+
           begin
             bytes = @transport.read_partial
           rescue Gyre::TimeoutError
@@ -224,6 +227,16 @@ module Gyre
         true
       rescue SystemCallError, IOError, TLS::Error
         false # the reader finds the cause
+      end
+
+      # Another fiber or thread reads, and may have begun to wait long before the close.
+      def await_end
+        @lock.synchronize do
+          until @code || (left = @close_by && (@close_by - Clock.now))&.negative?
+            @heard.wait(@lock, left)
+          end
+        end
+        finish(1006, "the server did not close") unless @code
       end
 
       def pong(payload)
