@@ -40,7 +40,7 @@ class HTTPClientRepliesTest < Minitest::Test
     "100, then 404" => ["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", [404, "no"], true],
     "103, then 200" => ["HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n#{OK}Content-Length: 1\r\n\r\nx", [200, "x"], true],
     "100 with length has no body" => ["HTTP/1.1 100 C\r\nContent-Length: 3\r\n\r\n#{OK}Content-Length: 1\r\n\r\nx", [200, "x"], true],
-    "101 that was not asked for" => ["HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 4\r\n\r\nproto", :refused],
+    "unasked 101" => ["HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 4\r\n\r\nproto", :refused],
     "endless 1xx" => ["HTTP/1.1 100 Continue\r\n\r\n" * 20, :refused],
     "only 1xx" => ["HTTP/1.1 100 Continue\r\n\r\n", :cut],
     # chunks
