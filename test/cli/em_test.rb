@@ -28,6 +28,14 @@ class CLIEmTest < Minitest::Test
     assert_equal ["Gyre::EventMachine [] true\n", ""], [output.out, output.err]
   end
 
+  def test_rubygems_knows_the_gem_as_the_scripts_that_it_installs_ask
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "app.rb"), "Gem.finish_resolve\n#{PROGRAM}")
+      command = ruby_command(EXE, "em", "app.rb", env: { "RUBYOPT" => nil, "GEM_HOME" => folder, "GEM_PATH" => folder })
+      assert_equal ["Gyre::EventMachine [] true\n", ""], run_program(*command, chdir: folder).to_a.first(2)
+    end
+  end
+
   def test_a_missing_program_is_named
     output = gyre("none.rb")
     assert_equal [1, "gyre em: none.rb: no such file, and no command of that name in the PATH\n"], [output.status.exitstatus, output.err]

@@ -160,4 +160,59 @@ class EventMachineConnectionTest < Minitest::Test
     handler = Module.new
     assert_same EM.klass_from_handler(EM::Connection, handler), EM.klass_from_handler(EM::Connection, handler)
   end
+
+  def test_connection_completed_waits_for_a_post_init_that_parks
+    calls = []
+    run_reactor do
+      EM.connect("127.0.0.1", serve, Told, lambda { |name, *|
+        sleep(0.05) if name == :post_init
+        calls << name
+        EM.stop if name == :connection_completed
+      })
+    end
+    assert_equal %i[post_init connection_completed], calls.first(2)
+  end
+
+  def test_an_error_of_the_system_in_a_callback_is_the_programs
+    raising = ->(at) { ->(name, *) { raise Errno::ENOENT, "the program's" if name == at } }
+    runs = {
+      connection_completed: -> { EM.connect("127.0.0.1", serve, Told, raising.call(:connection_completed)) },
+      post_init: -> { EM.connect("127.0.0.1", serve(Told, raising.call(:post_init))) },
+      accepted: -> { EM.connect("127.0.0.1", serve { raise Errno::ENOENT, "the program's" }) },
+      packet: lambda {
+        socket = EM.open_datagram_socket("127.0.0.1", 0, Told, raising.call(:receive_data))
+        socket.send_datagram("x", "127.0.0.1", Addrinfo.new(socket.get_sockname).ip_port)
+      }
+    }
+    runs.each do |name, run|
+      assert_match(/the program's/, assert_raises(Errno::ENOENT, name.to_s) { run_reactor(&run) }.message)
+    end
+  end
+
+  def test_bytes_that_a_thread_sends_before_it_closes_arrive
+    received = nil
+    run_reactor do
+      port = serve do |connection|
+        Thread.new { connection.send_data("all") and connection.close_connection_after_writing }
+      end
+      EM.connect("127.0.0.1", port, Told, ->(name, _, data = nil) { name == :receive_data ? received = data : (EM.stop if name == :unbind) })
+    end
+    assert_equal "all", received
+  end
+
+  def test_an_ended_connection_answers
+    answers = nil
+    run_reactor do
+      ended = lambda do |connection|
+        answers = [connection.get_peername, connection.get_sockname, connection.pause, connection.resume, connection.start_tls,
+                   connection.send_data("x"), connection.send_file_data(__FILE__), connection.get_outbound_data_size]
+        EM.stop
+      end
+      EM.connect("127.0.0.1", serve, Told, lambda { |name, connection, *|
+        connection.close_connection if name == :connection_completed
+        EM.next_tick { ended.call(connection) } if name == :unbind
+      })
+    end
+    assert_equal [nil, nil, false, false, nil, 0, -1, 0], answers
+  end
 end

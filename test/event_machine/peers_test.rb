@@ -91,4 +91,32 @@ class EventMachinePeersTest < Minitest::Test
     end
     assert_equal ["in unbind", 2], [error.message, unbound]
   end
+
+  def test_an_unbind_that_connects_again_at_the_end_leaves_no_socket
+    port = late = nil
+    run_reactor do
+      port = serve
+      EM.connect("127.0.0.1", port, Told, lambda { |name, *|
+        late = EM.connect("127.0.0.1", port) if name == :unbind
+        EM.stop if name == :connection_completed
+      })
+    end
+    assert_nil late.get_sockname
+    assert_empty EM.reactor.descriptors
+  end
+
+  def test_a_file_for_a_peer_that_goes_fails
+    failure = nil
+    Tempfile.create("large") do |file|
+      file.truncate(20_000_000)
+      run_reactor do
+        port = serve(Told, lambda { |name, connection, *|
+          connection.stream_file_data(file.path).errback { |reason| failure = reason and EM.stop } if name == :post_init
+        })
+        socket = TCPSocket.new("127.0.0.1", port)
+        EM.add_timer(0.02) { socket.close }
+      end
+    end
+    assert_equal "the connection is closed", failure
+  end
 end

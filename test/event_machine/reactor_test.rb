@@ -148,4 +148,26 @@ class EventMachineReactorTest < Minitest::Test
   ensure
     EM.one_for_each_thread = false
   end
+
+  def test_each_tick_is_called_though_all_before_it_raise
+    errors = []
+    EM.error_handler { |error| errors << error.message }
+    run_reactor do
+      3.times { |number| EM.next_tick { raise number.to_s } }
+      EM.next_tick { EM.stop }
+    end
+    assert_equal %w[0 1 2], errors
+  end
+
+  def test_an_io_that_the_program_closes_is_unbound_and_the_reactor_goes_on
+    unbound = 0
+    pipes = Array.new(3) { IO.pipe }
+    run_reactor do
+      pipes.each { |reader, _| EM.watch(reader, Told, ->(name, *) { EM.stop if name == :unbind && (unbound += 1) == 3 }).notify_readable = true }
+      EM.add_timer(0.01) { pipes.each { |reader, _| reader.close } }
+    end
+    assert_equal 3, unbound
+  ensure
+    pipes&.flatten&.each(&:close)
+  end
 end

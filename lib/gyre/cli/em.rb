@@ -50,7 +50,11 @@ module Gyre
 
         def replace_eventmachine
           $LOAD_PATH.unshift(DROP_IN)
-          Gem.loaded_specs["eventmachine"] ||= Gem::Specification.load(File.join(DROP_IN, "eventmachine.gemspec"))
+          return if Gem.loaded_specs.key?("eventmachine")
+
+          stub = Gem::Specification.load(File.join(DROP_IN, "eventmachine.gemspec"))
+          Gem::Specification.add_spec(stub) # the scripts that RubyGems installs look for it
+          Gem.loaded_specs["eventmachine"] = stub
         end
       end
     end

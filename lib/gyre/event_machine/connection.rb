@@ -72,7 +72,7 @@ module Gyre
 
       # Queues bytes, which leave at the end of the turn.
       # @param data [#to_s]
-      # @return [Integer] bytes, -1 on a closing connection
+      # @return [Integer] bytes, 0 on a closing connection
       def send_data(data) = @gyre_descriptor.send_data(data.to_s)
 
       # @param after_writing [Boolean] whether to send what is queued before

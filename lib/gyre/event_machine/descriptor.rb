@@ -13,7 +13,7 @@ module Gyre
           @descriptor = descriptor
         end
 
-        def ready = @descriptor.writable
+        def ready = @descriptor.room
       end
 
       attr_reader :signature, :io, :reactor
@@ -52,6 +52,16 @@ module Gyre
         drained? ? unbound : (readable if @watching)
       end
 
+      # There is room to write.
+      def room
+        @awaiting = false
+        return if @over
+        return writable unless @busy && room_calls_back?
+
+        @room_held = true
+        hold
+      end
+
       def close(after_writing = false)
         return if @over
         return @reactor.next_tick(-> { close(after_writing) }) unless @reactor.in_thread? # behind what the thread has sent
@@ -70,7 +80,7 @@ module Gyre
       def closing? = !@closing.nil?
 
       def pause
-        return false if @paused
+        return false if @paused || @over
 
         @paused = true
         watch
@@ -113,8 +123,8 @@ module Gyre
         true
       end
 
-      def peername = @io.getpeername.then { |address| address unless address.empty? }
-      def sockname = @io.getsockname
+      def peername = (@io.getpeername.then { |address| address unless address.empty? } unless @io.closed?)
+      def sockname = (@io.getsockname unless @io.closed?)
 
       # The reactor ends, behind its last callback.
       def release
@@ -147,6 +157,8 @@ module Gyre
         @held = false
         return if @over
 
+        await_room if @room_held
+        @room_held = false
         watch
         @reactor.emit(self)
       end
@@ -202,6 +214,9 @@ module Gyre
       # --- of a kind ---
 
       def reads? = true
+
+      # Whether `writable` runs a callback.
+      def room_calls_back? = true
 
       # Sends what it can; true if nothing is left, or nothing needs to be sent.
       def drained? = true

@@ -27,12 +27,17 @@ module Gyre
 
       def stream
         while (data = @file.read(ChunkSize))
-          @connection.send_data(@chunks ? "#{data.bytesize.to_s(16)}\r\n#{data}\r\n" : data)
+          sent = @connection.send_data(@chunks ? "#{data.bytesize.to_s(16)}\r\n#{data}\r\n" : data)
+          return over { fail("the connection is closed") } if sent.zero?
           return @connection.__send__(:when_drained, method(:stream)) if @connection.get_outbound_data_size > BackpressureLevel
         end
         @connection.send_data("0\r\n\r\n") if @chunks
+        over { succeed }
+      end
+
+      def over
         @file.close
-        succeed
+        yield
       end
     end
 
@@ -119,7 +124,7 @@ module Gyre
       def send_file_data(signature, path)
         raise "file too large: stream_file_data sends it" if File.size(path) > 32 * 1024
 
-        reactor.descriptors.fetch(signature).send_data(File.binread(path))
+        send_data(signature, File.binread(path))
       end
     end
   end

@@ -27,7 +27,7 @@ module Gyre
       def get_peername(signature) = reactor.conns[signature]&.get_peername
 
       # @api private
-      def send_data(signature, data, _size = nil) = reactor.descriptors.fetch(signature).send_data(data)
+      def send_data(signature, data, _size = nil) = reactor.descriptors[signature]&.send_data(data) || -1
 
       # @api private
       def watch_filename(path) = watch_file(path).signature

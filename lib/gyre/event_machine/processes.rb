@@ -119,9 +119,6 @@ module Gyre
         popen(command, SystemCmd, callback) { |connection| beginning&.call(connection) }.get_pid
       end
 
-      # @param signature [Integer]
-      # @return [Integer]
-
       # Watches a process.
       # @param pid [Integer]
       # @return [ProcessWatch]

@@ -123,17 +123,23 @@ module Gyre
 
       def pump
         until @over || @waiting >= IDLE_PUMPS
-          @waiting += 1
-          begin
-            event = @loop.next_event
-          ensure
-            @waiting -= 1
-          end
+          event = await_event
           start_pump if @waiting.zero?
           dispatch(event)
         end
       ensure
         @pumps.delete(Task.current)
+      end
+
+      # The loop raises IOError where the program has closed a watched IO itself.
+      def await_event
+        @waiting += 1
+        @loop.next_event
+      rescue IOError
+        @descriptors.values.each { |descriptor| descriptor.close if descriptor.io.closed? }
+        nil
+      ensure
+        @waiting -= 1
       end
 
       def dispatch(event)
@@ -162,11 +168,11 @@ module Gyre
       def begin_ticks
         @ticking = false
         @left = @next_tick_queue.size
-        emit(:rest) if @left > 1
         run_ticks
       end
 
       def run_ticks
+        emit(:rest) if @left > 1
         while @left.positive?
           @left -= 1
           @next_tick_queue.shift&.call
@@ -186,6 +192,7 @@ module Gyre
         pumps.each(&:stop)
         run_hooks
         @descriptors.values.each(&:release)
+        @descriptors.each_value { |late| late.io.close } # opened by an unbind
         @descriptors.clear
         @conns.each_value { |connection| connection.release if connection.respond_to?(:release) }
         EventMachine.stop_threads

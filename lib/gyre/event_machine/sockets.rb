@@ -96,12 +96,9 @@ module Gyre
       # @return [Connection]
       def open_datagram_socket(address, port, handler = nil, *arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
-        host = resolve(address, port, :DGRAM).ip_address
-        connection = Descriptors::Packets.new(running_reactor, "udp://#{host.include?(":") ? "[#{host}]" : host}:#{port.to_i}").open(klass, arguments)
+        connection = packets_at(resolve(address, port, :DGRAM).ip_address, port.to_i).open(klass, arguments)
         yield connection if block_given?
         connection
-      rescue SystemCallError => error
-        raise "no datagram socket: #{error.message}"
       end
 
       # Tells when the program can read or write an IO, by notify_readable and notify_writable.
@@ -189,6 +186,12 @@ module Gyre
         connection = kind.new(running_reactor, io.to_io).open(klass, arguments)
         yield connection if block_given?
         connection
+      end
+
+      def packets_at(host, port)
+        Descriptors::Packets.new(running_reactor, "udp://#{host.include?(":") ? "[#{host}]" : host}:#{port}")
+      rescue SystemCallError => error
+        raise "no datagram socket: #{error.message}"
       end
 
       def listen_on(host, port)

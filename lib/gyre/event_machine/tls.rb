@@ -135,11 +135,11 @@ module Gyre
     class << self
       # @api private
       def set_tls_parms(signature, arguments)
-        reactor.descriptors.fetch(signature).tls_settings = TLSSettings.new(arguments)
+        reactor.descriptors[signature]&.tls_settings = TLSSettings.new(arguments)
       end
 
       # @api private
-      def start_tls(signature) = reactor.descriptors.fetch(signature).start_tls
+      def start_tls(signature) = reactor.descriptors[signature]&.start_tls
 
       # Runs the block without the scheduler: it waits as if there were no fibers.
       # @api private

@@ -24,9 +24,7 @@ module Gyre
           EventMachine.get_simultaneous_accept_count.times do
             return if @over
 
-            socket, = accept
-            return unless socket
-
+            socket = accept or return
             opened(socket)
           end
         end
@@ -47,8 +45,11 @@ module Gyre
 
         # Pauses if there are no descriptors left.
         def accept
-          accepted = @io.accept_nonblock(exception: false)
-          accepted unless accepted == :wait_readable
+          socket, = @io.accept_nonblock(exception: false)
+          return if socket == :wait_readable
+
+          socket.setsockopt(:TCP, :NODELAY, true) if socket.local_address.ip?
+          socket
         rescue *Listener::GONE
           nil
         rescue SystemCallError
@@ -59,11 +60,8 @@ module Gyre
 
         def opened(socket)
           handler, arguments, block = @reactor.acceptors.fetch(@signature)
-          socket.setsockopt(:TCP, :NODELAY, true) if socket.local_address.ip?
           connection = Stream.new(@reactor, socket, accepted: true).open(handler, arguments)
           block&.call(connection)
-        rescue SystemCallError
-          socket.close # it has gone already
         end
       end
     end

@@ -20,14 +20,12 @@ module Gyre
           BATCH.times do
             return if @paused || @over
 
-            @packet = @datagram.receive(timeout: 0) or return
+            @packet = receive or return
             @active_at = Clock.now
             guarded { @connection.__send__(:receive_data, @packet.bytes) }
             return unless @datagram.pending?
           end
           @reactor.emit(self)
-        rescue SystemCallError, IOError
-          nil # a packet that did not arrive
         end
 
         # Sends to the sender of the last packet.
@@ -55,6 +53,12 @@ module Gyre
         def connect_timeout_s = 0.0
 
         private
+
+        def receive
+          @datagram.receive(timeout: 0)
+        rescue SystemCallError, IOError
+          nil # a packet that did not arrive
+        end
 
         def shut = @datagram.close
       end

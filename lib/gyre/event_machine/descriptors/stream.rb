@@ -47,7 +47,7 @@ module Gyre
         end
 
         # Sends nothing meanwhile, either.
-        def pause = super.tap { @transport.hold }
+        def pause = super.tap { |paused| @transport.hold if paused }
 
         def resume
           return false unless super
@@ -85,13 +85,10 @@ module Gyre
 
         # Called when there is room, or when the connection is established.
         def writable
-          @awaiting = false
-          return if @over
           return connected if @connecting
           return unless drained?
 
-          waiting, @waiting = @waiting, nil
-          waiting&.each(&:call)
+          call_waiting
           @reactor.emit(self) if @closing
         end
 
@@ -131,7 +128,16 @@ module Gyre
 
         def send_queued
           @transport.send_soon("") unless @connecting || @handshake || @paused || @over
+        rescue SystemCallError, TLS::Error, IOError => error
+          fail_with(error)
         end
+
+        def call_waiting
+          waiting, @waiting = @waiting, nil
+          waiting&.each(&:call)
+        end
+
+        def room_calls_back? = @connecting || @handshake || @waiting
 
         # True once the handshake is over and its callback has been called.
         def shaken
@@ -169,6 +175,7 @@ module Gyre
           @sources&.dup&.each(&:target_unbound)
           super
         ensure
+          call_waiting
           self.proxy = nil
         end
 
@@ -198,8 +205,6 @@ module Gyre
           send_queued
           watch
           @reactor.emit(self) if @closing || @handshake
-        rescue SystemCallError, TLS::Error => error
-          fail_with(error)
         end
 
         # Returns nil without bytes: there are none, or the connection ends.
@@ -219,6 +224,11 @@ module Gyre
           return false if @connecting
           return true if @transport.unsent_bytes.zero?
           return false if @handshake && !shaken
+
+          flushed?
+        end
+
+        def flushed?
           return true if @transport.flush_available == true
 
           await_room

@@ -35,9 +35,7 @@ module Gyre
         end
 
         def writable
-          @awaiting = false
-          return if @over || !@writable || @closing
-          return await_room if @busy # not before its present callback is over
+          return if !@writable || @closing
 
           guarded { @connection.__send__(:notify_writable) }
           await_room if @writable && !@over
@@ -45,7 +43,7 @@ module Gyre
 
         def detach
           close
-          @io.fileno
+          @io.fileno unless @io.closed?
         end
 
         def send_data(_) = 0
