@@ -23,8 +23,11 @@ module Gyre
     class Client
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       REDIRECT_BODY_BYTES = 65_536
+      # Refused requests cost the server nothing, and a burst on new HTTP/2 connections exceeds limits
+      # that the client does not know yet: for them retries_limit counts this often.
+      REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
-      private_constant :REDIRECTS, :REDIRECT_BODY_BYTES, :Options
+      private_constant :REDIRECTS, :REDIRECT_BODY_BYTES, :REFUSALS, :Options
 
       # @param base_url [String, #call, nil] begins the addresses of requests that are paths; or a
       #   Rack app, which then responds in place of any server
@@ -256,7 +259,9 @@ module Gyre
         rescue Unanswered => error
           pool.give(connection)
           connection = nil
-          retry if (!error.processed? || (used && request.idempotent?)) && (tries += 1) <= @limits.retries_limit && request.repeatable?
+          tries += 1
+          retry if request.repeatable? && tries <= @limits.retries_limit * (error.processed? ? 1 : REFUSALS) &&
+                   (!error.processed? || (used && request.idempotent?))
           raise failed(error.error, request, :send, report)
         rescue *FAILURES => error
           raise failed(error, request, phase(error, connection), report)
