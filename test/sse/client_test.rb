@@ -66,6 +66,15 @@ class SSEClientTest < Minitest::Test
     end
   end
 
+  def test_a_server_that_asks_for_no_pause_is_not_asked_at_full_speed
+    over_each(->(env) { Gyre::SSE.open(env, retry_s: 0) { |events| events.comment("no event") } }) do |source|
+      pauses = []
+      source.define_singleton_method(:sleep) { |pause_s| (pauses << pause_s) && pauses.size == 3 && throw(:enough) }
+      catch(:enough) { source.each { flunk } }
+      assert_equal [0.0, 0.05, 0.1], pauses
+    end
+  end
+
   def test_a_block_that_leaves_ends_the_stream
     gone = Thread::Queue.new
     app = lambda do |env|

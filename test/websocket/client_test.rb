@@ -187,6 +187,15 @@ class WebSocketClientAndOthersTest < Minitest::Test
     end
   end
 
+  def test_a_close_ends_in_time_if_the_server_takes_nothing
+    scripted("#{ACCEPT}\r\n", "", sleeps: true) do |url|
+      socket = Gyre::WebSocket.connect(url, close_timeout_s: 0.05, idle_timeout_s: 0.05)
+      assert_raises(Gyre::TimeoutError) { socket.write("x".b * 50_000_000) }
+      assert_nil socket.close
+      assert_equal 1006, socket.code
+    end
+  end
+
   def test_a_close_ends_a_reader_in_time
     scripted("#{ACCEPT}\r\n", "", waits: true) do |url|
       Gyre.run do |task|
@@ -201,14 +210,16 @@ class WebSocketClientAndOthersTest < Minitest::Test
   private
 
   # Returns what the client has sent behind its request.
-  def scripted(response, bytes = "", apart: false, waits: false, floods: false)
+  def scripted(response, bytes = "", apart: false, waits: false, floods: false, sleeps: false)
     server = TCPServer.new("127.0.0.1", 0)
+    ended = Queue.new
     script = Thread.new do
       socket = server.accept
       key = socket.gets("\r\n\r\n")[KEY, 1]
       head = response.sub("%s", Gyre::WebSocket::Handshake.accept(key))
       apart ? (head.b + bytes).each_char { |byte| socket.write(byte) } : socket.write(head.b + bytes)
       socket.write(bytes) while floods
+      next "" if sleeps && ended.pop
       socket.shutdown(:WR) unless waits
       socket.read
     rescue Errno::ECONNRESET, Errno::EPIPE
@@ -217,6 +228,7 @@ class WebSocketClientAndOthersTest < Minitest::Test
       socket&.close
     end
     yield "ws://127.0.0.1:#{server.local_address.ip_port}/"
+    ended.push(true)
     script.value
   ensure
     server.close

@@ -148,7 +148,7 @@ module Gyre
       #
       # @return [nil]
       def close
-        @homes.each_value { |pools| pools.each_value(&:close) }
+        @homes.each_value { |pools| pools.values.each(&:close) } # others may add pools meanwhile
         nil
       end
 
@@ -241,7 +241,7 @@ module Gyre
 
         following
       rescue URI::Error, ArgumentError
-        raise stray("the redirect's address is not one", request)
+        raise stray("the redirect's address is not one", request), cause: nil # it would show the address
       end
 
       def stray(message, request) = RedirectError.new(message, *request.name, :redirect)

@@ -86,7 +86,8 @@ module Gyre
     class Client
       AGAIN = [429, 500, 502, 503, 504].freeze
       WAIT_LIMIT_S = 60
-      private_constant :AGAIN, :WAIT_LIMIT_S
+      LEAST_S = 0.05 # times the failures in a row, whatever the server asks for
+      private_constant :AGAIN, :WAIT_LIMIT_S, :LEAST_S
 
       # @return [String, nil] sent as Last-Event-ID with the next connection
       attr_reader :last_event_id
@@ -131,7 +132,7 @@ module Gyre
           ensure
             response&.close
           end
-          sleep(wait_s || [@retry_s * (1 << [failures, 10].min), [WAIT_LIMIT_S, @retry_s].max].min)
+          sleep([wait_s || [@retry_s * (1 << [failures, 10].min), [WAIT_LIMIT_S, @retry_s].max].min, LEAST_S * failures].max)
           failures += 1
         end
       end

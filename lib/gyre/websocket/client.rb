@@ -146,8 +146,14 @@ module Gyre
         @closing = true
         @close_by = Clock.now + @limits.close_timeout_s if @limits.close_timeout_s
         @transport.read_timeout_s = @transport.write_timeout_s = @limits.close_timeout_s
-        send_frame(CLOSE, [code].pack("n") + reason.b)
-        @reading ? await_end : read
+        begin
+          send_frame(CLOSE, [code].pack("n") + reason.b)
+          @reading ? await_end : read
+        rescue Gyre::TimeoutError => error
+          raise if error.deadline
+        ensure
+          finish(1006, "the server did not close") unless @code
+        end
         nil
       end
 
@@ -236,7 +242,6 @@ module Gyre
             @heard.wait(@lock, left)
           end
         end
-        finish(1006, "the server did not close") unless @code
       end
 
       def pong(payload)

@@ -308,7 +308,7 @@ class HTTPClientConnectionsTest < Minitest::Test
 
   def test_private_addresses_are_refused_if_asked_for
     client = keep(Gyre::HTTP::Client.new(private_addresses: false, proxy: nil))
-    %w[127.0.0.1 localhost 10.0.0.1 169.254.169.254 [::1] [::ffff:127.0.0.1] [fd00::1] 0.0.0.0].each do |host|
+    %w[127.0.0.1 localhost 10.0.0.1 169.254.169.254 [::1] [::ffff:127.0.0.1] [fd00::1] 0.0.0.0 [::ffff:0:127.0.0.1]].each do |host|
       error = assert_raises(Errors::PrivateAddressError, host) { client.get("http://#{host}:1/") }
       assert_equal :connect, error.phase
     end

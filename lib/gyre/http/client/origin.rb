@@ -22,9 +22,9 @@ module Gyre
         # Networks that are no part of the Internet (RFC 6890), and prefixes of IPv6 that lead to
         # such networks.
         PRIVATE = %w[0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
-                     192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/96 64:ff9b::/96
-                     64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 fc00::/7 fe80::/10 fec0::/10
-                     ff00::/8].map { |net| IPAddr.new(net) }.freeze
+                     192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/96 ::ffff:0:0:0/96
+                     64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7
+                     fe80::/10 fec0::/10 ff00::/8].map { |net| IPAddr.new(net) }.freeze
         PUBLIC = lambda do |address|
           ip = IPAddr.new(address.ip_address[/[^%]+/]).native # ::ffff:10.0.0.1 is 10.0.0.1
           PRIVATE.none? { |net| net.family == ip.family && net.include?(ip) }
