@@ -101,6 +101,26 @@ class DNSServerTest < Minitest::Test
     end
   end
 
+  def test_a_rule_may_take_longer_than_a_connection_may_idle
+    serve(rules: proc { otherwise { |t| sleep(0.2) && t.respond!("192.0.2.1") } }, idle_timeout_s: 0.05) do |server|
+      TCPSocket.open("127.0.0.1", server.port) do |socket|
+        socket.write(framed(Message.query("x", "A").encode))
+        assert_equal 1, read_framed(socket).answers.size
+        assert_nil socket.read(1)
+      end
+    end
+  end
+
+  def test_a_client_that_resets_at_once_is_not_reported
+    _, err = capture do
+      serve(rules: zones) do |server|
+        30.times { TCPSocket.open("127.0.0.1", server.port) { |socket| socket.setsockopt(:SOCKET, :LINGER, [1, 0].pack("ii")) } }
+        eventually(what: "the end of the connections") { ask(server, "web.example.org") && server.stats[:connections].zero? }
+      end
+    end
+    refute_match(/unhandled/, err)
+  end
+
   def test_connections_are_limited
     serve(rules: zones, connections_limit: 1) do |server|
       TCPSocket.open("127.0.0.1", server.port) do |first|

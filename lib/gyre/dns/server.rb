@@ -232,8 +232,10 @@ module Gyre
 
             places.async("rule") { ask(stream, bytes, sockaddr, found || nil) }
           end
+        rescue Gyre::TimeoutError, IO::TimeoutError
+          nil # no more questions
         end
-      rescue IOError, Gyre::TimeoutError
+      rescue IOError, Errno::ENOTCONN
         nil # the client is gone
       end
 
