@@ -106,6 +106,16 @@ class DNSZoneTest < Minitest::Test
     end
   end
 
+  def test_the_collector_knows_how_large_a_zone_is
+    data = "x" * 60_000
+    60.times do
+      zone = Gyre::DNS::Zone.new("a").add("a", 6, 1, "\0\0#{"\0" * 20}")
+      100.times { |number| zone.add("n#{number}.a", 65_280, 1, data) }
+      zone.finish
+    end
+    assert_operator ObjectSpace.each_object(Gyre::DNS::Zone).count, :<, 50
+  end
+
   def test_a_zone_checks_its_records
     zone = Gyre::DNS::Zone.new("Example.org")
     assert_equal "example.org", zone.origin

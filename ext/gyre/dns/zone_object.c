@@ -20,6 +20,7 @@ struct holder {
 
 static void zone_free(void *opaque) {
   struct holder *holder = opaque;
+  if (holder->finished) rb_gc_adjust_memory_usage(-(ssize_t)gyre_dns_zone_memory(holder->zone));
   if (holder->zone) gyre_dns_zone_free(holder->zone);
   xfree(holder);
 }
@@ -96,6 +97,7 @@ static VALUE zone_finish(VALUE self) {
   int error = holder->finished ? 0 : gyre_dns_zone_finish(holder->zone);
   if (error == -ENOMEM) rb_memerror();
   if (error) rb_raise(rb_eArgError, "the zone has no SOA record at its origin");
+  if (!holder->finished) rb_gc_adjust_memory_usage((ssize_t)gyre_dns_zone_memory(holder->zone));
   holder->finished = true;
   return self;
 }
