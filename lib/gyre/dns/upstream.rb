@@ -40,6 +40,8 @@ module Gyre
         @servers = addresses.flatten.map { |address| ServerAddress.parse(address) }
         raise ArgumentError, "a name server is missing" if @servers.empty?
 
+        require "gyre/dns/upstream_https" if @servers.any? { |server| server.protocol == "https" } # before a server becomes another user
+
         @timeout_s = timeout_s
         @attempts = attempts
         @race = race
@@ -114,12 +116,7 @@ module Gyre
       # @return [UpstreamStream, UpstreamHTTPS] of the server: TCP, if it is one of UDP
       # @api private
       def stream(server)
-        @streams[server] ||= if server.protocol == "https"
-                               require "gyre/dns/upstream_https"
-                               UpstreamHTTPS.new(server, @tls)
-                             else
-                               UpstreamStream.new(server, @tls)
-                             end
+        @streams[server] ||= (server.protocol == "https" ? UpstreamHTTPS : UpstreamStream).new(server, @tls)
       end
 
       private

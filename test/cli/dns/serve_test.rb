@@ -49,6 +49,7 @@ class CLIDNSServeTest < Minitest::Test
   def test_mistakes_are_reported
     { [] => [2, /nothing to answer/], %w[--zone example.org] => [1, /write ORIGIN=FILE/], %w[--zone example.org=/nonexistent] => [1, /nonexistent/],
       %w[--zone a=b -b nonsense://x] => [1, /./], %w[-c /nonexistent] => [1, /nonexistent/],
+      %w[-c /dev/null -b 127.0.0.1:0 --metrics x:y:z] => [1, /\Agyre dns: "x:y:z" is not an address/],
       %w[--upstream x --user nobody-of-that-name] => [1, /no user|root/], %w[words] => [2, /unexpected argument/] }.each do |words, (status, reason)|
       output = ruby(GYRE, "dns", *words)
       assert_equal [status, true], [output.status.exitstatus, output.err.match?(reason)], "#{words} #{output.err}"

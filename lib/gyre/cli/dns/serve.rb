@@ -61,10 +61,11 @@ module Gyre
           privileges = Privileges.new(*@values.values_at(:user, :group))
           pidfile = Pidfile.new(@values[:pidfile]) if @values[:pidfile]
           log = privileges.making(@values[:log]) { open_log }
-          server = listen(log)
+          server = listen("--bind") { Gyre::DNS::Server.new(*(@values[:bind] || ["localhost:53"]), load: method(:rules), log: log, **@limits) }
+          web = listen("--metrics") { metrics(server) }
           privileges.making(@values[:pidfile]) { pidfile.write } if pidfile
           privileges.drop
-          run(server, log)
+          run(server, web, log)
           DONE
         ensure
           server&.close
@@ -83,12 +84,12 @@ module Gyre
           raise StartError, error.message
         end
 
-        def listen(log)
-          Gyre::DNS::Server.new(*(@values[:bind] || ["localhost:53"]), load: method(:rules), log: log, **@limits)
+        def listen(flag)
+          yield
         rescue ArgumentError, SyntaxError, LoadError, NameError => error
           raise StartError, error.message
         rescue SystemCallError => error
-          raise StartError, ListenErrors.explain(error, port: "--bind", host: "--bind")
+          raise StartError, ListenErrors.explain(error, port: flag, host: flag)
         end
 
         def rules
@@ -102,10 +103,9 @@ module Gyre
           end
         end
 
-        def run(server, log)
+        def run(server, web, log)
           server.run do
             task = Task.current
-            web = metrics(server)
             task.async("metrics", transient: true) { web.run } if web
             @err.puts("gyre dns: listens on #{server.endpoints.join(", ")}; process #{Process.pid}")
             task.async("signals", transient: true) do
