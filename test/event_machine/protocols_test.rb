@@ -55,6 +55,14 @@ module EventMachineTests
       assert_equal({ status: 0 }, request("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", true))
     end
 
+    def test_an_answer_that_is_no_http_fails_its_request_alone
+      ok = "HTTP/1.1 200 OK\r\n"
+      ["SMTP\r\n#{ok}\r\n", "#{ok}Content-Length: -1\r\n\r\n", "#{ok}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+       "#{ok}Transfer-Encoding: chunked\r\n\r\nzz\r\n#{ok}Content-Length: 0\r\n\r\n"].each do |reply|
+        assert_equal({ status: 0 }, request(reply, false), reply)
+      end
+    end
+
     def test_http_requests_with_line_breaks_are_refused
       error = assert_raises(ArgumentError) { request("", true, request: "/ HTTP/1.1\r\nX: y") }
       assert_match(/line break/, error.message)
@@ -84,28 +92,6 @@ module EventMachineTests
       assert_equal({ code: 535, message: "invalid authentication" }, outcome)
       _, outcome = mail(to: "nobody@x", body: "")
       assert_equal({ code: 550, message: "recipient is unacceptable" }, outcome)
-    end
-
-    def test_a_socks_proxy_connects_before_the_handler_begins
-      got = []
-      handler = Class.new(P::Socks4) do
-        define_method(:post_init) { send_data("hello") }
-        define_method(:receive_data) { |data| (got << data).join.size < 5 or EM.stop }
-      end
-      serve(Scripted, "\0\x5a\0\0\0\0\0\0early", @requests, false) { EM.connect("127.0.0.1", @port, handler, "127.0.0.1", 80) }
-      assert_equal "early", got.join
-      assert_equal "\x04\x01\x00\x50\x7f\x00\x00\x01\x00".b, @requests.first.byteslice(0, 9)
-    end
-
-    def test_a_port_is_tested
-      got = []
-      serve(EM::Connection) do
-        P::TcpConnectTester.test("127.0.0.1", @port).callback do |seconds|
-          got << seconds.class
-          P::TcpConnectTester.test("127.0.0.1", 1).errback { |later| got << later.class and EM.stop }
-        end
-      end
-      assert_equal [Float, Float], got
     end
 
     def test_objects_headers_and_credentials_travel

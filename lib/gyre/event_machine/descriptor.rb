@@ -118,7 +118,7 @@ module Gyre
 
       def error?
         number = @io.getsockopt(:SOCKET, :ERROR).int
-        number.zero? ? false : Errno.constants.map { |name| Errno.const_get(name) }.find { |error| error::Errno == number } || true
+        number.zero? ? false : ERRNOS.fetch(number, true)
       rescue SystemCallError, IOError
         true
       end

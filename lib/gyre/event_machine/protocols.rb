@@ -19,9 +19,7 @@ module Gyre
       autoload :SASLauthclient, "gyre/event_machine/protocols/sasl_auth"
       autoload :SmtpClient, "gyre/event_machine/protocols/smtp_client"
       autoload :SmtpServer, "gyre/event_machine/protocols/smtp_server"
-      autoload :Socks4, "gyre/event_machine/protocols/socks4"
       autoload :Stomp, "gyre/event_machine/protocols/stomp"
-      autoload :TcpConnectTester, "gyre/event_machine/protocols/tcp_connect_tester"
     end
     P = Protocols
   end

@@ -6,7 +6,6 @@ require "gyre/event_machine/callback"
 
 module Gyre
   module EventMachine
-    @reactors = {} # Thread => Reactor, if each thread has one
     @threads_apart = false
 
     class << self
@@ -25,8 +24,8 @@ module Gyre
       def reactor
         return @reactor ||= Reactor.new unless @threads_apart
 
-        @reactors.delete_if { |thread, _| !thread.alive? } unless @reactors.key?(Thread.current)
-        @reactors[Thread.current] ||= Reactor.new
+        thread = Thread.current
+        thread.thread_variable_get(:gyre_reactor) || Reactor.new.tap { |reactor| thread.thread_variable_set(:gyre_reactor, reactor) }
       end
 
       # Runs the block, then events until {stop}. In a running reactor it only calls the block.

@@ -19,6 +19,7 @@ module Gyre
           case @http_part
           when :size then chunk_size(line)
           when :chunk_end then @http_part = :size
+          when :refused then nil
           when :trailer then finish_response if line.empty?
           else head_line(line)
           end
@@ -50,7 +51,7 @@ module Gyre
           return header_line(line) if @http_response
 
           version, status = line.match(%r{\AHTTP/(\d\.\d)\s+(\d{3})}i)&.captures
-          raise ProtocolError, "no HTTP response: #{line[0, 80].inspect}" unless status
+          return refuse unless status
 
           @http_response = Response.new(version, Integer(status, 10), [line], {}, String.new)
         end
@@ -80,18 +81,24 @@ module Gyre
             @http_part = :until_close
             return set_text_mode
           end
-          raise ProtocolError, "content-length headers differ: #{lengths.join(", ")}" if lengths.uniq.size > 1
+          return refuse unless lengths.uniq.size == 1 && lengths.first.match?(/\A\d+\s*\z/)
 
-          length = Integer(lengths.first, 10)
+          length = lengths.first.to_i
           length.zero? ? finish_response : set_text_mode(length)
         end
 
         def chunk_size(line)
-          size = Integer(line[/\A\h+/].to_s, 16)
+          size = line[/\A\h+/]&.hex or return refuse
           return @http_part = :trailer if size.zero?
 
           @http_part = :chunk
           set_text_mode(size)
+        end
+
+        # Requests fail in `unbind`.
+        def refuse
+          @http_part = :refused
+          close_connection
         end
 
         def finish_response
