@@ -13,9 +13,7 @@ module Gyre
       end
 
       # @return [Integer]
-      def num_subscribers
-        @subscribers.size
-      end
+      def num_subscribers = @subscribers.size
 
       # @return [Integer] for {#unsubscribe}
       def subscribe(*callable, &block)
@@ -26,14 +24,10 @@ module Gyre
       end
 
       # @param id [Integer]
-      def unsubscribe(id)
-        EventMachine.schedule { @subscribers.delete(id) }
-      end
+      def unsubscribe(id) = EventMachine.schedule { @subscribers.delete(id) }
 
       # @param items [Array] messages, in order
-      def push(*items)
-        EventMachine.schedule { items.each { |item| @subscribers.values.each { |callback| callback.call(item) } } }
-      end
+      def push(*items) = EventMachine.schedule { items.each { |item| @subscribers.values.each { |callback| callback.call(item) } } }
       alias << push
 
       # Calls back with the next message only.

@@ -21,15 +21,11 @@ module Gyre
       end
 
       # @param args [Array] for the callbacks
-      def succeed(*args)
-        change_state(:succeeded, *args)
-      end
+      def succeed(*args) = change_state(:succeeded, *args)
       alias set_deferred_success succeed
 
       # @param args [Array] for the errbacks
-      def fail(*args)
-        change_state(:failed, *args)
-      end
+      def fail(*args) = change_state(:failed, *args)
       alias set_deferred_failure fail
 
       # Calls back when the state is entered, or at once if it has been. When the operation
@@ -46,19 +42,13 @@ module Gyre
       end
 
       # Calls back on success.
-      def callback(*callable, &block)
-        stateback(:succeeded, *callable, &block)
-      end
+      def callback(*callable, &block) = stateback(:succeeded, *callable, &block)
 
       # Calls back on failure.
-      def errback(*callable, &block)
-        stateback(:failed, *callable, &block)
-      end
+      def errback(*callable, &block) = stateback(:failed, *callable, &block)
 
       # Calls back on success and on failure.
-      def completion(*callable, &block)
-        stateback(:completed, *callable, &block)
-      end
+      def completion(*callable, &block) = stateback(:completed, *callable, &block)
 
       # @param state [Symbol]
       # @param args [Array] for the callbacks
@@ -73,14 +63,10 @@ module Gyre
       alias set_deferred_status change_state
 
       # @return [Boolean]
-      def completed?
-        completion_states.include?(@state)
-      end
+      def completed? = completion_states.include?(@state)
 
       # @return [Array<Symbol>] the states that complete it; subclasses have others
-      def completion_states
-        %i[succeeded failed]
-      end
+      def completion_states = %i[succeeded failed]
 
       # Fails after that time, unless completed earlier.
       #
@@ -98,14 +84,10 @@ module Gyre
       end
 
       # Removes an errback.
-      def cancel_errback(*callable, &block)
-        @callbacks[:failed].delete(EventMachine.Callback(*callable, &block))
-      end
+      def cancel_errback(*callable, &block) = @callbacks[:failed].delete(EventMachine.Callback(*callable, &block))
 
       # Removes a callback.
-      def cancel_callback(*callable, &block)
-        @callbacks[:succeeded].delete(EventMachine.Callback(*callable, &block))
-      end
+      def cancel_callback(*callable, &block) = @callbacks[:succeeded].delete(EventMachine.Callback(*callable, &block))
 
       private
 

@@ -40,9 +40,7 @@ module Gyre
 
       # @param data [String] binary
       # @return [void]
-      def receive_data(data)
-        $stdout.write("............>>>#{data.length}\n")
-      end
+      def receive_data(data) = $stdout.write("............>>>#{data.length}\n")
 
       # A client's connection stands.
       # @return [void]

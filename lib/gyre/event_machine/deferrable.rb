@@ -28,26 +28,18 @@ module Gyre
       # Calls the block on success, at once if it has happened.
       #
       # @return [self]
-      def callback(&block)
-        on_deferred_status(:succeeded, :failed, @callbacks ||= [], block)
-      end
+      def callback(&block) = on_deferred_status(:succeeded, :failed, @callbacks ||= [], block)
 
       # Calls the block on failure, at once if it has happened.
       #
       # @return [self]
-      def errback(&block)
-        on_deferred_status(:failed, :succeeded, @errbacks ||= [], block)
-      end
+      def errback(&block) = on_deferred_status(:failed, :succeeded, @errbacks ||= [], block)
 
       # @param block [Proc] a callback not called yet
-      def cancel_callback(block)
-        @callbacks&.delete(block)
-      end
+      def cancel_callback(block) = @callbacks&.delete(block)
 
       # @param block [Proc] an errback not called yet
-      def cancel_errback(block)
-        @errbacks&.delete(block)
-      end
+      def cancel_errback(block) = @errbacks&.delete(block)
 
       # Changes the status and calls the callbacks of the new one. A callback that changes it again
       # passes other arguments to the remaining ones.
@@ -65,15 +57,11 @@ module Gyre
       end
 
       # @param args [Array] for the callbacks
-      def succeed(*args)
-        set_deferred_status(:succeeded, *args)
-      end
+      def succeed(*args) = set_deferred_status(:succeeded, *args)
       alias set_deferred_success succeed
 
       # @param args [Array] for the errbacks
-      def fail(*args)
-        set_deferred_status(:failed, *args)
-      end
+      def fail(*args) = set_deferred_status(:failed, *args)
       alias set_deferred_failure fail
 
       # Fails after that time, unless the status changes earlier.

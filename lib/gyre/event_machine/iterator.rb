@@ -71,9 +71,7 @@ module Gyre
       # @param work [#call] called with an item and a {Step}
       # @param after [#call, nil] called at the end of all
       # @return [self]
-      def each(work = nil, after = nil, &block)
-        start(work || block, :next, after) { nil }
-      end
+      def each(work = nil, after = nil, &block) = start(work || block, :next, after) { nil }
 
       # @param work [#call] called with an item and a {Step}, whose `return` takes the result
       # @param after [#call] called with the results, in the items' order

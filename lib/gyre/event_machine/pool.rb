@@ -30,9 +30,7 @@ module Gyre
       end
 
       # @return [Array] a copy
-      def contents
-        @contents.dup
-      end
+      def contents = @contents.dup
 
       # Sets a callback for failed work: it gets the resource, which then does not return to the
       # pool.
@@ -50,15 +48,11 @@ module Gyre
       alias reschedule perform
 
       # @return [Integer] work without a resource yet
-      def num_waiting
-        @resources.num_waiting
-      end
+      def num_waiting = @resources.num_waiting
 
       # @param resource [Object]
       # @return [Boolean]
-      def removed?(resource)
-        @removed.include?(resource)
-      end
+      def removed?(resource) = @removed.include?(resource)
 
       private
 
@@ -73,9 +67,7 @@ module Gyre
         raise
       end
 
-      def requeue(resource)
-        @resources.push(resource)
-      end
+      def requeue(resource) = @resources.push(resource)
 
       def failed(resource)
         return requeue(resource) unless @on_error

@@ -46,9 +46,7 @@ module Gyre
       # @param bufsize [Integer] unsent bytes at which reading pauses; 0: never
       # @param length [Integer] bytes in all; 0: no limit
       # @return [void]
-      def enable_proxy(from, to, bufsize = 0, length = 0)
-        start_proxy(from.signature, to.signature, bufsize, length)
-      end
+      def enable_proxy(from, to, bufsize = 0, length = 0) = start_proxy(from.signature, to.signature, bufsize, length)
 
       # @param from [Connection]
       # @return [void]

@@ -31,19 +31,13 @@ module Gyre
       alias << push
 
       # @return [Boolean]
-      def empty?
-        @items.empty?
-      end
+      def empty? = @items.empty?
 
       # @return [Integer]
-      def size
-        @items.size
-      end
+      def size = @items.size
 
       # @return [Integer] callbacks without an item yet
-      def num_waiting
-        @waiting.size
-      end
+      def num_waiting = @waiting.size
     end
   end
 end

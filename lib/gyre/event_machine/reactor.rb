@@ -117,9 +117,7 @@ module Gyre
         shut_down if @pid == Process.pid
       end
 
-      def start_pump
-        @pumps << @task.async("EventMachine's callbacks") { pump }
-      end
+      def start_pump = @pumps << @task.async("EventMachine's callbacks") { pump }
 
       def pump
         until @over || @waiting >= IDLE_PUMPS

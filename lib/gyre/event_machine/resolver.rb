@@ -35,14 +35,10 @@ module Gyre
           end
 
           # @return [Array<String>]
-          def nameservers
-            @nameservers || Resolv::DNS::Config.default_config_hash.fetch(:nameserver, ["127.0.0.1"])
-          end
+          def nameservers = @nameservers || Resolv::DNS::Config.default_config_hash.fetch(:nameserver, ["127.0.0.1"])
 
           # @return [String] any of them
-          def nameserver
-            nameservers.sample
-          end
+          def nameserver = nameservers.sample
 
           # @return [Hash{String => Array<String>}] the addresses of the names in /etc/hosts
           def hosts

@@ -61,9 +61,7 @@ module Gyre
       # @yieldparam connection [Connection]
       # @return [Connection]
       # @raise [ConnectionError] there is no such host
-      def connect(server, port = nil, handler = nil, *arguments, &block)
-        bind_connect(nil, nil, server, port, handler, *arguments, &block)
-      end
+      def connect(server, port = nil, handler = nil, *arguments, &block) = bind_connect(nil, nil, server, port, handler, *arguments, &block)
 
       # Connects from an address.
       # @return [Connection]
@@ -104,9 +102,7 @@ module Gyre
       # Tells when the program can read or write an IO, by notify_readable and notify_writable.
       # @param io [IO, Integer]
       # @return [Connection]
-      def watch(io, handler = nil, *arguments, &block)
-        attach_io(Descriptors::Watched, io, handler, arguments, &block)
-      end
+      def watch(io, handler = nil, *arguments, &block) = attach_io(Descriptors::Watched, io, handler, arguments, &block)
 
       # Takes over an IO: the connection receives what the IO reads, and sends through it.
       # @param io [IO, Integer]

@@ -9,20 +9,14 @@ module Gyre
     private_constant :Yielded
 
     # @return [SpawnedProcess] runs the block for each message
-    def self.spawn(&block)
-      SpawnedProcess.new.tap { |process| process.set_receiver(block) }
-    end
+    def self.spawn(&block) = SpawnedProcess.new.tap { |process| process.set_receiver(block) }
 
     # The last call of a spawned block: from then on messages run the block given here.
-    def self.yield(&block)
-      Yielded.new(block, false)
-    end
+    def self.yield(&block) = Yielded.new(block, false)
 
     # The last call of a spawned block: the block given here runs in a later tick, without a
     # message.
-    def self.yield_and_notify(&block)
-      Yielded.new(block, true)
-    end
+    def self.yield_and_notify(&block) = Yielded.new(block, true)
 
     # A block and its messages.
     class SpawnedProcess

@@ -8,9 +8,7 @@ module Gyre
     # Makes and starts a {TickLoop}.
     #
     # @return [TickLoop]
-    def self.tick_loop(*callable, &block)
-      TickLoop.new(*callable, &block).tap(&:start)
-    end
+    def self.tick_loop(*callable, &block) = TickLoop.new(*callable, &block).tap(&:start)
 
     # Calls back in each tick.
     class TickLoop
@@ -33,9 +31,7 @@ module Gyre
       end
 
       # @return [Boolean]
-      def stopped?
-        @stopped
-      end
+      def stopped? = @stopped
 
       # @raise [ArgumentError] if it runs
       def start

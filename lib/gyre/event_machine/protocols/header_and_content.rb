@@ -22,9 +22,7 @@ module Gyre
         end
 
         # See the class's.
-        def headers_2_hash(headers)
-          self.class.headers_2_hash(headers)
-        end
+        def headers_2_hash(headers) = self.class.headers_2_hash(headers)
 
         # @param line [String]
         def receive_line(line)
@@ -41,9 +39,7 @@ module Gyre
         end
 
         # @param text [String]
-        def receive_binary_data(text)
-          dispatch(text)
-        end
+        def receive_binary_data(text) = dispatch(text)
 
         # @param line [String]
         def receive_first_header_line(line); end

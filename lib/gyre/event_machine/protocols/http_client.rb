@@ -62,13 +62,9 @@ module Gyre
 
         private
 
-        def body
-          @args[:content].to_s
-        end
+        def body = @args[:content].to_s
 
-        def bodiless?
-          (@args[:verb] || @args[:method]).to_s.casecmp?("head")
-        end
+        def bodiless? = (@args[:verb] || @args[:method]).to_s.casecmp?("head")
 
         def receive_response(response)
           @over = true

@@ -48,15 +48,11 @@ module Gyre
         # @param args [String, Hash] the target, or a Hash: `:uri`, `:query_string`, `:cookie`,
         #   `:authorization`, `:custom_headers`
         # @return [Request]
-        def get(args)
-          request(args, :get)
-        end
+        def get(args) = request(args, :get)
 
         # @param args [String, Hash] see {#get}; `:content` and `:contenttype`, too
         # @return [Request]
-        def post(args)
-          request(args, :post)
-        end
+        def post(args) = request(args, :post)
 
         # @param args [String, Hash] see {#get}
         # @param verb [Symbol]
@@ -89,21 +85,13 @@ module Gyre
 
         private
 
-        def requests
-          @requests ||= []
-        end
+        def requests = @requests ||= []
 
-        def send_request(request)
-          send_data(HttpClient.head(request.args) << request.args[:content].to_s)
-        end
+        def send_request(request) = send_data(HttpClient.head(request.args) << request.args[:content].to_s)
 
-        def bodiless?
-          requests.first&.args&.fetch(:verb).to_s.casecmp?("head")
-        end
+        def bodiless? = requests.first&.args&.fetch(:verb).to_s.casecmp?("head")
 
-        def receive_response(response)
-          requests.shift&.answer(response)
-        end
+        def receive_response(response) = requests.shift&.answer(response)
       end
     end
   end

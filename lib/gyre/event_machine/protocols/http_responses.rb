@@ -107,9 +107,7 @@ module Gyre
           receive_response(response)
         end
 
-        def bodiless?
-          false
-        end
+        def bodiless? = false
       end
     end
   end

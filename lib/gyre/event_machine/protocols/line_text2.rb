@@ -96,9 +96,7 @@ module Gyre
           true
         end
 
-        def lt2_line(line)
-          receive_line(line)
-        end
+        def lt2_line(line) = receive_line(line)
 
         def lt2_text
           wanted = @lt2_wanted

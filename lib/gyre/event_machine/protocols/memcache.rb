@@ -14,9 +14,7 @@ module Gyre
         class ParserError < StandardError; end
 
         # @return [Memcache]
-        def self.connect(host = "localhost", port = 11_211)
-          EventMachine.connect(host, port, self, host, port)
-        end
+        def self.connect(host = "localhost", port = 11_211) = EventMachine.connect(host, port, self, host, port)
 
         def initialize(host, port = 11_211)
           super()
@@ -137,9 +135,7 @@ module Gyre
           end
         end
 
-        def call_back(entry, values)
-          entry[0].call(*values.values_at(*entry[2]))
-        end
+        def call_back(entry, values) = entry[0].call(*values.values_at(*entry[2]))
       end
     end
   end

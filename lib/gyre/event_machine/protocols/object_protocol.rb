@@ -9,9 +9,7 @@ module Gyre
       # another serializer with peers that are not trusted.
       module ObjectProtocol
         # @return [#dump, #load]
-        def serializer
-          Marshal
-        end
+        def serializer = Marshal
 
         # @param data [String]
         def receive_data(data)

@@ -20,9 +20,7 @@ module Gyre
 
         private
 
-        def send_fields(*fields)
-          send_data(fields.map { |field| field.to_s.b.then { |bytes| [bytes.bytesize, bytes].pack("na*") } }.join)
-        end
+        def send_fields(*fields) = send_data(fields.map { |field| field.to_s.b.then { |bytes| [bytes.bytesize, bytes].pack("na*") } }.join)
       end
       private_constant :SASLFields
 
@@ -33,9 +31,7 @@ module Gyre
         MaxFieldSize = 128 * 1024
 
         # @return [Boolean]
-        def validate(_username, _password, _system, _realm)
-          false
-        end
+        def validate(_username, _password, _system, _realm) = false
 
         private
 

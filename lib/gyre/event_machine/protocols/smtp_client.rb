@@ -51,9 +51,7 @@ module Gyre
         end
 
         # The session's steps, called with a reply's code and its lines. @api private
-        def reply_to_greeting(code, reply)
-          expect(220, code, reply) { ask(:ehlo, "EHLO #{@args[:domain]}") }
-        end
+        def reply_to_greeting(code, reply) = expect(220, code, reply) { ask(:ehlo, "EHLO #{@args[:domain]}") }
 
         # @api private
         def reply_to_ehlo(code, reply)
@@ -75,14 +73,10 @@ module Gyre
         end
 
         # @api private
-        def reply_to_auth(code, reply)
-          expect(235, code, reply) { ask(:mail_from, "MAIL FROM: <#{@args[:from]}>") }
-        end
+        def reply_to_auth(code, reply) = expect(235, code, reply) { ask(:mail_from, "MAIL FROM: <#{@args[:from]}>") }
 
         # @api private
-        def reply_to_mail_from(code, reply)
-          expect(250, code, reply) { next_recipient }
-        end
+        def reply_to_mail_from(code, reply) = expect(250, code, reply) { next_recipient }
 
         # Continues when a recipient is refused, unless all are.
         # @api private
@@ -157,9 +151,7 @@ module Gyre
           "#{[*lines, "", *Array(@args[:body])].join("\r\n")}\r\n"
         end
 
-        def escape_leading_dots(text)
-          text.gsub(/^\./, "..")
-        end
+        def escape_leading_dots(text) = text.gsub(/^\./, "..")
 
         def lose(code, message)
           @over = true

@@ -24,9 +24,7 @@ module Gyre
           end
 
           # @api private
-          def parms
-            SmtpServer.instance_variable_get(:@parms) || DEFAULTS
-          end
+          def parms = SmtpServer.instance_variable_get(:@parms) || DEFAULTS
         end
 
         def initialize(*)
@@ -42,9 +40,7 @@ module Gyre
         end
 
         # Greets in the next tick: the block of start_server may set parameters first.
-        def post_init
-          EventMachine.next_tick { reply("220 #{get_server_greeting}") }
-        end
+        def post_init = EventMachine.next_tick { reply("220 #{get_server_greeting}") }
 
         # @param line [String]
         def receive_line(line)
@@ -58,60 +54,42 @@ module Gyre
         end
 
         # Tells the program.
-        def unbind
-          connection_ended
-        end
+        def unbind = connection_ended
 
         # Methods that programs may define: first those that return a text, then those that return a
         # decision.
 
         # @return [String]
-        def get_server_greeting
-          "EventMachine SMTP Server"
-        end
+        def get_server_greeting = "EventMachine SMTP Server"
 
         # @return [String]
-        def get_server_domain
-          "Ok EventMachine SMTP Server"
-        end
+        def get_server_domain = "Ok EventMachine SMTP Server"
 
         # @return [Boolean]
-        def receive_ehlo_domain(_domain)
-          true
-        end
+        def receive_ehlo_domain(_domain) = true
 
         # @return [Boolean, Deferrable]
-        def receive_plain_auth(_user, _password)
-          true
-        end
+        def receive_plain_auth(_user, _password) = true
 
         # @param sender [String] with its angle brackets
         # @return [Boolean, Deferrable]
-        def receive_sender(_sender)
-          true
-        end
+        def receive_sender(_sender) = true
 
         # @param recipient [String] with its angle brackets
         # @return [Boolean, Deferrable]
-        def receive_recipient(_recipient)
-          true
-        end
+        def receive_recipient(_recipient) = true
 
         # A transaction has ended or the client has reset it.
         def receive_reset; end
 
         # @return [Boolean, Deferrable] whether the message may come
-        def receive_data_command
-          true
-        end
+        def receive_data_command = true
 
         # @param lines [Array<String>] of the message, at most `:chunksize`
         def receive_data_chunk(lines); end
 
         # @return [Boolean, Deferrable] whether the message is accepted
-        def receive_message
-          true
-        end
+        def receive_message = true
 
         # A transaction begins.
         def receive_transaction; end
@@ -166,17 +144,11 @@ module Gyre
           close_connection_after_writing
         end
 
-        def process_noop(_)
-          reply("250 Ok")
-        end
+        def process_noop(_) = reply("250 Ok")
 
-        def process_help(_)
-          reply("250 Ok, but unimplemented")
-        end
+        def process_help(_) = reply("250 Ok, but unimplemented")
 
-        def process_vrfy(_)
-          reply("502 Command not implemented")
-        end
+        def process_vrfy(_) = reply("502 Command not implemented")
         alias process_expn process_vrfy
 
         def process_rset(_)
@@ -196,9 +168,7 @@ module Gyre
           @smtp_mail = {}
         end
 
-        def process_unavailable
-          reply("500 Unknown command")
-        end
+        def process_unavailable = reply("500 Unknown command")
 
         def process_auth(text)
           return reply("503 auth already issued") if @smtp_session[:auth]

@@ -18,33 +18,25 @@ module Gyre
         # Sends CONNECT.
         #
         # @param parameters [Hash] headers, such as `login:` and `passcode:`
-        def connect(parameters = {})
-          send_frame("CONNECT", parameters)
-        end
+        def connect(parameters = {}) = send_frame("CONNECT", parameters)
 
         # Sends SEND.
         #
         # @param destination [String]
         # @param body [#to_s]
         # @param parameters [Hash] further headers
-        def send(destination, body, parameters = {})
-          send_frame("SEND", parameters.merge(destination: destination), body.to_s)
-        end
+        def send(destination, body, parameters = {}) = send_frame("SEND", parameters.merge(destination: destination), body.to_s)
 
         # Sends SUBSCRIBE.
         #
         # @param destination [String]
         # @param ack [Boolean] whether the client acknowledges messages
-        def subscribe(destination, ack = false)
-          send_frame("SUBSCRIBE", { destination: destination, ack: ack ? "client" : "auto" })
-        end
+        def subscribe(destination, ack = false) = send_frame("SUBSCRIBE", { destination: destination, ack: ack ? "client" : "auto" })
 
         # Sends ACK.
         #
         # @param message_id [String]
-        def ack(message_id)
-          send_frame("ACK", { "message-id": message_id })
-        end
+        def ack(message_id) = send_frame("ACK", { "message-id": message_id })
 
         # @param verb [String]
         # @param headers [Hash]
