@@ -13,6 +13,7 @@ class DNSZoneTest < Minitest::Test
     %w[web.example.org A] => [0, true, ["web.example.org 60 A"], [], []],
     %w[WEB.example.ORG A] => [0, true, ["WEB.example.ORG 60 A"], [], []],
     %w[www.example.org A] => [0, true, ["www.example.org 3600 CNAME", "web.example.org 60 A"], [], []],
+    %w[Www.eXample.org A] => [0, true, ["Www.eXample.org 3600 CNAME", "web.example.org 60 A"], [], []],
     %w[www.example.org CNAME] => [0, true, ["www.example.org 3600 CNAME"], [], []],
     %w[www.example.org AAAA] => [0, true, ["www.example.org 3600 CNAME"], ["example.org 300 SOA"], []],
     %w[example.org MX] => [0, true, ["example.org 3600 MX"], [], ["mail.example.org 3600 A", "mail.example.org 3600 AAAA"]],

@@ -271,7 +271,8 @@ void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t f
   for (int i = 0; i < 4; i++) gyre_dns_put_16(writer->bytes + 4 + 2 * i, counts[i]);
 }
 
-/* Compares a name with an earlier name in the message, following the writer's own pointers. */
+/* Compares a name with an earlier name in the message, following the writer's own pointers. Case
+ * counts: a name keeps that of its zone (RFC 4343, section 4). */
 static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) {
   for (;;) {
     uint8_t label = bytes[at];
@@ -281,8 +282,7 @@ static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) 
     }
     if (label != *name) return false;
     if (label == 0) return true;
-    for (unsigned i = 1; i <= label; i++)
-      if (bytes[at + i] != name[i] && gyre_dns_lower(bytes[at + i]) != gyre_dns_lower(name[i])) return false;
+    if (memcmp(bytes + at + 1, name + 1, label) != 0) return false;
     at += (size_t)label + 1;
     name += (size_t)label + 1;
   }
