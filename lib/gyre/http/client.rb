@@ -23,8 +23,8 @@ module Gyre
     class Client
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       REDIRECT_BODY_BYTES = 65_536
-      # Refused requests cost the server nothing, and a burst on new HTTP/2 connections exceeds limits
-      # that the client does not know yet: for them retries_limit counts this often.
+      # Refused requests cost the server nothing, and a burst on new HTTP/2 connections exceeds
+      # limits that the client does not know yet: for them retries_limit counts this often.
       REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
       private_constant :REDIRECTS, :REDIRECT_BODY_BYTES, :REFUSALS, :Options
