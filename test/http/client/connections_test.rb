@@ -35,6 +35,23 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
+  def test_a_loop_that_computes_sees_what_the_server_has_done_meanwhile
+    ends = [->(peer) { peer.close }, ->(peer) { peer.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil") }]
+    ends.each do |ending|
+      ended = false
+      scripted(->(peer) { peer.head && peer.write(HELLO) && ending.call(peer) && (ended = true) && peer.head }) do |server|
+        client = make(server)
+        Gyre.run do
+          2.times do
+            assert_equal "hello", client.post("/", "body").body
+            Thread.pass until ended
+            ended = false
+          end
+        end
+      end
+    end
+  end
+
   def test_an_idempotent_request_is_repeated_if_a_kept_connection_ends_without_a_response
     scripted(->(peer) { peer.head && peer.write(HELLO) && peer.head && peer.close }) do |server|
       client = make(server)

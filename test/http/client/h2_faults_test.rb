@@ -126,6 +126,16 @@ if GyreTest::H2Peer::AVAILABLE
       end
     end
 
+    def test_a_loop_that_computes_sees_that_the_server_has_ended_it
+      ended = false
+      finish = ->(peer) { respond(peer, peer.wait_frame(:headers).stream) && peer.socket.shutdown(:WR) && (ended = true) }
+      scripted(finish) do |connection|
+        assert_equal "hello", body_of(get(connection))
+        Thread.pass until ended
+        refute_predicate assert_raises(Unanswered) { get(connection) }, :processed?
+      end
+    end
+
     def test_interim_responses_and_heads_are_limited
       flood = lambda do |peer|
         id = peer.wait_frame(:headers).stream

@@ -409,7 +409,7 @@ static VALUE client_read(VALUE self) {
 }
 
 /* True if another request may begin: no byte has come beyond the response, and the peer has not
- * ended. */
+ * ended. Asks the socket: a computing loop does not know yet what came. */
 static VALUE client_is_ready(VALUE self) {
   struct client *client = get(self);
   struct gyre_transport_object *object = RTYPEDDATA_DATA(client->transport);
@@ -417,7 +417,6 @@ static VALUE client_is_ready(VALUE self) {
   if (!client->over || (client->used && !client->keep_alive) || transport->fd < 0) return Qfalse;
   if (transport->read.state != GYRE_SIDE_OPEN || gyre_transport_available(transport)) return Qfalse;
   if (client->keep_ns >= 0 && client->idle_ns && gyre_socket_now() - client->idle_ns > client->keep_ns) return Qfalse;
-  if (is_drained(object)) return Qtrue;
   char byte;
   return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
 }

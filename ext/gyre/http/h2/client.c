@@ -306,7 +306,7 @@ static void on_move(struct gyre_client *client) {
 void gyre_http2_client_begin(struct gyre_http2_client *client) {
   if (client->session.open_count == 0) client->received_ns = now_of(client);
   client->used = true;
-  if (!client->linked) receive(client); /* the server may have ended it */
+  if (!client->linked || client->session.open_count == 0) receive(client); /* the server may have ended it */
   if (!client->scheduler || client->linked || client->state != GYRE_HTTP2_CLIENT_OPEN) return;
   struct gyre_loop *loop = &client->scheduler->loop;
   int error = gyre_loop_watch(loop, &client->watch, client->transport->fd, GYRE_READABLE);
