@@ -170,4 +170,19 @@ class EventMachineReactorTest < Minitest::Test
   ensure
     pipes&.flatten&.each(&:close)
   end
+
+  def test_a_reactor_that_ends_leaves_the_deferred_work_of_other_threads_alone
+    EM.one_for_each_thread = true
+    begun, go, kept = Array.new(3) { Thread::Queue.new }
+    other = Thread.new { EM.run { EM.defer(-> { begun.push(true) and go.pop }, ->(value) { kept << value and EM.stop }) } }
+    begun.pop
+    Thread.new { EM.run { EM.stop } }.join
+    go << :kept
+    assert other.join(20), "its work was lost"
+    assert_equal :kept, kept.pop
+  ensure
+    other&.kill
+    EM.one_for_each_thread = false
+    EM.stop_threads
+  end
 end

@@ -53,7 +53,7 @@ module Gyre
           return if Gem.loaded_specs.key?("eventmachine")
 
           stub = Gem::Specification.load(File.join(DROP_IN, "eventmachine.gemspec"))
-          Gem::Specification.add_spec(stub) # the scripts that RubyGems installs look for it
+          Gem::Specification.stubs_for("eventmachine") << stub # the scripts that RubyGems installs look for it
           Gem.loaded_specs["eventmachine"] = stub
         end
       end

@@ -40,6 +40,8 @@ module Gyre
 
       # @api private
       def stop_threads
+        return if @threads_apart # other reactors use them
+
         threads, @threadpool = @threadpool, nil
         threads&.each(&:kill)
         threads&.each { |thread| thread.join(0.1) }
