@@ -9,12 +9,19 @@ require "gyre/net"
 module Gyre
   # See docs/event_machine.md.
   module EventMachine
+    # An address that cannot be bound or connected to.
     class ConnectionError < RuntimeError; end
+    # Kept for programs that rescue it; never raised here.
     class ConnectionNotBound < RuntimeError; end
+    # (see ConnectionNotBound)
     class UnknownTimerFired < RuntimeError; end
+    # The system or this build lacks the call.
     class Unsupported < RuntimeError; end
+    # A signature that names nothing.
     class InvalidSignature < RuntimeError; end
+    # (see ConnectionNotBound)
     class NoHandlerForAcceptedConnection < RuntimeError; end
+    # A file to send or to watch is missing.
     class FileNotFoundException < RuntimeError; end
   end
 end

@@ -8,6 +8,7 @@ require "gyre/event_machine/deferrable"
 
 module Gyre
   module EventMachine
+    # Name resolution.
     module DNS
       # Resolves host names without blocking the reactor.
       class Resolver

@@ -5,11 +5,13 @@ require "gyre/event_machine/protocols/line_text2"
 
 module Gyre
   module EventMachine
+    # The protocols that EventMachine brings along.
     module Protocols
       # Calls receive_first_header_line, receive_headers and receive_request for each request.
       class HeaderAndContentProtocol < Connection
         include LineText2
 
+        # The header line with the length.
         ContentLengthPattern = /\AContent-length:\s*(\d+)/i.freeze
 
         # @param headers [Array<String>]

@@ -11,6 +11,7 @@ module Gyre
         include Deferrable
         include HttpResponses
 
+        # Bytes of a request's body.
         MaxPostContentLength = 20 * 1024 * 1024
 
         # @param args [Hash] `:host`, `:port`, `:verb` (or `:method`), `:request` (the path),

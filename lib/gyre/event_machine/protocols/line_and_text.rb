@@ -10,6 +10,7 @@ module Gyre
       class LineAndTextProtocol < Connection
         include LineText2
 
+        # Bytes of a line.
         MaxLineLength = 16 * 1024
 
         # @param data [String]

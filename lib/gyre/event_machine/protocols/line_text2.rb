@@ -11,6 +11,7 @@ module Gyre
       #   lines --set_text_mode(size)--> text --size bytes--> lines
       #   lines --set_text_mode--> text without an end --set_line_mode--> lines
       module LineText2
+        # Bytes of a text of a given length.
         MaxBinaryLength = 32 * 1024 * 1024
 
         # The reactor calls it. A callback may change the mode, and throw data back.

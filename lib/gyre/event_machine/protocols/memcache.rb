@@ -16,6 +16,8 @@ module Gyre
         # @return [Memcache]
         def self.connect(host = "localhost", port = 11_211) = EventMachine.connect(host, port, self, host, port)
 
+        # @param host [String]
+        # @param port [Integer]
         def initialize(host, port = 11_211)
           super()
           @host = host

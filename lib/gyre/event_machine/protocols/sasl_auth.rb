@@ -28,6 +28,7 @@ module Gyre
       module SASLauth
         include SASLFields
 
+        # Bytes of a field.
         MaxFieldSize = 128 * 1024
 
         # @return [Boolean]
@@ -49,6 +50,7 @@ module Gyre
       module SASLauthclient
         include SASLFields
 
+        # Bytes of a field.
         MaxFieldSize = SASLauth::MaxFieldSize
 
         # @return [DefaultDeferrable] succeeds if the server accepts them
