@@ -232,7 +232,7 @@ module Gyre
 
             places.async("rule") { ask(stream, bytes, sockaddr, found || nil) }
           end
-        rescue Gyre::TimeoutError, IO::TimeoutError
+        rescue Gyre::TimeoutError
           nil # no more questions
         end
       rescue IOError, Errno::ENOTCONN
