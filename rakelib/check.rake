@@ -20,7 +20,7 @@ module GyreCheck
                          log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
                          (?:tidy|gem|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
-                         net/(?!(?:transport|tls|tls_records|tls_server|faults|datagram|deferred_send)_test))}x
+                         websocket/churn_test|net/(?!(?:transport|tls|tls_records|tls_server|faults|datagram|deferred_send)_test))}x
   # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
   # sanitizers of their own, and tests that ask little but take long.
   NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|offload|scheduler)/|\Atest/memcached/(?!client_test)|

@@ -372,7 +372,7 @@ static const char *gather(const struct iovec *pieces, int count, size_t offset, 
   for (; bytes && count && filled < *length; pieces++, count--, offset = 0) {
     size_t part = pieces->iov_len - offset;
     if (part > *length - filled) part = *length - filled;
-    memcpy(bytes + filled, (const char *)pieces->iov_base + offset, part);
+    if (part) memcpy(bytes + filled, (const char *)pieces->iov_base + offset, part);
     filled += part;
   }
   *length = filled;
