@@ -9,7 +9,7 @@ require "openssl"
 module Bench
   # HTTP clients by name.
   module ClientWork
-    # What the report calls each.
+    # Names in the report.
     LABELS = {
       "h2load" => "h2load (C)",
       "gyre" => "Gyre, tasks",
@@ -83,7 +83,7 @@ module Bench
         bytes
       end
 
-      # Leaves so many kept connections behind, and no fibers.
+      # Leaves `count` kept connections behind, and no fibers.
       def hold(path, count) = Array.new(count) { @client.stream("GET", path) }.each(&:body)
       # Makes the same garbage with one connection.
       def rehearse(path, count) = Array.new(count) { @client.stream("GET", path).tap(&:body) }

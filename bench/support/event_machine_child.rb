@@ -6,7 +6,7 @@
 require "eventmachine"
 require "json"
 
-# What is measured. Each returns once `count` callbacks have run.
+# The measured pieces of work. Each returns once `count` callbacks have run.
 module Work
   module_function
 

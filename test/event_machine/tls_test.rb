@@ -4,7 +4,7 @@ require "test_helper"
 require "event_machine/reactors"
 require "support/transports"
 
-# start_tls: the handshake's callbacks, and who judges certificates.
+# start_tls: the handshake's callbacks, and the verification of certificates.
 class EventMachineTLSTest < Minitest::Test
   include GyreTest::Reactors
 

@@ -46,7 +46,7 @@ module Gyre
       # @return [Array<String>] servers and reasons
       attr_reader :failures
 
-      # @return [String] why there is no reply
+      # @return [String] the reason for the missing reply
       def failure = failures.empty? ? "no response in time" : failures.uniq.first(3).join(", ")
 
       # @param edns [Boolean] whether it ends with an OPT record of ours

@@ -108,7 +108,7 @@ module Gyre
       end
     end
 
-    # TLS of a stream: the handshake, and who judges the peer.
+    # TLS of a stream: the handshake, and the verification of the peer.
     # @api private
     class Handshake
       # The exception that the judge has raised.

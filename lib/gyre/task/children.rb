@@ -27,7 +27,7 @@ module Gyre
       # True if any is not transient.
       def needed? = @needed_count.positive?
 
-      # Counts the children anew, as an exception from outside may have come before one was counted.
+      # Counts the children again, as an exception from outside may come before one was counted.
       def recount
         @needed_count = to_a.count { |task| !task.transient? }
       end

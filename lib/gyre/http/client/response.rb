@@ -159,7 +159,7 @@ module Gyre
           close
         end
 
-        # Reads a body that nobody wants, unless it is long: its connection may be kept.
+        # Reads and drops a short body, as its connection may then be kept.
         # @api private
         def skim(most)
           most -= read_piece.to_s.bytesize while @exchange && most.positive?
