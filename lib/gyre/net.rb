@@ -61,7 +61,8 @@ module Gyre
 
     # Listens on an address.
     #
-    # @param address [String, Integer, Endpoint] as {Endpoint.parse} reads it
+    # @param address [String, Integer, Endpoint, Array<Listener>] as {Endpoint.parse} reads it, or
+    #   bound sockets
     # @param tls [Gyre::TLS::Context, nil] of a server
     # @param handshake_timeout_s [Numeric] for TLS
     # @param connections_limit [Integer] open at once; further ones are closed as soon as they come
@@ -71,7 +72,8 @@ module Gyre
     # @raise [ExtensionRequired] without the C extension
     def listen(address, tls: nil, handshake_timeout_s: 10, connections_limit: CONNECTIONS_LIMIT)
       Loop.require_native("Gyre.listen")
-      Net::Server.new(Endpoint.parse(address), TLS.context(tls, server: true), handshake_timeout_s, connections_limit)
+      address = Endpoint.parse(address) unless address.is_a?(Array)
+      Net::Server.new(address, TLS.context(tls, server: true), handshake_timeout_s, connections_limit)
     end
   end
 

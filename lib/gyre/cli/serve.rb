@@ -190,6 +190,7 @@ module Gyre
         HTTP::NativeAcceptor.map_shares # the workers know of each other
         Web::Cluster::Mold.new(link, hooks) do |index, own|
           Web::Cluster::Worker.new(index, own, hooks, log) do |options|
+            HTTP::NativeAcceptor.place = index - 1
             server(app, settings, environment, log, listeners: sockets.listeners, metrics: [], **options)
           end.run
         end

@@ -10,6 +10,7 @@ require "gyre/sync/promise"
 require "gyre/sync/semaphore"
 require "gyre/dns/rules"
 require "gyre/dns/settings"
+require "gyre/dns/sockets"
 require "gyre/dns/upstream"
 require "gyre/dns/zone_file"
 
@@ -25,12 +26,9 @@ module Gyre
 
     # A DNS server.
     class Server
-      # One address of UDP.
-      PacketSocket = Struct.new(:listener, :receiver)
-      CHOSEN_PORT_TRIES = 20
       # Questions of one connection in rules at once; the next ones are not read before one ends.
       STREAM_PLACES = 100
-      private_constant :PacketSocket, :CHOSEN_PORT_TRIES, :STREAM_PLACES
+      private_constant :STREAM_PLACES
 
       # Binds, so that privileges may be dropped before {#run}.
       #
@@ -39,44 +37,49 @@ module Gyre
       #   host, port]
       # @param load [#call, nil] returns {Rules}, again at each {#reload}; nil: evaluates the block
       # @param log [#write, nil] gets a line for each response
+      # @param sockets [Sockets, nil] bound ones instead of endpoints
       # @param settings [Hash] see docs/dns.md
       # @yield the rules
       # @raise [ArgumentError] for a wrong address, setting or zone file
       # @raise [SystemCallError, SocketError] an address cannot be had
-      def initialize(*endpoints, load: nil, log: nil, **settings, &block)
+      def initialize(*endpoints, load: nil, log: nil, sockets: nil, **settings, &block)
         @settings = SETTINGS.complete(settings)
         @load = load || -> { Rules.new(&block) }
         @log = log
         @responder = Responder.new(SecureRandom.bytes(16), @settings[:rate_limit] || 0)
         @waiting = 0
         @stopped = Promise.new
-        @packets, @streams = [], []
+        @receivers, @streams = [], []
         reload
-        bind(endpoints.flat_map { |given| given.is_a?(Array) && !given.first.is_a?(Symbol) ? given : [given] })
+        @sockets = sockets || Sockets.new(endpoints.flat_map { |given| given.is_a?(Array) && !given.first.is_a?(Symbol) ? given : [given] })
+        @sockets.each_stream { |listeners, tls| @streams << listen(listeners, tls) }
       rescue StandardError
         close
         raise
       end
 
       # @return [Array<Endpoint>] the bound addresses
-      def endpoints = @packets.map { |socket| socket.listener.endpoint } + @streams.flat_map(&:endpoints)
+      def endpoints = @sockets.endpoints
 
       # @return [Integer] the port of the first address
       def port = endpoints.first.port
 
       # Serves until {#stop}.
       #
+      # @param worker [Integer] which of the sockets of one address it has, from 0
       # @yieldparam server [Server] once it serves
       # @return [void]
-      def run
+      def run(worker = 0)
         Gyre.run("DNS server") do |task|
-          @packets.each { |socket| socket.receiver.start }
+          @receivers = @sockets.packets(worker).map do |listener|
+            Receiver.new(listener.socket, @responder, self, @settings[:waiting_limit], !@log.nil?).tap(&:start)
+          end
           streams = @streams.map { |server| task.async("DNS over #{server.endpoints.first}") { server.each { |stream| serve(stream) } } }
           yield self if block_given?
           @stopped.wait
         ensure
           streams&.each(&:stop)
-          @packets.each { |socket| socket.receiver.stop }
+          @receivers.each(&:stop)
           close
         end
       end
@@ -144,8 +147,7 @@ module Gyre
       #   malformed:, refused:, dropped: (without an answer), truncated:, limited: (by rate_limit),
       #   overload: (beyond waiting_limit), unsent:, waiting:, connections:
       def stats
-        receivers = @packets.map(&:receiver)
-        { **@responder.counts, unsent: receivers.sum(&:refused), waiting: @waiting + receivers.sum(&:waiting),
+        { **@responder.counts, unsent: @receivers.sum(&:refused), waiting: @waiting + @receivers.sum(&:waiting),
           connections: @streams.sum { |server| server.stats[:connections] } }
       end
 
@@ -156,61 +158,14 @@ module Gyre
       # @return [void]
       def close
         @upstream&.close
-        @packets&.each { |socket| socket.listener.close }
-        @streams&.each(&:close)
+        @sockets&.close
       end
 
       private
 
-      # --- sockets ---
-
-      def bind(given)
-        given.each do |address|
-          transport, endpoint = parse(address)
-          tries = 0
-          begin
-            bind_one(transport, endpoint)
-          rescue Errno::EADDRINUSE # at the port that the kernel chose for TCP
-            raise unless endpoint.port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
-
-            retry
-          end
-        end
-      end
-
-      # Binds TCP first, as a free port is rarer there.
-      def bind_one(transport, endpoint)
-        endpoint = bind_stream(endpoint) if transport != :udp
-        bind_packets(endpoint) if transport != :tcp
-      rescue SystemCallError
-        @streams.pop.close if transport == :both && @streams.last&.port == endpoint.port
-        raise
-      end
-
-      # @return [Array(Symbol, Endpoint)] :udp, :tcp or :both
-      def parse(address)
-        return parse("#{address[0]}://#{address[1].to_s.include?(":") ? "[#{address[1]}]" : address[1]}:#{address[2] || 53}") if address.is_a?(Array)
-
-        text = address.to_s
-        port = text.match?(/\A(?:tls|ssl):/) ? 853 : 53
-        endpoint = Endpoint.parse(address, port: port, transports: %i[udp tcp], tls: true)
-        [text.match?(%r{\A\w+://}) ? endpoint.transport : :both, endpoint]
-      end
-
-      def bind_packets(endpoint)
-        udp = Endpoint.new(:udp, host: endpoint.host, port: endpoint.port)
-        udp.bind(backlog: 0).each do |listener|
-          address = listener.socket.local_address
-          # The response leaves from the address that was asked.
-          address.ipv6? ? listener.socket.setsockopt(:IPV6, :RECVPKTINFO, true) : listener.socket.setsockopt(:IP, :PKTINFO, true)
-          @packets << PacketSocket.new(listener, Receiver.new(listener.socket, @responder, self, @settings[:waiting_limit], !@log.nil?))
-        end
-      end
-
-      def bind_stream(endpoint)
-        context = TLS.server(**endpoint.tls, alpn: ["dot"]) if endpoint.tls
-        @streams << Gyre.listen(endpoint.with(tls: nil), tls: context, connections_limit: @settings[:connections_limit])
-        endpoint.with(port: @streams.last.port)
+      def listen(listeners, tls)
+        context = TLS.server(**tls, alpn: ["dot"]) if tls
+        Gyre.listen(listeners, tls: context, connections_limit: @settings[:connections_limit])
       end
 
       # --- streams ---

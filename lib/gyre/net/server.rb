@@ -29,7 +29,7 @@ module Gyre
           raise ArgumentError, "connections_limit must be a positive Integer, not #{connections_limit.inspect}"
         end
 
-        @listeners = endpoint.bind
+        @listeners = endpoint.is_a?(Array) ? endpoint : endpoint.bind
         @endpoints = @listeners.map(&:endpoint)
         @context = context
         @handshake_timeout_s = handshake_timeout_s

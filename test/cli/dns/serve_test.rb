@@ -5,7 +5,9 @@
 require "test_helper"
 require "support/dns_serving"
 require "support/name_servers"
+require "etc"
 require "net/http"
+require "pathname"
 require "tmpdir"
 
 class CLIDNSServeTest < Minitest::Test
@@ -39,6 +41,56 @@ class CLIDNSServeTest < Minitest::Test
     end
   end
 
+  def test_workers_share_the_questions_are_replaced_reloaded_counted_and_end
+    Dir.mktmpdir do |folder|
+      rules = File.join(folder, "rules.rb")
+      write = ->(word) { File.write(rules, "match('a.test') { |t| t.respond!(Process.pid.to_s, '#{word}') }\n") }
+      write.call("one")
+      with_server("-w", "2", "-c", rules, "--metrics", "127.0.0.1:0") do |server, pid, err, metrics|
+        answers = Array.new(40) { texts_of(server) }
+        workers = answers.map(&:first).uniq
+        assert_equal [2, ["one"]], [workers.size, answers.map(&:last).uniq]
+        TCPSocket.open("127.0.0.1", server.port) { |socket| socket.write(framed(query)) && assert_equal(1, read_framed(socket).answers.size) }
+        counted = -> { Net::HTTP.get(URI("#{metrics}/metrics"))[/^gyre_dns_queries_total (\d+)/, 1].to_i }
+        eventually(what: "the sum") { counted.call == 41 }
+
+        write.call("two")
+        assert_match(/are read again/, hang_up(pid, err))
+        eventually(what: "both reloads") { Array.new(20) { texts_of(server).last }.uniq == ["two"] }
+        eventually(what: "all counts") { counted.call >= 61 }
+        before = counted.call
+        Process.kill(:KILL, workers.first.to_i)
+        eventually(what: "the next worker") { answer(server, within_s: 0.2).then { |pid| pid && !workers.include?(pid) } }
+        assert_operator counted.call, :>=, before
+        Process.kill(:TERM, pid)
+        assert_predicate Process.wait2(pid)[1], :success?
+        workers.each { |worker| assert_raises(Errno::ESRCH) { Process.kill(0, worker.to_i) } }
+      end
+    end
+  end
+
+  def test_workers_with_a_mistake_in_their_rules_do_not_start
+    output = ruby(GYRE, "dns", "-w", "1", "-b", "127.0.0.1:0", "-c", "/nonexistent")
+    assert_equal 1, output.status.exitstatus
+    assert_match(/nonexistent/, output.err)
+  end
+
+  def test_root_binds_a_port_for_workers_of_another_user
+    skip "only root can become another user" unless Process.euid.zero?
+    skip "other users may not run #{RbConfig.ruby}" unless as_nobody?
+    port = (600..1023).find { |each| free?(each) }
+    Dir.mktmpdir do |folder|
+      File.chmod(0o755, folder)
+      rules = File.join(folder, "rules.rb")
+      File.write(rules, "match('a.test') { |t| t.respond!(Process.pid.to_s, Process.uid.to_s) }\n")
+      [%w[-w 2], []].each do |words|
+        with_server(*words, "-c", rules, "--user", "nobody", bind: "127.0.0.1:#{port}") do |server, _|
+          assert_equal [Etc.getpwnam("nobody").uid.to_s], Array.new(10) { texts_of(server).last }.uniq
+        end
+      end
+    end
+  end
+
   def test_an_upstream_answers_the_rest
     upstream = scripted { |bytes| reply_to(bytes, "#{name_of(bytes)} 60 A 192.0.2.5") }
     with_server("--upstream", "127.0.0.1:#{upstream.port}") { |server| assert_equal "192.0.2.5", address(server, "x.test") }
@@ -58,13 +110,36 @@ class CLIDNSServeTest < Minitest::Test
 
   private
 
-  def with_server(*words)
-    with_subprocess(*ruby_command(GYRE, "dns", "-b", "127.0.0.1:0", *words)) do |pid, _, err|
+  # Yields an address, the process, its standard error, and the URL of its metrics.
+  def with_server(*words, bind: "127.0.0.1:0")
+    with_subprocess(*ruby_command(GYRE, "dns", "-b", bind, *words)) do |pid, _, err|
       line = err.gets
       line = err.gets until line.nil? || line.include?("listens on")
       port = line.to_s[/udp:\/\/127\.0\.0\.1:(\d+)/, 1] or flunk "it does not serve: #{line}"
-      yield Address.new(port.to_i), pid, err
+      yield Address.new(port.to_i), pid, err, line[%r{metrics on (http://[\d.:]+)}, 1]
     end
+  end
+
+  def query(name = "a.test", type = "TXT") = Gyre::DNS::Message.query(name, type).encode
+
+  # The strings of the rule's answer, from a new port each time.
+  def texts_of(server) = ask(server, "a.test", "TXT").answers.last.resource.strings
+
+  def answer(server, within_s:)
+    exchange(server, query, within_s: within_s)&.then { |bytes| Gyre::DNS::Message.parse(bytes).answers.last&.resource&.strings&.first }
+  rescue Errno::ECONNREFUSED
+    nil
+  end
+
+  def free?(port)
+    TCPServer.new("127.0.0.1", port).close
+    UDPSocket.open { |socket| socket.bind("127.0.0.1", port) }
+  rescue SystemCallError
+    false
+  end
+
+  def as_nobody?
+    [RbConfig.ruby, GYRE].all? { |path| Pathname.new(path).realpath.ascend.all? { |part| File.stat(part).mode.anybits?(0o1) } }
   end
 
   def address(server, name)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre dns`: makes a running DNS server of a file of rules and of flags. Gyre::DNS::Server serves.
-# Opens nothing before rules and zones are read.
+# `gyre dns`: makes a running DNS server of a file of rules and of flags, here (Service) or in
+# workers. Gyre::DNS::Server serves.
 
 require "gyre/cli/dns"
 require "gyre/cli/flags"
@@ -9,6 +9,9 @@ require "gyre/cli/listen_errors"
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
 require "gyre/signals"
+require "gyre/web/cluster/hooks"
+require "gyre/web/cluster/mold"
+require "gyre/web/log"
 require "gyre/web/logs/log_file"
 
 module Gyre
@@ -21,7 +24,8 @@ module Gyre
           Usage: gyre dns [options]
                  gyre dns query [options] NAME [TYPE] [@SERVER]
         TEXT
-        FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps those of before if that fails."
+        FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps those of before if that fails. " \
+                 "USR1\nreplaces the workers one after another."
         TABLE = Settings.new({
           "Answers" => [
             Settings.row(:config, :file, "rules in Ruby: match, otherwise, zone, upstream (see docs/dns.md)", short: "-c"),
@@ -32,6 +36,7 @@ module Gyre
           "Process" => [
             Settings.row(:bind, :text, "host:port for UDP and TCP, udp://, tcp://, tls://host?cert=FILE&key=FILE", list: true, short: "-b",
               argument: "ADDRESS", usual: "localhost:53"),
+            Settings.row(:workers, :count, "processes that serve, each with UDP sockets of its own", short: "-w", usual: "this one"),
             Settings.row(:log, :file, "a line for each response; - is standard output"),
             Settings.row(:metrics, :text, "serves /metrics over HTTP", argument: "ADDRESS"),
             Settings.row(:pidfile, :file, "the process id"),
@@ -56,35 +61,85 @@ module Gyre
 
           require "gyre/loop" # takes longer to load than a mistake to report
           CLI.require_native("the DNS server")
-          require "gyre/dns"
+          require "gyre/cli/dns/service"
+          return become_mold if Web::Cluster::Mold.asked?
+
           CLI.raise_descriptor_limit
-          privileges = Privileges.new(*@values.values_at(:user, :group))
-          pidfile = Pidfile.new(@values[:pidfile]) if @values[:pidfile]
-          log = privileges.making(@values[:log]) { open_log }
-          server = listen("--bind") { Gyre::DNS::Server.new(*(@values[:bind] || ["localhost:53"]), load: method(:rules), log: log, **@limits) }
-          web = listen("--metrics") { metrics(server) }
-          privileges.making(@values[:pidfile]) { pidfile.write } if pidfile
-          privileges.drop
-          run(server, web, log)
-          DONE
+          serve(Privileges.new(*@values.values_at(:user, :group)))
         ensure
-          server&.close
-          pidfile&.remove
+          @sockets&.close
+          @pidfile&.remove
         end
 
         private
 
+        # Binds before it gives up root's rights; reads rules and zones before that only without
+        # workers.
+        def serve(privileges)
+          log = privileges.making(@values[:log]) { open_log }
+          @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
+          part = @values[:workers] ? workers : explaining("--bind") { service(log) }
+          @metrics = explaining("--metrics") { metrics(part) }
+          @pidfile = Pidfile.new(@values[:pidfile]) if @values[:pidfile]
+          privileges.making(@values[:pidfile]) { @pidfile.write } if @pidfile
+          privileges.drop
+          return part.run { serve_metrics } if @values[:workers]
+
+          part.run do |server|
+            serve_metrics
+            announce
+            Task.current.async("signals", transient: true) do
+              Gyre.signals("INT", "TERM", "HUP").each { |name| name == "HUP" ? part.reload_now : server.stop }
+            end
+          end
+          DONE
+        end
+
+        def addresses = @values[:bind] || ["localhost:53"]
+
+        def announce(more = nil)
+          metrics = "; metrics on #{@metrics.urls.join(", ")}" if @metrics
+          @err.puts("gyre dns: listens on #{@sockets.endpoints.join(", ")}#{metrics}; process #{Process.pid}#{more}")
+        end
+
+        def workers
+          require "gyre/cli/dns/workers"
+          Workers.new(@sockets, @values[:workers], Web::Log.new(notices: @err, errors: @err)) { announce(" with #{@values[:workers]} workers") }
+        end
+
+        # Reads rules and zones once for all workers, which inherit them.
+        def become_mold
+          require "gyre/web/cluster/worker"
+          Web::Cluster::Mold.ignore_signals
+          link, inherited = Web::Cluster::Mold.receive
+          @sockets = Gyre::DNS::Sockets.new(addresses, workers: @values[:workers], inherited: inherited)
+          log = open_log
+          server = make_server(log)
+          hooks = Web::Cluster::Hooks.new
+          Web::Cluster::Mold.new(link, hooks) do |index, own|
+            Web::Cluster::Worker.new(index, own, hooks, Web::Log.new(errors: @err)) { Service.new(server, log, @err, worker: index - 1) }.run
+          end.run
+          DONE
+        rescue StandardError, ScriptError => error
+          link&.send({ failed: error.message })
+          FAILED
+        end
+
+        def service(log) = Service.new(make_server(log), log, @err)
+
+        def make_server(log) = Gyre::DNS::Server.new(load: method(:rules), log: log, sockets: @sockets, **@limits)
+
         def open_log
           case @values[:log]
           when nil then nil
-          when "-" then @out
+          when "-" then @out.tap { @out.sync = true }
           else Web::LogFile.new(@values[:log])
           end
         rescue SystemCallError => error
           raise StartError, error.message
         end
 
-        def listen(flag)
+        def explaining(flag)
           yield
         rescue ArgumentError, SyntaxError, LoadError, NameError => error
           raise StartError, error.message
@@ -103,38 +158,22 @@ module Gyre
           end
         end
 
-        def run(server, web, log)
-          server.run do
-            task = Task.current
-            task.async("metrics", transient: true) { web.run } if web
-            @err.puts("gyre dns: listens on #{server.endpoints.join(", ")}; process #{Process.pid}")
-            task.async("signals", transient: true) do
-              Gyre.signals("INT", "TERM", "HUP").each { |name| name == "HUP" ? reload(server, log) : server.stop }
-            end
-          end
-        end
-
-        def reload(server, log)
-          log.reopen if log.is_a?(Web::LogFile)
-          server.reload
-          @err.puts("gyre dns: rules and zones are read again")
-        rescue StandardError, ScriptError => error
-          @err.puts("gyre dns: not reloaded, those of before go on: #{error.message}")
-        end
-
-        # Counters that Prometheus reads.
-        def metrics(server)
+        def metrics(part)
           return unless @values[:metrics]
 
-          require "gyre/web/server"
-          app = lambda do |_|
-            lines = server.stats.map do |name, value|
-              gauge = %i[waiting connections].include?(name)
-              "# TYPE gyre_dns_#{name}#{"_total" unless gauge} #{gauge ? "gauge" : "counter"}\ngyre_dns_#{name}#{"_total" unless gauge} #{value}\n"
-            end
-            [200, { "content-type" => "text/plain; version=0.0.4; charset=utf-8" }, lines]
+          require "gyre/web/control/server"
+          Web::ControlServer.new(Web::ControlApp.new(part), bind: @values[:metrics], log: Web::Log.new(errors: @err)).listen
+        end
+
+        def serve_metrics
+          return unless @metrics
+
+          Task.current.async("metrics", transient: true) do
+            @metrics.start
+            sleep
+          ensure
+            @metrics.close # before the loop ends, which would wait for it
           end
-          Web::Server.new(app, bind: @values[:metrics], out: File.open(File::NULL, "w"), signals: false).listen
         end
       end
     end

@@ -27,12 +27,9 @@ module Gyre
 
       # For Supervisor; each returns a pid.
       def spawn_mold(link)
-        sockets = @holdings.sets.fetch(:sockets)
-        given = { link: link.socket.fileno, supervisor: Process.pid, listeners: sockets.to_a }
-        environment = childrens_environment.merge(Web::Cluster::Mold::VARIABLE => JSON.generate(given))
-        with_ticket_keys do |more, keys|
-          staying = [link.socket, *sockets.listeners.map(&:socket), *keys].to_h { |io| [io.fileno, io.fileno] }
-          Process.spawn(environment.merge(more), *@restart.command, chdir: @folder, close_others: true, **staying)
+        with_ticket_keys do |environment, keys|
+          Web::Cluster::Mold.spawn(@restart.command, link, @holdings.sets.fetch(:sockets), environment: bundle_environment.merge(environment),
+                                                                                          keep: keys, chdir: @folder)
         end
       end
 

@@ -35,6 +35,14 @@ module Gyre
         # True if this process was started as a mold.
         def self.asked? = ENV.key?(VARIABLE) && JSON.parse(ENV[VARIABLE])["supervisor"] == Process.ppid
 
+        # Starts a mold by the command, with these sockets. Returns its pid.
+        def self.spawn(command, link, sockets, environment: {}, keep: [], **options)
+          given = { link: link.socket.fileno, supervisor: Process.pid, listeners: sockets.to_a }
+          staying = [link.socket, *sockets.listeners.map(&:socket), *keep].to_h { |io| [io.fileno, io.fileno] }
+          environment = { **SUPERVISORS_OWN.to_h { |name| [name, nil] }, **environment, VARIABLE => JSON.generate(given) }
+          Process.spawn(environment, *command, close_others: true, **options, **staying)
+        end
+
         # Returns the link to the supervisor, and the sockets.
         def self.receive
           given = JSON.parse(ENV.delete(VARIABLE))

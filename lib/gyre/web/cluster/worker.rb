@@ -32,7 +32,6 @@ module Gyre
           tell(pid: Process.pid)
           Process.setproctitle("gyre: worker #{@index}")
           @hooks.call(:after_fork, @index)
-          HTTP::NativeAcceptor.place = @index - 1
           @server = @make.call(signals: [], before_stop: -> { hook(:before_worker_stop) })
           handle_signals
           @server.run { serving }

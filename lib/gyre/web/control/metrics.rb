@@ -57,6 +57,13 @@ module Gyre
           "When the first of the certificates in use ends, in Unix time."),
         Family.new("log_lines_dropped", :counter, nil, ["dropped_log_lines"],
           "Lines of the access log that were lost because what takes them was too slow."),
+        *{ queries: "Requests over any transport.", answers: "Responses from zones.", asked: "Questions that rules answered.",
+           malformed: "Requests that got FORMERR.", refused: "Requests that got REFUSED.", dropped: "Requests without an answer.",
+           truncated: "Responses that did not fit.", limited: "Responses beyond rate_limit.", overload: "Questions beyond waiting_limit.",
+           unsent: "Responses that the kernel did not take." }
+          .map { |name, help| Family.new("dns_#{name}", :counter, nil, ["dns", name.to_s], help) },
+        Family.new("dns_waiting", :gauge, nil, %w[dns waiting], "Rules that run or wait."),
+        Family.new("dns_connections", :gauge, nil, %w[dns connections], "Open connections of TCP and TLS."),
         Family.new("loop_lag_seconds", :histogram, "seconds", ["lag"], "How long the loop held up what was ready."),
         Family.new("tasks", :gauge, nil, ["tasks"], "Fibers at work: running requests and other tasks."),
         Family.new("threads", :gauge, nil, ["threads"], "Threads of the process."),
