@@ -14,7 +14,7 @@ module Gyre
       private_constant :CHOSEN_PORT_TRIES, :Bound
 
       # `addresses` are those of Server, each with a UDP socket for each worker; the kernel spreads
-      # packets among these (SO_REUSEPORT, socket(7)). `inherited` describes open sockets as {#to_a}.
+      # packets among these (SO_REUSEPORT). `inherited` describes open sockets as {#to_a}.
       def initialize(addresses, workers: 1, inherited: nil)
         @workers = workers
         @bound = []
