@@ -53,8 +53,11 @@ if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config(
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
   backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
 end
-use_portable_engine("this system has none of epoll, io_uring and kqueue") if backends.empty?
+backends << "iocp" if have_header("winternl.h") && have_library("ntdll", "NtDeviceIoControlFile") && have_library("ws2_32", "WSAIoctl")
+use_portable_engine("this system has none of epoll, io_uring, kqueue and iocp") if backends.empty?
 
+have_header("poll.h")
+have_func("fork", "unistd.h")
 have_func("epoll_pwait2", "sys/epoll.h")
 have_header("sys/eventfd.h") && have_func("eventfd", "sys/eventfd.h")
 have_header("sys/sendfile.h") && have_func("sendfile", "sys/sendfile.h")

@@ -21,6 +21,15 @@
 #if defined(HAVE_SYS_EVENT_H) && defined(HAVE_KQUEUE) && defined(HAVE_CONST_EV_RECEIPT)
 #define GYRE_HAVE_KQUEUE 1
 #endif
+#ifdef HAVE_WINTERNL_H /* Windows */
+#define GYRE_HAVE_IOCP 1
+#endif
+#ifdef HAVE_FORK
+#define GYRE_HAVE_FORK 1
+#endif
+#ifdef HAVE_POLL_H
+#define GYRE_HAVE_POLL 1
+#endif
 #if defined(HAVE_SYS_EVENTFD_H) && defined(HAVE_EVENTFD)
 #define GYRE_HAVE_EVENTFD 1
 #endif

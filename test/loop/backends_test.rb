@@ -46,7 +46,7 @@ class LoopBackendsTest < Minitest::Test
   def test_an_unknown_name_is_refused_with_the_choices
     need_extension
     error = assert_raises(ArgumentError) { Gyre::Scheduler.new(:warp) }
-    assert_equal 'unknown backend "warp": choose one of epoll, io_uring, kqueue, select', error.message
+    assert_equal 'unknown backend "warp": choose one of epoll, io_uring, kqueue, iocp, select', error.message
   end
 
   def test_a_backend_that_does_not_open_has_a_reason

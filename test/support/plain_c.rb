@@ -22,8 +22,8 @@ module GyreTest
       "http2_session_test" => %w[h2/session h2/lines h2/head admission statistics head]
                               .map { |name| "ext/gyre/http/#{name}.c" } + %w[ext/gyre/loop/timers.c ext/gyre/net/transport.c],
       "http_admission_test" => %w[ext/gyre/http/admission.c ext/gyre/http/statistics.c ext/gyre/loop/timers.c],
-      "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
-                           ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],
+      "backend_test" => %w[backends backend_epoll backend_io_uring backend_iocp backend_kqueue forks wakeup]
+                        .map { |name| "ext/gyre/loop/#{name}.c" },
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],
       "shares_test" => %w[ext/gyre/net/shares.c],
       "memcached_wire_test" => %w[test/c/memcached_exercise.c ext/gyre/memcached/memcached_wire.c],
@@ -31,11 +31,12 @@ module GyreTest
       "websocket_input_test" => %w[input utf8 deflate].map { |name| "ext/gyre/websocket/#{name}.c" },
       "deferred_test" => %w[ext/gyre/loop/deferred.c],
       "reports_test" => %w[ext/gyre/loop/reports.c],
+      "timers_test" => %w[ext/gyre/loop/timers.c],
       "busy_poll_test" => [], # a header
       "backend_io_uring_test" => %w[ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze
     # Those that depend on what extconf.rb found.
-    PLATFORM = %w[backend_test backend_io_uring_test http2_session_test websocket_input_test].freeze
+    PLATFORM = %w[backend_test backend_io_uring_test reports_test http2_session_test websocket_input_test].freeze
 
     FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Wno-unused-parameter -Werror -Iext/gyre -Itest/c].freeze
     PLAIN = %w[-O2].freeze

@@ -1,5 +1,6 @@
 /*
- * The contract between the loop and a way of asking the kernel (epoll, io_uring, kqueue).
+ * The contract between the loop and a way of asking the kernel (epoll, io_uring, kqueue,
+ * iocp).
  *
  * A backend is a table of functions and capability bits. loop.c keeps the books, once for all
  * backends. Never includes ruby.h, raises or calls back; returns counts or -errno. `wait` may run
@@ -95,6 +96,7 @@ struct gyre_backend_operations {
   const char *(*refusal)(int error);
 };
 
-extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_io_uring, gyre_backend_kqueue;
+extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_io_uring, gyre_backend_kqueue,
+    gyre_backend_iocp;
 
 #endif

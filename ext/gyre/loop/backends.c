@@ -23,4 +23,9 @@ const struct gyre_backend_choice gyre_backends[] = {
 #else
     {"kqueue", NULL, "<sys/event.h> was not found"},
 #endif
+#ifdef GYRE_HAVE_IOCP
+    {"iocp", &gyre_backend_iocp, NULL},
+#else
+    {"iocp", NULL, "<winternl.h> was not found"},
+#endif
     {NULL, NULL, NULL}};

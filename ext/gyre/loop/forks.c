@@ -1,10 +1,12 @@
 /* Counts forks (see forks.h); runs in the children. Backends call gyre_forks_count when they
  * open. */
 #include "loop/forks.h"
-
-#include <pthread.h>
+#include "feature.h"
 
 unsigned gyre_forks;
+
+#ifdef GYRE_HAVE_FORK
+#include <pthread.h>
 
 static pthread_once_t counted = PTHREAD_ONCE_INIT;
 
@@ -13,3 +15,6 @@ static void count(void) { gyre_forks++; }
 static void begin(void) { pthread_atfork(NULL, NULL, count); }
 
 void gyre_forks_count(void) { pthread_once(&counted, begin); }
+#else
+void gyre_forks_count(void) {}
+#endif

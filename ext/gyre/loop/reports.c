@@ -4,9 +4,15 @@
  *
  *   again --the next turn--> to_call --called--> in neither
  */
+#include "feature.h"
+
 #include "loop/loop.h"
 
+#ifdef GYRE_HAVE_POLL
 #include <poll.h>
+#else
+#include <io.h>
+#endif
 
 void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   if (watch->fd < 0) return;
@@ -50,6 +56,7 @@ void gyre_loop_report_left(struct gyre_loop *loop) {
   call_rest(loop);
 }
 
+#ifdef GYRE_HAVE_POLL
 void gyre_loop_report_closed(struct gyre_loop *loop, struct gyre_watch *const *watches, int count) {
   struct pollfd descriptors[GYRE_CLOSED_BATCH];
   for (int i = 0; i < count; i++) descriptors[i] = (struct pollfd){.fd = watches[i]->fd};
@@ -58,3 +65,12 @@ void gyre_loop_report_closed(struct gyre_loop *loop, struct gyre_watch *const *w
     if (descriptors[i].revents & POLLNVAL) watches[i]->ready(loop, watches[i], watches[i]->interest);
   }
 }
+#else
+void gyre_loop_report_closed(struct gyre_loop *loop, struct gyre_watch *const *watches, int count) {
+  bool closed[GYRE_CLOSED_BATCH];
+  for (int i = 0; i < count; i++) closed[i] = _get_osfhandle(watches[i]->fd) == -1;
+  for (int i = 0; i < count; i++) {
+    if (closed[i]) watches[i]->ready(loop, watches[i], watches[i]->interest);
+  }
+}
+#endif

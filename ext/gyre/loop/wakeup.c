@@ -5,6 +5,7 @@
 #include "loop/wakeup.h"
 #include "feature.h"
 
+#ifndef GYRE_HAVE_IOCP /* its port wakes it */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -57,3 +58,4 @@ void gyre_wakeup_signal(const struct gyre_wakeup *wakeup) {
   (void)written;
   errno = saved_errno;
 }
+#endif
