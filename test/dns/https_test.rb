@@ -48,10 +48,28 @@ class DNSHTTPSTest < Minitest::Test
     end
   end
 
+  def test_only_known_clients_of_the_networks_get_recursion
+    upstream = Class.new { def forward(bytes) = bytes.b.tap { |reply| reply.setbyte(2, 0x81) } }.new
+    @app = Gyre::DNS::HTTPS.new do
+      recursion "127.0.0.0/8", "::1", "192.0.2.0/24"
+      otherwise { |transaction| transaction.passthrough!(upstream) }
+    end
+    query = Gyre::DNS::Message.query("x", "A", edns: nil).encode
+    allowed = lambda do |env|
+      Gyre::DNS::Message.parse(call("POST", query, env)[2].join).rcode.zero?
+    end
+    assert allowed.call({})
+    assert allowed.call("REMOTE_ADDR" => "192.0.2.1", "HTTP_X_FORWARDED_FOR" => "192.0.2.1") # as --trusted-proxy leaves it
+    [{ "REMOTE_ADDR" => nil }, { "REMOTE_ADDR" => "" }, { "REMOTE_ADDR" => "unix:" }, { "REMOTE_ADDR" => "198.51.100.1" },
+     { "HTTP_X_FORWARDED_FOR" => "127.0.0.1, 198.51.100.1" }, { "HTTP_X_FORWARDED_FOR" => "198.51.100.1" },
+     { "HTTP_FORWARDED" => "for=127.0.0.1" }, { "HTTP_X_REAL_IP" => "127.0.0.1" }].each { |env| refute allowed.call(env), env }
+  end
+
   private
 
-  def call(method, bytes)
-    @app.call("REQUEST_METHOD" => method, "CONTENT_TYPE" => TYPE, "REMOTE_ADDR" => "127.0.0.1", "rack.input" => StringIO.new(bytes))
+  def call(method, bytes, env = {})
+    env = { "REMOTE_ADDR" => "127.0.0.1", **env }
+    @app.call("REQUEST_METHOD" => method, "CONTENT_TYPE" => TYPE, **env, "rack.input" => StringIO.new(bytes))
   end
 
   def encode(bytes) = [bytes].pack("m0").tr("+/", "-_").delete("=")

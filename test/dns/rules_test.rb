@@ -116,7 +116,7 @@ class DNSRulesTest < Minitest::Test
   def test_only_this_machine_is_served_by_an_upstream_unless_networks_are_named
     rules = Gyre::DNS::Rules.new
     loopback, other = Addrinfo.udp("127.0.0.1", 1), Addrinfo.udp("192.0.2.1", 1)
-    assert_equal [true, true, true, false], [nil, loopback, Addrinfo.udp("::ffff:127.0.0.1", 1), other].map { |peer| rules.recursion_allowed?(peer) }
+    assert_equal [false, true, true, false], [nil, loopback, Addrinfo.udp("::ffff:127.0.0.1", 1), other].map { |peer| rules.recursion_allowed?(peer) }
     rules.recursion("192.0.2.0/24", "2001:db8::/32")
     assert_equal [false, true, true], [loopback, other, Addrinfo.udp("2001:db8::7", 1)].map { |peer| rules.recursion_allowed?(peer) }
     upstream = scripted { flunk "asked" }

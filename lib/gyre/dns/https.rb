@@ -12,6 +12,9 @@ module Gyre
     class HTTPS
       # Of requests and responses.
       MEDIA_TYPE = "application/dns-message"
+      # Headers of proxies that the web server has not read.
+      HIDDEN = %w[HTTP_FORWARDED HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
+      private_constant :HIDDEN
 
       # @param server [Server, nil]
       # @yield the rules of a server without addresses, see {Rules}
@@ -53,10 +56,12 @@ module Gyre
         bytes.bytesize > Message::BYTES_LIMIT ? [413, "a DNS message has at most #{Message::BYTES_LIMIT} bytes"] : [200, bytes]
       end
 
+      # "" for an unknown client, which gets no recursion. A proxy hides its client unless the web
+      # server trusts it, and then this header names the client alone (--trusted-proxy).
       def sockaddr(env)
-        Socket.sockaddr_in(0, env["REMOTE_ADDR"])
-      rescue SocketError, TypeError
-        ""
+        address, forwarded = env.values_at("REMOTE_ADDR", "HTTP_X_FORWARDED_FOR")
+        hidden = HIDDEN.any? { |name| env.key?(name) } || (forwarded && forwarded != address)
+        hidden || !address.to_s.match?(Resolv::AddressRegex) ? "" : Socket.sockaddr_in(0, address)
       end
 
       # RFC 8484, section 5.1.

@@ -99,12 +99,11 @@ module Gyre
       # Called within a rule: goes on with the next one.
       def next! = throw(:rule, :next)
 
-      # @param peer [Addrinfo, nil] nil: within this process
+      # @param peer [Addrinfo, nil] nil: unknown
       # @return [Boolean]
       # @api private
       def recursion_allowed?(peer)
-        return true if peer.nil?
-        return false unless peer.ip?
+        return false unless peer&.ip?
 
         address = IPAddr.new(peer.ip_address[/[^%]+/]).native
         @networks.any? { |network| network.family == address.family && network.include?(address) }

@@ -108,7 +108,7 @@ module Gyre
       # Answers a request that came by other means (RFC 8484).
       #
       # @param bytes [String]
-      # @param sockaddr [String] the client's struct sockaddr, "" if it has none
+      # @param sockaddr [String] the client's struct sockaddr; "": unknown, and without recursion
       # @return [String, nil] the response; nil if none is due
       def answer(bytes, sockaddr)
         found = @responder.respond(bytes, sockaddr)

@@ -30,7 +30,7 @@ module Gyre
         @options = options
       end
 
-      # @return [Addrinfo, nil] the sender's; nil without a socket
+      # @return [Addrinfo, nil] the sender's; nil if it is not known
       def remote_address
         @remote_address ||= Addrinfo.new(@sockaddr) unless @sockaddr.empty?
       end
