@@ -82,6 +82,25 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_equal 300_000, received.bytesize
   end
 
+  def test_a_keyboard_closed_behind_a_line_leaves_the_next_line_in_standard_input
+    reader, writer = IO.pipe
+    writer.write("one\ntwo\n")
+    standard = $stdin.dup
+    $stdin.reopen(reader)
+    lines = []
+    ends = []
+    handler = Module.new do
+      include EM::Protocols::LineText2
+      define_method(:receive_line) { |line| lines << line and close_connection }
+      define_method(:unbind) { (ends << lines.dup).size == 2 ? EM.stop : EM.open_keyboard(handler) }
+    end
+    run_reactor { EM.open_keyboard(handler) }
+    assert_equal [%w[one], %w[one two]], ends
+  ensure
+    $stdin.reopen(standard)
+    [reader, writer, standard].each(&:close)
+  end
+
   def test_a_child_answers_and_its_status_is_known_at_unbind
     ending = nil
     run_reactor do

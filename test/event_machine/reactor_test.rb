@@ -37,6 +37,23 @@ class EventMachineReactorTest < Minitest::Test
     assert_equal %i[first second third], calls
   end
 
+  # Sends the second part of its answer in a tick.
+  module Handshake
+    def receive_data(_)
+      send_data("handshake")
+      Gyre::EventMachine.next_tick { send_data("frame") }
+    end
+  end
+
+  def test_a_tick_runs_behind_the_bytes_sent_before_it_and_their_receive_data
+    received = []
+    run_reactor do
+      told = ->(name, _, data = nil) { received << data and received.join == "handshakeframe" && EM.stop if name == :receive_data }
+      EM.connect("127.0.0.1", serve(Handshake), Told, told) { |client| client.send_data("hello") }
+    end
+    assert_equal %w[handshake frame], received
+  end
+
   def test_timers_fire_in_order_and_a_cancelled_one_never
     calls = []
     run_reactor do

@@ -111,20 +111,20 @@ module Gyre
       def get_idle_time = @gyre_descriptor.idle_s
 
       # @return [Float] seconds without a byte after which the connection is closed, 0: never
-      def comm_inactivity_timeout = @gyre_descriptor.inactivity_timeout_s
+      def comm_inactivity_timeout = @gyre_descriptor.limits&.silence_s
 
       # @param seconds [Numeric]
       def comm_inactivity_timeout=(seconds)
-        @gyre_descriptor.inactivity_timeout_s = seconds.to_f
+        @gyre_descriptor.limits&.silence_s = seconds.to_f
       end
       alias set_comm_inactivity_timeout comm_inactivity_timeout=
 
       # @return [Float] seconds for the connection to stand
-      def pending_connect_timeout = @gyre_descriptor.connect_timeout_s
+      def pending_connect_timeout = @gyre_descriptor.limits&.connect_s
 
       # @param seconds [Numeric]
       def pending_connect_timeout=(seconds)
-        @gyre_descriptor.connect_timeout_s = seconds.to_f
+        @gyre_descriptor.limits&.connect_s = seconds.to_f
       end
       alias set_pending_connect_timeout pending_connect_timeout=
 

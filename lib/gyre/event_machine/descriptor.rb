@@ -1,32 +1,25 @@
 # frozen_string_literal: true
 
 # The object behind a signature: a descriptor with its watch, and the connection that it calls.
-# Descriptors::Stream, Datagram and Watched add what bytes do. A callback that parks makes its
-# descriptor busy: events wait until it is over.
+# Descriptors::Stream, Packets and Watched move bytes. A callback that parks makes its descriptor
+# busy: events wait until it is over.
 
 module Gyre
   module EventMachine
     class Descriptor
-      # Key of the loop: room to write.
-      class Room
-        def initialize(descriptor)
-          @descriptor = descriptor
-        end
+      # How a descriptor ends: `step` is :drained until everything is sent, :now, then :over.
+      Ending = Struct.new(:step, :reason, :detached)
 
-        def ready = @descriptor.room
-      end
-
-      attr_reader :signature, :io, :reactor
+      attr_reader :signature, :reactor
       attr_accessor :connection
 
-      def initialize(reactor, io)
+      def initialize(reactor)
         @reactor = reactor
-        @io = io
         @signature = reactor.signature
         reactor.descriptors[@signature] = self
-        @connection = @closing = @reason = @limit_timer = nil
-        @busy = @held = @over = @paused = @watching = false
-        @inactivity_s = 0.0
+        @paused = false
+        @connection = @ending = @limits = nil
+        @callback = nil # :runs, or :is_awaited by an event
         @active_at = Clock.now
       end
 
@@ -35,7 +28,7 @@ module Gyre
         guarded { @connection = handler.new(@signature, *arguments) }
         @reactor.conns[@signature] = @connection
         watch
-        @reactor.emit(self) if @closing
+        @reactor.emit(self) if @ending
         @connection
       rescue Exception # rubocop:disable Lint/RescueException -- raised again
         @connection = nil
@@ -43,44 +36,43 @@ module Gyre
         raise
       end
 
-      # An event of the loop, or one that `emit` has queued.
+      # The loop's event of input, or one that `emit` has queued.
       def ready
-        return if @over
-        return hold if @busy
-        return readable unless @closing
+        return if over?
+        return hold if @callback
+        return readable unless @ending
 
-        drained? ? unbound : (readable if @watching)
+        drained? ? unbound : (readable if @reactor.loop.watching?(self))
       end
 
-      # There is room to write.
+      # The loop's event of room to write, whose key is the signature.
       def room
-        @awaiting = false
-        return if @over
-        return writable unless @busy && room_calls_back?
+        return if over?
 
-        @room_held = true
-        hold
+        @callback && room_calls_back? ? hold : writable
       end
 
       def close(after_writing = false)
-        return if @over
+        return if over?
         return @reactor.next_tick(-> { close(after_writing) }) unless @reactor.in_thread? # behind what the thread has sent
 
-        @closing = @closing == :now || !after_writing ? :now : :drained
+        @ending ||= Ending.new(:drained)
+        @ending.step = :now unless after_writing
         @reactor.emit(self)
         nil
       end
 
       # Closes after the present callback; unbind gets `reason`.
       def fail_with(reason)
-        @reason ||= reason.is_a?(Class) ? reason : (reason.class if reason.is_a?(SystemCallError)) || Errno::EPROTO
         close
+        @ending.reason ||= reason.is_a?(Class) ? reason : (reason.class if reason.is_a?(SystemCallError)) || Errno::EPROTO
+        nil
       end
 
-      def closing? = !@closing.nil?
+      def closing? = !@ending.nil?
 
       def pause
-        return false if @paused || @over
+        return false if @paused || over?
 
         @paused = true
         watch
@@ -99,36 +91,31 @@ module Gyre
 
       # Stops watching; the caller has the descriptor.
       def detach
-        @detached = true
         close
-        @io.autoclose = false
-        @io.fileno
+        @ending.detached = true
+        io.autoclose = false
+        io.fileno
       end
 
       def idle_s = Clock.now - @active_at
 
-      def inactivity_timeout_s = @inactivity_s
+      def limits = @limits ||= Limits.new(self)
 
-      def inactivity_timeout_s=(seconds)
-        @inactivity_s = seconds
-        @reactor.cancel_timer(@limit_timer) if @limit_timer
-        @limit_timer = nil
-        limit_inactivity if seconds.positive?
-      end
+      def connecting? = false
 
       def error?
-        number = @io.getsockopt(:SOCKET, :ERROR).int
+        number = io.getsockopt(:SOCKET, :ERROR).int
         number.zero? ? false : ERRNOS.fetch(number, true)
       rescue SystemCallError, IOError
         true
       end
 
-      def peername = (@io.getpeername.then { |address| address unless address.empty? } unless @io.closed?)
-      def sockname = (@io.getsockname unless @io.closed?)
+      def peername = (io.getpeername.then { |address| address unless address.empty? } unless io.closed?)
+      def sockname = (io.getsockname unless io.closed?)
 
       # The reactor ends, behind its last callback.
       def release
-        drained? unless @over
+        drained? unless over?
         unbound
       rescue Stop
         raise
@@ -138,76 +125,64 @@ module Gyre
 
       private
 
+      def over? = @ending && @ending.step == :over
+
       # Calls back; events wait meanwhile if that parks.
       def guarded
-        @busy = true
+        @callback = :runs
         yield
       ensure
-        @busy = false
-        let_go if @held
+        awaited = @callback == :is_awaited
+        @callback = nil
+        let_go if awaited
       end
 
       def hold
-        @held = true
-        @reactor.loop.unwatch(self) if @watching
-        @watching = false
+        @callback = :is_awaited
+        @reactor.loop.unwatch(self)
       end
 
       def let_go
-        @held = false
-        return if @over
+        return if over?
 
-        await_room if @room_held
-        @room_held = false
+        await_room
         watch
         @reactor.emit(self)
       end
 
       # Watches for input unless something forbids it.
       def watch
-        wanted = !@over && !@paused && !@held && reads?
-        return if wanted == @watching
+        wanted = !over? && !@paused && @callback != :is_awaited && reads?
+        return if wanted == @reactor.loop.watching?(self)
 
-        @watching = wanted
-        wanted ? @reactor.loop.watch_io(self, @io) : @reactor.loop.unwatch(self)
+        wanted ? @reactor.loop.watch_io(self, io) : @reactor.loop.unwatch(self)
       end
 
       def await_room
-        return if @awaiting
-
-        @awaiting = true
-        @reactor.loop.watch_io(@room ||= Room.new(self), @io, true, true)
-      end
-
-      def limit_inactivity(after_s = @inactivity_s)
-        @limit_timer = @reactor.add_timer(after_s, lambda {
-          left_s = @inactivity_s - idle_s
-          next limit_inactivity(left_s) if left_s.positive?
-
-          @limit_timer = nil
-          fail_with(Errno::ETIMEDOUT)
-        })
+        @reactor.loop.watch_io(@signature, io, true, true) unless @reactor.loop.watching?(@signature)
       end
 
       # Ends: the connection learns of it, then the descriptor is closed.
       def unbound
-        return if @over
+        return if over?
 
-        @over = true
-        @closing ||= :now
-        @reactor.conns.delete(@signature)
-        watch
-        @reactor.loop.unwatch(@room) if @awaiting
-        @reactor.cancel_timer(@limit_timer) if @limit_timer
-        tell if @connection
-      ensure
-        @reactor.descriptors.delete(@signature)
-        shut unless @detached
+        @ending ||= Ending.new
+        @ending.step = :over
+        begin
+          @reactor.conns.delete(@signature)
+          [self, @signature].each { |key| @reactor.loop.unwatch(key) }
+          @limits&.cancel
+          tell if @connection
+        ensure
+          @reactor.descriptors.delete(@signature)
+          shut unless @ending.detached
+        end
       end
 
       def tell
         guarded do
-          @connection.original_method(:unbind).arity.zero? ? @connection.__send__(:unbind) : @connection.__send__(:unbind, @reason)
+          reason = @ending.reason
+          @connection.original_method(:unbind).arity.zero? ? @connection.__send__(:unbind) : @connection.__send__(:unbind, reason)
         end
       end
 
@@ -221,7 +196,7 @@ module Gyre
       # Sends what it can; true if nothing is left, or nothing needs to be sent.
       def drained? = true
 
-      def shut = @io.close
+      def shut = io.close
     end
   end
 end

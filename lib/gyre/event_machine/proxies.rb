@@ -38,6 +38,41 @@ module Gyre
       end
     end
 
+    # What other descriptors have to do with a stream: where its input goes, the streams whose input
+    # comes here, and what awaits that all bytes are sent.
+    # @api private
+    class Links
+      attr_reader :proxy, :sources
+
+      def initialize(stream)
+        @stream = stream
+        @proxy = nil
+        @sources = []
+        @awaiting = []
+      end
+
+      # From now on sends the input to another stream; with nil no longer.
+      def proxy=(proxy)
+        @proxy&.target&.links&.sources&.delete(@stream)
+        @proxy = proxy
+        proxy.target.links.sources << @stream if proxy
+      end
+
+      def when_drained(callable) = @awaiting << callable
+
+      def drained
+        awaiting, @awaiting = @awaiting, []
+        awaiting.each(&:call)
+      end
+
+      def unbound = @sources.dup.each(&:target_unbound)
+
+      def drop
+        drained
+        self.proxy = nil
+      end
+    end
+
     class << self
       # Sends a connection's input to another one.
       #
@@ -55,16 +90,16 @@ module Gyre
       # @api private
       def start_proxy(from, to, bufsize, length)
         source, target = [from, to].map { |signature| reactor.descriptors.fetch(signature) { raise "not a connection: #{signature}" } }
-        source.proxy = Proxy.new(source, target, bufsize, length)
+        source.links.proxy = Proxy.new(source, target, bufsize, length)
         nil
       end
 
       # @api private
-      def stop_proxy(from) = reactor.descriptors[from]&.proxy = nil
+      def stop_proxy(from) = reactor.descriptors[from]&.links&.proxy = nil
 
       # @param signature [Integer]
       # @return [Integer] bytes that went to the other connection
-      def get_proxied_bytes(signature) = reactor.descriptors[signature]&.proxy&.bytes.to_i
+      def get_proxied_bytes(signature) = reactor.descriptors[signature]&.links&.proxy&.bytes.to_i
     end
   end
 end

@@ -21,7 +21,7 @@ module Gyre
       def start_server(server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
-        socket = port ? listen_on(server, port) : Socket.unix_server_socket(server)
+        socket = port ? listen_on(server, port) : listen_at(server)
         socket.listen(BACKLOG)
         Descriptors::Acceptor.new(running_reactor, socket, [klass, arguments, block]).signature
       rescue SystemCallError => error
@@ -38,7 +38,7 @@ module Gyre
       # @return [Integer] signature
       def attach_server(socket, handler = nil, *arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
-        io = Socket.for_fd(socket.respond_to?(:fileno) ? socket.fileno : socket)
+        io = server_of(socket.respond_to?(:fileno) ? socket.fileno : socket)
         io.autoclose = false
         Descriptors::Acceptor.new(running_reactor, io, [klass, arguments, block, socket]).signature
       end
@@ -118,7 +118,7 @@ module Gyre
 
       # Takes lines typed at the terminal.
       # @return [Connection]
-      def open_keyboard(handler = nil, *arguments, &block) = attach($stdin.dup, handler, *arguments, &block)
+      def open_keyboard(handler = nil, *arguments, &block) = attach_io(Descriptors::Keyboard, $stdin.dup, handler, arguments, &block)
 
       # @return [Integer]
       def connection_count = reactor.descriptors.size
@@ -195,10 +195,25 @@ module Gyre
         socket = Socket.new(address.afamily, :STREAM)
         socket.setsockopt(:SOCKET, :REUSEADDR, true)
         socket.bind(address)
-        socket
+        socket.autoclose = false
+        server_of(socket.fileno)
       rescue SystemCallError
         socket&.close
         raise
+      end
+
+      # Replaces a former server's file.
+      def listen_at(path)
+        File.unlink(path) if File.socket?(path)
+        UNIXServer.new(path)
+      end
+
+      def server_of(number)
+        server = TCPServer.for_fd(number)
+        return server if server.local_address.ip?
+
+        server.autoclose = false
+        UNIXServer.for_fd(number)
       end
 
       def stream_to(server, port, bind_address, bind_port)
@@ -206,7 +221,7 @@ module Gyre
         socket = Socket.new(target.afamily, :STREAM)
         socket.setsockopt(:TCP, :NODELAY, true) if port
         bind_to(socket, bind_address, bind_port) if bind_address
-        Descriptors::Stream.new(running_reactor, socket, target)
+        Descriptors::Client.new(running_reactor, socket, target)
       end
 
       def bind_to(socket, host, port)

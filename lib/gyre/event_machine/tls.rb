@@ -108,16 +108,26 @@ module Gyre
       end
     end
 
-    # TLS of a stream: the handshake, and the verification of the peer.
+    # TLS of a stream until the handshake is over, with the verification of the peer.
     # @api private
     class Handshake
       # The exception that the judge has raised.
       attr_reader :error
 
-      def initialize(transport, connection, settings, context)
-        @connection = connection
-        transport.begin_tls(context, name: settings.name)
-        transport.judge_by(method(:judge), settings.required?) if settings.judged?
+      def initialize(arguments)
+        @settings = TLSSettings.new(arguments)
+        @stream = @error = nil
+      end
+
+      def started? = !@stream.nil?
+
+      # Returns nil if libssl has none of the versions.
+      def start(stream)
+        context = @settings.context(stream.server?) or return
+        @stream = stream
+        stream.transport.begin_tls(context, name: @settings.name)
+        stream.transport.judge_by(method(:judge), @settings.required?) if @settings.judged?
+        self
       end
 
       private
@@ -125,7 +135,7 @@ module Gyre
       # Runs within libssl, where no fiber may be switched.
       def judge(der)
         pem = "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n"
-        EventMachine.unscheduled { @connection.ssl_verify_peer(pem) }
+        EventMachine.unscheduled { @stream.ssl_verify_peer(pem) }
       rescue Exception => error # rubocop:disable Lint/RescueException -- raised behind libssl
         @error = error
         false
@@ -135,7 +145,8 @@ module Gyre
     class << self
       # @api private
       def set_tls_parms(signature, arguments)
-        reactor.descriptors[signature]&.tls_settings = TLSSettings.new(arguments)
+        handshake = Handshake.new(arguments)
+        reactor.descriptors[signature]&.handshake = handshake
       end
 
       # @api private
@@ -158,7 +169,6 @@ module Gyre
       # @raise [FileNotFoundException]
       # @raise [ArgumentError] a file is wrong
       def start_tls(arguments = {})
-        TLSSettings.new(arguments)
         EventMachine.set_tls_parms(@signature, arguments)
         EventMachine.start_tls(@signature)
         nil

@@ -1,15 +1,20 @@
 # frozen_string_literal: true
 
-# A listening socket: each connection becomes a Stream with a connection of its own. Made by
+# A listening socket: each client becomes a Stream with a connection of its own. Made by
 # EventMachine's start_server functions.
 
 module Gyre
   module EventMachine
     module Descriptors
       class Acceptor
+        # The server's side of a connection.
+        class Accepted < Stream
+          def server? = true
+        end
+
         attr_reader :signature, :io
 
-        # `close`: whether the socket is ours.
+        # The socket is a TCPServer or a UNIXServer, whose accept makes no address of the peer.
         def initialize(reactor, socket, handler)
           @reactor = reactor
           @io = socket
@@ -45,10 +50,10 @@ module Gyre
 
         # Pauses if there are no descriptors left.
         def accept
-          socket, = @io.accept_nonblock(exception: false)
+          socket = @io.accept_nonblock(exception: false)
           return if socket == :wait_readable
 
-          socket.setsockopt(:TCP, :NODELAY, true) if socket.local_address.ip?
+          socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1) if @io.is_a?(TCPServer)
           socket
         rescue *Listener::GONE
           nil
@@ -60,7 +65,7 @@ module Gyre
 
         def opened(socket)
           handler, arguments, block = @reactor.acceptors.fetch(@signature)
-          connection = Stream.new(@reactor, socket, accepted: true).open(handler, arguments)
+          connection = Accepted.new(@reactor, socket).open(handler, arguments)
           block&.call(connection)
         end
       end

@@ -7,59 +7,77 @@ module Gyre
   module EventMachine
     module Descriptors
       class Child < Stream
-        GRACE_S = 0.5
-        POLL_S = 0.002
+        # The process.
+        class Running
+          GRACE_S = 0.5
+          POLL_S = 0.002
 
-        attr_reader :pid, :status
+          attr_reader :pid, :status
+
+          # A program that cannot be started ends at once, as EventMachine's child does.
+          def initialize(command, socket)
+            @pid = Process.spawn([command.first, command.first], *command.drop(1), in: socket, out: socket)
+          rescue SystemCallError
+            @pid = Process.spawn("exit 255")
+          end
+
+          # True the first time.
+          def ends? = !@ends && (@ends = true)
+
+          # Waits for the end, and kills a process that does not end by itself.
+          def reap
+            %w[TERM KILL].each do |signal|
+              return if ended?
+
+              Process.kill(signal, @pid)
+            end
+            @status = Process::Status.wait(@pid)
+          rescue SystemCallError
+            @status ||= Process::Status.wait(@pid) # it is another user's now
+          end
+
+          private
+
+          def ended?
+            until_s = Clock.now + GRACE_S
+            pause_s = POLL_S
+            until (@status = Process::Status.wait(@pid, Process::WNOHANG))
+              return false if Clock.now > until_s
+
+              sleep(pause_s)
+              pause_s *= 1.5
+            end
+            true
+          end
+        end
 
         def initialize(reactor, command)
           ours, theirs = UNIXSocket.pair
-          @pid = spawn(command, theirs)
+          @process = Running.new(command, theirs)
           super(reactor, ours)
         ensure
           theirs&.close
         end
 
+        def pid = @process.pid
+        def status = @process.status
+
         private
 
-        # A program that cannot be started ends at once, as EventMachine's child does.
-        def spawn(command, socket)
-          Process.spawn([command.first, command.first], *command.drop(1), in: socket, out: socket)
-        rescue SystemCallError
-          Process.spawn("exit 255")
-        end
-
         def unbound
-          return if @over || @ending
+          return unless @process.ends?
 
-          @ending = true
-          guarded { reap }
+          guarded do
+            shut_output
+            @process.reap
+          end
           super
         end
 
-        # Ends a child that has not ended by itself.
-        def reap
+        def shut_output
           @transport.finish_available
-          %w[TERM KILL].each do |signal|
-            return if ended?
-
-            Process.kill(signal, @pid)
-          end
-          @status = Process::Status.wait(@pid)
         rescue SystemCallError, IOError
-          @status ||= Process::Status.wait(@pid) # its end of the sockets is closed
-        end
-
-        def ended?
-          until_s = Clock.now + GRACE_S
-          pause_s = POLL_S
-          until (@status = Process::Status.wait(@pid, Process::WNOHANG))
-            return false if Clock.now > until_s
-
-            sleep(pause_s)
-            pause_s *= 1.5
-          end
-          true
+          nil # its end of the sockets is closed
         end
       end
     end

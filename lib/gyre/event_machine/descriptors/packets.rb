@@ -13,12 +13,15 @@ module Gyre
         def initialize(reactor, address)
           @datagram = Gyre.datagram(address)
           @peers = {} # [host, port] => Peer
-          super(reactor, @datagram.to_io)
+          @packet = nil
+          super(reactor)
         end
+
+        def io = @datagram.to_io
 
         def readable
           BATCH.times do
-            return if @paused || @over
+            return if @paused || over?
 
             @packet = receive or return
             @active_at = Clock.now
@@ -30,14 +33,14 @@ module Gyre
 
         # Sends to the sender of the last packet.
         def send_data(data)
-          return 0 unless @packet && !@over
+          return 0 unless @packet && !over?
 
           @packet.reply(data)
           data.bytesize
         end
 
         def send_datagram(data, host, port)
-          return -1 if @over
+          return -1 if over?
 
           @peers.clear if @peers.size > BATCH
           @datagram.send(data, to: @peers[[host, port]] ||= Datagram::Peer.new(Socket.sockaddr_in(port, host)))
@@ -50,7 +53,6 @@ module Gyre
         def peername = @packet&.sockaddr
 
         def unsent_bytes = 0
-        def connect_timeout_s = 0.0
 
         private
 

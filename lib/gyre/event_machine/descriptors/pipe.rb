@@ -8,17 +8,18 @@ module Gyre
   module EventMachine
     module Descriptors
       class Pipe
+        attr_reader :to_io
+
         # Calls the block when bytes have to wait for room.
         def initialize(io, &full)
-          @io = io
+          @to_io = io
           @queue = String.new
           @full = full
         end
 
-        # Whether it was opened for reading.
-        def reads? = @io.fcntl(Fcntl::F_GETFL) & Fcntl::O_ACCMODE != File::WRONLY
+        def write_only? = @to_io.fcntl(Fcntl::F_GETFL) & Fcntl::O_ACCMODE == File::WRONLY
 
-        def read_available(limit) = @io.read_nonblock(limit, exception: false)
+        def read_available(limit) = @to_io.read_nonblock(limit, exception: false)
 
         def pending? = false
 
@@ -33,7 +34,7 @@ module Gyre
 
         def flush_available
           until @queue.empty?
-            count = @io.write_nonblock(@queue, exception: false)
+            count = @to_io.write_nonblock(@queue, exception: false)
             return count unless count.is_a?(Integer)
 
             @queue.slice!(0, count)
@@ -45,7 +46,7 @@ module Gyre
 
         def finish_available = true
 
-        def abandon = @io.close
+        def abandon = @to_io.close
       end
     end
   end

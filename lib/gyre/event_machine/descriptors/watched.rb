@@ -7,10 +7,12 @@ module Gyre
   module EventMachine
     module Descriptors
       class Watched < Descriptor
-        def initialize(*)
-          super
+        attr_reader :io
+
+        def initialize(reactor, io)
+          @io = io
           @readable = @writable = false
-          @detached = true # the program's
+          super(reactor)
         end
 
         def notify_readable? = @readable
@@ -24,7 +26,7 @@ module Gyre
 
         def notify_writable=(mode)
           @writable = mode ? true : false
-          await_room if @writable && !@over
+          await_room if @writable && !over?
         end
 
         def readable
@@ -35,10 +37,10 @@ module Gyre
         end
 
         def writable
-          return if !@writable || @closing
+          return if !@writable || @ending
 
           guarded { @connection.__send__(:notify_writable) }
-          await_room if @writable && !@over
+          await_room if @writable && !over?
         end
 
         def detach
@@ -48,11 +50,12 @@ module Gyre
 
         def send_data(_) = 0
         def unsent_bytes = 0
-        def connect_timeout_s = 0.0
 
         private
 
-        def reads? = @readable && @connection
+        def reads? = @readable && !@connection.nil?
+
+        def shut; end # the program's
       end
     end
   end

@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+# The tasks that take a reactor's events and run its callbacks. One pump works while another stands
+# by and takes over when a callback parks; the parked pump ends with that callback.
+
+module Gyre
+  module EventMachine
+    class Pumps
+      # Number of pumps that may wait for events.
+      IDLE = 2
+      private_constant :IDLE
+
+      # The first exception that `finish` was given.
+      attr_reader :error
+
+      def initialize(task, reactor)
+        @task = task
+        @reactor = reactor
+        @tasks = []
+        @waiting = 0
+        @over = false
+        @end = Thread::Queue.new
+        @error = nil
+      end
+
+      # Returns after `finish`.
+      def run
+        IDLE.times { start }
+        @end.pop
+      end
+
+      def finish(error = nil)
+        @error ||= error
+        @over = true
+        @end.close
+      end
+
+      # Ends parked callbacks, too.
+      def stop
+        @over = true
+        tasks, @tasks = @tasks, []
+        tasks.each(&:stop)
+      end
+
+      private
+
+      def start = @tasks << @task.async("EventMachine's callbacks") { pump }
+
+      def pump
+        until @over || @waiting >= IDLE
+          event = await_event
+          start if @waiting.zero?
+          @reactor.dispatch(event)
+        end
+      ensure
+        @tasks.delete(Task.current)
+      end
+
+      def await_event
+        @waiting += 1
+        @reactor.next_event
+      ensure
+        @waiting -= 1
+      end
+    end
+  end
+end

@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+# The blocks of next_tick. As in EventMachine, they run behind a turn of the loop: first the bytes
+# sent until then leave, and the connections that can be read have their callbacks. A block that is
+# added meanwhile waits for the next turn.
+#
+#   push ──► (from a thread: wait) ──► timer of 0 s ──► turn ──► behind its events: run ──► rest
+
+module Gyre
+  module EventMachine
+    class Ticks
+      attr_reader :queue
+
+      def initialize(reactor)
+        @reactor = reactor
+        @queue = []
+        reset
+      end
+
+      def reset
+        @awaited = false
+        @left = 0
+      end
+
+      # From any thread.
+      def push(callable)
+        @queue << callable
+        return if @awaited || !@reactor.running?
+
+        @awaited = true
+        @reactor.in_thread? ? wait : @reactor.emit(:wait)
+      end
+
+      def wait = @reactor.loop.watch_timer(:turn, 0)
+
+      def turn = @reactor.emit(:run)
+
+      def run
+        @awaited = false
+        @left = @queue.size
+        rest
+      end
+
+      # If a block parks or raises, another pump calls the rest.
+      def rest
+        @reactor.emit(:rest) if @left > 1
+        while @left.positive?
+          @left -= 1
+          @queue.shift&.call
+        end
+      end
+
+      # The reactor is over.
+      def drop = @queue.clear
+    end
+  end
+end
