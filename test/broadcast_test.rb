@@ -98,17 +98,15 @@ module Broadcasts
   end
 
   def test_a_message_that_an_event_stream_cannot_carry_reaches_no_subscriber
-    serve(Chat) do |served|
+    serve(with_events(Chat, "/a")) do |served|
       peer = enter(served, "/a")
-      events = Gyre::SSE::Events.new(nil, {}, nil)
-      Gyre::Broadcast.subscribe("/a", events)
+      listen(served)
       served.on_loop do
         assert_raises(EncodingError) { Gyre::Broadcast.publish("/a", "\xff".b) }
         assert_raises(ArgumentError) { Gyre::Broadcast.publish("/a", "x", id: "1\n2") }
         assert_equal 2, Gyre::Broadcast.publish("/a", "fine")
       end
       assert_equal "fine", peer.message
-      Gyre::Broadcast.unsubscribe("/a", events)
     end
   end
 
@@ -127,14 +125,13 @@ module Broadcasts
 
   def test_all_sockets_and_streams_of_one_subscriber_are_closed
     app = socket_app { |socket| Gyre::Broadcast.subscribe(:all, socket, as: socket.read.to_i) && socket.write("in") && socket.read }
-    serve(app) do |served|
+    serve(with_events(app, :all, as: 7)) do |served|
       peers = [7, 7, 8].map { |user| open_websocket(served).text(user.to_s).tap { |peer| assert_equal "in", peer.message } }
-      events = Gyre::SSE::Events.new(nil, {}, nil)
-      Gyre::Broadcast.subscribe(:all, events, as: 7)
+      events = listen(served)
       assert_equal 0, Gyre::Broadcast.disconnect("7")
       assert_equal 3, Gyre::Broadcast.disconnect(7)
       2.times { |index| assert_equal [1008, "disconnected"], peers[index].closed }
-      assert events.closed?
+      assert_empty events.rest
       2.times { |index| peers[index].close(1008) }
       eventually { Gyre::Broadcast.count(:all) == 1 }
       assert_equal 1, Gyre::Broadcast.publish(:all, "others stay")
@@ -148,6 +145,18 @@ module Broadcasts
   end
 
   private
+
+  # The app, with event streams at /events.
+  def with_events(app, topic, **options)
+    ->(env) { env["PATH_INFO"] == "/events" ? Gyre::SSE.open(env, topics: [topic], **options) : app.call(env) }
+  end
+
+  def listen(served)
+    client = connect(served).request("GET /events HTTP/1.1")
+    client.take_through("\r\n\r\n:\n\n")
+    eventually { served.stats[:running].zero? }
+    client
+  end
 
   def enter(served, path)
     open_websocket(served, path).tap { |peer| assert_equal "in", peer.message }

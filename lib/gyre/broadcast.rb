@@ -148,10 +148,12 @@ module Gyre
 
           subscribers = subscribers(topic)
           message.frame if attached || subscribers.any?(WebSocket)
-          message.event_at(nil) if kept || subscribers.any?(SSE::Stream)
+          message.event_at(nil) if kept || subscribers.any?(SSE::Events)
           place = relay(topic, data, options) if kept || attached
-          @history.add(topic, message, *place) if kept
-          deliver(message, subscribers)
+          next deliver(message, subscribers) unless kept
+
+          @history.add(topic, message, *place)
+          in_their_threads(subscribers) { |subscriber| subscriber.deliver(message) }
         end
       end
 
@@ -172,11 +174,8 @@ module Gyre
         @topics[key(topic)]&.size || 0
       end
 
-      # @api private
-      def keeps?(topics) = topics.any? { |topic| @history.keeps?(key(topic)) }
-
-      # Called by Relay with a message of another process. Sockets always get it through their loop,
-      # as the message before may have come in another thread.
+      # Called by Relay with a message of another process. Subscribers always get it through their
+      # loop, as the message before may have come in another thread.
       # @api private
       def arrived(kind, topic, data, options, origin, number)
         data = data.unpack1("m0") if kind == "binary"
@@ -184,9 +183,7 @@ module Gyre
         act = message ? ->(subscriber) { subscriber.deliver(message) } : :disconnect.to_proc
         @history.ordered(topic) do |kept|
           @history.add(topic, message, origin, number) if kept && message.text?
-          sockets, streams = subscribers(topic).partition { |subscriber| subscriber.respond_to?(:thread_calls) }
-          streams.each(&act)
-          in_their_threads(sockets, &act)
+          in_their_threads(subscribers(topic), &act)
         end
       end
 

@@ -49,17 +49,8 @@ module Gyre
     end
 
     def events(env, handler, headers)
-      SSE.open(env, headers: headers) do |stream|
-        callbacks = Callbacks.new(handler, env)
-        callbacks.on_open(stream)
-        stream.listen
-      rescue Gyre::Stop
-        callbacks.tell(:on_shutdown)
-        raise
-      ensure
-        stream.close
-        callbacks.on_close(stream)
-      end
+      callbacks = Callbacks.new(handler, env)
+      SSE.respond(env, callbacks, wants: WebSocket::Session.wants(callbacks), headers: headers)
     end
 
     # A handler of Gyre::WebSocket that calls the app's handler.
@@ -80,7 +71,7 @@ module Gyre
       def on_drained(_socket) = tell(:on_drained)
 
       def on_close(connection)
-        tell(:on_shutdown) if connection.is_a?(WebSocket) && connection.stopping?
+        tell(:on_shutdown) if connection.stopping?
         tell(:on_close)
       end
 
@@ -102,13 +93,11 @@ module Gyre
         @handler = handler
       end
 
-      # Sends a message; waits while the client of a WebSocket is slow.
+      # Sends a message; waits while the client is slow.
       #
       # @param message [String]
       # @return [Boolean] false: it is closed
       def write(message)
-        return @connection.deliver(Broadcast::Message.new(message, {})) unless websocket?
-
         @connection.write(message)
         true
       rescue WebSocket::ClosedError
@@ -121,12 +110,8 @@ module Gyre
       # @return [Boolean]
       def open? = !@connection.closed?
 
-      # @return [Integer] bytes that were not taken, of a WebSocket; -1: it is closed
-      def pending
-        return -1 unless open?
-
-        websocket? ? @connection.pending : 0
-      end
+      # @return [Integer] bytes that were not taken; -1: it is closed
+      def pending = open? ? @connection.pending : -1
 
       # (see Gyre::Broadcast.subscribe)
       def subscribe(topic) = Broadcast.subscribe(topic, @connection)
@@ -136,10 +121,6 @@ module Gyre
 
       # (see Gyre::Broadcast.publish)
       def publish(topic, message) = Broadcast.publish(topic, message)
-
-      private
-
-      def websocket? = @connection.is_a?(WebSocket)
     end
   end
 end

@@ -93,7 +93,7 @@ module Gyre
         session = handler || Session::Block.new(block)
         wants = handler ? Session.wants(handler) : 0
         upgrade = lambda do |exchange|
-          socket = take_over(exchange, session, wants, limits, handshake.protocol, compression&.agreed)
+          socket = take_over(exchange, session, wants, limits, handshake.protocol, compression&.agreed, false)
           socket.join(Addresses.sockets(env)) if address_limit
         end
         [101, headers.merge("rack.gyre.upgrade" => upgrade), []]

@@ -13,6 +13,30 @@ require "web/cluster/clusters"
 class BroadcastHistoryTest < Minitest::Test
   Message = Gyre::Broadcast::Message
 
+  # An event stream without a client.
+  class Stream
+    attr_reader :texts
+
+    def initialize(history, id)
+      @history = history
+      @reading = Gyre::Broadcast::History::Reading.new(history, id)
+      @texts = []
+    end
+
+    def follow(topic) = @history.synchronize { @reading.follow(topic) }
+
+    def deliver(message) = take(@reading.text(message))
+
+    # Returns the last id then.
+    def listen
+      nil while take(@listening ? nil : @reading.more)
+      @listening = true
+      @history.position(nil).to_s
+    end
+
+    def take(text) = text && @texts.concat(text.split(/(?<=\n\n)/))
+  end
+
   # A process that hears several publishers, in its own order.
   class Heard
     attr_reader :history, :streams
@@ -39,8 +63,8 @@ class BroadcastHistoryTest < Minitest::Test
 
     # A client connects. Returns its stream, and whether something is missing.
     def open(id, topics)
-      events = Gyre::SSE::Events.new(nil, { "HTTP_LAST_EVENT_ID" => id }, 60)
-      gaps = topics.map { |topic| @history.synchronize { events.follow(@history, topic) } }
+      events = Stream.new(@history, id)
+      gaps = topics.map { |topic| events.follow(topic) }
       @streams << [events, topics]
       [events, gaps.include?(:gap)]
     end
@@ -48,11 +72,8 @@ class BroadcastHistoryTest < Minitest::Test
     # Returns the texts for a client that is cut off then.
     def cut(events)
       @streams.reject! { |each, _| each.equal?(events) }
-      events.close
-      texts = []
-      events.instance_variable_set(:@stream, Struct.new(:texts) { def write(text) = texts << text }.new(texts))
       events.listen
-      texts
+      events.texts
     end
   end
 
@@ -87,7 +108,7 @@ class BroadcastHistoryTest < Minitest::Test
       end
       clients.each do |client|
         connect.call(client)
-        listening(client.events)
+        client.events.listen
       end
       400.times do
         case random.rand(10)
@@ -95,7 +116,7 @@ class BroadcastHistoryTest < Minitest::Test
         when 3..7
           publisher = sent.keys.sample(random: random)
           processes.sample(random: random).hear(publisher, sent[publisher])
-        when 8 then clients.each { |client| listening(client.events) if random.rand(2).zero? }
+        when 8 then clients.each { |client| client.events.listen if random.rand(2).zero? }
         else
           client = clients.sample(random: random)
           texts = client.process.cut(client.events)
@@ -105,7 +126,6 @@ class BroadcastHistoryTest < Minitest::Test
       end
       processes.product(sent.to_a).each { |process, (publisher, messages)| nil while process.hear(publisher, messages) }
       clients.each do |client|
-        listening(client.events)
         client.take(client.process.cut(client.events))
         sent.each do |publisher, messages|
           expected = messages.filter_map { |topic, text| text if client.topics.include?(topic) }
@@ -118,7 +138,7 @@ class BroadcastHistoryTest < Minitest::Test
   def test_the_last_messages_are_kept_in_number_and_bytes_and_a_gap_is_told
     process = Heard.new(3, 20)
     events, = process.open(nil, %w[one])
-    id = listening(events)
+    id = events.listen
     sent = Array.new(4) { |index| ["one", "number #{index}"] } << ["one", "x" * 21]
     3.times { process.hear("a", sent) }
     assert_equal [["number 1", "number 2"], true], after(process, id), "three have 24 bytes"
@@ -148,7 +168,7 @@ class BroadcastHistoryTest < Minitest::Test
   def test_old_publishers_are_forgotten
     process = Heard.new(1000, 1 << 20)
     events, = process.open(nil, %w[one])
-    listening(events)
+    events.listen
     40.times { |index| process.hear("p#{index}", [["one", index.to_s]]) }
     ids = data_and_ids(process.cut(events)).map(&:last)
     assert_equal 32, ids.last.count(":")
@@ -156,14 +176,24 @@ class BroadcastHistoryTest < Minitest::Test
     assert_equal %w[39], after(process, ids[-2]).first
   end
 
-  def test_a_history_longer_than_the_backlog_does_not_cut_its_client_off
-    process = Heard.new(1000, 4 << 20)
-    sent = Array.new(30) { |index| ["one", "#{index} ".ljust(100_000, "x")] }
-    30.times { process.hear("a", sent) }
+  def test_a_reader_gets_what_comes_while_it_takes_the_history_and_is_told_what_is_dropped_meanwhile
+    process = Heard.new(3, 1000)
+    sent = %w[one two three four live five six seven eight].map { |text| ["one", text] }
+    2.times { process.hear("a", sent) }
     events, = process.open("#{process.history.position(nil).time},a:0", %w[one])
-    listening(events)
-    process.hear("a", sent << %w[one live])
-    assert_equal [*(0...30).map(&:to_s), "live"], data_and_ids(process.cut(events)).map { |data, _| data.split.first }
+    reading = events.instance_variable_get(:@reading)
+    assert_equal %w[one two], reading.more.scan(/^data: (.*)/).flatten
+    2.times { process.hear("a", sent) }
+    assert_empty events.texts
+    assert_equal %w[three four], reading.more.scan(/^data: (.*)/).flatten
+    assert_nil reading.more
+    process.hear("a", sent)
+    assert_equal %w[live], data_and_ids(events.texts).map(&:first)
+    slow, = process.open("#{process.history.position(nil).time},a:4", %w[one])
+    reading = slow.instance_variable_get(:@reading)
+    assert_includes reading.more, "live"
+    4.times { process.hear("a", sent) }
+    assert_equal :gap, reading.more
   end
 
   def test_ascii_in_binary_is_text
@@ -184,16 +214,6 @@ class BroadcastHistoryTest < Minitest::Test
     sent[publisher] << [%w[one two].sample(random: random), "#{publisher}#{sent[publisher].size}"]
   end
 
-  # As `listen` begins. Returns the last id then.
-  def listening(events)
-    return if events.instance_variable_get(:@listening)
-
-    events.instance_variable_set(:@listening, true)
-    history = events.instance_variable_get(:@history)
-    history.synchronize { events.send(:catch_up) }
-    "#{history.position(nil)}"
-  end
-
   def data_and_ids(texts)
     texts.filter_map { |text| [text[/^data: (.*)$/, 1], text[/^id: (.*)$/, 1]] if text.include?("data: ") }
   end
@@ -201,7 +221,6 @@ class BroadcastHistoryTest < Minitest::Test
   # Returns the data that a client with this id gets, and whether something is missing.
   def after(process, id)
     events, gap = process.open(id, %w[one])
-    listening(events)
     [data_and_ids(process.cut(events)).map(&:first), gap]
   end
 end
@@ -271,7 +290,7 @@ class BroadcastKeptTopicsTest < Minitest::Test
     client = GyreTest::HTTPServing::Client.new(self, TCPSocket.new("127.0.0.1", program.port))
     client.request(**(id ? { last_event_id: id } : {})).take_through("\r\n\r\n")
     text = +""
-    text << client.chunk until text.scan(/^data: \d+$/).size >= count && text.match?(/^id: /)
+    text << client.take_through("\n\n") until text.scan(/^data: \d+$/).size >= count && text.match?(/^id: /)
     pid, complete = text.slice!(/^event: hello\ndata: (.*)\n\n/)[/data: (.*)/, 1].split
     pids[pid] = true
     assert_equal "true", complete

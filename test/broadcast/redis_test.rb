@@ -20,10 +20,11 @@ class BroadcastRedisTest < Minitest::Test
     $stderr.reopen($stdout)
     Gyre::Broadcast.connect(ENV["REDIS"])
     printer = Object.new
-    def printer.write(text) = puts(text[/data: (.*)/, 1])
-    events = Gyre::SSE::Events.new(printer, {}, 60)
-    Gyre::Broadcast.subscribe("news", events)
-    Thread.new { events.listen }
+    def printer.join(topic) = topic[self] = true
+    def printer.thread_calls = self
+    def printer.post(job) = job.call
+    def printer.deliver(message) = puts(message.data) || true
+    Gyre::Broadcast.subscribe("news", printer)
     while (line = $stdin.gets)
       publish = -> { line.split.drop(1).each { |word| Gyre::Broadcast.publish("news", word) } }
       line.start_with?("fork") ? Process.wait(fork(&publish)) : publish.call

@@ -132,6 +132,7 @@ static void flush(struct gyre_websocket *websocket) {
   websocket->backed_up = false;
   if (websocket->choked) gyre_http_connection_report_again(websocket->connection);
   websocket->choked = false;
+  if (websocket->events && websocket->closing_ns) finish(websocket, true);
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
@@ -192,8 +193,8 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
                          size_t length) {
   uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
   if (!websocket->connection) return;
-  send_pieces(websocket, (struct iovec){head, gyre_websocket_frame_head(head, opcode, compressed, length)},
-              (struct iovec){(char *)bytes, length});
+  size_t head_bytes = websocket->events ? 0 : gyre_websocket_frame_head(head, opcode, compressed, length);
+  send_pieces(websocket, (struct iovec){head, head_bytes}, (struct iovec){(char *)bytes, length});
 }
 
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length) {
@@ -215,15 +216,16 @@ bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   char payload[GYRE_WEBSOCKET_CONTROL_BYTES] = {(char)(code >> 8), (char)code};
   if (!websocket->connection || websocket->closing_ns) return;
-  if (websocket->events) {
-    gyre_websocket_note_end(websocket, code, reason, length);
-    finish(websocket, true);
-    return;
-  }
   if (length > GYRE_WEBSOCKET_REASON_BYTES) length = GYRE_WEBSOCKET_REASON_BYTES;
   if (length) memcpy(payload + 2, reason, length);
   websocket->closing_ns = gyre_loop_now(gyre_websocket_loop(websocket));
-  gyre_websocket_send(websocket, GYRE_WEBSOCKET_CLOSE, false, payload, code == GYRE_WEBSOCKET_NO_CODE ? 0 : 2 + length);
+  if (websocket->events) { /* ends once the client has taken everything */
+    gyre_websocket_note_end(websocket, code, reason, length);
+    if (gyre_websocket_unsent(websocket) == 0) finish(websocket, true);
+  } else {
+    gyre_websocket_send(websocket, GYRE_WEBSOCKET_CLOSE, false, payload,
+                        code == GYRE_WEBSOCKET_NO_CODE ? 0 : 2 + length);
+  }
   if (websocket->connection) gyre_websocket_schedule(websocket);
 }
 

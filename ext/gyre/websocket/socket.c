@@ -146,7 +146,7 @@ static void wait_for_room(VALUE self) {
 }
 
 static VALUE websocket_write(VALUE self, VALUE message) {
-  if (is_outside(self)) return hand_over(self, "write", 1, &message);
+  if (is_outside(self)) return hand_over(self, "transmit", 1, &message);
   struct gyre_websocket *websocket = websocket_get(self);
   StringValue(message);
   unsigned opcode = opcode_of(message);
@@ -331,10 +331,10 @@ static void agree(struct gyre_websocket *websocket, VALUE compression) {
   websocket->input.may_compress = true;
 }
 
-/* Takes over the connection of a request whose 101 (in a stream: 200) has been sent. The session
- * begins once the request is over. */
+/* Takes over the connection of a request whose 101 (in a stream, and for events: 200) has been
+ * sent. The session begins once the request is over. */
 static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol,
-                                 VALUE compression) {
+                                 VALUE compression, VALUE events) {
   struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);
   if (!handshake) rb_raise(closed_error, "the client has left");
   struct gyre_websocket *websocket;
@@ -342,7 +342,7 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   websocket->self = self;
   websocket->fiber = websocket->topics = Qnil;
   websocket->session = session;
-  websocket->events = websocket->opened = websocket->told = NIL_P(session); /* its code is never called */
+  websocket->events = RTEST(events);
   websocket->protocol = protocol;
   websocket->wants = (uint8_t)NUM2UINT(wants);
   websocket->limits = (struct gyre_websocket_limits){.idle_ns = duration_of(limits, "idle_timeout_s"),
@@ -381,9 +381,10 @@ void gyre_init_websocket(void) {
 #ifdef GYRE_HAVE_ZLIB
   rb_define_const(class, "COMPRESSES", Qtrue);
 #endif
-  rb_define_private_method(rb_singleton_class(class), "take_over", websocket_take_over, 6);
+  rb_define_private_method(rb_singleton_class(class), "take_over", websocket_take_over, 7);
   rb_define_method(class, "read", websocket_read, 0);
   rb_define_method(class, "write", websocket_write, 1);
+  rb_define_method(class, "transmit", websocket_write, 1); /* for subclasses with another `write` */
   rb_define_method(class, "ping_within", websocket_ping, 1);
   rb_define_method(class, "close_with", websocket_close, 2);
   rb_define_method(class, "closed?", websocket_closed_p, 0);

@@ -33,9 +33,59 @@ module Gyre
         def to_s = [time, *numbers.map { |origin, number| "#{origin}:#{number}" }].join(",")
       end
 
+      # Where one event stream is in the history.
+      class Reading
+        def initialize(history, last_event_id)
+          @history = history
+          @position = history.position(last_event_id)
+          @topics = []
+        end
+
+        # Called under the history's lock. Returns :gap if events are missing.
+        def follow(topic)
+          @topics << topic
+          @history.gap?(topic, @position) ? :gap : true
+        end
+
+        # Returns the events after those of the last call, or :gap if the history has dropped some
+        # meanwhile; nil: there are none, and further ones come one by one.
+        def more
+          @history.synchronize do
+            next :gap if @begun && @topics.any? { |topic| @history.lost?(topic, @position) }
+
+            texts, @ahead, @position = @history.missed(@topics, @position)
+            if @begun && texts.size == 1
+              @order = @history.order
+              next
+            end
+            @begun = true
+            texts.join
+          end
+        end
+
+        # The text of a message that comes by itself; nil: `more` gives it, or the client has it.
+        def text(message)
+          message.event(@ahead) unless @order.nil? || message.order <= @order || seen?(message)
+        end
+
+        private
+
+        # True if another process sent it to the client earlier.
+        def seen?(message)
+          number = @ahead&.[](message.origin) or return false
+          if message.number >= number
+            @ahead = @ahead.except(message.origin)
+            @ahead = nil if @ahead.empty?
+          end
+          message.number <= number
+        end
+      end
+
       # `lost`: last numbers that are not kept any more.
       Kept = Struct.new(:count_limit, :bytes_limit, :messages, :bytes, :lost)
       private_constant :Kept
+
+      attr_reader :order # number of the last message
 
       def initialize
         @topics = {}
@@ -84,12 +134,13 @@ module Gyre
       def position(last_event_id) = Position.parse(last_event_id) || Position.new(now, @seen.dup)
 
       # Whether messages after this position may be missing.
-      def gap?(topic, position)
-        position.time < @began || @topics[topic].lost.any? { |origin, number| !position.covers?(origin, number) }
-      end
+      def gap?(topic, position) = position.time < @began || lost?(topic, position)
 
-      # Returns the events after a position, and the numbers that the client has seen before this
-      # process, or nil.
+      # Whether messages after it are not kept any more.
+      def lost?(topic, position) = @topics[topic].lost.any? { |origin, number| !position.covers?(origin, number) }
+
+      # Returns the events after a position, the numbers that the client has seen before this
+      # process or nil, and the position behind the events.
       def missed(topics, position)
         messages = topics.uniq.flat_map { |topic| @topics[topic].messages }
         messages = messages.reject { |message| position.covers?(message.origin, message.number) }.sort_by(&:order)
@@ -98,7 +149,8 @@ module Gyre
           position = position.with({ message.origin => message.number }, message.seen.time)
           message.event_at(position)
         end
-        [texts << "id: #{Position.new(now, @seen).with(ahead)}\n\n", (ahead unless ahead.empty?)]
+        position = Position.new(now, @seen).with(ahead)
+        [texts << "id: #{position}\n\n", (ahead unless ahead.empty?), position]
       end
 
       private

@@ -18,7 +18,7 @@ module Gyre
       # Statuses without a body or with a partial one.
       LEFT = [204, 205, 206, 304].freeze
       # Headers of responses that are encoded, partial, or sent by the app itself.
-      SPECIAL = %w[content-range x-sendfile x-accel-redirect rack.hijack rack.protocol transfer-encoding].freeze
+      SPECIAL = %w[content-range x-sendfile x-accel-redirect rack.hijack rack.protocol rack.gyre.upgrade transfer-encoding].freeze
       EVENTS = "text/event-stream"
       private_constant :LEFT, :SPECIAL, :EVENTS
 

@@ -32,7 +32,7 @@ module Gyre
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
-        if @special["rack.gyre.upgrade"] && @status == 101 then leave_http(@special["rack.gyre.upgrade"])
+        if (upgrade = @special["rack.gyre.upgrade"]) && [101, 200].include?(@status) then leave_http(upgrade)
         elsif @special["rack.hijack"] then partial_hijack(@special["rack.hijack"])
         elsif @special["rack.protocol"] && upgrade? then switch(101)
         elsif @status == 101 || tunnel? then switch(@status)
@@ -223,10 +223,8 @@ module Gyre
       # client that expects it.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
-        leaves = @body.respond_to?(:leave_http) # as Gyre::SSE's
-        start(announced || (leaves ? :close : :chunked))
+        start(announced || :chunked)
         return finish unless @framing
-        return @body.leave_http(@exchange) if leaves
 
         stream = BodyIO.new(input, self)
         call = -> { @body.call(stream) }
@@ -241,9 +239,11 @@ module Gyre
         input.respond_to?(:readpartial) ? input : Input.new(@exchange)
       end
 
+      # Returns the framing, or nil without a body.
       def start(framing)
         @framing = @exchange.write_head(@status, @headers, framing)
         @left = @framing if @framing.is_a?(Integer)
+        @framing
       end
 
       def announced
@@ -298,9 +298,12 @@ module Gyre
         @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
       end
 
-      # For Gyre::WebSocket: another protocol takes over the connection after this request.
+      # For Gyre::WebSocket and Gyre::SSE (200): another protocol takes over the connection after
+      # this request.
       def leave_http(upgrade)
-        if stream_of_http2?
+        if @status == 200
+          return finish unless start(:close)
+        elsif stream_of_http2?
           @exchange.write_head(200, @headers.except("upgrade", "sec-websocket-accept"), :raw)
         else
           @exchange.write_head(101, @headers.merge("connection" => "upgrade"), :raw)

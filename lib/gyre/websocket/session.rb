@@ -30,20 +30,22 @@ module Gyre
           return socket.close(1001) if error.is_a?(Gyre::Stop)
           return if error.is_a?(ClosedError) && socket.closed?
 
-          socket.report("a WebSocket: unhandled in the app: #{error.full_message(highlight: false, order: :top)}")
+          socket.report("#{socket.label}: unhandled in the app: #{error.full_message(highlight: false, order: :top)}")
           socket.close(1011)
         end
       end
 
       # Reads by itself, in one fiber.
       class Block
-        def initialize(block)
+        # `stays`: the socket outlives the block.
+        def initialize(block, stays: false)
           @block = block
+          @stays = stays
         end
 
         def on_open(socket)
           @block.call(socket)
-          socket.close
+          socket.close unless @stays
         rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
           Session.failed(socket, error)
         end

@@ -17,8 +17,12 @@ class WebClusterBroadcastTest < Minitest::Test
     require "gyre/broadcast"
 
     # A subscriber without a client.
-    class Heard < Array
-      def write(text) = push(text[/data: (.*)/, 1])
+    Heard = Struct.new(:words) do
+      def join(topic) = topic[self] = true
+      def leave(topic) = topic.delete(self)
+      def thread_calls = self
+      def post(job) = job.call
+      def deliver(message) = words << message.data
     end
 
     publish = ->(message) { Gyre::Broadcast.publish([:room, 5], message) }
@@ -26,15 +30,13 @@ class WebClusterBroadcastTest < Minitest::Test
       case env["PATH_INFO"]
       when "/pid" then next [200, {}, [Process.pid.to_s]]
       when "/late"
-        heard = Heard.new
-        events = Gyre::SSE::Events.new(heard, {}, 60)
-        Gyre::Broadcast.subscribe("/late", events)
-        Fiber.schedule { events.listen }
+        heard = Heard.new([])
+        Gyre::Broadcast.subscribe("/late", heard)
         puts "waiting"
-        sleep 0.005 until heard.include?("end")
-        events.close
-        publish.call("heard #{heard.size}")
-        next [200, {}, [heard.join(",")]]
+        sleep 0.005 until heard.words.include?("end")
+        Gyre::Broadcast.unsubscribe("/late", heard)
+        publish.call("heard #{heard.words.size}")
+        next [200, {}, [heard.words.join(",")]]
       when "/publish" then next [200, {}, [Gyre::Broadcast.publish("/late", env["QUERY_STRING"]).to_s]]
       end
       Gyre::WebSocket.open(env, message_bytes_limit: 8 << 20, backlog_bytes_limit: 1 << 28) do |socket|

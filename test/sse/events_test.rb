@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Event streams that only listen and hold no fiber, over each version of HTTP.
+# Event streams, with a fiber and without, over each version of HTTP.
 
 require "test_helper"
 require "http/contract"
 require "gyre/sse"
 require "gyre/broadcast"
-require "stringio"
 
-module SSEListening
+module SSEEvents
   include GyreTest::HTTPServing
 
   NEWS = ->(env) { Gyre::SSE.open(env, topics: [:news, env["PATH_INFO"]], retry_s: 2, as: :reader, headers: { "x-own" => "1" }) }
@@ -25,6 +24,86 @@ module SSEListening
       assert_raises(EncodingError) { Gyre::Broadcast.publish(:news, "\xff".b) }
       client.close
       eventually { Gyre::Broadcast.count(:news).zero? && served.stats[:upgraded].zero? }
+    end
+  end
+
+  def test_a_block_writes_and_the_stream_ends_with_it
+    go = Thread::Queue.new
+    app = lambda do |env|
+      Gyre::SSE.open(env, retry_s: 2.5, headers: { "x-own" => "1" }) do |events|
+        events.write("after #{events.last_event_id}", id: "8") << go.pop
+        Thread.new { events.write("of a thread") }.join
+        events.comment("bye")
+      end
+    end
+    serve(app) do |served|
+      client = connect(served)
+      client.request(last_event_id: "7")
+      assert_match(/^cache-control: no-cache\r\nx-accel-buffering: no\r\nx-own: 1\r\n/, client.take_through("\r\n\r\n"))
+      assert_equal ["retry: 2500\n\n", "id: 8\ndata: after 7\n\n"], Array.new(2) { event(client) }
+      go << "more"
+      assert_equal "data: more\n\ndata: of a thread\n\n:bye\n\n", client.rest
+      client.close
+      eventually { served.stats[:upgraded].zero? }
+    end
+  end
+
+  def test_a_block_listens_and_hears_of_its_end_in_any_wait
+    states = Thread::Queue.new
+    app = lambda do |env|
+      Gyre::SSE.open(env, heartbeat_s: 0.05) do |events|
+        Gyre::Broadcast.subscribe(:news, events)
+        env["PATH_INFO"] == "/" ? events.listen : sleep(0.01) until events.closed?
+        states << [events.code, Gyre::Broadcast.count(:news), (events.write("late") rescue $!.class)]
+      end
+    end
+    serve(app) do |served|
+      %w[/ /sleeps].each do |path|
+        client = connect(served)
+        client.request("GET #{path} HTTP/1.1")
+        client.take_through("\r\n\r\n")
+        3.times { assert_equal ":\n\n", event(client) }
+        eventually { Gyre::Broadcast.publish(:news, "two\nlines", event: "flash", id: 3) == 1 }
+        text = ":\n\n"
+        text = event(client) while text == ":\n\n"
+        assert_equal "event: flash\nid: 3\ndata: two\ndata: lines\n\n", text
+        client.close
+        assert_equal [1006, 0, Gyre::WebSocket::ClosedError], states.pop
+      end
+    end
+  end
+
+  def test_a_stop_ends_blocks_in_order_and_what_they_wrote_arrives
+    serve(->(env) { Gyre::SSE.open(env) { |events| events.write("x" * 100_000) && sleep } }) do |served|
+      clients = Array.new(2) { listen(served) }
+      stopping = Thread.new { served.on_loop { served.server.shutdown(30) } }
+      clients.each do |client|
+        assert_equal "data: #{"x" * 100_000}\n\n", client.rest
+        client.close
+      end
+      assert_equal true, stopping.value
+    end
+  end
+
+  def test_what_a_slow_client_has_not_taken_counts_in_the_servers_budget
+    written = Thread::Queue.new
+    app = ->(env) { Gyre::SSE.open(env) { |events| 200.times { |index| written << index if events.write("x" * 50_000) } } }
+    serve(app, buffers: 20_000, limits: { output_bytes_limit: "100K" }) do |served|
+      client = listen(served)
+      eventually { served.capacity.used[:output].between?(30_000, 400_000) && served.stats[:upgraded] == 1 }
+      assert_operator written.size, :<, 100
+      assert_equal 200 * 50_008, client.rest.bytesize
+      client.close
+      eventually { served.capacity.used[:output].zero? && served.stats[:upgraded].zero? }
+    end
+  end
+
+  def test_errors_of_a_block_are_logged_and_end_its_stream
+    serve(->(env) { Gyre::SSE.open(env) { |events| events.write("first") && raise("oh") } }) do |served|
+      client = listen(served) { nil }
+      assert_equal "data: first\n\n", client.rest
+      client.close
+      expect_errors(served, /\Aan event stream: unhandled in the app: .*oh \(RuntimeError\)/m)
     end
   end
 
@@ -64,8 +143,10 @@ module SSEListening
       client.request
       client.take_through("\r\n\r\n") unless http2?
       text = +""
-      text << client.chunk until text.match?(/^id: \d+\n\n/)
-      assert_equal 0, served.stats[:upgraded]
+      text << event(client) until text.match?(/^id: .*\n\n/)
+      eventually { served.stats.values_at(:running, :upgraded) == [0, 1] }
+      Gyre::Broadcast.publish("kept by the test", "now")
+      text << event(client) until text.include?("data: now\n\n")
     end
   end
 
@@ -81,19 +162,6 @@ module SSEListening
       eventually { served.stats[:upgraded].zero? && served.capacity.used.values_at(:input, :output) == [0, 0] }
       assert_equal 0, Gyre::Broadcast.count(:news)
     end
-  end
-
-  # Another server, or a middleware that wraps the body.
-  def test_without_gyres_server_it_is_a_stream_with_a_fiber
-    body = Gyre::SSE.open({}, topics: [:elsewhere], heartbeat_s: 60).last
-    taken = Thread::Queue.new
-    stream = Struct.new(:taken) { def write(text) = taken << text }.new(taken)
-    thread = Thread.new { body.call(stream) }
-    assert_equal ":\n\n", taken.pop
-    eventually { Gyre::Broadcast.publish(:elsewhere, "x") == 1 }
-    assert_equal "data: x\n\n", taken.pop
-  ensure
-    thread&.kill&.join
   end
 
   # What only a client of HTTP/1 does.
@@ -142,4 +210,4 @@ module SSEListening
   end
 end
 
-GyreTest::HTTPContract.run(SSEListening, over: %i[http1 tls http2 http2_tls])
+GyreTest::HTTPContract.run(SSEEvents, over: %i[http1 tls http2 http2_tls])
