@@ -3,12 +3,18 @@
 # Decoders of content codings for Response. Each yields pieces of bounded size, so that a small body
 # cannot become a large String before it is counted.
 
+require "gyre/errors"
 require "zlib"
 
 module Gyre
   module HTTP
     class Client
+      # A decoder has decode(bytes), which yields pieces; finish, which yields the rest and tells
+      # whether the body is whole; and close.
       module Decoders
+        # The compressed body is broken or cut.
+        Damaged = Class.new(Gyre::ProtocolError)
+
         # gzip (RFC 1952), and deflate with or without zlib's frame (RFC 1950, RFC 1951).
         class Inflate
           def initialize(window_bits, perhaps_raw: false)
@@ -16,55 +22,131 @@ module Gyre
             @perhaps_raw = perhaps_raw
           end
 
-          def decode(bytes, &block)
-            @inflate.inflate(bytes, &block) unless @inflate.finished?
-            @perhaps_raw = false
-          rescue Zlib::DataError
-            raise unless @perhaps_raw
+          # A body of gzip may have several members (RFC 1952, section 2.2).
+          def decode(bytes)
+            until bytes.empty?
+              @inflate.reset if @inflate.finished?
+              before = @inflate.total_in
+              inflate(bytes) { |piece| yield piece }
+              @perhaps_raw = false
+              bytes = bytes.byteslice((@inflate.total_in - before)..)
+            end
+          end
+
+          def finish = @inflate.finished?
+
+          def close
+            @inflate.reset # otherwise an unfinished one warns
+            @inflate.close
+          end
+
+          private
+
+          def inflate(bytes)
+            own = true
+            @inflate.inflate(bytes) do |piece|
+              own = false
+              yield piece
+              own = true
+            end
+          rescue Zlib::Error => error
+            raise unless own
+            raise Damaged, error.message unless @perhaps_raw
 
             @perhaps_raw = false
             close
             @inflate = Zlib::Inflate.new(-Zlib::MAX_WBITS) # some servers leave the frame out
             retry
           end
-
-          def finished? = @inflate.finished?
-
-          def close
-            @inflate.reset # otherwise an unfinished one warns
-            @inflate.close
-          end
         end
 
         # RFC 8878, by the gem zstd-ruby, which decodes a call's bytes at once.
         class Zstandard
           PIECE_BYTES = 512
-          private_constant :PIECE_BYTES
+          # A frame of its own, which decodes to LAST behind whole frames only.
+          LAST = "end"
+          LAST_FRAME = "\x28\xb5\x2f\xfd\x20\x03\x19\0\0#{LAST}".b.freeze
+          private_constant :PIECE_BYTES, :LAST, :LAST_FRAME
 
           def initialize
             @stream = ::Zstd::StreamingDecompress.new
           end
 
           def decode(bytes)
-            0.step(bytes.bytesize - 1, PIECE_BYTES) { |at| yield @stream.decompress(bytes.byteslice(at, PIECE_BYTES)) }
+            0.step(bytes.bytesize - 1, PIECE_BYTES) do |at|
+              piece = decompress(bytes.byteslice(at, PIECE_BYTES))
+              yield piece unless piece.empty?
+            end
           end
 
-          def finished? = true
+          def finish
+            rest = LAST_FRAME.each_char.sum("".b) { |byte| decompress(byte) } # at once, zstd would forget a cut head
+            return false unless rest.end_with?(LAST)
+
+            yield rest.delete_suffix(LAST) if rest != LAST
+            true
+          rescue Damaged
+            false
+          end
+
           def close = nil
+
+          private
+
+          def decompress(bytes)
+            @stream.decompress(bytes).b
+          rescue RuntimeError => error
+            raise Damaged, error.message
+          end
+        end
+
+        # RFC 7932, by the gem brotli.
+        class Brotli
+          PIECE_BYTES = 65_536
+          private_constant :PIECE_BYTES
+
+          def initialize
+            @stream = ::Brotli::Decompressor.new
+          end
+
+          def decode(bytes)
+            until bytes.nil?
+              piece = process(bytes)
+              yield piece unless piece.empty?
+              bytes = finish || @stream.can_accept_more_data ? nil : ""
+            end
+          end
+
+          def finish = @stream.finished?
+          def close = nil
+
+          private
+
+          def process(bytes)
+            @stream.process(bytes, output_buffer_limit: PIECE_BYTES)
+          rescue ::Brotli::Error => error
+            raise Damaged, error.message
+          end
         end
 
         class << self
           # The accept-encoding of requests.
-          def accepted = ["gzip", "deflate", ("zstd" if defined?(::Zstd::StreamingDecompress))].compact.join(", ")
+          def accepted = ["gzip", "deflate", ("br" if brotli?), ("zstd" if zstd?)].compact.join(", ")
 
           # Returns nil for an unknown coding.
           def for(coding)
             case coding.downcase
             when "gzip", "x-gzip" then Inflate.new(Zlib::MAX_WBITS + 16)
             when "deflate" then Inflate.new(Zlib::MAX_WBITS, perhaps_raw: true)
-            when "zstd" then Zstandard.new if defined?(::Zstd::StreamingDecompress)
+            when "br" then Brotli.new if brotli?
+            when "zstd" then Zstandard.new if zstd?
             end
           end
+
+          private
+
+          def brotli? = defined?(::Brotli::Decompressor)
+          def zstd? = defined?(::Zstd::StreamingDecompress)
         end
       end
     end

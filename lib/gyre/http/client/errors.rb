@@ -5,7 +5,6 @@
 
 require "gyre/errors"
 require "gyre/net"
-require "zlib"
 
 module Gyre
   module HTTP
@@ -74,7 +73,7 @@ module Gyre
         kind = case error
                when Gyre::TimeoutError, Errno::ETIMEDOUT then TimeoutError
                when Net::Connector::NotAllowed then PrivateAddressError
-               when Gyre::ProtocolError, Zlib::Error then ProtocolError
+               when Gyre::ProtocolError then ProtocolError
                else ConnectionError
                end
         kind.new("#{phase}: #{error.message}", request.method, request.url, phase)

@@ -100,11 +100,10 @@ module Gyre
           while (piece = read_piece)
             decoder ? decoder.decode(piece, &block) : yield(piece)
           end
-          cut = decoder && !decoder.finished? && received.positive?
-          raise Client.wrap(Zlib::BufError.new("the #{headers["content-encoding"]} body is cut"), @request, :body) if cut
+          raise Decoders::Damaged, "the #{headers["content-encoding"]} body is cut" if decoder && received.positive? && !decoder.finish(&block)
 
           self
-        rescue Zlib::Error => error
+        rescue Decoders::Damaged => error
           raise Client.wrap(error, @request, :body)
         ensure
           decoder&.close
