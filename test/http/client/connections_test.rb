@@ -262,6 +262,43 @@ class HTTPClientConnectionsTest < Minitest::Test
         GC.start
         client.close
         server.closed == 3
+  # Nothing is known of the server yet, and with TLS one connection might carry all.
+  def test_a_dead_server_is_tried_once_for_all_that_wait_for_it
+    [[{}, ->(peer) { peer.close }, Errors::ConnectionError, /connect: .*(reset|closed)/],
+     [{ connect_timeout_s: 0.2 }, ->(peer) { peer.read(1_000_000) }, Errors::TimeoutError, /connect: .*TLS/]].each do |limits, script, kind, message|
+      gate = Queue.new
+      scripted(->(peer) { gate.pop || script.call(peer) }) do |server|
+        client = keep(Gyre::HTTP::Client.new(server.url.sub("http", "https"), proxy: nil, tls: Gyre::TLS.client(verify: false), **limits))
+        Gyre.run do |task|
+          requests = Array.new(10) { task.async { client.get("/") rescue $! } }
+          task.yield until server.accepted == 1
+          gate.close
+          requests.map(&:wait).each do |error|
+            assert_equal [kind, :connect], [error.class, error.phase]
+            assert_match(message, error.message)
+          end
+        end
+        assert_equal 1, server.accepted
+      end
+    end
+  end
+
+  def test_a_caller_that_leaves_while_it_connects_takes_no_other_along
+    scripted(->(peer) { peer.read(1_000_000) }) do |server|
+      client = keep(Gyre::HTTP::Client.new(server.url.sub("http", "https"), proxy: nil, tls: Gyre::TLS.client(verify: false), connect_timeout_s: 0.5))
+      Gyre.run do |task|
+        first = task.async { client.get("/", timeout_s: 0.1) rescue $! }
+        task.yield until server.accepted == 1
+        second = task.async { client.get("/") rescue $! }
+        third = task.async { client.get("/", timeout_s: 0.05) rescue $! }
+        assert_match(/connect: the connection that others have begun is not made yet/, third.wait.message)
+        assert_kind_of Errors::TimeoutError, first.wait
+        assert_kind_of Errors::TimeoutError, second.wait
+      end
+      assert_equal 2, server.accepted
+    end
+  end
+
       end
     end
   end

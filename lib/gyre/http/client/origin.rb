@@ -63,7 +63,7 @@ module Gyre
         def tls? = scheme == "https"
 
         # True until a connection has shown that it takes one request at a time.
-        def perhaps_shared? = @protocol.nil? && (tls? ? @options.http2 != false : @options.http2)
+        def perhaps_shared? = @shared != false && (tls? ? @options.http2 != false : @options.http2)
 
         # A proxy gets whole addresses, if the connection is not a tunnel through it.
         def prefix = @proxy && !tls? ? url : nil
@@ -85,7 +85,7 @@ module Gyre
           secure(transport, at) if tls?
           transport.write_timeout_s = limits.write_timeout_s
           connection = (shared?(transport) ? H2Connection : H1Connection).new(transport, limits)
-          @protocol = connection.protocol
+          @shared = connection.shared?
           connection
         ensure
           transport&.abandon unless connection

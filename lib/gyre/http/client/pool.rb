@@ -76,23 +76,32 @@ module Gyre
           @shared.find { |connection| connection.capacity.positive? }
         end
 
-        # Returns a connection, or nil with a place for a new one. While the first connection of an
-        # origin with TLS is made, others wait for its protocol.
+        # Returns a connection, or nil with a place for a new one. While a connection is made that
+        # may carry them all, others wait for it, and its failure is theirs.
         def wait(until_s)
           at = [@limits.pool_timeout_s && (Clock.now + @limits.pool_timeout_s), until_s].compact.min
+          failure = @failure
           @waiting += 1
           loop do
             connection = kept
             return connection if connection
-            return (@open += 1) && nil if @open < @limits.connections_limit && !(@connecting.positive? && @origin.perhaps_shared?)
+            raise @failure.dup unless @failure.equal?(failure)
+
+            shares = @connecting.positive? && @origin.perhaps_shared?
+            return (@open += 1) && nil if @open < @limits.connections_limit && !shares
 
             left = at && (at - Clock.now)
-            raise Exhausted, "all #{@open} connections are in use: raise connections_limit or pool_timeout_s" if left && left <= 0
-
+            expire(shares) if left && left <= 0
             @changed.wait(@lock, [left, LOST_CHECK_S].compact.min)
           end
         ensure
           @waiting -= 1
+        end
+
+        def expire(shares)
+          raise Gyre::TimeoutError, "the connection that others have begun is not made yet" if shares
+
+          raise Exhausted, "all #{@open} connections are in use: raise connections_limit or pool_timeout_s"
         end
 
         def connect(until_s)
@@ -100,9 +109,14 @@ module Gyre
           connection = @origin.connect(until_s)
           @shared << connection if connection.shared?
           connection
+        rescue *FAILURES => error
+          own = error.is_a?(Gyre::TimeoutError) && (error.deadline || (until_s && Clock.now >= until_s))
+          @failure = error if @origin.perhaps_shared? && !own
+          raise
         ensure
           @connecting -= 1
-          connection ? signal(all: true) : leave
+          leave unless connection
+          signal(all: true)
         end
 
         def reap
@@ -141,6 +155,7 @@ module Gyre
           @idle = [] # HTTP/1.1, the last one used at the end
           @shared = [] # HTTP/2
           @open = @waiting = @connecting = 0
+          @failure = nil # of the last connection that others waited for
         end
       end
     end
