@@ -176,6 +176,7 @@ module Gyre
         else
           scheme, host, port, user, target = Origin.split(url)
           pool = pool_of(scheme, host, port)
+          target = url if url == "*" && method.to_s.casecmp?("OPTIONS") # RFC 9110, section 9.3.7
         end
         target = "#{target}#{target.include?("?") ? "&" : "?"}#{URI.encode_www_form(query)}" if query
         headers = { **plain(headers || {}), "authorization" => authorization(nil, nil, user) } if user
@@ -259,7 +260,6 @@ module Gyre
         rescue Unanswered => error
           pool.give(connection)
           connection = nil
-          tries += 1
           retry if request.repeatable? && tries <= @limits.retries_limit * (error.processed? ? 1 : REFUSALS) &&
                    (!error.processed? || (used && request.idempotent?))
           raise failed(error.error, request, :send, report)
@@ -273,6 +273,7 @@ module Gyre
       end
 
       def phase(error, connection)
+          tries += 1 unless used && !error.processed? && connection.closed? # a stale one has sent nothing
         return :send if connection
 
         error.is_a?(Pool::Exhausted) ? :pool : :connect
@@ -281,6 +282,9 @@ module Gyre
       def failed(error, request, phase, report)
         error = Client.wrap(error, request, phase)
         report&.finish(error)
+        rescue SourceFailed => error
+          report&.finish(error.cause)
+          raise error.cause
         error
       end
 

@@ -196,6 +196,19 @@ module GyreTest
       end
     end
 
+    def test_an_error_of_the_bodys_source_reaches_the_caller_as_it_is
+      reach(ECHO) do |client|
+        [EOFError.new, Errno::EIO.new, Gyre::TimeoutError.new("mine"), Gyre::ProtocolError.new("mine"), KeyError.new].each do |error|
+          reading = StringIO.new("abc").tap { |io| io.define_singleton_method(:read) { |*| raise error } }
+          [Enumerator.new { |out| (out << "one") && raise(error) }, reading].each do |source|
+            assert_same error, assert_raises(error.class) { client.post("/", source) }
+            assert_nil error.cause
+          end
+        end
+        assert_equal "three", client.post("/", "three").json["body"]
+      end
+    end
+
     def test_credentials_are_sent_and_never_shown
       reach(ECHO, basic: ["user", "secret"]) do |client|
         assert_equal "Basic dXNlcjpzZWNyZXQ=", client.get("/").json["headers"]["HTTP_AUTHORIZATION"]
@@ -242,6 +255,10 @@ module GyreTest
         assert_equal %w[/a /b /c], paths.sort
         assert_raises(ArgumentError) { client.fan_out(["/a b"], limit: 0, on_error: ->(_) { flunk }) { flunk } }
       end
+    end
+
+    def test_an_options_request_may_ask_the_whole_server
+      reach(ECHO) { |client| assert_equal %w[OPTIONS *], client.request(:options, "*").json.values_at("method", "path") }
     end
 
     def test_the_report_has_phases_and_bytes

@@ -4,6 +4,7 @@
 # streams, and what breaks the protocol.
 
 require "test_helper"
+require "gyre/http/client"
 require "http/client/h2_peer"
 
 if GyreTest::H2Peer::AVAILABLE
@@ -40,6 +41,40 @@ if GyreTest::H2Peer::AVAILABLE
         assert_equal [true, 0], [connection.closed?, connection.capacity]
         refute_predicate assert_raises(Unanswered) { get(connection) }, :processed?
       end
+    end
+
+    # The loop computes meanwhile, and so has not seen the end.
+    def test_a_kept_connection_that_ended_is_replaced_even_without_retries
+      asked = Queue.new
+      ended = false
+      listener = TCPServer.new("127.0.0.1", 0)
+      server = Thread.new do
+        Array.new(2) do
+          socket = listener.accept
+          socket.read(H2::PREFACE.bytesize)
+          peer = GyreTest::H2Client.new(self, socket, settings: nil)
+          peer.write(H2.settings)
+          respond(peer, peer.wait_frame(:headers).stream)
+          asked.pop
+          peer.write(H2.goaway(1))
+          socket.shutdown(:WR)
+          ended = true
+          socket
+        end.each(&:close)
+      end
+      client = Gyre::HTTP::Client.new("http://127.0.0.1:#{listener.addr[1]}", http2: true, proxy: nil, retries_limit: 0)
+      Gyre.run do
+        assert_equal "hello", client.get("/").body
+        asked << true
+        Thread.pass until ended
+        assert_equal "hello", client.post("/", ["body"].each).body
+        asked << true
+      end
+      server.join
+    ensure
+      server&.kill
+      client&.close
+      listener&.close
     end
 
     def test_a_reset_of_another_kind_is_the_callers_error

@@ -24,6 +24,13 @@ class ReverseProxyTest < Minitest::Test
     end
   end
 
+  def test_a_question_about_the_whole_server_stays_one
+    proxied(->(peer) { peer.head && peer.write(HELLO) }) do |client, service|
+      assert_equal 200, client.get("OPTIONS * HTTP/1.1").status
+      assert_match(%r{\AOPTIONS \* HTTP/1.1\r\n}, service.last_head)
+    end
+  end
+
   def test_bodies_stream_in_both_directions
     proxied(->(peer) { peer.head && peer.write(HELLO) }) { |client| assert_equal 200, client.get("POST / HTTP/1.1", "abc", content_length: 3).status }
     service_body = Queue.new

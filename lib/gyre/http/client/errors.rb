@@ -79,6 +79,10 @@ module Gyre
         kind.new("#{phase}: #{error.message}", request.method, request.url, phase)
       end
 
+      # Raised by a body: its source has raised the cause, which reaches the caller as it is.
+      # @api private
+      SourceFailed = Class.new(StandardError)
+
       # Raised by connections: the request has no response. Never reaches the caller.
       # @api private
       class Unanswered < StandardError

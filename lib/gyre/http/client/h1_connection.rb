@@ -62,8 +62,8 @@ module Gyre
         # respond before the end, which leaves the connection unfit for one.
         def stream(body, length)
           left = length ? Integer(length, 10) : 0
-          if length && body.respond_to?(:file) && body.file
-            left -= send_file(*body.file.first(2), left)
+          if length && (file = body.file if body.respond_to?(:file))
+            left -= send_file(*file.first(2), left)
           else
             body.each do |piece|
               left -= piece.bytesize if length

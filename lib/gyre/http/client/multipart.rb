@@ -24,7 +24,8 @@ module Gyre
           @starts = @parts.to_h { |part| [part, (part.pos unless part.is_a?(String))] }.compare_by_identity
         end
 
-        def again = @starts.each { |part, start| part.seek(start) if start } && true
+        def pos = 0
+        def seek(_start) = @starts.each { |part, start| part.seek(start) if start }
 
         def each
           @parts.each do |part|

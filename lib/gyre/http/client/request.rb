@@ -3,6 +3,7 @@
 # One request as the client sends it: method, target, headers, body. Builds queries, forms, JSON and
 # multipart bodies. Sends nothing.
 
+require "gyre/http/client/errors"
 require "gyre/http/client/multipart"
 require "json"
 require "uri"
@@ -11,11 +12,12 @@ module Gyre
   module HTTP
     class Client
       class Request
-        IDEMPOTENT = %w[GET HEAD PUT DELETE OPTIONS TRACE].freeze
+        SAFE = %w[GET HEAD OPTIONS].freeze
+        IDEMPOTENT = [*SAFE, "PUT", "DELETE", "TRACE"].freeze
         # Fields of a request's body, and those that another origin must not see.
         ABOUT_BODY = %w[content-type content-length content-encoding expect].freeze
         SECRET = %w[authorization cookie proxy-authorization].freeze
-        private_constant :IDEMPOTENT, :ABOUT_BODY
+        private_constant :SAFE, :IDEMPOTENT, :ABOUT_BODY
 
         attr_reader :method, :pool, :target, :body, :until_s
         attr_accessor :fields
@@ -36,7 +38,10 @@ module Gyre
         def name = [method, url]
 
         # A proxy gets the whole address.
-        def sent_target = pool.origin.prefix ? "#{pool.origin.prefix}#{target}" : target
+        def sent_target = pool.origin.prefix ? "#{pool.origin.prefix}#{target.delete_prefix("*")}" : target
+
+        # May be sent again even after a response.
+        def safe? = SAFE.include?(method) && repeatable?
 
         def idempotent? = IDEMPOTENT.include?(method)
         def repeatable? = body.nil? || body.is_a?(String) || body.again
@@ -45,7 +50,7 @@ module Gyre
         def carry(body, json, form, multipart)
           if json then typed("application/json", JSON.generate(json))
           elsif form then typed("application/x-www-form-urlencoded", URI.encode_www_form(form))
-          elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, parts) }
+          elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, Stream.new(parts)) }
           else @body = body.nil? || body.is_a?(String) || body.is_a?(Stream) ? body : Stream.new(body)
           end
           size = @body.size unless @body.nil? || @body.is_a?(String)
@@ -86,13 +91,19 @@ module Gyre
           raise ArgumentError, "body: must be a String, an IO or have each, not #{source.class}" unless usable
 
           @source = source
+          @begun = false
           @start = source.pos if source.respond_to?(:pos) && size
         rescue SystemCallError
           nil # a pipe
         end
 
         # A regular file with offset and length, or nil.
-        def file = @source.respond_to?(:stat) && @start ? [@source, @start, size] : nil
+        def file
+          return unless @source.respond_to?(:stat) && @start
+
+          @begun = true
+          [@source, @start, size]
+        end
 
         # Bytes, if known.
         def size
@@ -104,13 +115,27 @@ module Gyre
 
         # Rewinds; false if that is impossible.
         def again
+          return true unless @begun
           return false unless @start
 
           @source.seek(@start)
           true
         end
 
-        def each(&block)
+        def each
+          own = @begun = true
+          pieces do |piece|
+            own = false
+            yield piece
+            own = true
+          end
+        rescue StandardError
+          own ? raise(SourceFailed) : raise
+        end
+
+        private
+
+        def pieces(&block)
           return @source.each(&block) unless @source.respond_to?(:read)
 
           while (piece = @source.read(PIECE_BYTES))
