@@ -18,6 +18,7 @@ module H2ConnectionCases
     case env["PATH_INFO"]
     when "/echo" then [200, { "x-length" => env["CONTENT_LENGTH"].to_s }, [input.read]]
     when "/count" then [200, {}, [count(input)]]
+    when "/pipe" then [200, {}, pieces(input)]
     when "/big" then [200, {}, Enumerator.new { |out| env["QUERY_STRING"].to_i.times { out << BIG } }]
     when "/cookies" then [200, { "set-cookie" => %w[a=1 b=2], "x-one" => %w[1 2] }, []]
     when "/hints"
@@ -28,6 +29,14 @@ module H2ConnectionCases
       [200, {}, ["hello"]]
     when "/hang" then sleep
     else [200, {}, ["hello"]]
+    end
+  end
+
+  def self.pieces(input)
+    Enumerator.new do |out|
+      while (piece = input.read(65_536))
+        out << piece
+      end
     end
   end
 
@@ -71,6 +80,16 @@ module H2ConnectionCases
       assert_equal "0", connection.request("POST", "/echo", H2HOST, "", nil).headers["x-length"]
       assert_equal "5000000", body_of(connection.request("POST", "/count", H2HOST, "x" * 5_000_000, nil))
       assert_equal "2500000", body_of(connection.request("POST", "/count", H2HOST, ["y" * 250_000] * 10, nil))
+    end
+  end
+
+  def test_a_response_that_comes_before_the_requests_end_stops_neither
+    on_connection(write_timeout_s: 5) do |connection|
+      exchange = connection.request("POST", "/pipe", H2HOST, Array.new(120) { BIG }, nil)
+      assert_equal BIG * 120, body_of(exchange)
+      assert_equal [0, 0, 0, 0], connection.held
+      assert_match(/more than 32 MB/, assert_raises(IOError) { connection.request("POST", "/pipe", H2HOST, [BIG].cycle, nil) }.message)
+      assert_equal "hello", body_of(get(connection))
     end
   end
 
@@ -193,6 +212,7 @@ module H2ConnectionCases
       exchange = get(connection, "/big?50")
       assert_equal 0, connection.capacity
       assert_equal 50 * BIG.bytesize, body_of(exchange).bytesize
+      assert_equal BIG * 120, body_of(connection.request("POST", "/pipe", H2HOST, Array.new(120) { BIG }, nil))
       assert_equal ["700000", 1], [body_of(connection.request("POST", "/count", H2HOST, "x" * 700_000, nil)), connection.capacity]
       assert_raises(Gyre::TimeoutError) { get(connection, "/hang", Gyre::Clock.now + 0.01) }
       connection.close

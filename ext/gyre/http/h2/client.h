@@ -47,6 +47,7 @@ struct gyre_http2_client {
 struct gyre_http2_call {
   VALUE self, client_object, headers, trailers;
   VALUE body;                        /* the String that the stream sends, or nil */
+  VALUE early;                       /* of the response, from before the request's end; or nil */
   struct gyre_http2_stream *stream;  /* NULL once it is over */
   struct gyre_wait *reader, *writer; /* on the stacks of parked fibers */
   int64_t until_ns;                  /* end of the request's time; -1: none */

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define PIECE_BYTES (128 * 1024) /* of a body, returned by one call */
+#define EARLY_BYTES (32 << 20)   /* of a response, before its request is sent */
 
 static VALUE call_class;
 
@@ -30,6 +31,7 @@ static void call_mark(void *opaque) {
   rb_gc_mark(call->headers);
   rb_gc_mark(call->trailers);
   rb_gc_mark(call->body);
+  rb_gc_mark(call->early);
 }
 
 /* Gives the stream up. The reset leaves with the connection's next frames. */
@@ -57,7 +59,7 @@ static VALUE call_new(VALUE connection) {
   VALUE self = TypedData_Make_Struct(call_class, struct gyre_http2_call, &call_type, call);
   call->self = self;
   call->client_object = connection;
-  call->headers = call->trailers = call->body = Qnil;
+  call->headers = call->trailers = call->body = call->early = Qnil;
   return self;
 }
 
@@ -268,6 +270,22 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   return object;
 }
 
+/* Keeps what came of the response, so that a server that waits for room to respond takes more of
+ * the request. Returns whether there was some. */
+static bool keep_response(struct gyre_http2_call *call) {
+  struct gyre_http2_stream *stream = call->stream;
+  size_t held = gyre_bytes_held(stream->input);
+  if (!held) return false;
+  if (NIL_P(call->early)) call->early = rb_str_buf_new((long)held);
+  if ((size_t)RSTRING_LEN(call->early) + held > EARLY_BYTES)
+    rb_raise(rb_eIOError, "the response has more than 32 MB before the request's end");
+  rb_str_cat(call->early, stream->input->bytes + stream->input->offset, (long)held);
+  gyre_http2_stream_taken(stream, held);
+  call->received += (int64_t)held;
+  gyre_http2_client_send(client_of(call));
+  return true;
+}
+
 /* Queues a piece of the body, waiting for room. Returns whether the server takes more: false once
  * it has responded or reset the stream. */
 static VALUE call_write(VALUE self, VALUE piece) {
@@ -281,6 +299,7 @@ static VALUE call_write(VALUE self, VALUE piece) {
     struct gyre_http2_stream *stream = call->stream;
     if (!stream || stream->closed || stream->input_ended) return Qfalse;
     size_t queued = gyre_http2_stream_queued(stream), room = client->limits.output;
+    if (queued >= room && keep_response(call)) continue;
     if (queued >= room) {
       if (stream->progress_ns > since_ns) since_ns = stream->progress_ns;
       await(call, &call->writer, since_ns, client->write_ns, "send to");
@@ -364,7 +383,9 @@ static VALUE call_receive_head(VALUE self) {
 static VALUE call_read(VALUE self) {
   struct gyre_http2_call *call = call_get(self);
   struct gyre_http2_client *client = client_of(call);
-  if (!call->stream) return Qnil;
+  VALUE early = call->early;
+  call->early = Qnil;
+  if (!NIL_P(early) || !call->stream) return early;
   gyre_socket_give_way();
   for (int64_t since_ns = -1;;) {
     struct gyre_http2_stream *stream = call->stream;
@@ -394,6 +415,7 @@ static VALUE call_cancel(VALUE self) {
   struct gyre_http2_call *call = call_get(self);
   struct gyre_http2_client *client = client_of(call);
   struct gyre_wait *waits[] = {call->reader, call->writer};
+  call->early = Qnil;
   if (!call->stream) return Qnil;
   let_go(call);
   call->body = Qnil;
@@ -419,7 +441,11 @@ static VALUE call_unanswered(VALUE self) {
 static VALUE call_status(VALUE self) { return UINT2NUM(call_get(self)->status); }
 static VALUE call_headers(VALUE self) { return call_get(self)->headers; }
 static VALUE call_trailers(VALUE self) { return call_get(self)->trailers; }
-static VALUE call_is_over(VALUE self) { return call_get(self)->stream ? Qfalse : Qtrue; }
+
+static VALUE call_is_over(VALUE self) {
+  const struct gyre_http2_call *call = call_get(self);
+  return call->stream || !NIL_P(call->early) ? Qfalse : Qtrue;
+}
 
 /* Raises why the connection takes no more requests. */
 static VALUE connection_refuse(VALUE self) { ended(gyre_http2_client_get(self)); }
