@@ -5,6 +5,7 @@
 
 require "test_helper"
 require "support/transports"
+require "tempfile"
 
 class NetServerTest < Minitest::Test
   include GyreTest::Transports
@@ -173,6 +174,22 @@ class NetServerTest < Minitest::Test
     RUBY
     result = ruby(*server, env: { "SSL_CERT_FILE" => GyreTest::Transports.certificates.authority, "SSL_CERT_DIR" => "/nowhere" })
     assert_equal "[false, true, true]\ntrue\n", result.out, result.err
+  end
+
+  def test_the_systems_authorities_are_read_once_in_a_process
+    certificate, key = GyreTest::Transports.identity("server")
+    Tempfile.create("authorities") do |authorities|
+      File.write(authorities.path, File.read(GyreTest::Transports.certificates.authority))
+      places = { "SSL_CERT_FILE" => authorities.path, "SSL_CERT_DIR" => "/nowhere" }
+      result = ruby("-rgyre/net", "-e", <<~RUBY, certificate, key, authorities.path, env: places)
+        server = Gyre.listen("tcp://127.0.0.1:0", tls: Gyre::TLS.server(cert: ARGV[0], key: ARGV[1]))
+        Thread.new { server.each { |peer| peer.write("x") } }
+        contexts = 2.times.map { Gyre::TLS.client.tap { File.write(ARGV[2], "") } }
+        p(contexts.map { |context| Gyre.connect("tcp://localhost:\#{server.port}", tls: context, &:read) })
+        exit!
+      RUBY
+      assert_equal %(["x", "x"]\n), result.out, result.err
+    end
   end
 
   def test_close_ends_the_server_and_its_connections

@@ -10,6 +10,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,13 +148,22 @@ static bool use_key(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct gyre_tls_
 
 /* --- authorities --- */
 
+/* Reads the system's authorities once in a process. A revocation list changes its own copy. */
+static bool use_system(SSL_CTX *ssl, const struct gyre_tls_options *options) {
+  static _Atomic(X509_STORE *) shared;
+  X509_STORE *store = options->crl ? NULL : atomic_load(&shared), *none = NULL;
+  if (store) return SSL_CTX_set1_cert_store(ssl, store), true;
+  if (SSL_CTX_set_default_verify_paths(ssl) != 1) return false;
+  store = SSL_CTX_get_cert_store(ssl);
+  if (!options->crl && X509_STORE_up_ref(store) && !atomic_compare_exchange_strong(&shared, &none, store))
+    X509_STORE_free(store); /* another thread was faster */
+  return true;
+}
+
 static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   const char *name = options->ca_file ? options->ca_file : options->ca_folder;
-  if (!name) {
-    if (options->server) return true;
-    return SSL_CTX_set_default_verify_paths(ssl) == 1 ||
-           explain(error, "the system's authorities cannot be read", NULL, "");
-  }
+  if (!name && options->server) return true;
+  if (!name) return use_system(ssl, options) || explain(error, "the system's authorities cannot be read", NULL, "");
   if (SSL_CTX_load_verify_locations(ssl, options->ca_file, options->ca_folder) != 1)
     return explain(error, "the ca", name, " cannot be read");
   if (!options->server || !options->ca_file) return true;
