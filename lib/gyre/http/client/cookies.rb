@@ -1,49 +1,60 @@
 # frozen_string_literal: true
 
-# The cookies of one client in memory (RFC 6265, without public suffixes: a Domain counts only if it
-# has a dot). Client stores those of each response, and asks for those of each request.
+# The cookies of one client in memory (RFC 6265). Client stores those of each response, and asks for
+# those of each request. Each site has its own limit, so that none displaces another's cookies.
 
+require "gyre/http/client/public_suffixes"
 require "time"
 
 module Gyre
   module HTTP
     class Client
       class Cookies
+        SITE_LIMIT = 150
         COUNT_LIMIT = 3000
         BYTES_LIMIT = 4096
         Cookie = Struct.new(:name, :value, :domain, :path, :host_only, :secure, :until)
-        private_constant :COUNT_LIMIT, :BYTES_LIMIT, :Cookie
+        private_constant :SITE_LIMIT, :COUNT_LIMIT, :BYTES_LIMIT, :Cookie
 
         def initialize
-          @cookies = {} # [domain, path, name] => Cookie
+          @sites = {} # a site's name => [domain, path, name] => Cookie
           @lock = Thread::Mutex.new
         end
 
         # Returns nil without cookies for it.
         def header(origin, target)
+          return if @sites.empty?
+
           path = path_of(target)
           chosen = @lock.synchronize do
-            @cookies.delete_if { |_, cookie| cookie.until && cookie.until <= Time.now }
-            @cookies.values.select { |cookie| matches?(cookie, origin, path) }
+            cookies = @sites[PublicSuffixes.site(origin.host)] or return
+            cookies.delete_if { |_, cookie| cookie.until && cookie.until <= Time.now }
+            cookies.values.select { |cookie| matches?(cookie, origin, path) }
           end
           chosen.sort_by { |cookie| -cookie.path.size }.map { |cookie| "#{cookie.name}=#{cookie.value}" }.join("; ") unless chosen.empty?
         end
 
         def store(origin, target, lines)
+          site = PublicSuffixes.site(origin.host)
           lines.each do |line|
             cookie = parse(line, origin, path_of(target)) or next
-            @lock.synchronize do
-              key = [cookie.domain, cookie.path, cookie.name]
-              @cookies.delete(key)
-              @cookies[key] = cookie unless cookie.until && cookie.until <= Time.now
-              @cookies.shift if @cookies.size > COUNT_LIMIT
-            end
+            @lock.synchronize { put(@sites[site] ||= {}, cookie) }
           end
         end
 
         private
 
         def path_of(target) = target[/\A[^?]*/]
+
+        # Beyond a limit the oldest of the site goes, and then of the site with the most.
+        def put(cookies, cookie)
+          key = [cookie.domain, cookie.path, cookie.name]
+          cookies.delete(key)
+          cookies[key] = cookie unless cookie.until && cookie.until <= Time.now
+          cookies.shift if cookies.size > SITE_LIMIT
+          @sites.delete_if { |_, others| others.empty? }
+          @sites.each_value.max_by(&:size).shift if @sites.each_value.sum(&:size) > COUNT_LIMIT
+        end
 
         def matches?(cookie, origin, path)
           (cookie.host_only ? origin.host == cookie.domain : within?(origin.host, cookie.domain)) &&
@@ -59,13 +70,22 @@ module Gyre
           return if name.empty? || equals.empty? || line.bytesize > BYTES_LIMIT
 
           given = attributes.to_h { |text| text.partition("=").values_at(0, 2).map(&:strip).then { |key, word| [key.downcase, word] } }
-          domain = given["domain"].to_s.downcase.delete_prefix(".")
-          return if given.key?("secure") && !origin.tls?
-          return unless domain.empty? || (domain.include?(".") && within?(origin.host, domain)) || domain == origin.host
+          domain = domain_of(given, origin.host)
+          return if domain == false || (given.key?("secure") && !origin.tls?)
 
           given_path = given["path"] if given["path"]&.start_with?("/")
-          Cookie.new(name, value, domain.empty? ? origin.host : domain, given_path || path[%r{\A(/.*)/[^/]*\z}, 1] || "/", domain.empty?,
-                     given.key?("secure"), ending(given))
+          Cookie.new(name, value, domain || origin.host, given_path || path[%r{\A(/.*)/[^/]*\z}, 1] || "/", domain.nil?, given.key?("secure"),
+                     ending(given))
+        end
+
+        # Returns nil for a cookie of this host alone, false for a foreign one (RFC 6265, section
+        # 5.3). A public suffix keeps its own cookies only.
+        def domain_of(given, host)
+          domain = given["domain"].to_s.downcase.delete_prefix(".")
+          return if domain.empty?
+          return domain == host ? nil : false if PublicSuffixes.include?(domain)
+
+          within?(host, domain) && domain
         end
 
         def ending(given)

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+# The domains below which the public registers names, as com and co.uk, for Cookies: by the list of
+# Debian's package publicsuffix, or without it all domains that have no dot.
+
+module Gyre
+  module HTTP
+    class Client
+      module PublicSuffixes
+        FILE = "/usr/share/publicsuffix/public_suffix_list.dat"
+        private_constant :FILE
+
+        class << self
+          def include?(domain) = suffix(domain) == domain
+
+          # The registered domain of a host: its suffix and a label. An address is its own site.
+          def site(host)
+            return host if host.match?(/\A[\d.]+\z|:/)
+
+            host[/[^.]+\.#{Regexp.escape(suffix(host))}\z/] || host
+          end
+
+          private
+
+          # By the longest of the rules (https://publicsuffix.org/list/).
+          def suffix(host)
+            labels = host.split(".")
+            labels.each_index do |index|
+              name = labels.drop(index).join(".")
+              parent = labels.drop(index + 1).join(".")
+              return parent if rules.key?("!#{name}")
+              return name if rules.key?(name) || rules.key?("*.#{parent}")
+            end
+            labels.last.to_s
+          end
+
+          def rules
+            Ractor.current[:gyre_http_client_suffixes] ||=
+              File.foreach(FILE, encoding: "UTF-8").grep(%r{\A(?!//)\S}).to_h { |line| [line[/\S+/], true] }
+          rescue SystemCallError
+            Ractor.current[:gyre_http_client_suffixes] = {}
+          end
+        end
+      end
+    end
+  end
+end
