@@ -22,12 +22,13 @@ module Gyre
     # threads without a loop share one. Fibers and threads may share a client.
     class Client
       REDIRECTS = [301, 302, 303, 307, 308].freeze
-      REDIRECT_BODY_BYTES = 65_536
+      SKIMMED_BYTES = 65_536
+      LATER = [429, 503].freeze
       # Refused requests cost the server nothing, and a burst on new HTTP/2 connections exceeds
       # limits that the client does not know yet: for them retries_limit counts this often.
       REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
-      private_constant :REDIRECTS, :REDIRECT_BODY_BYTES, :REFUSALS, :Options
+      private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options
 
       # @param base_url [String, #call, nil] begins the addresses of requests that are paths; or a
       #   Rack app, which then responds in place of any server
@@ -217,14 +218,19 @@ module Gyre
       # --- from a request to its response ---
 
       def run(request, interim)
-        redirects = 0
+        redirects = pauses = 0
         loop do
           response = perform(with_cookies(request), interim)
           @cookies&.store(request.pool.origin, request.target, response["set-cookie"]) if response.headers.key?("set-cookie")
           location = response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
           return response unless location
+          if pauses < @limits.retries_limit && (pause_s = pause_before(request, response))
+            pauses += 1
+            response.skim(SKIMMED_BYTES)
+            next sleep(pause_s)
+          end
 
-          response.skim(REDIRECT_BODY_BYTES)
+          response.skim(SKIMMED_BYTES)
           redirects += 1
           raise stray("more than #{@limits.redirects_limit} redirects (redirects_limit)", request) if redirects > @limits.redirects_limit
 
@@ -234,6 +240,14 @@ module Gyre
 
       def redirect(request, status, location)
         url = URI.join(request.url, location.gsub(/[^\x21-\x7e]/n) { |byte| format("%%%02X", byte.ord) }).to_s
+      # Returns Retry-After's seconds if the request may be sent again then.
+      def pause_before(request, response)
+        return unless @limits.retry_after_s && LATER.include?(response.status) && request.safe?
+
+        pause_s = response.retry_after_s
+        pause_s if pause_s && pause_s <= @limits.retry_after_s && (request.until_s.nil? || Clock.now + pause_s < request.until_s)
+      end
+
         scheme, host, port, _user, target = Origin.split(url)
         raise stray("a redirect from https to http is not followed", request) if request.pool.origin.tls? && scheme == "http"
 

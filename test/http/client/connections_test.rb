@@ -5,6 +5,7 @@ require "gyre/http/client"
 require "http/client/scripted_server"
 require "support/certificates"
 require "tempfile"
+require "time"
 require "tmpdir"
 
 # How the client uses connections: reuse, stale ones, retries, limits of time, forks, forgotten
@@ -178,6 +179,34 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
+  # --- Retry-After ---
+
+  def test_retry_after_is_waited_for_where_it_is_asked_for_and_safe
+    later = ->(status, seconds) { "HTTP/1.1 #{status} Later\r\nRetry-After: #{seconds}\r\nContent-Length: 2\r\n\r\nno" }
+    { "/now" => later[503, 0], "/date" => later[429, Time.now.httpdate], "/long" => later[503, 60] }.each do |path, response|
+      seen = 0
+      scripted(->(peer) { peer.write((seen += 1).even? ? HELLO : response) while peer.head }) do |server|
+        waits = path == "/long" ? response[/\d{3}/].to_i : 200
+        assert_equal response[/ (\d+)/, 1].to_i, make(server).get(path).status
+        seen = 0
+        assert_equal waits, make(server, retry_after_s: 5).get(path).status
+        seen = 0
+        assert_equal response[/ (\d+)/, 1].to_i, make(server, retry_after_s: 5).post(path).status
+        seen = 0
+        assert_equal response[/ (\d+)/, 1].to_i, make(server, retry_after_s: 5, retries_limit: 0).get(path).status
+      end
+    end
+  end
+
+  def test_retry_after_ends_at_the_limits
+    scripted(->(peer) { peer.write("HTTP/1.1 503 Later\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n") while peer.head }) do |server|
+      assert_equal 503, make(server, retry_after_s: 60).get("/", timeout_s: 0.9).status
+      assert_equal 1, server.heads
+      assert_equal 503, make(server, retry_after_s: 60, retries_limit: 1).get("/").status
+      assert_equal 3, server.heads
+    end
+  end
+
   def test_early_hints_reach_the_caller
     scripted(->(peer) { peer.head && peer.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n#{HELLO}") }) do |server|
       hints = []
@@ -233,35 +262,6 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
-  def test_a_stopped_task_and_a_deadline_give_their_connections_back
-    scripted(->(peer) { peer.head&.include?("/slow") ? sleep : peer.write(HELLO) }) do |server|
-      client = make(server, connections_limit: 1, pool_timeout_s: 5)
-      Gyre.run do |task|
-        3.times do
-          seen = server.heads
-          slow = task.async { client.get("/slow") }
-          task.yield until server.heads > seen
-          slow.stop
-          assert_raises(Gyre::TimeoutError) { Gyre.with_deadline(0.01) { client.get("/slow") } }
-          assert_equal "hello", client.get("/").body
-        end
-      end
-    end
-  end
-
-  def test_a_forgotten_response_gives_its_place_back
-    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel") && peer.finish }) do |server|
-      client = make(server, connections_limit: 1, pool_timeout_s: 10)
-      Gyre.run do
-        3.times do
-          forget(client)
-          GC.start
-        end
-      end
-      eventually do
-        GC.start
-        client.close
-        server.closed == 3
   # Nothing is known of the server yet, and with TLS one connection might carry all.
   def test_a_dead_server_is_tried_once_for_all_that_wait_for_it
     [[{}, ->(peer) { peer.close }, Errors::ConnectionError, /connect: .*(reset|closed)/],
@@ -299,6 +299,35 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
+  def test_a_stopped_task_and_a_deadline_give_their_connections_back
+    scripted(->(peer) { peer.head&.include?("/slow") ? sleep : peer.write(HELLO) }) do |server|
+      client = make(server, connections_limit: 1, pool_timeout_s: 5)
+      Gyre.run do |task|
+        3.times do
+          seen = server.heads
+          slow = task.async { client.get("/slow") }
+          task.yield until server.heads > seen
+          slow.stop
+          assert_raises(Gyre::TimeoutError) { Gyre.with_deadline(0.01) { client.get("/slow") } }
+          assert_equal "hello", client.get("/").body
+        end
+      end
+    end
+  end
+
+  def test_a_forgotten_response_gives_its_place_back
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel") && peer.finish }) do |server|
+      client = make(server, connections_limit: 1, pool_timeout_s: 10)
+      Gyre.run do
+        3.times do
+          forget(client)
+          GC.start
+        end
+      end
+      eventually do
+        GC.start
+        client.close
+        server.closed == 3
       end
     end
   end

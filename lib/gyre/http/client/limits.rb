@@ -26,6 +26,7 @@ module Gyre
         row[:header_bytes_limit, :bytes, "all header lines of a response together", default: 65_536],
         row[:body_rate_bytes_limit, :bytes, "least rate of a response's body, per second, after 10 s; 0: any", default: 0, range: 0..],
         row[:redirects_limit, :count, "redirects that a request follows", default: 5, range: 0..],
+        row[:retry_after_s, :timeout, "longest Retry-After (429, 503) after which GET, HEAD or OPTIONS is sent again; nil: never"],
         row[:retries_limit, :count, "times that a request is sent again, where that is safe", default: 2, range: 0..]
       )
     end
