@@ -14,6 +14,7 @@ require "gyre/http/client/pool"
 require "gyre/http/client/report"
 require "gyre/http/client/request"
 require "gyre/http/client/response"
+require "gyre/http/client/tally"
 require "gyre/version"
 
 module Gyre
@@ -45,7 +46,8 @@ module Gyre
       # @param socket [String, nil] path of a Unix socket to which all requests go
       # @param private_addresses [Boolean] false refuses servers in private networks and on this
       #   machine, for addresses that others choose
-      # @param instrument [#call, nil] gets the {Report} of each request, in the caller's fiber
+      # @param instrument [#call, nil] gets the {Report} of each request, in the caller's fiber; by
+      #   default writes it to $stderr if the environment has GYRE_DEBUG
       # @param limits [Hash] see {Limits}
       # @raise [ArgumentError]
       def initialize(base_url = nil, headers: {}, basic: nil, bearer: nil, cookies: false, tls: nil, http2: nil, proxy: :environment,
@@ -58,7 +60,7 @@ module Gyre
         @headers = { "user-agent" => "Gyre/#{VERSION}", "accept" => "*/*", "accept-encoding" => Decoders.accepted, **plain(headers) }
         @headers["authorization"] = authorization(basic, bearer, user) if basic || bearer || user
         @cookies = Cookies.new if cookies
-        @instrument = instrument
+        @instrument = instrument || (->(report) { warn("gyre: #{report}") } unless ENV["GYRE_DEBUG"].to_s.empty?)
         @homes = {}.compare_by_identity
         @lock = Thread::Mutex.new
       end
@@ -94,10 +96,8 @@ module Gyre
       # @return [Response, Object] what the block returns, if there is one
       # @raise [Error]
       # @raise [ArgumentError] the address, a header or the body is not one
-      def request(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s, interim: nil)
-        request = make(method, url, headers, query, timeout_s)
-        request.carry(body, json, form, multipart) if body || json || form || multipart
-        response = run(request, interim)
+      def request(method, url, **options)
+        response = respond(method, url, **options)
         return response.load unless block_given?
 
         begin
@@ -113,11 +113,7 @@ module Gyre
       # @param options [Hash] as of {#request}
       # @return [Response]
       # @raise [Error, ArgumentError]
-      def stream(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s, interim: nil)
-        request = make(method, url, headers, query, timeout_s)
-        request.carry(body, json, form, multipart) if body || json || form || multipart
-        run(request, interim).guard
-      end
+      def stream(method, url, **options) = respond(method, url, **options).guard
 
       # Sends GET requests at the same time; yields the responses in the order in which they come.
       #
@@ -168,16 +164,22 @@ module Gyre
 
       # --- requests ---
 
+      def respond(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s, interim: nil)
+        request = make(method, url, headers, query, timeout_s)
+        request.carry(body, json, form, multipart) if body || json || form || multipart
+        run(request, interim)
+      end
+
       def make(method, url, headers, query, timeout_s)
         if @host && !url.match?(%r{\A[a-z]+://}i)
           pool = pool_of(@scheme, @host, @port)
           url = url[/\A[^#]*/]
           target = url.start_with?("/", "?") || url.empty? ? "#{@path}#{url}" : "#{@path}/#{url}"
           target = "/#{target}" unless target.start_with?("/")
+          target = url if url == "*" && method.to_s.casecmp?("OPTIONS") # RFC 9110, section 9.3.7
         else
           scheme, host, port, user, target = Origin.split(url)
           pool = pool_of(scheme, host, port)
-          target = url if url == "*" && method.to_s.casecmp?("OPTIONS") # RFC 9110, section 9.3.7
         end
         target = "#{target}#{target.include?("?") ? "&" : "?"}#{URI.encode_www_form(query)}" if query
         headers = { **plain(headers || {}), "authorization" => authorization(nil, nil, user) } if user
@@ -222,13 +224,13 @@ module Gyre
         loop do
           response = perform(with_cookies(request), interim)
           @cookies&.store(request.pool.origin, request.target, response["set-cookie"]) if response.headers.key?("set-cookie")
-          location = response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
-          return response unless location
           if pauses < @limits.retries_limit && (pause_s = pause_before(request, response))
             pauses += 1
             response.skim(SKIMMED_BYTES)
             next sleep(pause_s)
           end
+          location = response["location"] if @limits.redirects_limit.positive? && REDIRECTS.include?(response.status)
+          return response unless location
 
           response.skim(SKIMMED_BYTES)
           redirects += 1
@@ -238,8 +240,6 @@ module Gyre
         end
       end
 
-      def redirect(request, status, location)
-        url = URI.join(request.url, location.gsub(/[^\x21-\x7e]/n) { |byte| format("%%%02X", byte.ord) }).to_s
       # Returns Retry-After's seconds if the request may be sent again then.
       def pause_before(request, response)
         return unless @limits.retry_after_s && LATER.include?(response.status) && request.safe?
@@ -248,6 +248,8 @@ module Gyre
         pause_s if pause_s && pause_s <= @limits.retry_after_s && (request.until_s.nil? || Clock.now + pause_s < request.until_s)
       end
 
+      def redirect(request, status, location)
+        url = URI.join(request.url, location.gsub(/[^\x21-\x7e]/n) { |byte| format("%%%02X", byte.ord) }).to_s
         scheme, host, port, _user, target = Origin.split(url)
         raise stray("a redirect from https to http is not followed", request) if request.pool.origin.tls? && scheme == "http"
 
@@ -262,7 +264,7 @@ module Gyre
       def stray(message, request) = RedirectError.new(message, *request.name, :redirect)
 
       def perform(request, interim)
-        report = Report.new(request, @instrument) if @instrument
+        report = Report.new(request, @instrument) if @instrument || Tally.counting?
         pool = request.pool
         tries = 0
         begin
@@ -272,6 +274,7 @@ module Gyre
           report&.connected(connection)
           exchange = connection.request(request.method, request.sent_target, request.fields, request.body, request.until_s, &interim)
         rescue Unanswered => error
+          tries += 1 unless used && !error.processed? && connection.closed? # a stale one has sent nothing
           pool.give(connection)
           connection = nil
           retry if request.repeatable? && tries <= @limits.retries_limit * (error.processed? ? 1 : REFUSALS) &&
@@ -279,6 +282,9 @@ module Gyre
           raise failed(error.error, request, :send, report)
         rescue *FAILURES => error
           raise failed(error, request, phase(error, connection), report)
+        rescue SourceFailed => error
+          report&.finish(error.cause)
+          raise error.cause
         ensure
           pool.give(connection) if connection && !exchange
         end
@@ -287,7 +293,6 @@ module Gyre
       end
 
       def phase(error, connection)
-          tries += 1 unless used && !error.processed? && connection.closed? # a stale one has sent nothing
         return :send if connection
 
         error.is_a?(Pool::Exhausted) ? :pool : :connect
@@ -296,9 +301,6 @@ module Gyre
       def failed(error, request, phase, report)
         error = Client.wrap(error, request, phase)
         report&.finish(error)
-        rescue SourceFailed => error
-          report&.finish(error.cause)
-          raise error.cause
         error
       end
 

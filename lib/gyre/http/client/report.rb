@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# One request as a client's `instrument:` callback gets it: phases, bytes, reuse. Made only for
-# clients with such a callback.
+# One request as a client's `instrument:` callback gets it: phases, bytes, reuse. Made only for such
+# a callback, and while requests are counted.
 
 require "gyre/clock"
+require "gyre/http/client/tally"
 
 module Gyre
   module HTTP
@@ -52,7 +53,8 @@ module Gyre
           outcome.is_a?(Exception) ? @error = outcome : @status = outcome.status
           @received_bytes = received_bytes
           @total_s = Clock.now - @began_s
-          @callback.call(self)
+          Tally.add(self) if Tally.counting?
+          @callback&.call(self)
         end
 
         # @return [String] a line for a log

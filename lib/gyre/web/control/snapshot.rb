@@ -5,6 +5,7 @@
 
 require "etc"
 require "gyre/http"
+require "gyre/http/client/tally"
 require "gyre/version"
 
 module Gyre
@@ -33,6 +34,8 @@ module Gyre
     #   tasks, fibers, threads
     #   gc                   count, time_s, live_slots, heap_bytes
     #   memory_bytes         resident; nil where /proc is missing
+    #   client               requests of Gyre::HTTP::Client: responses (by status class; "error": none
+    #                        came), opened (connections), durations
     #   slowest              up to {SLOWEST} running requests, the oldest first: method, path, seconds,
     #                        remote; without query strings, which may hold secrets
     module Snapshot
@@ -51,7 +54,7 @@ module Gyre
             "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
             "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
             "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
-            .merge!(counts(stats), empty, http ? http.measurements : {}, process(lifetime.scheduler))
+            .merge!(counts(stats), empty, http ? http.measurements : {}, process(lifetime.scheduler), "client" => HTTP::Client::Tally.snapshot)
             .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
 
