@@ -3,6 +3,7 @@
 # Gyre::Transport#<<: what a turn of the scheduler gives leaves at its end, in one call. On each
 # native backend.
 require "test_helper"
+require "objspace"
 require "support/engines"
 require "gyre"
 require "gyre/net" unless GyreTest::Engines::NATIVE.empty?
@@ -33,6 +34,18 @@ GyreTest::Engines.test_case("DeferredSendTest", backends: GyreTest::Engines::NAT
         transport << "d"
         sleep 0.001
         assert_equal "d", sent(far)
+      end
+    end
+  end
+
+  def test_an_idle_transport_keeps_no_memory_for_sending
+    Gyre.run do
+      pair do |transport, _|
+        before = ObjectSpace.memsize_of(transport)
+        transport << "a"
+        assert_operator ObjectSpace.memsize_of(transport), :>, before
+        sleep 0.001
+        assert_equal before, ObjectSpace.memsize_of(transport)
       end
     end
   end

@@ -198,6 +198,7 @@ static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
   keyed->first = (keyed->first + 1) & (keyed->capacity - 1);
   keyed->count--;
+  if (keyed->count > 0) gyre_keyed_wake_one(keyed);
   keyed->active_since_sweep = true;
   if (event.watch) {
     event.watch->queued = false;
@@ -212,15 +213,19 @@ static VALUE waiter_ensure(VALUE argument) {
   struct gyre_keyed_waiter *waiter = (struct gyre_keyed_waiter *)argument;
   gyre_list_remove(&waiter->node);
   gyre_wait_end(&waiter->wait);
+  if (waiter->keyed && waiter->keyed->count > 0) gyre_keyed_wake_one(waiter->keyed);
   return Qnil;
 }
 
 static VALUE waiter_body(VALUE argument) {
-  return gyre_wait_body((VALUE) & ((struct gyre_keyed_waiter *)argument)->wait);
+  struct gyre_keyed_waiter *waiter = (struct gyre_keyed_waiter *)argument;
+  VALUE result = gyre_wait_body((VALUE)&waiter->wait);
+  waiter->keyed = NULL;
+  return result;
 }
 
 static void park(struct gyre_keyed *keyed) {
-  struct gyre_keyed_waiter waiter;
+  struct gyre_keyed_waiter waiter = {.keyed = keyed};
   gyre_wait_begin(keyed->scheduler, &waiter.wait, keyed->self);
   gyre_list_append(&keyed->waiters, &waiter.node);
   rb_ensure(waiter_body, (VALUE)&waiter, waiter_ensure, (VALUE)&waiter);

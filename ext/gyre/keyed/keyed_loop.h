@@ -56,7 +56,8 @@ struct gyre_keyed_event {
 
 /* A fiber in each or next_event. */
 struct gyre_keyed_waiter {
-  struct gyre_list node; /* in keyed->waiters */
+  struct gyre_list node;    /* in keyed->waiters */
+  struct gyre_keyed *keyed; /* NULL once the wait has ended without an exception */
   struct gyre_wait wait;
 };
 
@@ -92,6 +93,8 @@ struct gyre_keyed {
 void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch);
 /* With the GVL, from any thread. */
 void gyre_keyed_wake(struct gyre_keyed *keyed);
+/* Wakes one waiter for the queue; it wakes the next one if it leaves events. */
+void gyre_keyed_wake_one(struct gyre_keyed *keyed);
 /* Reserves room for `more` events plus one per watch. Raises NoMemoryError. */
 void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more);
 

@@ -26,7 +26,14 @@ void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more) {
 void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch) {
   keyed->events[(keyed->first + keyed->count++) & (keyed->capacity - 1)] =
       (struct gyre_keyed_event){key, helper, watch};
-  gyre_keyed_wake(keyed);
+  gyre_keyed_wake_one(keyed);
+}
+
+void gyre_keyed_wake_one(struct gyre_keyed *keyed) {
+  if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
+  if (gyre_list_empty(&keyed->waiters)) return;
+  struct gyre_keyed_waiter *waiter = GYRE_CONTAINER(keyed->waiters.next, struct gyre_keyed_waiter, node);
+  gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
 }
 
 void gyre_keyed_wake(struct gyre_keyed *keyed) {

@@ -21,7 +21,11 @@ static void send_on(struct gyre_deferred_send *sends) {
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
-  send_on(GYRE_CONTAINER(deferred, struct gyre_deferred_send, deferred));
+  struct gyre_deferred_send *sends = GYRE_CONTAINER(deferred, struct gyre_deferred_send, deferred);
+  send_on(sends);
+  if (sends->scheduler || !sends->place) return;
+  *sends->place = NULL;
+  xfree(sends);
 }
 
 static void ready_to_send(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {

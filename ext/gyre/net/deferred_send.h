@@ -20,6 +20,8 @@ struct gyre_deferred_send {
   struct gyre_watch watch; /* fd -1: waits for the end of the turn */
   /* Called before each attempt, unless NULL; `again`: the socket has taken a part. */
   void (*sending)(struct gyre_deferred_send *sends, bool again);
+  /* The owner's pointer to this if an idle owner keeps none: freed and NULL after the last byte. */
+  struct gyre_deferred_send **place;
 };
 
 void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_transport *transport, VALUE io);

@@ -493,6 +493,7 @@ static struct gyre_transport_object *append(VALUE self, VALUE string, struct gyr
   if (!object->sends) {
     object->sends = ALLOC(struct gyre_deferred_send);
     gyre_deferred_send_init(object->sends, &object->transport, object->io);
+    object->sends->place = &object->sends;
   }
   gyre_deferred_send_begin(object->sends, self, scheduler);
   return object;

@@ -20,7 +20,7 @@ struct gyre_transport_object {
   uint64_t file_bytes;               /* sent, and never queued */
   uint32_t writers;                  /* whether a reader waits, or was interrupted while waiting */
   uint32_t turn_waiters;             /* number of callers waiting for a turn */
-  struct gyre_deferred_send *sends;  /* NULL before the first << */
+  struct gyre_deferred_send *sends;  /* NULL while idle */
 };
 
 /* Raises IOError once it is closed in any way. */

@@ -80,6 +80,19 @@ module LoopContract
       assert_equal %i[one other], [one.next_event, other.next_event]
     end
 
+    def test_a_woken_fiber_that_is_stopped_leaves_its_event_to_another
+      Gyre.run do |task|
+        loop = new_loop
+        stopped, other = Array.new(2) { task.async { loop.next_event } }
+        task.yield
+        loop.emit(:a)
+        stopped.stop
+        assert_equal :a, other.wait
+      ensure
+        loop.close
+      end
+    end
+
     def test_two_fibers_may_wait_on_one_loop
       keys = []
       run do |loop|
