@@ -1,13 +1,10 @@
-/*
- * Has the answers to all questions about the platform: extconf.rb asks and defines HAVE_*, this
- * file derives GYRE_HAVE_*. Included by each C file that depends on one of them; includes neither
- * ruby.h nor a system header.
- */
+/* The platform's answers: extconf.rb defines HAVE_*, this file GYRE_HAVE_*. Included by each C file
+ * that depends on one; includes neither ruby.h nor system headers. */
 #ifndef GYRE_FEATURE_H
 #define GYRE_FEATURE_H
 
 #if defined(__linux__) && !defined(_GNU_SOURCE)
-#define _GNU_SOURCE 1 /* accept4, preadv2, epoll_pwait2; therefore comes before all headers */
+#define _GNU_SOURCE 1 /* accept4, preadv2, epoll_pwait2; precedes all headers */
 #endif
 #if defined(HAVE_SYS_EPOLL_H) && defined(HAVE_EPOLL_CREATE1)
 #define GYRE_HAVE_EPOLL 1
@@ -79,7 +76,7 @@
 #define GYRE_HAVE_ZLIB 1
 #endif
 
-/* Features of Ruby, named after the version that introduced them. */
+/* Features of Ruby by version. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */
 #define GYRE_HAVE_IO_TIMEOUT 1
 #endif
@@ -93,7 +90,7 @@
 #define GYRE_HAVE_OPTIMIZED_RUBY 1
 #endif
 
-/* Ruby looks for this single visible name. */
+/* The single visible name. */
 __attribute__((visibility("default"))) void Init_gyre_ext(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Entry of the extension: defines the modules and calls each part's init. Nothing else. */
+/* Defines the modules and calls each part's init. */
 #include "gyre.h"
 #include "async/selector.h"
 #include "dns/dns.h"
@@ -13,9 +13,8 @@
 VALUE gyre_mGyre;
 
 #ifdef __SANITIZE_ADDRESS__
-/* Replaces the sanitizer's function, which is called before each longjmp to clear the stack's
- * marks. The build makes no marks on stacks (extconf.rb), and the original function warns when it
- * finds a fiber's stack. */
+/* Replaces the sanitizer's function before each longjmp, which warns about fibers' stacks; the
+ * build marks no stacks (extconf.rb). */
 void __asan_handle_no_return(void);
 void __asan_handle_no_return(void) {}
 #endif

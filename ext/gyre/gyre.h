@@ -1,6 +1,4 @@
-/*
- * Functions that the extension's parts offer each other at start.
- */
+/* Functions that parts of the extension offer each other. */
 #ifndef GYRE_H
 #define GYRE_H
 
@@ -12,18 +10,16 @@ extern VALUE gyre_mGyre;
 struct gyre_loop;
 struct gyre_watch;
 
-/* Opens a loop on the backend of this name (String, Symbol); nil takes the first that opens.
- * Raises if none does. */
+/* Opens a loop on this backend (String, Symbol), or for nil on the first that opens. May raise. */
 void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 
-/* loop_close.c: from now on Ruby's closes and reopens wake the loop's waits for that IO, until
- * gyre_loop_close. */
+/* loop_close.c: Ruby's closes and reopens wake this loop's waits, until gyre_loop_close. */
 void gyre_loop_enlist(struct gyre_loop *loop);
-/* Called for each watch of a closed IO's number, on every loop and from any thread. Wakes the
- * watch's waits for this IO only. Returns whether the watch is of the listener's kind. */
+/* Called for each watch of a closed IO's number, on all loops, from any thread. Wakes only this
+ * IO's waits. Returns whether the watch is of the listener's kind. */
 typedef bool gyre_close_listener(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
 void gyre_loop_on_io_close(gyre_close_listener *listener);
-/* The loop of this thread's scheduler, or NULL; the scheduler sets it. */
+/* Returns the loop of this thread's scheduler, or NULL; set by the scheduler. */
 extern struct gyre_loop *(*gyre_loop_here)(void);
 /* Calls no Ruby code. */
 bool gyre_io_is_closed(VALUE io);

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Publish and subscribe for WebSockets and event streams. A message is framed once in each process,
-# and each subscriber takes it without waiting: a slow one never holds up others. Relay carries
-# messages between processes; History keeps the last ones for streams that connect again.
+# Publish and subscribe for WebSockets and event streams. Frames a message once per process;
+# subscribers take it without waiting. Relay carries messages between processes; History keeps the
+# last ones for reconnecting streams.
 
 require "gyre/broadcast/history"
 require "gyre/broadcast/relay"
@@ -10,18 +10,18 @@ require "gyre/sse"
 require "gyre/websocket"
 
 module Gyre
-  # Topics and their subscribers. Every method may be called from any thread. Under `gyre serve -w`
-  # a message reaches the subscribers in all workers; messages of one publisher stay in order.
+  # Topics and their subscribers. Any thread may call its methods. With `gyre serve -w` messages
+  # reach subscribers in all workers; one publisher's messages stay in order.
   #
-  # A topic is a String, a Symbol, or an Array of these and Integers, like [:room, 5]. Strings and
-  # Symbols of the same characters are the same.
+  # A topic is a String, a Symbol, or an Array of these and Integers, like [:room, 5]. Equal Strings
+  # and Symbols are the same topic.
   #
   #   Gyre::WebSocket.open(env) do |socket|
   #     Gyre::Broadcast.subscribe("chat", socket)
   #     socket.each { |message| Gyre::Broadcast.publish("chat", message) }
   #   end
   module Broadcast
-    # A published message, in the form of each kind of subscriber.
+    # A published message in its subscribers' forms.
     # @api private
     class Message
       attr_reader :data, :order, :origin, :number, :seen
@@ -34,14 +34,14 @@ module Gyre
 
       def initialize_copy(_) = @frames = @events = nil
 
-      # Whether streams can carry it.
+      # True if event streams can carry it.
       def text? = @data.encoding != Encoding::BINARY || @data.ascii_only?
 
       # Compressed once for all sockets with the same window bits.
       def frame(window_bits = 0) = (@frames ||= {})[window_bits] ||= WebSocket.frame(@data, window_bits)
 
-      # The text for streams. `ahead` are numbers of messages that their clients got from another
-      # process before this one had them (History).
+      # Text for event streams. `ahead`: numbers of messages that clients have seen and this process
+      # had not (History).
       def event(ahead = nil)
         (@events ||= {})[ahead] ||= event_at(ahead ? @seen&.with(ahead) : @seen).freeze
       end
@@ -62,28 +62,25 @@ module Gyre
     @swept = 64 # topics, after which those without subscribers are dropped
 
     class << self
-      # Carries messages to all processes that are connected to the same Redis, and theirs to this
-      # one, on any machine. For config.ru or an initializer; each process makes two connections
-      # with its first message or subscriber. While Redis is away, messages of this process wait,
-      # and those of others are lost; a warning reports it.
-      #
+      # Shares messages with all processes that use the same Redis, on any machine. For config.ru or
+      # an initializer; each process makes two connections at its first message or subscriber. While
+      # Redis is away, this process's messages wait, others' are lost; a warning reports it.
       # @param url [String] redis://user:password@host:port/database or redis+unix:///path
       # @param channel [String] of Redis
       # @return [nil]
-      # @raise [ArgumentError] another address
+      # @raise [ArgumentError] an invalid address
       def connect(url, channel: "gyre:broadcast")
         require "gyre/broadcast/redis"
         Relay.attach(Redis.new(url, channel) { |text| warn("gyre: #{text}") }, inherited: true)
         nil
       end
 
-      # Keeps the last messages of a topic for event streams. Its events get ids. A stream that
-      # begins with Last-Event-ID first gets the later events, each once. For config.ru or an
-      # initializer, before the first message. Each process keeps them by itself.
-      #
+      # Keeps a topic's last messages for event streams, whose events then have ids: with
+      # Last-Event-ID a stream first gets later events, each once. For config.ru or an initializer,
+      # before the first message.
       # @param topic [String, Symbol, Array]
-      # @param count [Integer] of messages, at most
-      # @param bytes [Integer] of messages, at most
+      # @param count [Integer] messages at most
+      # @param bytes [Integer] their bytes at most
       # @return [nil]
       # @raise [ArgumentError]
       def keep(topic, count, bytes: 512 << 10)
@@ -97,13 +94,12 @@ module Gyre
       end
 
       # Subscribes until the subscriber closes or unsubscribes.
-      #
       # @param topic [String, Symbol, Array]
       # @param subscriber [WebSocket, SSE::Events]
-      # @param as [String, Symbol, Integer, Array, nil] a user's id for example, for {disconnect}
-      # @return [Boolean, :gap] false: it is closed. :gap: subscribed, but some events after the
-      #   client's Last-Event-ID are not kept any more, or this process has begun later ({keep})
-      # @raise [ArgumentError] a topic that other processes could not know
+      # @param as [String, Symbol, Integer, Array, nil] such as a user's id, for {disconnect}
+      # @return [Boolean, :gap] false: closed. :gap: subscribed, but events after Last-Event-ID may
+      #   be missing ({keep})
+      # @raise [ArgumentError] a topic that no other process could know
       def subscribe(topic, subscriber, as: nil)
         Relay.attached?
         topics = as ? [key(topic), identity(as)] : [key(topic)]
@@ -128,17 +124,15 @@ module Gyre
         end
       end
 
-      # Sends a message to all subscribers of a topic, without waiting. A subscriber that has not
-      # taken a megabyte of earlier ones is cut off (backlog_bytes_limit). A worker that does not
-      # take 8 MB loses what follows, which the log counts.
-      #
+      # Sends a message to all subscribers of a topic, without waiting. Cuts off subscribers with a
+      # megabyte unsent (backlog_bytes_limit). A worker with 8 MB unsent loses messages, which the
+      # log counts.
       # @param topic [String, Symbol, Array]
-      # @param message [String] as for {WebSocket#write}, text for event streams. With workers at
-      #   most 16 MB as JSON
-      # @param options [Hash] event: and id: for event streams (SSE.format); no id: for a kept topic
-      # @return [Integer] subscribers in this process that it was given to
-      # @raise [ArgumentError, EncodingError] for what a subscriber's protocol cannot carry, such as
-      #   binary data for an event stream; no subscriber gets it
+      # @param message [String] as for {WebSocket#write}; with workers at most 16 MB as JSON
+      # @param options [Hash] event:, id: for event streams (SSE.format); no id: for a kept topic
+      # @return [Integer] subscribers in this process
+      # @raise [ArgumentError, EncodingError] a subscriber's protocol cannot carry it, such as
+      #   binary data on an event stream; then it reaches nobody
       def publish(topic, message, **options)
         topic = key(topic)
         data, message = message, Message.new(message, options)
@@ -157,9 +151,8 @@ module Gyre
         end
       end
 
-      # Closes all sockets (with 1008) and streams of one subscriber in all workers, such as those
-      # of a user that has logged out. They may connect again, which the app has to refuse.
-      #
+      # Closes all sockets (with 1008) and streams of one subscriber in all workers, such as a
+      # logged-out user's. The app must refuse new ones.
       # @param as [String, Symbol, Integer, Array]
       # @return [Integer] closed in this process
       def disconnect(as)
@@ -187,7 +180,7 @@ module Gyre
         end
       end
 
-      # Called when this process begins to hear others, and again after an outage.
+      # Called when this process begins to hear others, also after an outage.
       # @api private
       def hears
         Relay.attached? if @history.any?
@@ -226,7 +219,7 @@ module Gyre
 
       def subscribers(topic) = @lock.synchronize { @topics[topic]&.keys } || []
 
-      # Returns the number of subscribers that take it.
+      # Returns the number of subscribers that accept it.
       def deliver(message, subscribers)
         reached = 0
         elsewhere = subscribers.select do |subscriber|
@@ -243,7 +236,7 @@ module Gyre
         here.size + in_their_threads(elsewhere, &:disconnect)
       end
 
-      # Calls the block soon with each socket, in its loop's thread. Returns their number.
+      # Calls the block soon with each socket in its loop's thread. Returns their number.
       def in_their_threads(sockets, &block)
         sockets.group_by(&:thread_calls).sum do |calls, some|
           calls.post(-> { some.each(&block) })
@@ -253,7 +246,7 @@ module Gyre
         end
       end
 
-      # Sockets leave by themselves as they end, and may leave topics empty.
+      # Drops topics that ended sockets have left empty.
       def sweep
         @topics.delete_if { |_, subscribers| subscribers.empty? }
         @swept = [2 * @topics.size, 64].max

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The command `gyre`: loads and runs the part that a subcommand names. exe/gyre calls it. Reports
-# mistakes as plain lines on standard error, without a trace. The folder cli/ has the shared parts:
-# flags, values, pidfile, daemon, restart, listen errors.
+# The command `gyre`: runs a subcommand for exe/gyre. Reports mistakes in plain lines on standard
+# error. cli/ has shared parts: flags, values, pidfile, daemon, restart, listen errors.
 
 require "gyre/errors"
 require "gyre/version"
@@ -15,13 +14,13 @@ module Gyre
     MISUSED = 2       # the command line makes no sense
     INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
 
-    # More descriptors are never useful, and some programs close every possible one.
+    # More are useless, and some programs close every possible one.
     DESCRIPTORS_LIMIT = 1 << 20
     private_constant :DESCRIPTORS_LIMIT
 
-    # One subcommand: its place and its purpose.
+    # A subcommand's place and purpose.
     Entry = Struct.new(:name, :summary, :path, :constant) do
-      # Returns a Command, or a module with `start` for a command that has subcommands.
+      # Returns a Command, or a module with `start` that has subcommands.
       def load
         require path
         constant.split("::").reduce(CLI) { |scope, name| scope.const_get(name, false) }
@@ -54,7 +53,7 @@ module Gyre
         -v, --version  print Gyre's version, and what this build can do
     TEXT
 
-    # The interface of each subcommand: flags, and the work that they control.
+    # A subcommand's flags and work.
     class Command
       def initialize(out: $stdout, err: $stderr, input: $stdin)
         @out = out
@@ -66,7 +65,7 @@ module Gyre
         raise NotImplementedError
       end
 
-      # Takes the arguments other than flags; returns the exit status.
+      # Takes words without flags; returns the exit status.
       def call(words)
         raise NotImplementedError
       end
@@ -79,7 +78,7 @@ module Gyre
     end
 
     class << self
-      # Takes the arguments after `gyre`; returns the exit status.
+      # Takes the words after `gyre`; returns the exit status.
       def start(arguments, out: $stdout, err: $stderr, input: $stdin)
         name, *rest = arguments
         case name
@@ -95,7 +94,7 @@ module Gyre
         DONE
       end
 
-      # Runs one command. Returns the exit status.
+      # Returns the exit status.
       def run(name, command, arguments, out: $stdout, err: $stderr)
         flags = command.flags
         words = flags.read(arguments)
@@ -113,7 +112,7 @@ module Gyre
         INTERRUPTED
       end
 
-      # Raises StartError if the extension, or the backend in GYRE_BACKEND, is missing.
+      # Raises StartError without the extension or GYRE_BACKEND's backend.
       def require_native(what)
         Loop.backend
         Loop.require_native(what)
@@ -123,7 +122,7 @@ module Gyre
         raise StartError, "GYRE_BACKEND: #{error.message}"
       end
 
-      # Each connection is a descriptor, and the usual soft limit is 1,024.
+      # Each connection takes a descriptor; the usual soft limit is 1,024.
       def raise_descriptor_limit
         soft, hard = Process.getrlimit(:NOFILE)
         limit = [hard, DESCRIPTORS_LIMIT].min

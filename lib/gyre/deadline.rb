@@ -14,7 +14,6 @@ module Gyre
   # counts. When it passes, stops those tasks and raises a {TimeoutError} that names the deadline
   # here, at the present wait. Tasks that outlive the block keep the deadline: late ones fail with
   # that error.
-  #
   # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: passes
   #   at the first wait.
   # @param at [Numeric, nil] instead of seconds: a time of {Clock.now}

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::EventMachine: the functions of the gem eventmachine on Gyre's loop. Programs call them; the
-# drop-in (event_machine/features) gives them the gem's name. Reactor runs callbacks, descriptors/
-# move bytes.
+# Gyre::EventMachine: the functions of the gem eventmachine on Gyre's loop. The drop-in
+# (event_machine/features) gives them the gem's name. Reactor runs callbacks, descriptors/ moves
+# bytes.
 require "gyre"
 require "gyre/net"
 
@@ -17,11 +17,11 @@ module Gyre
     class UnknownTimerFired < RuntimeError; end
     # The system or this build lacks the call.
     class Unsupported < RuntimeError; end
-    # A signature that names nothing.
+    # A signature without an owner.
     class InvalidSignature < RuntimeError; end
     # (see ConnectionNotBound)
     class NoHandlerForAcceptedConnection < RuntimeError; end
-    # A file to send or to watch is missing.
+    # The file to send or to watch is missing.
     class FileNotFoundException < RuntimeError; end
   end
 end

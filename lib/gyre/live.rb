@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Live pages: views that the server renders and keeps. Events of the page come over one WebSocket;
-# changed lines go back. Page runs a view over its socket, script.js is the page's side.
+# Live pages: the server keeps and renders views. A page's events come over a WebSocket; changed
+# lines go back. Page runs a view, script.js is the page's side.
 
 require "gyre/broadcast"
 require "gyre/live/markup"
@@ -26,7 +26,7 @@ module Gyre
   #
   #   run Counter
   #
-  # Handlers, {#mount}, {#render} and blocks of {#subscribe} and {#every} run one at a time in each
+  # Handlers, {#mount}, {#render} and blocks of {#subscribe} and {#every} run one at a time per
   # page.
   class Live
     SCRIPT = File.read(File.join(__dir__, "live/script.js")).freeze
@@ -34,9 +34,8 @@ module Gyre
     private_constant :SCRIPT, :MESSAGE_BYTES_LIMIT
 
     class << self
-      # The key that signs the kept variables in a page: the same in all processes that serve it,
-      # and after a restart. By default random in each server, so that pages lose their state when
-      # it ends.
+      # The key that signs kept variables; must be the same in all processes and after a restart.
+      # The default is random: pages lose their state at the server's end.
       # @return [String]
       def secret = State.secret
 
@@ -45,8 +44,7 @@ module Gyre
         State.secret = secret
       end
 
-      # Serves the page, and its socket at the same address.
-      #
+      # Serves the page, and its socket at the same path.
       # @param env [Hash] of Rack
       # @return [Array] status, headers, body
       def call(env)
@@ -60,17 +58,16 @@ module Gyre
          [view.document(view.embed(nonce: nonce)).to_s]]
       end
 
-      # The view's element and its script, for a page that something else renders.
-      #
+      # Returns the view's element and script, for another page.
       # @param env [Hash] of the request
-      # @param at [String] path at which this class is mounted
+      # @param at [String] this class's path
       # @param nonce [String, nil] of the page's content security policy
       # @return [Markup]
       def embed(env, at:, nonce: nil) = new.tap { |view| view.mount(env) }.embed(at: at, nonce: nonce)
 
       # Handles an event of the page.
-      #
-      # @param event [Symbol] as in live-click, live-change, live-input, live-submit or live-keydown
+      # @param event [Symbol] named by live-click, live-change, live-input, live-submit or
+      #   live-keydown
       # @yieldparam value [String, Hash] the element's value, the key, or the form's fields
       # @return [Symbol]
       def on(event, &block)
@@ -78,19 +75,16 @@ module Gyre
         event
       end
 
-      # Names instance variables that outlive the connection: the page gets them, signed but
-      # readable, and returns them as it connects again.
-      #
-      # @param names [Array<Symbol>] of variables that hold what JSON can carry
+      # Names instance variables that outlive the connection: the page keeps them, signed but
+      # readable.
+      # @param names [Array<Symbol>] of variables with JSON values
       def keep(*names) = kept.concat(names.map { |name| :"@#{name}" })
 
-      # Defines {#render} by a template of ERB in which <%= %> escapes.
-      #
+      # Defines {#render} by an ERB template that escapes <%= %>.
       # @param source [String]
       def template(source) = define_markup("render", source)
 
-      # Defines {#document} by a template of ERB; <%= live %> in it is the view.
-      #
+      # Defines {#document} by an ERB template with <%= live %> for the view.
       # @param source [String]
       def layout(source) = define_markup("document(live)", source)
 
@@ -122,35 +116,34 @@ module Gyre
       </html>
     ERB
 
-    # Sets the state: called when a page is first rendered, and when its socket opens. Kept
-    # variables get the page's values afterwards.
-    #
+    # Sets the state, before the first rendering and when the socket opens; then kept variables get
+    # the page's values.
     # @param env [Hash] of the request, with its session and cookies
     def mount(env); end
 
-    # Called once the page's socket has closed.
+    # Called when the page's socket has closed.
     def unmount; end
 
-    # @return [Markup, String] a String is escaped
+    # @return [Markup, String] Strings are escaped
     def render = raise(NotImplementedError, "#{self.class} needs a template or render")
 
     # @param markup [String] trusted HTML
     # @return [Markup]
     def raw(markup) = Markup.new(markup)
 
-    # @return [Boolean] false: for the first rendering, without a socket
+    # @return [Boolean] false in the first rendering
     def connected? = !@page.nil?
 
-    # Changes the state from outside: from any fiber or thread, once no handler runs.
+    # Changes the state from any fiber or thread, while no handler runs.
     # @return [nil]
     def update(&block) = @page&.update(&block)
 
-    # Runs the block for each message of the topic ({Broadcast.publish}) while the page is open.
+    # Runs the block for each message of the topic ({Broadcast.publish}), while the page is open.
     # @yieldparam message [String]
     # @return [nil]
     def subscribe(topic, &block) = @page&.subscribe(topic, block || proc {})
 
-    # Runs the block again and again while the page is open.
+    # Runs the block repeatedly, while the page is open.
     # @param seconds [Numeric]
     # @return [nil]
     def every(seconds, &block) = @page&.every(seconds, block)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Loads Gyre::Memcached, a client that pipelines commands by itself.
+# Loads Gyre::Memcached, a client that pipelines commands.
 require "gyre/net"
 require "gyre/sync/waiter"
 require "gyre/memcached/errors"

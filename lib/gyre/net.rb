@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.connect and Gyre.listen: byte streams to peers, plain or TLS, for any program and any thread.
-# `require "gyre/net"`.
+# Gyre.connect and Gyre.listen: byte streams, plain or TLS, for any program and thread. `require
+# "gyre/net"`.
 require "socket"
 require "gyre/net/endpoint"
 require "gyre/errors"
@@ -12,30 +12,26 @@ require "gyre/net/datagram"
 require "gyre/net/server"
 
 module Gyre
-  # Limit of open connections of {Gyre.listen}'s servers, with a task each: some 32,000 fibers fit
-  # in a process.
+  # Limit of {Gyre.listen}'s open connections; a process has room for some 32,000 fibers.
   CONNECTIONS_LIMIT = 10_000
   private_constant :CONNECTIONS_LIMIT
 
   class << self
     # Connects to a peer.
-    #
     # @example
     #   Gyre.connect("tcp://example.org:7") do |peer|
     #     peer.write("hello\n")
     #     puts peer.gets
     #   end
     # @param address [String, Endpoint] tcp://host:port or unix:///path
-    # @param tls [Boolean, Gyre::TLS::Context, nil] true verifies the peer's name by the system's
+    # @param tls [Boolean, Gyre::TLS::Context, nil] true: verifies the name by the system's
     #   authorities
-    # @param timeout_s [Numeric, nil] for all of it: the name, its addresses, the TLS handshake
-    # @param only [#to_proc, nil] takes an Addrinfo of the name; whether it may be connected to
-    # @yieldparam transport [Transport] closed behind the block
-    # @return [Transport, Object] what the block returns, if there is one
-    # @raise [ArgumentError] if it is not an address, or not a client context; where it verifies,
-    #   a path has no name to verify
-    # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in
-    #   time
+    # @param timeout_s [Numeric, nil] for name, connection and TLS handshake together
+    # @param only [#to_proc, nil] takes an Addrinfo of the name; false skips it
+    # @yieldparam transport [Transport] closed after the block
+    # @return [Transport, Object] or the block's value
+    # @raise [ArgumentError] not an address, no client context, or no name to verify
+    # @raise [SystemCallError] names each tried address; Errno::ETIMEDOUT: none answered in time
     # @raise [SocketError] the name has no address
     # @raise [TimeoutError, TLS::Error] of the handshake
     # @raise [ExtensionRequired] without the C extension
@@ -65,9 +61,9 @@ module Gyre
     #   bound sockets
     # @param tls [Gyre::TLS::Context, nil] of a server
     # @param handshake_timeout_s [Numeric] for TLS
-    # @param connections_limit [Integer] open at once; further ones are closed as soon as they come
+    # @param connections_limit [Integer] open at once; closes further ones
     # @return [Net::Server]
-    # @raise [ArgumentError] if it is not an address, or not a server context
+    # @raise [ArgumentError] not an address, or no server context
     # @raise [SystemCallError]
     # @raise [ExtensionRequired] without the C extension
     def listen(address, tls: nil, handshake_timeout_s: 10, connections_limit: CONNECTIONS_LIMIT)

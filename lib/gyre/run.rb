@@ -18,7 +18,6 @@ module Gyre
   # An exception of the block stops the other tasks and waits for their `ensure` blocks. An
   # Interrupt, an `exit` in any task, Thread#kill, Thread#raise and a timeout around this call do
   # the same. A second Interrupt cuts these short.
-  #
   # @param name [String] the task's name
   # @param watchdog [Numeric, true, false, nil] seconds that the loop may be held before a
   #   Gyre::Watchdog reports it; true: the watchdog's default limit; nil: the milliseconds in

@@ -12,7 +12,6 @@ require "gyre/task"
 module Gyre
   # Listens to signals, which lose their usual effect. Each signal goes to all its listeners. Ends
   # with the block, or without one with the calling task.
-  #
   # @example
   #   Gyre.signals("INT", "TERM").wait # until the process is asked to end
   # @param names [Array<String, Symbol>] "INT", "TERM", "HUP", "USR1", …
@@ -41,7 +40,6 @@ module Gyre
 
     class << self
       # Runs a block while `on_signal` handles the signals, together with other listeners.
-      #
       # @param names [Array<String>]
       # @param on_signal [Proc] called with the signal's name, in the signal handler: it may take no
       #   lock and must not wait

@@ -6,10 +6,9 @@
 require "gyre/websocket"
 
 module Gyre
-  # Events for a page's EventSource, which connects again by itself.
+  # Events for a page's EventSource, which reconnects by itself.
   module SSE
-    # Headers of each response: it is a stream of events, no cache may store it, and nginx must pass
-    # each event on at once.
+    # No cache may store the stream; nginx must pass each event on at once.
     HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache", "x-accel-buffering" => "no" }.freeze
     LINE_END = /\r\n|\r|\n/.freeze
     # Another server has nothing to send.
@@ -49,13 +48,12 @@ module Gyre
         [200, { **HEADERS, **headers, "rack.gyre.upgrade" => upgrade }, ELSEWHERE]
       end
 
-      # The text of one event.
-      #
-      # @param data [#to_s] of any number of lines
-      # @param event [String, nil] its type, if not message
-      # @param id [String, nil] what Last-Event-ID will be
+      # Returns an event's text.
+      # @param data [#to_s] one or more lines
+      # @param event [String, nil] its type; nil: message
+      # @param id [String, nil] the next Last-Event-ID
       # @return [String]
-      # @raise [ArgumentError] a line end in the type or the id, or a NUL in the id
+      # @raise [ArgumentError] a line end in type or id, or a NUL in the id
       def format(data, event: nil, id: nil)
         text = +""
         text << "event: #{field(event)}\n" if event

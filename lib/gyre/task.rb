@@ -39,7 +39,6 @@ module Gyre
   #     │ ▲                            (the end of a defer_stop raises what came meanwhile, and is true then)
   #     ▼ │
   #   :deferred ──stop──► a Stop       inside of a defer_stop; no task below is stopped either
-  #
   # @outcome: RUNNING, then the block's value, a Failure or STOPPED. @block: nil once it is over.
   class Task
     include Inspection::Awaited
@@ -87,7 +86,6 @@ module Gyre
     end
 
     # Starts a child. Runs at once, up to its first wait; then the caller continues.
-    #
     # @param name [String, nil] for reports and {#print_hierarchy}
     # @param transient [Boolean] a transient child does not keep its parent waiting: it is stopped
     #   once only transient children are left. Its parent's deadlines do not apply, and its
@@ -112,7 +110,6 @@ module Gyre
     end
 
     # Runs a block later, as a child.
-    #
     # @param seconds [Numeric] from now
     # @param name [String, nil]
     # @param transient [Boolean] whether it is dropped once only transient children are left
@@ -132,7 +129,6 @@ module Gyre
     # Runs a block periodically, as a child. Runs at multiples of the time from now on, however long
     # the block takes, and leaves out those that it has missed. An exception ends it, and is
     # reported at once unless a caller waits for the child, as the child is transient.
-    #
     # @param seconds [Numeric] between beats, and before the first
     # @param name [String, nil]
     # @param transient [Boolean] whether it ends once only transient children are left; `wait` for
@@ -157,7 +153,6 @@ module Gyre
     end
 
     # Waits until the task is over.
-    #
     # @param timeout [Numeric, nil] seconds
     # @return [Object] the block's value; nil if the task was stopped
     # @raise [Exception] the block's exception, the same for each caller
@@ -171,7 +166,6 @@ module Gyre
     end
 
     # Waits as Thread#join does.
-    #
     # @param timeout [Numeric, nil] seconds
     # @return [self, nil] nil when the task is not over in time
     # @raise [Exception] what the block raised
@@ -184,7 +178,6 @@ module Gyre
 
     # Waits until all children are over, including those started meanwhile, then for the task itself
     # unless it is the calling one.
-    #
     # @return [Object] as {#wait}; nil for the calling task
     # @raise [Exception] what the first failed one raised
     def wait_all
@@ -195,7 +188,6 @@ module Gyre
     end
 
     # Sleeps; other tasks run.
-    #
     # @param seconds [Numeric, nil] none: until stopped
     # @return [Integer] the seconds slept, rounded
     def sleep(seconds = nil) = seconds ? Kernel.sleep(seconds) : Kernel.sleep
@@ -211,7 +203,6 @@ module Gyre
     # only computes is not interrupted. The block cannot rescue that exception, but its `ensure`
     # runs; nested timeouts are kept apart. Children started in the block are stopped if the time
     # ends before the block, and unaffected afterwards (see Gyre.with_deadline).
-    #
     # @param seconds [Numeric, nil] nil: no limit. Zero or less: ends at the block's first wait.
     # @param exception [Class, Exception] what to raise
     # @param message [String, nil] its message; nil takes the exception's own
@@ -232,7 +223,6 @@ module Gyre
     # lowest first. `ensure` blocks run to their end, even if they wait; {#wait} returns after that.
     # Ignores a finished task. Stopping the calling task, or one above it, raises Stop here. Only
     # requests the stop from another thread.
-    #
     # @return [self]
     def stop
       return self if finished?
@@ -247,7 +237,6 @@ module Gyre
     # for the block's end; an exception of the block takes precedence. May be nested. Tasks below
     # are not stopped before that either. It can still be interrupted by deadlines set in this task,
     # by `exit`, and by a second Interrupt of Gyre.run.
-    #
     # @return [Object] the block's value
     def defer_stop
       return yield if @stopping
@@ -310,7 +299,6 @@ module Gyre
 
     # A value of this task. Children start with their parent's present values; a task's own changes
     # are invisible to parent and siblings.
-    #
     # @param key [Object]
     # @return [Object, nil]
     def [](key) = @context.values[key]

@@ -28,7 +28,6 @@ module Gyre
       # Runs like Gyre.run, without real time for sleeps, timeouts, deadlines and other timers; a
       # seed repeats the random order of ready fibers. Prints the seed if the block raises, or a
       # failure is reported.
-      #
       # @param seed [Integer, nil] nil takes GYRE_SEED, or a random one
       # @yieldparam task [Task]
       # @return [Object] the block's value

@@ -12,7 +12,6 @@ module Gyre
     # Serves a Rack app until INT or TERM.
     #
     #   Gyre::Web.serve(->(env) { [200, {}, ["hello\n"]] }, bind: "tcp://localhost:9292")
-    #
     # @param app [#call]
     # @param options (see Gyre::Web::Server#initialize)
     # @yield [Gyre::Web::Server] once it serves

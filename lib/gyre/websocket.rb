@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# WebSockets (RFC 6455, 8441) in a Rack app, over HTTP/1.1 and HTTP/2, plain or TLS. An app responds
-# with what Gyre::WebSocket.open returns; then the connection or the stream leaves HTTP. Frames are
-# C's (ext/gyre/websocket/), which defines read, write and the rest of an open socket.
+# WebSockets (RFC 6455, 8441) in a Rack app, over HTTP/1.1 and HTTP/2. An app responds with the
+# result of Gyre::WebSocket.open; then connection or stream leaves HTTP. C (ext/gyre/websocket/)
+# defines read, write and other methods of an open socket.
 
 require "gyre/net"
 require "gyre/websocket/addresses"
@@ -12,7 +12,7 @@ require "gyre/websocket/limits"
 require "gyre/websocket/session"
 
 module Gyre
-  # An open WebSocket. Every fiber and every thread may call its methods.
+  # An open WebSocket. Any fiber and thread may call its methods.
   #
   #   run(lambda do |env|
   #     Gyre::WebSocket.open(env) do |socket|
@@ -22,31 +22,28 @@ module Gyre
   #     end
   #   end)
   #
-  # Text is a String in UTF-8, binary data one in BINARY: read returns either, and write sends a
-  # frame of the String's kind.
-  #
+  # UTF-8 Strings are text, BINARY Strings binary data, for read and write.
   # @!method read
-  #   Waits for the next message. The client is held up while nothing reads.
+  #   Waits for the next message; a client must wait while nothing reads.
   #   @return [String, nil] nil: closed, by either side
   # @!method write(message)
-  #   Sends a message; waits while the client has not taken what was sent (output_bytes_limit).
+  #   Sends a message; waits while the client is slow (output_bytes_limit).
   #   @param message [String]
   #   @return [Integer] its bytes
-  #   @raise [ClosedError] closed before all was sent
+  #   @raise [ClosedError] closed before everything was sent
   #   @raise [ArgumentError] neither valid UTF-8 nor BINARY
   # @!method closed?
   #   @return [Boolean] whether either side has closed it, or the connection has ended
   # @!method code
-  #   @return [Integer, nil] of its end: the client's close, 1005 for one without a code, 1006 for a
-  #     connection that ended without one; nil before the end
+  #   @return [Integer, nil] the client's close code, 1005 if it had none, 1006 if the connection ended without a close; nil before
   # @!method reason
-  #   @return [String, nil] the same: the close's text
+  #   @return [String, nil] the close's text, likewise
   # @!method pending
-  #   @return [Integer] bytes that the client's socket has not taken
+  #   @return [Integer] unsent bytes
   # @!method protocol
-  #   @return [String, nil] the subprotocol that was agreed on
+  #   @return [String, nil] the negotiated subprotocol
   class WebSocket
-    # Raised by methods that send when the socket is closed.
+    # Raised by sends on a closed socket.
     class ClosedError < IOError; end
 
     NO_LIMITS_GIVEN = Limits.new
@@ -54,28 +51,25 @@ module Gyre
     private_constant :NO_LIMITS_GIVEN, :REASON_BYTES_LIMIT
 
     class << self
-      # Makes the response to a request for a WebSocket; to any other one a refusal (400, 403, 426,
-      # 429). A block has the socket and its own fiber: the socket is closed when the block returns.
-      # A handler holds no fiber while it waits.
-      #
+      # Makes the response to a request for a WebSocket; refuses others (400, 403, 426, 429). The
+      # socket is closed when the block returns. A handler holds no fiber while it waits.
       # @param env [Hash] of the request
-      # @param handler [#on_message, nil] without a block. Called one at a time:
-      #   on_open(socket), on_message(socket, message), on_drained(socket) once a slow client has
-      #   taken everything, on_close(socket). All but on_message are optional, and each may wait
-      # @param protocols [Array<String>] subprotocols that the app speaks, the preferred first
-      # @param origins [Array<String, Regexp>, :any, nil] sites whose pages may open it, like
-      #   "https://example.com"; nil: only the server's own. Clients without an Origin are not
-      #   browsers, and are let in
-      # @param compress [Boolean, :takeover] whether longer messages are compressed for clients that
-      #   can (RFC 7692). true: each message is compressed by itself, and an idle socket holds no
-      #   memory for it; :takeover: with the earlier messages as context, for which a socket holds
-      #   some 50 KB
-      # @param address_limit [Integer, nil] the most open sockets of one client address in this
-      #   process, counting those that were opened with a limit; further ones get 429
+      # @param handler [#on_message, nil] instead of a block: on_message(socket, message), and
+      #   optionally on_open(socket), on_drained(socket) (a slow client has taken everything),
+      #   on_close(socket); one at a time, and each may wait
+      # @param protocols [Array<String>] supported subprotocols, the preferred first
+      # @param origins [Array<String, Regexp>, :any, nil] sites whose pages may connect, like
+      #   "https://example.com"; nil: the server's own. Lets in clients without an Origin, which are
+      #   no browsers
+      # @param compress [Boolean, :takeover] compresses longer messages for capable clients (RFC
+      #   7692). true: each by itself, without memory of an idle socket; :takeover: with earlier
+      #   messages as context, about 50 KB a socket
+      # @param address_limit [Integer, nil] open sockets per client address in this process, among
+      #   those with a limit; then 429
       # @param limits (see Gyre::WebSocket::Limits)
       # @yieldparam socket [WebSocket]
       # @return [Array] status, headers, body
-      # @raise [ArgumentError] neither a block nor a handler, or both; an unknown limit
+      # @raise [ArgumentError] not exactly one of block and handler; an unknown limit
       def open(env, handler = nil, protocols: [], origins: nil, compress: false, address_limit: nil, **limits, &block)
         raise ArgumentError, "a WebSocket needs a block or a handler" unless handler.nil? ^ block.nil?
 
@@ -113,13 +107,13 @@ module Gyre
       end
 
       # @param env [Hash]
-      # @return [Boolean] whether the request is for a WebSocket, whatever its other headers are
+      # @return [Boolean] whether the request is for a WebSocket, even a faulty one
       def requested?(env)
         Handshake.requested?(env)
       end
     end
 
-    # @yieldparam message [String] until it is closed
+    # @yieldparam message [String] each, until closed
     # @return [self, Enumerator]
     def each
       return enum_for(:each) unless block_given?
@@ -130,9 +124,8 @@ module Gyre
       self
     end
 
-    # Sends a ping and waits for its pong. The server does so by itself (idle_timeout_s); this tells
-    # how long it takes. While a message waits to be read, no pong is seen.
-    #
+    # Sends a ping and waits for its pong, to measure the time. Sees no pong while a message waits
+    # to be read.
     # @param timeout [Numeric, nil] seconds
     # @return [Float] seconds
     # @raise [TimeoutError]
@@ -141,18 +134,17 @@ module Gyre
       ping_within(timeout)
     end
 
-    # Closes it, without waiting for the client, which has close_timeout_s to close its side. May be
-    # called again.
-    #
-    # @param code [Integer] 1000 (done), 1001 (going away), 3000 to 4999 (the app's own), … (RFC
-    #   6455, section 7.4)
+    # Closes without waiting for the client, which has close_timeout_s for its side. May be called
+    # again.
+    # @param code [Integer] 1000 (done), 1001 (going away), 3000 to 4999 (the app's own); RFC 6455,
+    #   section 7.4
     # @param reason [String] at most 123 bytes
     # @return [nil]
     def close(code = 1000, reason = "")
       close_with(code, WebSocket.check_close(code, reason))
     end
 
-    # Sends a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil: in
+    # Sends a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil:
     # another thread than the loop's.
     # @api private
     def deliver(message) = offer(message.frame(window_bits))
@@ -161,7 +153,7 @@ module Gyre
     # @api private
     def disconnect = close(1008, "disconnected")
 
-    # Named in print_hierarchy.
+    # Shown by print_hierarchy.
     # @api private
     def label = "a WebSocket"
 

@@ -1,11 +1,9 @@
-/*
- * Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector, on which Async runs
- * its own fibers and timers (lib/gyre/async.rb installs it). Moves fibers only by transfer, between
- * the loop's fiber, which calls `select`, and waiting fibers. Does not use Gyre::Scheduler.
+/* Gyre::Async::Selector: IO::Event::Selector's interface on Gyre's loop, for Async's fibers and
+ * timers (lib/gyre/async.rb). Moves fibers only by transfer, between the loop's fiber, which calls
+ * `select`, and waiting fibers. Does not use Gyre::Scheduler.
  *
- * Enters listed ready waits only after the poll: a fiber may raise out of `select`, and each change
- * is reported once.
- */
+ * Enters ready waits only after the poll: a fiber may raise out of `select`, and changes are
+ * reported once. */
 #include "feature.h"
 
 #include "async/selector.h"
@@ -13,14 +11,14 @@
 #include "gyre.h"
 #include "loop/forks.h"
 
-#define ROUNDS_LIMIT 32 /* of ready fibers between two questions to the kernel */
+#define ROUNDS_LIMIT 32 /* of ready fibers between two calls of the kernel */
 #define SWEEP_NS INT64_C(100000000)
 
 /* An element of the ready queue. */
 struct gyre_selector_entry {
   struct gyre_list node;
   VALUE fiber;                               /* or an object with alive? and transfer */
-  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* a fiber that queued itself, an entry of `push`, or the end of a flush */
+  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* a queued fiber, an entry of `push`, or a flush's end */
   struct gyre_selector_entry *allocated;     /* next of all entries on the heap */
 };
 
@@ -35,7 +33,7 @@ static void selector_mark(void *opaque) {
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->reported, node) rb_gc_mark(wait->fiber);
 }
 
-/* Tells waits on the stacks of living fibers that the selector is gone. */
+/* Tells waits of living fibers that the selector is gone. */
 static void abandon_waits(struct gyre_list *list) {
   while (!gyre_list_empty(list)) {
     struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
@@ -45,12 +43,12 @@ static void abandon_waits(struct gyre_list *list) {
   }
 }
 
-/* In a forked child the descriptors are the parent's; their numbers may have other meanings. */
+/* In a forked child the descriptors are the parent's. */
 static void close_loop(struct gyre_selector *selector) {
   if (selector->forks == gyre_forks) gyre_loop_close(&selector->loop);
 }
 
-/* Leaves the lists of waits alone: their fibers are unreachable, too, and may be freed already. */
+/* Leaves the waits' lists alone: their fibers are unreachable, too. */
 static void selector_free(void *opaque) {
   struct gyre_selector *selector = opaque;
   close_loop(selector);
@@ -70,8 +68,7 @@ static size_t selector_size(const void *opaque) {
 static const rb_data_type_t selector_type = {
     .wrap_struct_name = "Gyre::Async::Selector",
     .function = {.dmark = selector_mark, .dfree = selector_free, .dsize = selector_size},
-    /* Not write-barrier protected: marked objects are on fibers' stacks and change at every
-     * switch. */
+    /* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
 };
 
 struct gyre_selector *gyre_selector_get(VALUE self) {
@@ -83,7 +80,7 @@ struct gyre_selector *gyre_selector_get(VALUE self) {
 struct gyre_selector *gyre_selector_opened(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) rb_raise(rb_eRuntimeError, "the selector is closed");
-  /* Drops the child's watches, which would take reports from its parent. */
+  /* The child's watches would take its parent's reports. */
   if (selector->forks != gyre_forks)
     rb_raise(rb_eRuntimeError, "the selector belongs to the process that this one was forked from");
   return selector;
@@ -104,10 +101,10 @@ static VALUE selector_allocate(VALUE class) {
 static bool sleeping(struct gyre_loop *loop);
 static void sweep(struct gyre_timer *timer, void *context);
 
-/* Does nothing: a timer that fires ends the sleep. */
+/* A timer only ends the sleep. */
 static void time_is_over(struct gyre_timer *timer, void *context) {}
 
-/* `loop` is the fiber that will call #select; `backend` as Gyre::Scheduler.new takes it. */
+/* `loop`: the fiber for #select; `backend` as for Gyre::Scheduler.new. */
 static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   VALUE loop_fiber, backend;
@@ -129,8 +126,7 @@ static VALUE selector_loop(VALUE self) { return gyre_selector_get(self)->loop_fi
 
 static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(gyre_selector_opened(self)->loop.backend->name); }
 
-/* Closes the loop's descriptors. Waiting fibers are not woken. Raises ThreadError in another
- * thread, which may be waiting on the loop. */
+/* Closes the loop's descriptors; wakes no fibers. Raises ThreadError in another thread. */
 static VALUE selector_close(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) return Qnil;
@@ -145,7 +141,7 @@ static VALUE selector_close(VALUE self) {
   return Qnil;
 }
 
-/* True also in a child forked later. */
+/* Also in a child forked later. */
 static VALUE selector_closed_p(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   return selector->closed || selector->forks != gyre_forks ? Qtrue : Qfalse;
@@ -165,7 +161,7 @@ VALUE gyre_selector_leave(struct gyre_selector *selector) {
   return rb_fiber_transfer(selector->loop_fiber, 0, NULL);
 }
 
-/* Goes to the loop's fiber without queueing. Returns the value of the transfer back. */
+/* Enters the loop's fiber without queueing. Returns the transfer's value. */
 static VALUE selector_transfer(VALUE self) { return gyre_selector_leave(gyre_selector_opened(self)); }
 
 static void queue_push(struct gyre_selector *selector, VALUE fiber) {
@@ -184,7 +180,7 @@ static void queue_push(struct gyre_selector *selector, VALUE fiber) {
   gyre_list_append(&selector->ready, &entry->node);
 }
 
-/* Queues a fiber, which the next {#select} enters. From any thread, followed by {#wakeup}. */
+/* Queues a fiber for {#select}. Any thread may call it, and then {#wakeup}. */
 static VALUE selector_push(VALUE self, VALUE fiber) {
   queue_push(gyre_selector_opened(self), fiber);
   return Qnil;
@@ -238,14 +234,13 @@ static VALUE raise_body(VALUE argument) {
   return rb_funcallv_kw(passing->argv[0], rb_intern("raise"), passing->argc - 1, passing->argv + 1, passing->keywords);
 }
 
-/* Raises an exception in that fiber, as Fiber#raise does, and queues the current one. */
+/* Raises in that fiber like Fiber#raise, and queues the current one. */
 static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 2, UNLIMITED_ARGUMENTS);
   return pass(self, raise_body, argc, argv);
 }
 
-/* Returns the next entry and skips the ends of other flushes; NULL at the end of this flush or of
- * the queue. */
+/* Skips other flushes' ends; NULL at this flush's or the queue's end. */
 static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
                                               const struct gyre_selector_entry *boundary) {
   GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) {
@@ -283,7 +278,7 @@ static VALUE flush_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Enters the fibers queued by now; fibers that they queue wait for the next flush. */
+/* Enters queued fibers; those that they queue wait for the next flush. */
 static long flush_ready(struct gyre_selector *selector) {
   if (gyre_list_empty(&selector->ready)) return 0;
   struct flush flush = {.selector = selector, .boundary = {.fiber = Qnil, .kind = BOUNDARY}};
@@ -307,8 +302,8 @@ static long flush_reported(struct gyre_selector *selector) {
 
 /* --- the loop --- */
 
-/* Before 4.0 Ruby does not report closes, and the kernel drops the watch silently. The first
- * sleep after fibers have run therefore checks the descriptors a little later. */
+/* Before 4.0 Ruby reports no closes, and the kernel drops watches silently: the first sleep after
+ * fibers have run checks descriptors a little later. */
 static void sweep(struct gyre_timer *timer, void *context) {
   struct gyre_selector *selector = GYRE_CONTAINER(context, struct gyre_selector, loop);
   struct gyre_watch *watches[GYRE_CLOSED_BATCH];
@@ -322,8 +317,8 @@ static void sweep(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* Asked before each sleep. First handles a signal that Async masked during `select`: nothing else
- * would end the sleep. */
+/* Before each sleep. First handles a signal that Async masked during `select`, which would not end
+ * the sleep. */
 static bool sleeping(struct gyre_loop *loop) {
   struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
   if (RTEST(rb_funcallv(rb_cThread, rb_intern("pending_interrupt?"), 0, NULL))) return false;
@@ -334,7 +329,7 @@ static bool sleeping(struct gyre_loop *loop) {
   return true;
 }
 
-/* While fibers are ready, skips the kernel for some rounds and milliseconds. */
+/* Skips the kernel for some rounds and milliseconds, while fibers are ready. */
 static bool may_skip_the_kernel(struct gyre_selector *selector) {
   if (!anything_ready(selector)) return false;
   int64_t now_ns = gyre_timers_coarse_now();
@@ -344,11 +339,8 @@ static bool may_skip_the_kernel(struct gyre_selector *selector) {
   return false;
 }
 
-/*
- * Enters queued fibers, asks the kernel, and enters fibers whose descriptors are ready. Sleeps only
- * if no fiber was queued, for `duration` seconds (nil: no limit). Returns the number of waits that
- * ended.
- */
+/* Enters queued fibers, asks the kernel, enters fibers with ready descriptors. Sleeps only if none
+ * was queued, up to `duration` seconds (nil: no limit). Returns the number of ended waits. */
 static VALUE selector_select(VALUE self, VALUE duration) {
   struct gyre_selector *selector = gyre_selector_opened(self);
   int64_t duration_ns = gyre_duration_ns(duration);
@@ -373,11 +365,10 @@ static VALUE selector_select(VALUE self, VALUE duration) {
   return LONG2NUM(count + reported);
 }
 
-/* Seconds that the last #select slept. */
 static VALUE selector_idle_duration(VALUE self) { return DBL2NUM((double)gyre_selector_get(self)->idle_ns / 1e9); }
 
-/* Ends the present or the next {#select}'s sleep. From any thread and a trap handler. Returns
- * whether it was sleeping. */
+/* Ends the present or next {#select}'s sleep; true if it slept. Any thread and trap handler may
+ * call it. */
 static VALUE selector_wakeup(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) return Qfalse;

@@ -1,7 +1,5 @@
-/*
- * Gyre::Async::Selector: shared by selector.c (the object, switching fibers, select) and
- * selector_io.c (waiting for descriptors and processes).
- */
+/* Gyre::Async::Selector, for selector.c (object, fibers, select) and selector_io.c (descriptors,
+ * processes). */
 #ifndef GYRE_SELECTOR_H
 #define GYRE_SELECTOR_H
 
@@ -11,7 +9,7 @@
 
 struct gyre_selector;
 
-/* A fiber's wait for a descriptor, on its own C stack. */
+/* A wait for a descriptor, on its fiber's stack. */
 struct gyre_selector_wait {
   struct gyre_selector *selector;
   struct gyre_list node; /* in waiting or reported */
@@ -30,9 +28,9 @@ struct gyre_selector {
   struct gyre_list spare;                /* unused entries on the heap */
   struct gyre_selector_entry *allocated; /* all on the heap */
   struct gyre_timer limit, sweep;
-  unsigned rounds;  /* since the last question to the kernel */
+  unsigned rounds;  /* since the kernel was asked */
   int64_t slice_ns; /* coarse time of that question */
-  int64_t slept_ns; /* when the present sleep began; 0 outside */
+  int64_t slept_ns; /* begin of this sleep; 0: awake */
   int64_t idle_ns;  /* of the last select */
   bool swept;       /* no fiber has run since the descriptors were checked */
   unsigned forks;   /* of its process */
@@ -41,13 +39,13 @@ struct gyre_selector {
 
 struct gyre_selector *gyre_selector_get(VALUE self);
 
-/* The same; raises RuntimeError if it is closed. */
+/* Raises RuntimeError if it is closed. */
 struct gyre_selector *gyre_selector_opened(VALUE self);
 
-/* Goes to the loop's fiber; returns the value of the transfer back. */
+/* Enters the loop's fiber; returns the transfer's value. */
 VALUE gyre_selector_leave(struct gyre_selector *selector);
 
-/* The class; selector_io.c adds methods. */
+/* Returns the class, to which selector_io.c adds methods. */
 VALUE gyre_init_selector(void);
 void gyre_init_selector_io(VALUE class);
 

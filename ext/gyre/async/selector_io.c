@@ -1,8 +1,5 @@
-/*
- * Waits of Gyre::Async::Selector for descriptors and processes: io_wait, io_read, io_write,
- * process_wait. Tries the system call first, without changing the descriptor's mode, and registers
- * once (loop.c); this makes it faster than io-event's selectors.
- */
+/* Gyre::Async::Selector's io_wait, io_read, io_write, process_wait. Tries the system call first,
+ * whatever the mode, and registers once (loop.c): faster than io-event's selectors. */
 #include "feature.h"
 
 #include "async/selector.h"
@@ -39,7 +36,7 @@ static VALUE wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns ready events, 0 if the fiber was entered for another reason, or -errno. */
+/* Returns ready events, 0 after another entry of the fiber, or -errno. */
 static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) {
   struct gyre_selector *selector = gyre_selector_opened(self);
   struct gyre_selector_wait wait = {
@@ -54,8 +51,8 @@ static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) 
   return (int)wait.ready;
 }
 
-/* Parks the current fiber until `io` is ready. Returns the ready events; false if another
- * transfer entered the fiber. Raises IOError if it was closed meanwhile. */
+/* Parks until `io` is ready. Returns ready events; false after another transfer. Raises IOError if
+ * it was closed. */
 static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
   int ready = wait_for(self, fiber, io, rb_io_descriptor(io), NUM2UINT(events));
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
@@ -79,7 +76,7 @@ static ssize_t move_once(const struct moving *moving, char *bytes, size_t length
   return gyre_file_call(moving->fd, bytes, length, -1, moving->writes);
 }
 
-/* During a wait the program may have closed the IO or freed the buffer. */
+/* Meanwhile the program may close the IO or free the buffer. */
 static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned interest) {
   int ready = wait_for(self, fiber, moving->io, moving->fd, interest);
   if (ready < 0) return ready;
@@ -88,7 +85,7 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` bytes; 0 means one try. Reports moved bytes, even if an error follows. */
+/* Moves `least` bytes or more; 0: one try. An error after some bytes is not reported. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;
@@ -108,7 +105,7 @@ static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least
   return (ssize_t)moved;
 }
 
-/* Arguments: fiber, io, buffer; then until Ruby 4.0 least and offset, from 4.1 offset and most. */
+/* After fiber, io, buffer: until Ruby 4.0 least and offset, from 4.1 offset and most. */
 static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes) {
   rb_check_arity(argc, 4, 5);
   struct moving moving = {.io = argv[1], .buffer = argv[2], .writes = writes};
@@ -133,14 +130,11 @@ static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes
   return moved < 0 ? INT2NUM((int)moved) : SIZET2NUM((size_t)moved);
 }
 
-/*
- * Reads at least `length` bytes into the buffer; 0 means one try. From Ruby 4.1: (…, offset,
- * length), one try of at most `length`. Returns bytes, 0 at the end of the file, or -errno
- * (-EAGAIN: would block).
- */
+/* Reads at least `length` bytes; 0: one try. From Ruby 4.1: (…, offset, length), one try of at most
+ * `length`. Returns bytes, 0 at the end, or -errno. */
 static VALUE selector_io_read(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, false); }
 
-/* Writes at least `length` bytes of the buffer; as {#io_read} otherwise. */
+/* Writes at least `length` bytes, otherwise like {#io_read}. */
 static VALUE selector_io_write(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, true); }
 
 /* --- child processes --- */
@@ -167,8 +161,8 @@ static VALUE process_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Parks the current fiber until a child process has ended: by pidfd (Linux 5.3), else in a
- * thread. Returns false if another transfer entered the fiber. */
+/* Parks until the child has ended, by pidfd (Linux 5.3) or in a thread. Returns false after another
+ * transfer. */
 static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE flags) {
   struct process_wait wait = {self, fiber, pid, NUM2INT(flags), -1};
   struct gyre_selector *selector = gyre_selector_opened(self);

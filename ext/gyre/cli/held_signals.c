@@ -1,9 +1,7 @@
-/*
- * Gyre::HeldSignals keeps INT and TERM that come while a server replaces its own program
- * (lib/gyre/cli/process/successor.rb). Ruby's handlers only note a signal for the main thread, and
- * exec forgets it. From hold to exec a signal is written to a file that the fresh program reads.
- * (Blocking signals across exec is useless: Ruby unblocks all of them first.)
- */
+/* Gyre::HeldSignals keeps INT and TERM while a server replaces its program
+ * (lib/gyre/cli/process/successor.rb): Ruby's handlers note them for the main thread, and exec
+ * forgets that. From hold to exec they go to a file for the new program. (Ruby unblocks blocked
+ * signals before exec.) */
 #include "gyre.h"
 
 #include <errno.h>
@@ -26,7 +24,7 @@ static void note(int signal) {
   errno = error;
 }
 
-/* call-seq: hold(descriptor): writes each signal there, as a byte with its number. */
+/* call-seq: hold(descriptor): writes each signal's number there, as a byte. */
 static VALUE signals_hold(VALUE self, VALUE descriptor) {
   struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
   const int file = NUM2INT(descriptor);
@@ -38,8 +36,8 @@ static VALUE signals_hold(VALUE self, VALUE descriptor) {
   return Qnil;
 }
 
-/* call-seq: release: called if no fresh program has taken over. Returns a signal that reached no
- * handler of Ruby's, or nil. */
+/* call-seq: release: if no new program has taken over. Returns a signal unknown to Ruby's handlers,
+ * or nil. */
 static VALUE signals_release(VALUE self) {
   const int last = noted;
   if (notes >= 0) {

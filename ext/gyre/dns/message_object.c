@@ -1,7 +1,5 @@
-/*
- * DNS messages between bytes and Ruby: Gyre::DNS::Wire. Called by lib/gyre/dns/message.rb. Knows no
- * resource classes: a record's data is a String with uncompressed names.
- */
+/* Gyre::DNS::Wire: DNS messages between bytes and Ruby, for lib/gyre/dns/message.rb. A record's
+ * data is a String with uncompressed names. */
 #include "dns/dns.h"
 
 #include <arpa/inet.h>
@@ -28,21 +26,14 @@ VALUE gyre_dns_name_string(const uint8_t *name) {
   return rb_usascii_str_new(text, (long)gyre_dns_name_text(name, text));
 }
 
-/*
- * @param text [String] such as "www.example.org", with or without a final dot
- * @return [String] uncompressed, as on the wire
- * @raise [ArgumentError]
- */
+/* Returns wire bytes, uncompressed. Raises ArgumentError. */
 static VALUE wire_name(VALUE self, VALUE text) {
   uint8_t name[GYRE_DNS_NAME_BYTES];
   gyre_dns_name_of(text, name);
   return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
 }
 
-/*
- * @param bytes [String] begin with an uncompressed name
- * @return [String, nil] its text; nil if it is invalid
- */
+/* Takes bytes that begin with an uncompressed name; nil if invalid. */
 static VALUE wire_name_text(VALUE self, VALUE bytes) {
   uint8_t name[GYRE_DNS_NAME_BYTES];
   size_t at = 0;
@@ -51,11 +42,7 @@ static VALUE wire_name_text(VALUE self, VALUE bytes) {
   return length ? gyre_dns_name_string(name) : Qnil;
 }
 
-/*
- * @param type [Integer]
- * @param text [Object]
- * @return [String, nil] the data of A and AAAA records with this address; nil for anything else
- */
+/* Returns the data of an A or AAAA record, else nil. */
 static VALUE wire_address(VALUE self, VALUE type, VALUE text) {
   uint8_t bytes[16];
   int family = type == INT2FIX(GYRE_DNS_A) ? AF_INET : type == INT2FIX(GYRE_DNS_AAAA) ? AF_INET6 : 0;
@@ -66,7 +53,7 @@ static VALUE wire_address(VALUE self, VALUE type, VALUE text) {
   return inet_pton(family, written, bytes) == 1 ? rb_str_new((const char *)bytes, family == AF_INET ? 4 : 16) : Qnil;
 }
 
-/* No Ruby code runs, and so no other fiber, while it is used: nothing here converts objects. */
+/* Used only where no Ruby code, and so no other fiber, can run. */
 static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
 
 /* --- parsing --- */
@@ -127,12 +114,8 @@ static VALUE read_records(struct reading *reading, unsigned count) {
   return records;
 }
 
-/*
- * @param bytes [String]
- * @return [Array] id, flags, questions, records of answer, authority and additional, EDNS or nil,
- *   the upper bits of its rcode
- * @raise [FormatError]
- */
+/* Returns id, flags, questions, records of answer, authority and additional, EDNS or nil, the
+ * rcode's upper bits. Raises FormatError. */
 static VALUE wire_parse(VALUE self, VALUE string) {
   struct gyre_dns_query query;
   struct reading reading = {rb_str_new_frozen(StringValue(string)), GYRE_DNS_HEADER_BYTES};
@@ -187,7 +170,6 @@ static void read_entry(struct entry *entry, VALUE object, VALUE class) {
     rb_raise(rb_eArgError, "malformed data of a record of type %d", entry->type);
 }
 
-/* The bytes of EDNS options, as a String. */
 static VALUE options_string(VALUE options) {
   VALUE string = rb_str_buf_new(0);
   Check_Type(options, T_ARRAY);
@@ -205,7 +187,7 @@ static VALUE options_string(VALUE options) {
   return string;
 }
 
-/* Writes the records that fit. Returns their number. */
+/* Returns the number of records that fit. */
 static uint16_t put_records(struct gyre_dns_writer *writer, VALUE records) {
   uint16_t count = 0;
   for (long i = 0; i < RARRAY_LEN(records); i++) {
@@ -222,20 +204,9 @@ static size_t length_of_array(VALUE array) {
   return (size_t)RARRAY_LEN(array);
 }
 
-/*
- * An answer or authority section that does not fit makes a truncated message without records (RFC
- * 2181, section 9); additional records that do not fit are left out.
- *
- * @param id [Integer]
- * @param flags [Integer] with the lower bits of the rcode
- * @param questions [Array<Question>]
- * @param sections [Array<Array<Record>>] answer, authority, additional
- * @param edns [EDNS, nil]
- * @param rcode [Integer] with its upper bits
- * @param limit [Integer] bytes
- * @return [String]
- * @raise [ArgumentError, TypeError, RangeError] something cannot be written
- */
+/* `flags` have the rcode's lower bits, `rcode` its upper ones; `limit` is in bytes. Without room
+ * for answer and authority the message is truncated without records (RFC 2181, section 9); omits
+ * additional records without room. Raises ArgumentError, TypeError, RangeError. */
 static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VALUE sections, VALUE edns, VALUE rcode,
                          VALUE limit) {
   uint16_t number = number_16(id), bits = number_16(flags), counts[4] = {0};
@@ -284,15 +255,8 @@ static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VAL
   return rb_str_new((const char *)lent, (long)writer.length);
 }
 
-/*
- * Makes an upstream's reply the response to a client: its own EDNS in place of the upstream's, no
- * more bytes than the client takes.
- *
- * @param reply [String]
- * @param edns [EDNS, nil]
- * @param limit [Integer] bytes
- * @return [String, nil] nil if records follow the OPT record, or the reply is malformed
- */
+/* Makes an upstream's reply the response: with `edns` and up to `limit` bytes. Returns nil if
+ * records follow OPT, or if malformed. */
 static VALUE wire_adapt(VALUE self, VALUE reply, VALUE edns, VALUE limit) {
   struct gyre_dns_query query;
   StringValue(reply);

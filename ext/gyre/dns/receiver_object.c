@@ -1,8 +1,6 @@
-/*
- * Gyre::DNS::Receiver: a UDP socket of a DNS server on its loop. Takes up to 16 requests in one
- * system call, answers those that the responder can, and sends the answers in one call; runs a
- * pooled fiber for each of the others. Called by lib/gyre/dns/server.rb, which owns the socket.
- */
+/* Gyre::DNS::Receiver: a DNS server's UDP socket on its loop. Takes up to 16 requests per system
+ * call, sends the responder's answers in one, and runs pooled fibers for the others. Called by
+ * lib/gyre/dns/server.rb, which owns the socket. */
 #include "dns/dns.h"
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
@@ -13,21 +11,21 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 
-#define REQUEST_BYTES 4096 /* longer packets are malformed anyway */
-#define ROUNDS 8           /* batches in one turn */
+#define REQUEST_BYTES 4096 /* longer requests are malformed */
+#define ROUNDS 8           /* batches a turn */
 
 struct receiver {
   VALUE self, io, responder, handler;
-  bool logs;                        /* calls handler.log for each response from a zone */
-  VALUE pending;                    /* an Array of questions for rules, and of responses to log */
-  struct gyre_scheduler *scheduler; /* NULL unless it is watching */
+  bool logs;                        /* calls handler.log for zones' responses */
+  VALUE pending;                    /* an Array: questions for rules, and responses to log */
+  struct gyre_scheduler *scheduler; /* NULL unless watching */
   struct gyre_watch watch;
   struct gyre_deferred flushing;
   struct gyre_datagram_queue *queue;
   int fd;
   unsigned forks;
-  unsigned waiting, waiting_limit; /* fibers of rules */
-  uint64_t refused;                /* responses that the kernel did not take */
+  unsigned waiting, waiting_limit; /* rules' fibers */
+  uint64_t refused;                /* responses that the kernel refused */
 };
 
 /* A request for a rule. */
@@ -37,7 +35,7 @@ struct question {
   struct gyre_datagram_local local;
 };
 
-static VALUE receiver_class, watching; /* an Array: keeps the receivers that a loop can reach */
+static VALUE receiver_class, watching; /* an Array of receivers that a loop can reach */
 
 static void receiver_mark(void *opaque) {
   const struct receiver *receiver = opaque;
@@ -90,7 +88,7 @@ static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *defer
   flush(GYRE_CONTAINER(deferred, struct receiver, flushing));
 }
 
-/* The place for the next response. */
+/* Returns the next response's place. */
 static char *place(struct receiver *receiver) {
   if (receiver->queue->count == GYRE_DATAGRAM_BATCH) flush(receiver);
   return receiver->queue->bytes[receiver->queue->count];
@@ -131,10 +129,8 @@ static VALUE end_rules(VALUE self) {
 
 static VALUE rules_main(VALUE self) { return rb_ensure(run_rules, self, end_rules, self); }
 
-/*
- * A fiber runs one rule after another and is replaced when it waits, so that rules that never wait
- * share one. Raises what a rule lets through: an Interrupt, a SystemExit.
- */
+/* A fiber runs rules one by one and is replaced when it waits. Raises a rule's Interrupt or
+ * SystemExit. */
 static VALUE start_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0 && receiver->scheduler) {
@@ -157,7 +153,7 @@ struct asked {
   const struct gyre_dns_manner *manner;
 };
 
-/* Copies the request: a rule may receive packets, and the thread's memory is lent again. */
+/* Copies the request, as a rule may receive packets into the lent memory. */
 static VALUE add_question(VALUE argument) {
   const struct asked *asked = (const struct asked *)argument;
   struct question *question;
@@ -230,8 +226,7 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
     flush(receiver);
   }
   if (receiver->scheduler) {
-    /* If the batch is not full, the socket is empty; behind an error of the network there may be
-     * more packets. */
+    /* A batch that is not full has emptied the socket; after a network error there may be more. */
     if (count == GYRE_DATAGRAM_BATCH || (count < 0 && count != -EAGAIN))
       gyre_loop_report_again(loop, watch, GYRE_READABLE);
     else
@@ -253,15 +248,9 @@ static VALUE receiver_allocate(VALUE class) {
   return self;
 }
 
-/*
- * @param io [Socket]
- * @param responder [Responder]
- * @param handler [#call] gets a request's bytes, the sender's address, the limit of the response's
- *   bytes and its EDNS; returns the response, or nil. Handles its errors
- * @param waiting_limit [Integer] handlers that run or wait at once
- * @param logs [Boolean] whether handler.log(response, address) is called, in a fiber, for
- *   responses that the handler did not make
- */
+/* `handler` gets a request's bytes, sender, response limit and EDNS, returns a response or nil, and
+ * handles its errors; handler.log(response, address) runs in a fiber for other responses, if
+ * `logs`. */
 static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE handler, VALUE waiting_limit,
                                  VALUE logs) {
   struct receiver *receiver = get(self);
@@ -277,7 +266,7 @@ static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE ha
   return self;
 }
 
-/* Serves in this thread's scheduler until `stop`. */
+/* In this thread's scheduler, until `stop`. */
 static VALUE receiver_start(VALUE self) {
   struct receiver *receiver = get(self);
   if (!receiver->queue || receiver->scheduler) rb_raise(rb_eArgError, "uninitialized or started already");
@@ -293,7 +282,7 @@ static VALUE receiver_start(VALUE self) {
   return Qnil;
 }
 
-/* Sends what is pending. May be called again. */
+/* Sends pending responses. May be called again. */
 static VALUE receiver_stop(VALUE self) {
   struct receiver *receiver = get(self);
   struct gyre_scheduler *scheduler = receiver->scheduler;
@@ -309,10 +298,9 @@ static VALUE receiver_stop(VALUE self) {
   return Qnil;
 }
 
-/* @return [Integer] handlers that run or wait */
+/* Returns the number of handlers that run or wait. */
 static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
 
-/* @return [Integer] responses that the kernel refused */
 static VALUE receiver_refused(VALUE self) { return ULL2NUM(get(self)->refused); }
 
 void gyre_init_dns_receiver(void) {

@@ -1,6 +1,4 @@
-/*
- * Responses without Ruby (see respond.h).
- */
+/* Responses without Ruby (respond.h). */
 #include "dns/respond.h"
 
 #include <netinet/in.h>
@@ -32,7 +30,7 @@ static inline void sip_round(uint64_t v[4]) {
   v[2] = rotate(v[2], 32);
 }
 
-/* SipHash-2-4, which RFC 9018 prescribes. */
+/* SipHash-2-4, as in RFC 9018. */
 static uint64_t sip_hash(const uint8_t key[16], const uint8_t *bytes, size_t length) {
   uint64_t k0 = word_of(key, 8), k1 = word_of(key + 8, 8), last = (uint64_t)length << 56;
   uint64_t v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573};
@@ -49,7 +47,7 @@ static uint64_t sip_hash(const uint8_t key[16], const uint8_t *bytes, size_t len
   return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* Copies the address's bytes. Returns their number; an IPv4 address in IPv6 form gives 4. */
+/* Returns the number of address bytes, 4 for IPv4 in IPv6. */
 static size_t address_bytes(const struct sockaddr *from, uint8_t bytes[16]) {
   if (from->sa_family == AF_INET) {
     memcpy(bytes, &((const struct sockaddr_in *)from)->sin_addr, 4);
@@ -62,7 +60,7 @@ static size_t address_bytes(const struct sockaddr *from, uint8_t bytes[16]) {
   return mapped ? 4 : 16;
 }
 
-/* Writes the 24 bytes of client and server cookie of this time. */
+/* Writes client and server cookie (24 bytes) of this time. */
 static void make_cookie(const struct gyre_dns_responder *responder, const struct sockaddr *from, const uint8_t *client,
                         uint32_t time_s, uint8_t cookie[GYRE_DNS_COOKIE_BYTES]) {
   uint8_t input[32];
@@ -76,8 +74,8 @@ static void make_cookie(const struct gyre_dns_responder *responder, const struct
 
 enum cookie { NO_COOKIE, BAD_COOKIE, NEW_COOKIE, GOOD_COOKIE };
 
-/* Checks the request's cookie, and writes the one of the response into `manner`. A server cookie is
- * good for an hour (RFC 9018). */
+/* Checks the request's cookie, and writes the response's. A server cookie is valid for an hour (RFC
+ * 9018). */
 static enum cookie check_cookie(const struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                 const struct gyre_dns_query *query, struct gyre_dns_manner *manner) {
   size_t length = 0;
@@ -103,8 +101,8 @@ static enum cookie check_cookie(const struct gyre_dns_responder *responder, cons
 
 enum limit { PASSES, TRUNCATES, DROPS };
 
-/* Counts a response to the network (/24, /56) in this second. Beyond the limit every other one is
- * truncated, so that a client behind a forged address can ask over TCP. */
+/* Counts a response to the network (/24, /56) in this second. Truncates every other one beyond the
+ * limit, so that a client behind a forged address can use TCP. */
 static enum limit count_response(struct gyre_dns_responder *responder, const struct gyre_dns_request *request) {
   uint8_t address[16] = {0};
   size_t length = address_bytes(request->from, address);
@@ -169,7 +167,7 @@ static const struct gyre_dns_zone *zone_of(const struct gyre_dns_responder *resp
   return best;
 }
 
-/* Writes the records of the zones; a CNAME may lead from one zone to another. */
+/* Writes zones' records; a CNAME may lead to another zone. */
 static size_t from_zone(struct making *making, const struct gyre_dns_zone *zone) {
   const struct gyre_dns_query *query = making->query;
   struct gyre_dns_lookup lookup = {
@@ -187,7 +185,7 @@ static size_t from_zone(struct making *making, const struct gyre_dns_zone *zone)
   return finish(making, flags, lookup.rcode);
 }
 
-/* The rcode for a query that is refused as such; NOERROR: it may be answered. */
+/* Returns the rcode of a refused query, or NOERROR. */
 static unsigned check(const struct gyre_dns_query *query) {
   if (query->flags & GYRE_DNS_OPCODE) return NOTIMP;
   if (query->edns.present && query->edns.version > 0) return BADVERS;
@@ -219,7 +217,7 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
     if (!request->stream && offered > 512) manner->limit = offered;
     cookie = check_cookie(responder, request, &query, manner);
     if (cookie == BAD_COOKIE && rcode == NOERROR) rcode = FORMERR;
-    /* The request has no question and asks only for a cookie (RFC 7873, section 5.4). */
+    /* Without a question it only asks for a cookie (RFC 7873, section 5.4). */
     if (rcode == FORMERR && cookie > BAD_COOKIE && query.counts[0] == 0) rcode = NOERROR;
   }
   if (responder->rate_limit && !request->stream && cookie != GOOD_COOKIE) {

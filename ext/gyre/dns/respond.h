@@ -1,8 +1,5 @@
-/*
- * From a request's bytes to a response's, without Ruby: refuses or drops what must not be answered,
- * answers from zones, and leaves the rest to rules. Also cookies (RFC 7873, 9018) and the limit of
- * responses to one network. No socket, no ruby.h. Called by server_object.c.
- */
+/* Responds to requests without Ruby: refuses or drops invalid ones, answers from zones, leaves the
+ * rest to rules. Also cookies (RFC 7873, 9018) and the limit per network. No socket, no ruby.h. */
 #ifndef GYRE_DNS_RESPOND_H
 #define GYRE_DNS_RESPOND_H
 
@@ -17,7 +14,7 @@
 
 enum gyre_dns_action { GYRE_DNS_DROP, GYRE_DNS_REPLY, GYRE_DNS_ASK };
 
-/* Read by metrics, in this order. */
+/* In the order of metrics. */
 struct gyre_dns_counts {
   uint64_t queries, answers, malformed, dropped, refused, truncated, limited, asked, overload;
 };
@@ -25,35 +22,33 @@ struct gyre_dns_counts {
 struct gyre_dns_responder {
   const struct gyre_dns_zone **zones;
   size_t zone_count;
-  bool has_rules;      /* rules answer for names outside the zones */
-  uint32_t rate_limit; /* responses per second to one network; 0: no limit */
-  uint8_t secret[16];  /* of the cookies */
+  bool has_rules;      /* for names outside the zones */
+  uint32_t rate_limit; /* responses a second to a network; 0: no limit */
+  uint8_t secret[16];  /* for cookies */
   struct gyre_dns_counts counts;
   struct gyre_dns_bucket {
     uint64_t network;
     uint32_t second, sent;
-  } * buckets; /* GYRE_DNS_NETWORKS, if there is a limit */
+  } * buckets; /* GYRE_DNS_NETWORKS, with a limit */
 };
 
 struct gyre_dns_request {
   const uint8_t *bytes;
   size_t length;
   const struct sockaddr *from;
-  bool stream; /* TCP, TLS or HTTPS: any length, no limit of responses */
+  bool stream; /* TCP, TLS or HTTPS: any length and number */
   uint32_t now_s;
 };
 
-/* How a response to a query may look; kept for rules. */
+/* The permitted form of a response; kept for rules. */
 struct gyre_dns_manner {
   size_t limit; /* bytes */
   struct gyre_dns_edns edns;
   uint8_t cookie[4 + GYRE_DNS_COOKIE_BYTES];
 };
 
-/*
- * GYRE_DNS_REPLY: the response is in `to`, which has room for GYRE_DNS_MESSAGE_BYTES, with this
- * length. GYRE_DNS_ASK: a rule answers, in this manner.
- */
+/* GYRE_DNS_REPLY: `to`, with room for GYRE_DNS_MESSAGE_BYTES, has a response of `length`.
+ * GYRE_DNS_ASK: a rule responds, in this manner. */
 enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                       struct gyre_dns_manner *manner, uint8_t *to, size_t *length);
 

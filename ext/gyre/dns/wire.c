@@ -1,6 +1,4 @@
-/*
- * DNS messages as bytes (see wire.h).
- */
+/* DNS messages as bytes (wire.h). */
 #include "dns/wire.h"
 
 #include <string.h>
@@ -16,7 +14,7 @@ size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uin
       if (place + 2 > length) return 0;
       size_t target = gyre_dns_16(message + place) & 0x3fff;
       if (!end) end = place + 2;
-      /* Each pointer leads further back, which rules out loops, and a name has no more labels. */
+      /* Each pointer leads further back, which excludes loops, and a name has no more labels. */
       if (target >= bound || ++pointers > GYRE_DNS_NAME_BYTES / 2) return 0;
       place = bound = target;
       continue;
@@ -53,7 +51,7 @@ bool gyre_dns_name_equal(const uint8_t *one, const uint8_t *other) {
 static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
 size_t gyre_dns_name_parse(const char *text, size_t length, uint8_t name[GYRE_DNS_NAME_BYTES]) {
-  size_t start = 0, written = 1; /* `start` is the place of the label's length */
+  size_t start = 0, written = 1; /* `start`: place of the label's length */
   if (length == 1 && text[0] == '.') length = 0;
   for (size_t i = 0; i < length; i++) {
     unsigned byte = (uint8_t)text[i];
@@ -106,10 +104,8 @@ size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]) {
 
 /* --- reading --- */
 
-/*
- * The form of a type's data: n a name that is compressed in writing (RFC 3597, section 4), u a name
- * that is not, s a character string, a digit or letter a number of bytes. NULL: any bytes.
- */
+/* A type's form: n: a name that may be compressed (RFC 3597, section 4), u: another name, s: a
+ * character string, digit or letter: bytes. NULL: any bytes. */
 static const char *data_form(uint16_t type, uint16_t class) {
   if (class != GYRE_DNS_IN) return NULL;
   switch (type) {
@@ -196,7 +192,7 @@ bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, str
   return true;
 }
 
-/* False for options that are cut short. */
+/* False for truncated options. */
 static bool read_opt(struct gyre_dns_edns *edns, const uint8_t *bytes, const struct gyre_dns_record *record) {
   *edns = (struct gyre_dns_edns){.present = true,
                                  .rcode = (uint8_t)(record->ttl >> 24),
@@ -271,8 +267,8 @@ void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t f
   for (int i = 0; i < 4; i++) gyre_dns_put_16(writer->bytes + 4 + 2 * i, counts[i]);
 }
 
-/* Compares a name with an earlier name in the message, following the writer's own pointers. Case
- * counts: a name keeps that of its zone (RFC 4343, section 4). */
+/* Compares with an earlier name by the writer's own pointers, with case, as names keep their zone's
+ * (RFC 4343, section 4). */
 static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) {
   for (;;) {
     uint8_t label = bytes[at];
@@ -288,8 +284,8 @@ static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) 
   }
 }
 
-/* Compares only with earlier names: the suffixes of this name are incomplete. May fail midway: each
- * gyre_dns_put_… then restores length and suffixes. */
+/* Compares only with earlier names, as this one's suffixes are incomplete. After a failure
+ * gyre_dns_put_… restores length and suffixes. */
 static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   unsigned known = writer->suffixes;
   for (const uint8_t *label = name; *label; label += *label + 1) {
@@ -333,7 +329,7 @@ bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, 
   return undo(writer, length, suffixes);
 }
 
-/* Writes valid data of a form with names that may be compressed. */
+/* Writes valid data; its names may be compressed. */
 static bool put_data(struct gyre_dns_writer *writer, const char *form, const uint8_t *data, size_t length) {
   const uint8_t *end = data + length;
   for (; form && *form == 'n'; form++) {

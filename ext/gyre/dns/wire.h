@@ -1,8 +1,5 @@
-/*
- * DNS messages as bytes (RFC 1035, 6891): reads header, question, records and OPT in place; writes
- * messages with compression into the caller's memory. No socket, clock, ruby.h or allocation.
- * Called by message_object.c, zone.c and server.c.
- */
+/* DNS messages as bytes (RFC 1035, 6891): reads header, question, records and OPT in place; writes
+ * compressed messages into the caller's memory. No socket, clock, ruby.h or allocation. */
 #ifndef GYRE_DNS_WIRE_H
 #define GYRE_DNS_WIRE_H
 
@@ -12,7 +9,7 @@
 #include <sys/types.h>
 
 #define GYRE_DNS_NAME_BYTES 255  /* on the wire, uncompressed */
-#define GYRE_DNS_TEXT_BYTES 1024 /* of a name in a zone file's form */
+#define GYRE_DNS_TEXT_BYTES 1024 /* a name in a zone file's form */
 #define GYRE_DNS_MESSAGE_BYTES 65535
 #define GYRE_DNS_HEADER_BYTES 12
 
@@ -49,14 +46,14 @@ enum { GYRE_DNS_IN = 1, GYRE_DNS_CLASS_ANY = 255 };
 
 /* --- names, uncompressed as on the wire: labels with their lengths, then a zero --- */
 
-/* Reads the name at `*at` and moves `*at` behind it. A pointer must lead to an earlier place than
- * all before it. Returns the name's length; 0 if it is invalid. */
+/* Reads the name at `*at` and moves `*at` past it; pointers must lead further back. Returns its
+ * length; 0: invalid. */
 size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]);
-/* Parses a zone file's form, with or without a final dot. Returns 0 if it is invalid. */
+/* Parses a zone file's form; a final dot is optional. Returns 0 if invalid. */
 size_t gyre_dns_name_parse(const char *text, size_t length, uint8_t name[GYRE_DNS_NAME_BYTES]);
-/* Writes a zone file's form without a final dot, "." for the root. Returns its length. */
+/* Writes a zone file's form without final dot ("." for the root). Returns its length. */
 size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]);
-/* Compares as RFC 4343 demands. */
+/* By RFC 4343. */
 bool gyre_dns_name_equal(const uint8_t *one, const uint8_t *other);
 size_t gyre_dns_name_length(const uint8_t *name);
 
@@ -74,11 +71,11 @@ struct gyre_dns_edns {
   size_t options_length;
 };
 
-#define GYRE_DNS_DO 0x8000 /* of the EDNS flags */
+#define GYRE_DNS_DO 0x8000 /* EDNS flag */
 
 struct gyre_dns_query {
   uint16_t id, flags, counts[4]; /* of questions, answers, authority, additional */
-  uint16_t type, class;          /* of the only question; 0 without */
+  uint16_t type, class;          /* the only question's; 0: none */
   size_t name_length;            /* 0: no question */
   uint8_t name[GYRE_DNS_NAME_BYTES];
   struct gyre_dns_edns edns;
@@ -90,10 +87,10 @@ enum gyre_dns_verdict {
   GYRE_DNS_MALFORMED, /* id and flags are set, and the question if it could be read */
 };
 
-/* Reads a query in place. `bytes` must outlive the query's options. */
+/* Reads in place: `bytes` must outlive the query's options. */
 enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const uint8_t *bytes, size_t length);
 
-/* The bytes of an EDNS option; NULL without. */
+/* Returns an EDNS option's bytes, or NULL. */
 const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, size_t *length);
 
 struct gyre_dns_record {
@@ -101,22 +98,22 @@ struct gyre_dns_record {
   uint32_t ttl;
   size_t name_length;
   uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t data_at, data_length; /* in the message, perhaps with compressed names */
+  size_t data_at, data_length; /* in the message, maybe with compressed names */
 };
 
 bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record);
 
-#define GYRE_DNS_EXPANDED_BYTES (2 * GYRE_DNS_NAME_BYTES) /* most bytes that expanding adds */
+#define GYRE_DNS_EXPANDED_BYTES (2 * GYRE_DNS_NAME_BYTES) /* most bytes added by expanding */
 
-/* Copies the record's data with names uncompressed to `to`, which has room for `data_length` and
- * GYRE_DNS_EXPANDED_BYTES more. Returns its length; -1 if the data lacks the form of its type. */
+/* Copies data with uncompressed names to `to`, which has room for `data_length` +
+ * GYRE_DNS_EXPANDED_BYTES. Returns the length; -1: not of the type's form. */
 ssize_t gyre_dns_data_expand(const uint8_t *message, const struct gyre_dns_record *record, uint8_t *to);
-/* True if uncompressed data has the form of its type. */
+/* True if uncompressed data is of the type's form. */
 bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length);
 
 /* --- writing --- */
 
-#define GYRE_DNS_SUFFIXES 128 /* names that later names are compressed with */
+#define GYRE_DNS_SUFFIXES 128 /* earlier names to compress with */
 
 struct gyre_dns_writer {
   uint8_t *bytes;
@@ -125,11 +122,10 @@ struct gyre_dns_writer {
   uint16_t suffix[GYRE_DNS_SUFFIXES];
 };
 
-/* A writer with an empty header; `room` is at least GYRE_DNS_HEADER_BYTES. */
+/* Begins with an empty header; `room`: at least GYRE_DNS_HEADER_BYTES. */
 void gyre_dns_writer_init(struct gyre_dns_writer *writer, uint8_t *bytes, size_t room);
-/* Fills the header in. */
 void gyre_dns_put_header(struct gyre_dns_writer *writer, uint16_t id, uint16_t flags, const uint16_t counts[4]);
-/* These return false without room, and write nothing then. */
+/* Return false without room, and write nothing then. */
 bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class);
 bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
                          uint32_t ttl, const uint8_t *data, size_t length);

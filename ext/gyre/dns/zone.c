@@ -1,7 +1,5 @@
-/*
- * A zone in memory (see zone.h): a hash table of names. Each ancestor of a name has an entry, so
- * that an empty one answers NODATA (RFC 8020).
- */
+/* A zone in memory (zone.h): a hash table of names and all their ancestors, so that empty ones
+ * answer NODATA (RFC 8020). */
 #include "dns/zone.h"
 
 #include <errno.h>
@@ -18,10 +16,10 @@ struct record {
 };
 
 struct node {
-  struct node *next; /* of the same hash */
+  struct node *next; /* with the same hash */
   struct record *records;
   uint32_t hash;
-  bool cut;       /* has NS records and is not the origin */
+  bool cut;       /* has NS records below the origin */
   uint8_t name[]; /* lower-case */
 };
 
@@ -52,13 +50,13 @@ static unsigned label_count(const uint8_t *name) {
   return count;
 }
 
-/* Returns the name without its first `count` labels. */
+/* Returns the name after its first `count` labels. */
 static const uint8_t *skip(const uint8_t *name, unsigned count) {
   for (; count; count--) name += *name + 1;
   return name;
 }
 
-/* Canonical order (RFC 4034, section 6.1): by labels from the right. */
+/* By labels from the right (RFC 4034, section 6.1). */
 static int compare(const uint8_t *one, const uint8_t *other) {
   unsigned left = label_count(one), right = label_count(other);
   for (unsigned i = 1; i <= left && i <= right; i++) {
@@ -100,7 +98,7 @@ static bool grow(struct gyre_dns_zone *zone) {
   return true;
 }
 
-/* Finds or makes the node, and those of its ancestors up to the origin. */
+/* Finds or makes the node and its ancestors up to the origin. */
 static struct node *make(struct gyre_dns_zone *zone, const uint8_t *name) {
   struct node *node = find(zone, name);
   if (node) return node;
@@ -157,7 +155,7 @@ bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name)
   return labels >= zone->labels && gyre_dns_name_equal(skip(name, labels - zone->labels), zone->origin->name);
 }
 
-/* True for types that may stand beside a CNAME. */
+/* True for types allowed beside a CNAME. */
 static bool is_signature(uint16_t type) { return type == GYRE_DNS_RRSIG || type == GYRE_DNS_NSEC; }
 
 int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t type, uint32_t ttl, const uint8_t *data,
@@ -220,7 +218,7 @@ static void put(struct gyre_dns_lookup *lookup, enum section section, const uint
     lookup->full = true;
 }
 
-/* Writes the records of a type, and their signatures. Returns the first record, or NULL. */
+/* Writes a type's records with signatures. Returns the first, or NULL. */
 static const struct record *put_set(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner,
                                     const struct node *node, uint16_t type) {
   const struct record *first = first_of(node, type);
@@ -244,7 +242,7 @@ void gyre_dns_zone_prove(struct gyre_dns_lookup *lookup) {
   lookup->proof = NULL;
 }
 
-/* The NSEC record whose gap has the name. */
+/* Returns the NSEC record whose gap has the name. */
 static const struct node *nsec_before(const struct gyre_dns_zone *zone, const uint8_t *name) {
   const struct node *before = zone->origin;
   size_t low = 0, high = zone->sorted_count;
@@ -261,7 +259,7 @@ static const struct node *nsec_before(const struct gyre_dns_zone *zone, const ui
   return before;
 }
 
-/* Writes the SOA record, whose TTL tells for how long the absence may be remembered (RFC 2308). */
+/* The SOA's TTL limits negative caching (RFC 2308). */
 static void put_soa(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   const struct node *origin = zone->origin;
   for (const struct record *record = origin->records; record; record = record->next) {
@@ -273,7 +271,7 @@ static void put_soa(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lo
   }
 }
 
-/* The position in a record's data of the name that needs addresses; -1: there is none. */
+/* Returns the position of a name that needs addresses in a record's data; -1: none. */
 static int target_at(uint16_t type) {
   return type == GYRE_DNS_NS ? 0 : type == GYRE_DNS_MX ? 2 : type == GYRE_DNS_SRV ? 6 : -1;
 }
@@ -301,8 +299,8 @@ static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *look
   put_addresses(zone, lookup, servers);
 }
 
-/* Replaces the DNAME's owner at the end of the name by its target (RFC 6672). Returns false if it
- * is too long. */
+/* Replaces a DNAME's owner at the name's end by its target (RFC 6672). Returns false if too
+ * long. */
 static bool substitute(struct gyre_dns_lookup *lookup, const uint8_t *name, unsigned kept, const struct record *dname) {
   size_t prefix = (size_t)(skip(name, kept) - name), target = gyre_dns_name_length(dname->data);
   if (prefix + target > GYRE_DNS_NAME_BYTES) return false;
@@ -348,7 +346,7 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
     put_addresses(zone, lookup, found);
   } else {
     put_soa(zone, lookup);
-    /* An empty name has no NSEC record of its own. */
+    /* An empty name has no NSEC record. */
     const struct node *before = lookup->dnssec && zone->sorted ? nsec_before(zone, node->name) : NULL;
     if (before && before != proof) put_nsec(lookup, before);
   }
@@ -368,7 +366,7 @@ static enum step deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *
   return DONE;
 }
 
-/* Looks one name up, from the origin down: finds a cut, a DNAME, the name itself or a wildcard. */
+/* Walks from the origin down to a cut, a DNAME, the name or a wildcard. */
 static enum step look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   uint8_t name[GYRE_DNS_NAME_BYTES], owner[GYRE_DNS_NAME_BYTES];
   memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));

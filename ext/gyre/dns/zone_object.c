@@ -1,7 +1,5 @@
-/*
- * Gyre::DNS::Zone in C: a zone's records, and Gyre::DNS::Responder, which answers from zones.
- * Called by lib/gyre/dns/zone_file.rb and server.rb. Reads no file, opens no socket.
- */
+/* Gyre::DNS::Zone's records, and Gyre::DNS::Responder, which answers from zones. For
+ * lib/gyre/dns/zone_file.rb and server.rb. */
 #include "dns/dns.h"
 
 #include <errno.h>
@@ -15,7 +13,7 @@ static VALUE zone_class, responder_class;
 
 struct holder {
   struct gyre_dns_zone *zone;
-  bool finished; /* changes no more: a responder may read it */
+  bool finished; /* a responder may read it */
 };
 
 static void zone_free(void *opaque) {
@@ -47,7 +45,6 @@ static struct holder *get_zone(VALUE self) {
   return holder;
 }
 
-/* @param origin [String] such as "example.org" */
 static VALUE zone_initialize(VALUE self, VALUE origin) {
   struct holder *holder = rb_check_typeddata(self, &zone_type);
   uint8_t name[GYRE_DNS_NAME_BYTES];
@@ -61,14 +58,7 @@ static VALUE zone_initialize(VALUE self, VALUE origin) {
 
 static VALUE zone_origin(VALUE self) { return gyre_dns_name_string(gyre_dns_zone_origin(get_zone(self)->zone)); }
 
-/*
- * @param name [String]
- * @param type [Integer]
- * @param ttl [Integer] seconds
- * @param data [String] as in a Record
- * @return [self]
- * @raise [ArgumentError] the record cannot stand in this zone
- */
+/* Takes data as in a Record. Raises ArgumentError if the record is not allowed here. */
 static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data) {
   struct holder *holder = get_zone(self);
   uint8_t owner[GYRE_DNS_NAME_BYTES];
@@ -88,10 +78,7 @@ static VALUE zone_add(VALUE self, VALUE name, VALUE type, VALUE ttl, VALUE data)
   return self;
 }
 
-/*
- * @return [self] complete
- * @raise [ArgumentError] without a SOA record
- */
+/* Raises ArgumentError without SOA. */
 static VALUE zone_finish(VALUE self) {
   struct holder *holder = get_zone(self);
   int error = holder->finished ? 0 : gyre_dns_zone_finish(holder->zone);
@@ -135,10 +122,7 @@ struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
   return rb_check_typeddata(self, &responder_type);
 }
 
-/*
- * @param secret [String] 16 bytes, for cookies
- * @param rate_limit [Integer] responses per second to one network; 0: no limit
- */
+/* `secret`: 16 bytes for cookies; `rate_limit`: responses a second to a network, or 0. */
 static VALUE responder_initialize(VALUE self, VALUE secret, VALUE rate_limit) {
   struct gyre_dns_responder *responder = &gyre_dns_responder_get(self)->responder;
   StringValue(secret);
@@ -151,10 +135,7 @@ static VALUE responder_initialize(VALUE self, VALUE secret, VALUE rate_limit) {
   return self;
 }
 
-/*
- * @param zones [Array<Zone>] complete ones
- * @param has_rules [Boolean] whether rules answer for names outside the zones
- */
+/* `has_rules`: rules answer for names outside the zones. */
 static VALUE responder_use(VALUE self, VALUE zones, VALUE has_rules) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
@@ -187,14 +168,8 @@ VALUE gyre_dns_manner_edns(const struct gyre_dns_manner *manner) {
   return gyre_dns_edns_new(&manner->edns, options);
 }
 
-/*
- * For streams and HTTPS.
- *
- * @param bytes [String] a request
- * @param sockaddr [String] its sender's address
- * @return [String, nil, EDNS, false] a response; nil: none is sent; an EDNS or false: a rule has to
- *   answer, with this EDNS or without one
- */
+/* For streams and HTTPS. Returns a response; nil: none is due; an EDNS, or false without one: a
+ * rule responds. */
 static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
   static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];
   struct gyre_dns_responder *responder = &gyre_dns_responder_get(self)->responder;
@@ -215,7 +190,6 @@ static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
   return action == GYRE_DNS_REPLY ? rb_str_new((const char *)to, (long)length) : Qnil;
 }
 
-/* @return [Hash{Symbol => Integer}] */
 static VALUE responder_counts(VALUE self) {
   static const char *const names[] = {"queries",   "answers", "malformed", "dropped", "refused",
                                       "truncated", "limited", "asked",     "overload"};
@@ -228,7 +202,7 @@ static VALUE responder_counts(VALUE self) {
   return hash;
 }
 
-/* Counts a request that found no room. */
+/* Counts a request beyond the limits. */
 static VALUE responder_overload(VALUE self) {
   gyre_dns_responder_get(self)->responder.counts.overload++;
   return Qnil;

@@ -1,7 +1,4 @@
-/*
- * The table of blocked fibers (see blocked.h). Grows with more nodes than buckets, if there is
- * memory.
- */
+/* The table of blocked fibers (blocked.h). Grows with its nodes, if there is memory. */
 #include "fiber/blocked.h"
 
 #include <errno.h>
@@ -9,10 +6,10 @@
 #include <string.h>
 
 #define FIRST_BITS 6
-#define GROWTH_BITS 2 /* growing visits each node */
+#define GROWTH_BITS 2 /* rarely, as growing visits each node */
 
-/* Addresses of Ruby objects differ in their middle bits; multiplying by 2^64 over the golden
- * ratio brings these up. */
+/* Object addresses differ in their middle bits; multiplying by 2^64 over the golden ratio moves
+ * these up. */
 static struct gyre_blocked_node **bucket(const struct gyre_blocked_table *table, uintptr_t fiber) {
   return &table->buckets[(uint64_t)fiber * UINT64_C(0x9E3779B97F4A7C15) >> (64 - table->bits)];
 }
@@ -34,7 +31,7 @@ void gyre_blocked_clear(struct gyre_blocked_table *table) {
   table->count = 0;
 }
 
-/* Keeps the order of one fiber's nodes: walks each chain from its start and appends. */
+/* Keeps one fiber's nodes in order: walks each chain from its start and appends. */
 static void grow(struct gyre_blocked_table *table) {
   struct gyre_blocked_table larger = {.bits = table->bits + GROWTH_BITS, .count = table->count};
   larger.buckets = calloc((size_t)1 << larger.bits, sizeof(*larger.buckets));

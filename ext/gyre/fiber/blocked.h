@@ -1,7 +1,5 @@
-/*
- * Waits that an unblock may end, by fiber: a hash table with its nodes inside the waits, so that
- * coming and going allocates nothing. Used by the block and unblock hooks (scheduler_block.c).
- */
+/* Waits that an unblock may end, by fiber: a hash table with nodes inside the waits, so that it
+ * allocates nothing. Used by scheduler_block.c. */
 #ifndef GYRE_BLOCKED_H
 #define GYRE_BLOCKED_H
 
@@ -15,22 +13,22 @@ struct gyre_blocked_node {
 
 struct gyre_blocked_table {
   struct gyre_blocked_node **buckets;
-  unsigned bits; /* there are 2^bits buckets */
+  unsigned bits; /* 2^bits buckets */
   size_t count;
 };
 
 int gyre_blocked_init(struct gyre_blocked_table *table);
 void gyre_blocked_free(struct gyre_blocked_table *table);
 
-/* Forgets all nodes, whose memory may be gone. */
+/* Forgets all nodes, maybe already freed. */
 void gyre_blocked_clear(struct gyre_blocked_table *table);
 
-/* Touches no other node, as nodes are on stacks far apart. */
+/* Touches no other node, as stacks are far apart. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
-/* Does nothing if it is gone. */
+/* Ignores a missing node. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);
 
-/* The fiber's newest, or NULL. */
+/* Returns the fiber's newest, or NULL. */
 struct gyre_blocked_node *gyre_blocked_find(const struct gyre_blocked_table *table, uintptr_t fiber);
 
 #endif

@@ -1,15 +1,11 @@
-/*
- * Drives the loop, in turns: raise interrupts, run ready fibers, ask the kernel, deliver. There may
- * be several drivers, such as a `run` inside a `run_until`, or a parked fiber that found no driver;
- * then the newest one drives.
- */
+/* Drives the loop in turns: raise interrupts, run ready fibers, ask the kernel, deliver. Of several
+ * drivers (a `run` inside a `run_until`, a parked fiber without a driver) the newest one drives. */
 #include "fiber/fibers.h"
 
 #define UNWIND_NS INT64_C(1000000000) /* for stopped fibers to clean up when the scheduler closes */
 #define UNWIND_ROUNDS 3
 
-/* The newest driver also waits for those that it has overtaken. Overtaken drivers do not wait for
- * each other. */
+/* The newest driver also waits for overtaken ones, which do not wait for each other. */
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   size_t parked_count = scheduler->waits.parked_count;
   if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
@@ -18,7 +14,7 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
          gyre_list_empty(&scheduler->loop.deferred);
 }
 
-/* The driver waits like any parked fiber from now on. */
+/* The driver now waits like a parked fiber. */
 static void displace(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   driving->parked.state = GYRE_PARKED;
   gyre_parked_mark(scheduler, &driving->parked, true);
@@ -41,7 +37,7 @@ static void set_driving(struct gyre_scheduler *scheduler, struct gyre_driving *d
   scheduler->drivers.fiber = driving ? driving->parked.fiber : Qnil;
 }
 
-/* The next overtaken driver not asked in this turn, or NULL. */
+/* Returns the next overtaken driver of this turn, or NULL. */
 static struct gyre_driving *next_to_ask(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving = scheduler->drivers.newest;
   while (driving && (driving->asked || driving->parked.state != GYRE_PARKED)) driving = driving->before;
@@ -54,8 +50,8 @@ static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_dri
   return driving && driving->parked.state == GYRE_PARKED;
 }
 
-/* Wakes overtaken drivers whose condition holds. Walks the chain again after each condition, which
- * is a block of the program and may begin and end drivers. */
+/* Wakes overtaken drivers whose condition holds. A condition is the program's block and may begin
+ * and end drivers, so the walk starts again after each. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;
   for (driving = scheduler->drivers.newest; driving; driving = driving->before) driving->asked = false;
@@ -65,7 +61,7 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* Runs the posts of this turn; later ones wait for the next. */
+/* Later posts wait for the next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   struct gyre_list *last = scheduler->posts.previous, *node;
   do {
@@ -85,7 +81,7 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
     VALUE fiber = gyre_ready_take(scheduler);
     if (NIL_P(fiber)) break;
     scheduler->slice.budget--;
-    if (fiber == driving->parked.fiber) { /* the driving fiber itself is woken */
+    if (fiber == driving->parked.fiber) { /* it drives */
       if (driving->overdue) gyre_loop_poll(&scheduler->loop, false);
       driving->overdue = false;
       return;
@@ -118,8 +114,7 @@ static VALUE drive_body(VALUE argument) {
   struct gyre_scheduler *scheduler = drive->scheduler;
   struct gyre_driving *driving = &drive->driving;
   while (!driving->done(scheduler, driving)) {
-    /* A forked child has forgotten its drivers. The forking fiber has ended and control returned
-     * here. */
+    /* A forked child has forgotten its drivers; its forking fiber has ended. */
     if (!scheduler->drivers.newest) set_driving(scheduler, driving);
     if (scheduler->drivers.newest == driving) {
       turn(scheduler, driving);
@@ -141,7 +136,7 @@ static VALUE drive_ensure(VALUE argument) {
   if (driving->parked.interrupt) gyre_interrupt_return(scheduler, &driving->parked);
   if (scheduler->drivers.newest == driving) {
     set_driving(scheduler, driving->before);
-    /* Its fiber is entered again when no other is ready. */
+    /* Enters its fiber when no other is ready. */
     if (driving->before) go_on(scheduler, driving->before, GYRE_RUNNING);
   } else {
     struct gyre_driving *newer = scheduler->drivers.newest;
@@ -179,10 +174,10 @@ static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *drivi
 }
 
 static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
-  /* only ends the loop's sleep; `unwound` then reads the clock */
+  /* ends the loop's sleep; `unwound` reads the clock */
 }
 
-/* Copies the list, as interrupts run Ruby code that changes it. */
+/* Copies the list, which interrupts change. */
 static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
   VALUE fibers = rb_ary_new_capa((long)scheduler->waits.parked_count), me = rb_fiber_current();
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.parked, node) {

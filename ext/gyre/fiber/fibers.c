@@ -1,7 +1,5 @@
-/*
- * How fibers wait: park, wake, and the ready queue (see scheduler.h). Everything runs with the GVL;
- * any thread that holds it may call gyre_wake.
- */
+/* How fibers wait: park, wake, and the ready queue (scheduler.h). Any thread with the GVL may call
+ * gyre_wake. */
 #include "fiber/fibers.h"
 
 void gyre_fibers_wake_loop(struct gyre_scheduler *scheduler) {
@@ -13,7 +11,6 @@ void gyre_init_fibers(void) {
   gyre_init_interrupts();
 }
 
-/* Nothing waits, and nothing drives. */
 static void forget_waits(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->waits.parked);
   gyre_list_init(&scheduler->waits.ready);
@@ -25,7 +22,7 @@ static void forget_waits(struct gyre_scheduler *scheduler) {
   gyre_budget_refill(scheduler);
 }
 
-/* Allocates nothing: the collector may mark the scheduler at once. */
+/* Allocates nothing, as the collector may mark the scheduler at once. */
 void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   forget_waits(scheduler);
   scheduler->thread = Qnil;
@@ -37,8 +34,8 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
 
 /* --- threads --- */
 
-/* Another thread may take over a scheduler without its pooled fibers, if its own thread has ended
- * or stayed in the parent of a fork. */
+/* Another thread may take over a scheduler whose own thread has ended or is in a fork's parent, but
+ * not its pooled fibers. */
 void gyre_thread_check(struct gyre_scheduler *scheduler) {
   VALUE thread = rb_thread_current();
   if (scheduler->thread == thread) return;
@@ -61,7 +58,7 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post) {
 
 /* --- parking --- */
 
-/* `foreign`: not a pooled fiber, so the scheduler marks it. */
+/* Marks a `foreign` fiber, which is not pooled. */
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign) {
   parked->foreign = foreign;
   if (foreign) gyre_list_append(&scheduler->waits.foreign, &parked->foreign_node);
@@ -75,7 +72,7 @@ void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *pa
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
   parked->blocker = blocker;
   parked->fiber = rb_fiber_current();
-  /* A fiber entered from here runs in the scheduler's thread. */
+  /* A fiber entered here runs in the scheduler's thread. */
   if (__builtin_expect(parked->fiber != scheduler->running.entered, 0)) gyre_thread_check(scheduler);
   parked->entered = NIL_P(scheduler->running.entered) ? parked->fiber : scheduler->running.entered;
   parked->worker = scheduler->running.worker;
@@ -101,7 +98,7 @@ void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *par
 
 void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
-  gyre_entered(scheduler, parked); /* an exception may have entered it */
+  gyre_entered(scheduler, parked); /* maybe by an exception */
   if (parked->worker && parked->worker->parked == parked) parked->worker->parked = parked->outer;
   if (__builtin_expect(parked->interrupt != NULL, 0)) gyre_interrupt_return(scheduler, parked);
 }
@@ -123,8 +120,7 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_fibers_wake_loop(scheduler);
 }
 
-/* Draws a ready fiber by the seed (xorshift64*). A fiber that has just started another always
- * goes first. */
+/* Draws by the seed (xorshift64*), but a fiber that has just started another goes first. */
 static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   struct gyre_list *node = scheduler->waits.ready.next;
   if (scheduler->waits.ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first)
@@ -137,7 +133,7 @@ static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   return GYRE_CONTAINER(node, struct gyre_parked, node);
 }
 
-/* Takes the next ready fiber off the queue, or returns nil. */
+/* Returns nil without a ready fiber. */
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler) {
   if (gyre_list_empty(&scheduler->waits.ready)) return Qnil;
   struct gyre_parked *parked = GYRE_CONTAINER(scheduler->waits.ready.next, struct gyre_parked, node);
@@ -148,8 +144,8 @@ VALUE gyre_ready_take(struct gyre_scheduler *scheduler) {
   return parked->fiber;
 }
 
-/* The kernel is due after a budget of switches, or a tick of the coarse clock, which is read
- * every few switches. */
+/* The kernel is due after a number of switches, or at a tick of the coarse clock, read every few
+ * switches. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler) {
   if (scheduler->slice.budget % GYRE_CLOCK_INTERVAL) return false;
   if (scheduler->slice.budget && !scheduler->slice.random && gyre_timers_coarse_now() != scheduler->slice.began_ns)
@@ -179,7 +175,7 @@ bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_drivin
 
 static VALUE answer_body(VALUE block) { return rb_proc_call_with_block(block, 0, NULL, Qnil); }
 
-/* An exception (such as Interrupt) is meant for the asking fiber, not for this one. */
+/* An exception (such as Interrupt) goes to the asking fiber. */
 static void answer(struct gyre_scheduler *scheduler) {
   struct gyre_question *question = scheduler->running.question;
   int state = 0;
@@ -199,7 +195,7 @@ void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
 }
 
 void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
-  /* Repeats if another transfer entered the fiber before it was woken. */
+  /* Repeats if a transfer entered the fiber before its wake-up. */
   while (parked->state != GYRE_RUNNING) {
     VALUE next = gyre_ready_next(scheduler);
     if (parked->state == GYRE_RUNNING) break;
@@ -244,8 +240,8 @@ void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
 
 /* --- memory --- */
 
-/* Pins everything: addresses of fibers are keys and stand on C stacks. Other objects of a wait are
- * on its fiber's stack. */
+/* Pins fibers, whose addresses are keys and on C stacks. A wait's other objects are on its fiber's
+ * stack. */
 void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   rb_gc_mark(scheduler->thread);
   rb_gc_mark(scheduler->drivers.fiber);
@@ -259,7 +255,7 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler) {
   gyre_interrupts_free(scheduler);
 }
 
-/* Only the forking fiber goes on in a child. */
+/* Only the forking fiber continues in a child. */
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   for (struct gyre_driving *driving = scheduler->drivers.newest, *before; driving; driving = before) {
     before = driving->before;

@@ -1,7 +1,5 @@
-/*
- * Shared by the files that move fibers: fibers.c (parking, the queue), workers.c (the pool),
- * interrupts.c (exceptions for other fibers), drive.c (turns).
- */
+/* Shared by fibers.c (parking, the queue), workers.c (the pool), interrupts.c (exceptions for
+ * fibers) and drive.c (turns). */
 #ifndef GYRE_FIBERS_H
 #define GYRE_FIBERS_H
 
@@ -10,18 +8,18 @@
 /* fibers.c */
 void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *parked, enum gyre_parked_state state);
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign);
-/* Records that the wait's fiber is being entered. */
+/* The wait's fiber is being entered. */
 void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first);
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler);
-/* The fiber to enter when one stops running: the next ready one within the budget, else the
- * driver; nil without a driver, when the kernel is due. */
+/* Returns the fiber to enter next: a ready one within the budget, else the driver; nil without a
+ * driver when the kernel is due. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler);
-/* True if it is time to ask the kernel. */
+/* True if the kernel is due. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler);
 void gyre_budget_refill(struct gyre_scheduler *scheduler);
 void gyre_fibers_wake_loop(struct gyre_scheduler *scheduler);
-/* Enters a fiber; returns when the present one runs again and has answered questions put to it. */
+/* Enters a fiber; returns when this one runs again, after answers to questions. */
 void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber);
 bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 
@@ -31,7 +29,7 @@ void gyre_workers_init(struct gyre_scheduler *scheduler);
 void gyre_workers_mark(struct gyre_scheduler *scheduler);
 void gyre_workers_free(struct gyre_scheduler *scheduler);
 void gyre_workers_forked(struct gyre_scheduler *scheduler);
-/* The worker of a fiber, or NULL. */
+/* Returns the fiber's worker, or NULL. */
 struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* interrupts.c */
@@ -40,19 +38,17 @@ void gyre_interrupts_init(struct gyre_scheduler *scheduler);
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler);
 void gyre_interrupts_free(struct gyre_scheduler *scheduler);
 void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
-/* Raises due interrupts in their fibers. */
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
-/* Makes postponed interrupts due, after their fibers have run. */
+/* Makes postponed interrupts due, as their fibers have run. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
-/* Raises the interrupt of a wait that has ended. Requeues the interrupt and returns if the wait was
- * given something just then. */
+/* Raises the interrupt of an ended wait; requeues it and returns if the wait was given
+ * something. */
 void gyre_interrupt_raise(struct gyre_parked *parked);
-/* Requeues the interrupt of a wait that another exception has ended; it is raised at the next
- * wait. */
+/* Requeues the interrupt of a wait that another exception ended, for the next wait. */
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
-/* Makes interrupts due that were held for this fiber, which the program had suspended. */
+/* Makes interrupts due that were held for this suspended fiber. */
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
-/* Drops interrupts for a job that has ended. */
+/* Drops interrupts of an ended job. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);
 
 #endif

@@ -1,15 +1,12 @@
-/*
- * Exceptions for other fibers: fiber_interrupt, timeouts, the end of the scheduler. Any thread with
- * the GVL queues them; at a turn's beginning their fibers become ready, and each raises its own at
- * its wait. Exceptions thus appear only at waits of this scheduler, on each Ruby version, and the
- * driver enters no fiber for them.
+/* Exceptions for fibers: fiber_interrupt, timeouts, the scheduler's end. Any thread with the GVL
+ * queues them; in the next turn their fibers become ready and raise at their waits. So on each Ruby
+ * version they appear only at this scheduler's waits, and the driver enters no fiber for them.
  *
  *   interrupts --turn--> raising --its fiber goes on--> raised
  *     |  ^  |                \--another exception ends the wait first--> interrupts
  *     |  |  +-- postponed: its fiber has been given something, or raises another one
  *     |  +----- deferred: Ruby 3.1 and 3.2, the fiber resumes one that resumes one that waits
- *     +-------- held: its fiber was suspended by the program, and has to wait first
- */
+ *     +-------- held: its fiber was suspended by the program, and has to wait first */
 #include "fiber/fibers.h"
 
 #include <stdlib.h>
@@ -33,7 +30,7 @@ void gyre_init_interrupts(void) {
   sized_queue_class = global_class("Thread::SizedQueue");
 }
 
-/* The queue with this index; NULL after the last one. */
+/* Returns the queue of this index; NULL after the last. */
 static struct gyre_list *all(struct gyre_scheduler *scheduler, int index) {
   struct gyre_interrupts *own = &scheduler->interrupts;
   struct gyre_list *lists[] = {&own->due, &own->raising, &own->postponed, &own->deferred, &own->held, NULL};
@@ -65,7 +62,7 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id) {
 /* --- queueing --- */
 
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception) {
-  /* Drops the exception of an ended job, which must not reach the next job. */
+  /* Drops an ended job's exception, which must not reach the next job. */
   struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
   if (worker && !worker->function) return NULL;
   struct gyre_interrupt *interrupt = calloc(1, sizeof(*interrupt));
@@ -82,7 +79,6 @@ struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VA
   return gyre_interrupt_weakly(scheduler, fiber, Qnil, exception);
 }
 
-/* Unlinks and frees it. */
 static void end_interrupt(struct gyre_interrupt *interrupt) {
   if (interrupt->owner) *interrupt->owner = NULL;
   if (interrupt->raiser) *interrupt->raiser = NULL;
@@ -98,8 +94,7 @@ void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interru
 
 /* --- giving --- */
 
-/* Ruby's internal objects have no class. Fibers wait for one kind of internal object only:
- * mutexes. */
+/* Ruby's internal objects have no class; fibers wait only for mutexes among them. */
 static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
 
 bool gyre_is_mutex(VALUE blocker) {
@@ -113,11 +108,8 @@ struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre
   return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
 }
 
-/*
- * Ruby's own primitives take a fiber off their list before they unblock it. Each fiber checks again
- * after its wait, so any other waiter may be woken instead. Gyre's own primitives pass a wake-up on
- * by themselves.
- */
+/* True if another waiter may be woken instead: Ruby's primitives take a fiber off their list before
+ * they unblock it, and fibers check again. Gyre's primitives pass on wake-ups themselves. */
 static bool can_hand_on(VALUE blocker) {
   if (RB_SPECIAL_CONST_P(blocker)) return false;
   return gyre_is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
@@ -126,7 +118,7 @@ static bool can_hand_on(VALUE blocker) {
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   VALUE blocker = wait->parked.blocker;
   if (!can_hand_on(blocker)) return false;
-  /* Pushes and pops wait for the same queue. */
+  /* Pushes and pops wait on one queue. */
   bool all = !gyre_is_mutex(blocker) && RTEST(rb_obj_is_kind_of(blocker, sized_queue_class)), handed = false;
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.parked, node) {
     if (parked->blocker != blocker) continue;
@@ -140,7 +132,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
 
 /* --- raising --- */
 
-/* Runs in the interrupted fiber, or in a fiber that it has resumed. */
+/* Runs in the interrupted fiber, or in one that it has resumed. */
 NORETURN(static void raise_here(VALUE fiber, VALUE exception));
 static void raise_here(VALUE fiber, VALUE exception) {
   if (NIL_P(exception)) rb_funcall(rb_path2class("Gyre::Scheduler::FiberRaise"), rb_intern("end_here"), 1, fiber);
@@ -152,11 +144,9 @@ static VALUE raise_here_body(VALUE argument) {
   raise_here(pair[0], pair[1]);
 }
 
-/*
- * Raising calls the exception's method `exception`, during which other threads run. If an unblock
- * comes (see scheduler_unblock), the interrupt is requeued and the wait ends normally. If an
- * exception for the thread comes, that one is raised, and gyre_park_end requeues the interrupt.
- */
+/* Raising calls the exception's `exception`, during which other threads run. If an unblock comes
+ * (scheduler_unblock), the interrupt is requeued and the wait ends normally. If an exception for
+ * the thread comes, the thread's is raised, and gyre_park_end requeues the interrupt. */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception, before = rb_errinfo();
   int state = 0;
@@ -195,10 +185,8 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
   return NULL;
 }
 
-/*
- * Raising now would lose the gift of an unblock (a lock, a queue element), as the fiber has not run
- * yet. The gift goes to another waiter; without one the fiber first runs up to its next wait.
- */
+/* Raising before the fiber runs would lose an unblock's gift (a lock, a queue element). It goes to
+ * another waiter; without one, the fiber first runs to its next wait. */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   struct gyre_wait *wait = gyre_given(scheduler, parked);
   if (!wait) return false;
@@ -206,8 +194,8 @@ static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre
   return wait->unblocked;
 }
 
-/* Makes the fiber ready to raise at its wait, before other fibers: behind `last`, a node of the
- * ready queue or its head. */
+/* Makes the fiber ready to raise before other fibers: after `last`, a ready node or the queue's
+ * head. */
 static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt,
                                   struct gyre_parked *parked, struct gyre_list *last) {
   move(&scheduler->interrupts.raising, interrupt);
@@ -233,8 +221,8 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* True if a fiber resumed by the program waits; `given`: it also was given something, so nothing
- * can be raised there yet. */
+/* True if a fiber resumed by the program waits; `given`: and was given something, so that raising
+ * must wait. */
 static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) {
     if (parked->fiber != parked->entered && (!given || gyre_given(scheduler, parked))) return true;
@@ -242,7 +230,7 @@ static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
   return false;
 }
 
-/* Fiber#transfer refuses fibers that rb_fiber_transfer would enter. */
+/* Fiber#transfer refuses some fibers that rb_fiber_transfer would enter. */
 static VALUE transfer_body(VALUE fiber) { return rb_funcall(fiber, rb_intern("transfer"), 0); }
 
 static VALUE raise_body(VALUE argument) {
@@ -251,10 +239,8 @@ static VALUE raise_body(VALUE argument) {
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
-/*
- * True if it has resumed another fiber. Transfers to such a fiber fail with a clear error. Checks
- * first where the fiber is: a fiber that left by its own transfer must not be entered.
- */
+/* True if it has resumed another fiber, to which transfers fail. A fiber that left by its own
+ * transfer must not be entered, so that comes first. */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(1));
   VALUE line = RB_TYPE_P(place, T_ARRAY) ? rb_ary_entry(place, 0) : Qnil;
@@ -269,17 +255,15 @@ static bool is_resuming(VALUE fiber) {
   return strstr(StringValueCStr(message), "resuming") != NULL;
 }
 
-/*
- * For a fiber without a wait of its own. If it has resumed a waiting fiber, directly or not,
- * Fiber#raise finds that fiber (Ruby 3.3 and later). Keeps the exception of a suspended fiber until
- * its next wait: entering the fiber here would resume it and raise in the driver.
- */
+/* For a fiber without a wait. If it has resumed a waiting fiber, Fiber#raise finds that one (Ruby
+ * 3.3 and later). Keeps a suspended fiber's exception until its next wait: raising here would
+ * continue in the driver. */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
   move(&scheduler->interrupts.held, interrupt);
   if (!inner_fiber_waits(scheduler, false) || !is_resuming(pair[0])) return;
   int state = 0;
-  struct gyre_interrupt *left = interrupt; /* NULL once cancelled: others run meanwhile */
+  struct gyre_interrupt *left = interrupt; /* NULL once cancelled by others */
   interrupt->raiser = &left;
   move(&scheduler->interrupts.raising, interrupt);
   scheduler->interrupts.is_away = true;
@@ -290,11 +274,11 @@ static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_inter
   if (left && !refused) end_interrupt(left);
   if (state && !refused) rb_jump_tag(state);
   if (!refused) return;
-  rb_set_errinfo(Qnil); /* Ruby 3.1 and 3.2 refuse it: tried again shortly after */
+  rb_set_errinfo(Qnil); /* Ruby 3.1 and 3.2 refuse: retries soon */
   if (left) defer_interrupt(scheduler, left);
 }
 
-/* Makes fibers with due interrupts ready, before all others. */
+/* Makes fibers with due interrupts ready first. */
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
   size_t due = 0;
   struct gyre_list *interrupts = &scheduler->interrupts.due;
@@ -310,7 +294,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       last = raise_at(scheduler, interrupt, parked, last);
     } else if (interrupt->fiber == rb_fiber_current() ||
                interrupt->fiber == scheduler->drivers.newest->parked.entered) {
-      /* the fiber drives, or has resumed the driver */
+      /* it drives, or has resumed the driver */
       VALUE fiber = interrupt->fiber, exception = interrupt->exception;
       end_interrupt(interrupt);
       raise_here(fiber, exception);
@@ -328,7 +312,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   GYRE_EACH(struct gyre_interrupt, interrupt, &scheduler->interrupts.held, node) {
     if (interrupt->fiber != parked->fiber) continue;
-    /* The address of a collected fiber may be another's now. */
+    /* A collected fiber's address may be another's now. */
     if (NIL_P(interrupt->id) || gyre_live_fiber(scheduler, interrupt->id) == parked->fiber)
       move(&scheduler->interrupts.due, interrupt);
   }
@@ -350,7 +334,7 @@ void gyre_interrupts_resume(struct gyre_scheduler *scheduler) {
     move(&scheduler->interrupts.due, GYRE_CONTAINER(scheduler->interrupts.postponed.next, struct gyre_interrupt, node));
 }
 
-/* In a forked child their fibers are gone. */
+/* In a forked child. */
 void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   for (int i = 0; (list = all(scheduler, i)); i++) {
@@ -362,8 +346,7 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
 
 /* --- memory --- */
 
-/* An interrupt held for a collectable fiber belongs to the timeout on that fiber's stack, which
- * marks it. */
+/* A timeout on a collectable fiber's stack owns and marks its held interrupt. */
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   rb_gc_mark(scheduler->interrupts.live_fibers);

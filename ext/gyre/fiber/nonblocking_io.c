@@ -1,10 +1,7 @@
-/*
- * Reads and writes that never wait (see nonblocking_io.h).
+/* Reads and writes that never wait (nonblocking_io.h).
  *
- * On Linux RWF_NOWAIT makes a single call non-blocking, without reading or changing the
- * descriptor's mode. Descriptors without it (terminals; pipes on older kernels) are checked by
- * poll(2) first, as other processes share their mode.
- */
+ * On Linux RWF_NOWAIT makes one call non-blocking, whatever the mode. Descriptors without it
+ * (terminals, pipes of older kernels) are polled first: other processes share their mode. */
 #include "feature.h"
 
 #include "fiber/nonblocking_io.h"
@@ -40,11 +37,10 @@ int gyre_ready_now(int fd, unsigned events) {
   return (int)(ready & events);
 }
 
-/* Anything with a position is a file (or a block device), which epoll cannot watch. */
+/* A position means a file or block device, which epoll cannot watch. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* For files without RWF_NOWAIT. Network file systems may wait long; file systems in memory never
- * do. */
+/* For files without RWF_NOWAIT: network file systems may wait long, those in memory never do. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
   static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,
@@ -94,7 +90,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
   int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
-  /* A write of more than PIPE_BUF to a ready pipe in blocking mode still waits. */
+  /* Larger writes to a ready blocking pipe still wait. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   do {
     count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);

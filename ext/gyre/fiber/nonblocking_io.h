@@ -1,10 +1,8 @@
-/*
- * Reads and writes that never wait, whatever the descriptor's mode: return a count, -EAGAIN where
- * the caller would wait, or another -errno. No ruby.h.
+/* Reads and writes that never wait, whatever the mode: return a count, -EAGAIN, or another -errno.
+ * No ruby.h.
  *
- * A regular file is always "ready" and may still wait for the disk. GYRE_IO_FILE_WAITS then asks
- * for a call in a thread; GYRE_IO_FILE asks for the plain call, which should be quick.
- */
+ * A regular file is always "ready" and may still wait for the disk: GYRE_IO_FILE_WAITS asks for a
+ * call in a thread, GYRE_IO_FILE for a plain call, which should be quick. */
 #ifndef GYRE_NONBLOCKING_IO_H
 #define GYRE_NONBLOCKING_IO_H
 
@@ -16,28 +14,27 @@
 #define GYRE_IO_FILE (-100000) /* not an errno */
 #define GYRE_IO_FILE_WAITS (-100001)
 
-/* The caller's guess about a descriptor, which saves system calls. A wrong guess never makes a call
- * wait: Ruby or another process may have changed the descriptor. */
+/* A guess about a descriptor, which saves system calls. Ruby or another process may change it: a
+ * wrong guess never makes a call wait. */
 enum gyre_io_kind {
   GYRE_IO_ANY,
   GYRE_IO_SOCKET,  /* probably a socket */
-  GYRE_IO_REGULAR, /* probably a file without RWF_NOWAIT for writes */
-  GYRE_IO_PIPE     /* probably a pipe: "would block" does not come from a disk */
+  GYRE_IO_REGULAR, /* probably a file without RWF_NOWAIT writes */
+  GYRE_IO_PIPE     /* probably a pipe: "would block" does not mean a disk */
 };
 
-/* Returns which of GYRE_READABLE, GYRE_PRIORITY and GYRE_WRITABLE hold now (0: none), or -errno. */
+/* Returns present events of GYRE_READABLE, GYRE_PRIORITY, GYRE_WRITABLE, 0, or -errno. */
 int gyre_ready_now(int fd, unsigned events);
 
 bool gyre_is_pipe(int fd);
 
-/* Returns SOCK_STREAM and so on; -1: not a socket. */
+/* Returns SOCK_STREAM or another type; -1: no socket. */
 int gyre_socket_type(int fd);
 
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);
 ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind);
 
-/* Reads at an offset the bytes that are in memory. Returns GYRE_IO_FILE or GYRE_IO_FILE_WAITS if
- * there are none or the kernel does not tell. */
+/* Reads at an offset from memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS if that is impossible. */
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * Reads and writes of files without the GVL, and the memory of an IO::Buffer. Called by
- * scheduler_io.c and selector_io.c.
- */
+/* Reads and writes files without the GVL, and accesses IO::Buffer. Called by scheduler_io.c and
+ * selector_io.c. */
 #include "fiber/ruby_io.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
-/*
- * Access to Ruby's IO and IO::Buffer, shared by the hooks of Gyre::Scheduler and
- * Gyre::Async::Selector.
- */
+/* Ruby's IO and IO::Buffer, for Gyre::Scheduler and Gyre::Async::Selector. */
 #ifndef GYRE_RUBY_IO_H
 #define GYRE_RUBY_IO_H
 
@@ -15,7 +12,7 @@
 #define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 has no macro */
 #endif
 
-/* An IO for both reading and writing is probably a socket. */
+/* True for a read-write IO, probably a socket. */
 static inline bool gyre_io_is_duplex(VALUE io) {
   if (!RB_TYPE_P(io, T_FILE)) return false;
 #ifdef GYRE_HAVE_IO_MODE
@@ -25,12 +22,11 @@ static inline bool gyre_io_is_duplex(VALUE io) {
 #endif
 }
 
-/* Returns the size of an IO::Buffer and its bytes. Raises if the bytes are gone, or if they are
- * read-only and not for a write (`writes`). */
+/* Returns an IO::Buffer's size and bytes. Raises if they are gone, or read-only unless `writes`. */
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 
-/* Reads or writes a file without the GVL, as the disk may be slow. `from` is an offset, or -1
- * for the file's own position. Returns a count or -errno. */
+/* Reads or writes a file without the GVL at `from`, or at its position (-1). Returns a count or
+ * -errno. */
 ssize_t gyre_file_call(int fd, char *bytes, size_t length, off_t from, bool writes);
 
 #endif

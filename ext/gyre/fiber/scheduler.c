@@ -1,8 +1,5 @@
-/*
- * Gyre::Scheduler on the native engine: the object and its own methods (run, spawn, …). Hooks of
- * Fiber::Scheduler are in scheduler_block.c and scheduler_timeout.c, for descriptors in
- * scheduler_io.c, for processes in scheduler_process.c; fibers.c moves the fibers.
- */
+/* Gyre::Scheduler on the native engine: its object and methods. Hooks: scheduler_block.c,
+ * scheduler_timeout.c, scheduler_io.c (descriptors), scheduler_process.c; fibers.c moves fibers. */
 #include "fiber/scheduler.h"
 #include "feature.h"
 #include "gyre.h"
@@ -44,8 +41,7 @@ static size_t scheduler_size(const void *opaque) {
 static const rb_data_type_t scheduler_type = {
     .wrap_struct_name = "Gyre::Scheduler",
     .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
-    /* Not write-barrier protected: marked objects are on fibers' stacks and change at every
-     * switch. */
+    /* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
 };
 
 static VALUE scheduler_allocate(VALUE class) {
@@ -86,11 +82,9 @@ struct gyre_scheduler *gyre_scheduler_current(void) {
   return gyre_scheduler_opened(scheduler);
 }
 
-/*
- * For Gyre::Scheduler#initialize: opens the loop on the native backend of that name; nil takes the
- * first that opens. A scheduler on the portable engine stays closed, with Ruby methods in place of
- * these (scheduler/portable.rb).
- */
+/* For Gyre::Scheduler#initialize: opens the loop on this native backend, or for nil on the first
+ * that opens. On the portable engine it stays closed, and Ruby replaces these methods
+ * (scheduler/portable.rb). */
 static VALUE scheduler_open_native(VALUE self, VALUE name) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
@@ -108,7 +102,7 @@ static VALUE scheduler_open_native(VALUE self, VALUE name) {
 
 /* --- fibers --- */
 
-/* Requeues the current fiber at the end and runs the others first (Fiber::Scheduler#yield). */
+/* Runs the other ready fibers first (Fiber::Scheduler#yield). */
 static VALUE scheduler_yield(VALUE self) {
   gyre_yield(gyre_scheduler_opened(self));
   return Qnil;
@@ -126,8 +120,8 @@ static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
   return scheduler->pool.reset_storage ? rb_funcall(rb_fiber_current(), rb_intern("storage"), 0) : Qnil;
 }
 
-/* Runs the block in a fiber of its own, at once up to its first wait (Fiber::Scheduler#fiber,
- * for Fiber.schedule). The fiber ends with the block. Raises ThreadError in another thread. */
+/* Runs the block in a new fiber up to its first wait (Fiber::Scheduler#fiber, for Fiber.schedule).
+ * Raises ThreadError in another thread. */
 static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE options = Qnil, block = rb_block_proc();
@@ -139,8 +133,8 @@ static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   return gyre_spawn_once(scheduler, call_job, block, options);
 }
 
-/* Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait. Raises
- * ThreadError in another thread. */
+/* Runs callable.call(*arguments) in a pooled fiber up to its first wait. Raises ThreadError in
+ * another thread. */
 static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE job;
@@ -156,8 +150,8 @@ static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
   return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
 }
 
-/* Has a fiber raise an exception at its present or next wait (Fiber::Scheduler#fiber_interrupt).
- * From any thread. An exception of nil ends the fiber, as Fiber#kill does. */
+/* Raises an exception in a fiber at its present or next wait (Fiber::Scheduler#fiber_interrupt);
+ * nil ends the fiber like Fiber#kill. Any thread may call it. */
 static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
   if (!rb_obj_is_fiber(fiber)) rb_raise(rb_eTypeError, "fiber expected, not %" PRIsVALUE, rb_obj_class(fiber));
   if (!NIL_P(exception) && !rb_obj_is_kind_of(exception, rb_eException))
@@ -166,21 +160,21 @@ static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception)
   return Qnil;
 }
 
-/* Returns the fiber that waits: this one, or one that it has resumed. */
+/* Returns this fiber or one that it has resumed, if it waits. */
 static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);
   return parked ? parked->fiber : Qnil;
 }
 
-/* True if a pooled fiber has a job (scheduler/pooled_fiber.rb). */
+/* True if the pooled fiber has a job (scheduler/pooled_fiber.rb). */
 static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
   return gyre_fiber_is_working(gyre_scheduler_get(self), fiber) ? Qtrue : Qfalse;
 }
 
 /* --- the loop --- */
 
-/* Drives the loop until no fiber waits and nothing listens. */
+/* Drives the loop until nothing waits or listens. */
 static VALUE scheduler_run(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   gyre_drive(scheduler, gyre_nothing_left, NULL);
@@ -191,7 +185,7 @@ static bool block_is_true(struct gyre_scheduler *scheduler, struct gyre_driving 
   return RTEST(rb_funcallv((VALUE)driving->context, rb_intern("call"), 0, NULL));
 }
 
-/* Drives the loop until the block is true; asks it once a turn. */
+/* Drives the loop until the block is true; calls it once a turn. */
 static VALUE scheduler_run_until(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE block = rb_block_proc();
@@ -204,14 +198,14 @@ static VALUE scheduler_loop_running_p(VALUE self) {
   return NIL_P(gyre_scheduler_get(self)->drivers.fiber) ? Qfalse : Qtrue;
 }
 
-/* Ends the loop's present or next wait. From any thread and from a trap handler. */
+/* Ends the loop's present or next wait. Any thread and trap handler may call it. */
 static VALUE scheduler_wakeup(VALUE self) {
   gyre_loop_wake(&gyre_scheduler_get(self)->loop);
   return Qnil;
 }
 
-/* Notifies each client once. Walks the list again after each: a client may run Ruby code that adds
- * and removes others. New ones are not notified. */
+/* Notifies each client once, except new ones. Walks the list again after each, as clients run Ruby
+ * code. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   GYRE_EACH(struct gyre_client, client, clients, node) client->due = true;
@@ -233,7 +227,7 @@ static void notify_moved(struct gyre_client *client) {
   if (client->moved) client->moved(client);
 }
 
-/* Waits for no fiber if the thread is killed, or the exception of a signal is propagating. */
+/* Waits for no fiber if the thread is killed, or a signal's exception propagates. */
 static VALUE close_body(VALUE self) {
   if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
   return Qnil;
@@ -256,8 +250,8 @@ static VALUE unwind_body(VALUE self) {
 
 static VALUE close_ensure(VALUE self) { return rb_ensure(unwind_body, self, close_loop, self); }
 
-/* Runs what is left and closes the loop (Fiber::Scheduler#close). Raises ThreadError in another
- * thread, which may be waiting on the loop. */
+/* Runs the remaining fibers, then closes the loop (Fiber::Scheduler#close). Raises ThreadError in
+ * another thread. */
 static VALUE scheduler_close(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
@@ -273,8 +267,8 @@ static VALUE scheduler_backend(VALUE self) {
   return scheduler->loop.backend ? rb_str_new_cstr(scheduler->loop.backend->name) : Qnil;
 }
 
-/* For a forked child: only the forking fiber goes on, on a new loop. Leaves the parent's loop
- * untouched. */
+/* In a forked child: continues only the forking fiber, on a new loop; never touches the
+ * parent's. */
 static VALUE scheduler_process_fork(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;
@@ -295,7 +289,7 @@ static VALUE scheduler_process_fork(VALUE self) {
   return Qnil;
 }
 
-/* For Process.daemon: another process replaces this one and continues all fibers. */
+/* For Process.daemon: another process continues all fibers. */
 static VALUE scheduler_process_move(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qnil;

@@ -1,34 +1,25 @@
-/*
- * Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep, called
- * by Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives. An unblock may give
- * the fiber something, such as a lock or a queue element. This gift is never lost. It wins over a
- * timeout of the same turn; an exception that comes before the fiber goes on hands it to another
- * waiter (interrupts.c).
- */
+/* The hooks block, unblock and kernel_sleep, for Mutex, Queue, ConditionVariable, Thread#join and
+ * Gyre's primitives. An unblock may give the fiber a lock or queue element, which is never lost: it
+ * wins over a timeout of the same turn, and an exception before the fiber continues passes it to
+ * another waiter (interrupts.c). */
 #include "fiber/fibers.h"
 
 static VALUE sleeping; /* :sleep */
 
-/*
- * --- what comes early ---
+/* --- early unblocks ---
  *
- * An unblock may come before its fiber has parked: another thread takes the fiber off a queue's
- * waiters just before the fiber calls `block`. An early unblock is kept with its blocker for the
- * fiber's next block, which it ends if the blockers are equal. So a late unblock, for a wait that
- * has ended by itself, ends no other wait. Keeps only the blocker's address, with a bit that tells
- * whether it ends a sleep.
- */
+ * Another thread may take a fiber off a queue's waiters just before the fiber calls `block`. The
+ * early unblock ends the fiber's next block if that has the same blocker; so a late unblock, of a
+ * wait that ended by itself, ends no other wait. Keeps the blocker's address, with a bit: it ends a
+ * sleep. */
 
 #define EARLY_SIGNAL ((st_data_t)1)
-#define EARLY_ANY (~(st_data_t)1) /* several, for different blockers */
+#define EARLY_ANY (~(st_data_t)1) /* several for different blockers */
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
-/*
- * Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait (an
- * unblock for its mutex), and IO#close (an unblock for the IO on Ruby 4.0, for the closing fiber's
- * thread on 3.4).
- */
+/* Unblocks that end a sleep besides :sleep's: a signal of ConditionVariable#wait (for its mutex),
+ * and IO#close (for the IO on Ruby 4.0, for the closing fiber's thread on 3.4). */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
   return blocker == scheduler->thread || RB_TYPE_P(blocker, T_FILE) || gyre_is_mutex(blocker);
 }
@@ -37,8 +28,7 @@ static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
   return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
 }
 
-/* Drops ended fibers, which have no next block. The others are marked, so that no new fiber gets
- * their address. */
+/* Drops ended fibers; marks the others, so that no new fiber gets their address. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
   st_foreach(scheduler->blocks.early, is_over, 0);
   if (!RTEST(rb_fiber_alive_p(fiber))) return;
@@ -48,7 +38,7 @@ static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE bloc
   st_insert(scheduler->blocks.early, (st_data_t)fiber, early);
 }
 
-/* Takes the early unblock of the fiber; 0 without one. */
+/* Returns 0 without one. */
 static st_data_t take_early(struct gyre_scheduler *scheduler, VALUE fiber) {
   st_data_t key = (st_data_t)fiber, early = 0;
   if (scheduler->blocks.early->num_entries) (void)st_delete(scheduler->blocks.early, &key, &early);
@@ -75,8 +65,8 @@ static VALUE block_body(VALUE argument) {
   return Qnil;
 }
 
-/* Ruby raises here in a killed fiber, and for another thread's exception; the gift then passes to
- * another waiter. */
+/* Ruby raises here in a killed fiber and for another thread's exception; the gift passes to another
+ * waiter. */
 static VALUE block_ensure(VALUE argument) {
   struct blocking *blocking = (struct blocking *)argument;
   struct gyre_wait *wait = &blocking->wait;
@@ -86,7 +76,7 @@ static VALUE block_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Parks until unblock or timeout. Returns whether it was unblocked. */
+/* Returns true if unblocked, false after the timeout. */
 static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeout_ns) {
   if (is_early_for(take_early(scheduler, rb_fiber_current()), blocker)) return true;
 
@@ -99,8 +89,8 @@ static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeo
   return wait->unblocked || !wait->timed_out;
 }
 
-/* Parks the current fiber until {#unblock} or the timeout (Fiber::Scheduler#block).
- * print_hierarchy shows `blocker`. Returns whether it was unblocked. */
+/* Parks the fiber until {#unblock} or the timeout (Fiber::Scheduler#block); print_hierarchy shows
+ * `blocker`. Returns whether it was unblocked. */
 static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE blocker, timeout;
@@ -108,13 +98,13 @@ static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   return block(scheduler, blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
 }
 
-/* A sleep ends by itself or by a signal; unblocks of earlier waits do not end it. */
+/* Earlier waits' unblocks do not end a sleep. */
 static bool ends(const struct gyre_wait *wait, VALUE blocker) {
   return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
 }
 
-/* Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. A fiber that has not
- * parked yet skips its block for the same blocker. */
+/* Makes a blocked fiber ready (Fiber::Scheduler#unblock); one that has not parked skips its block
+ * for this blocker. Any thread may call it. */
 static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qfalse;
@@ -125,12 +115,12 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocks.table, fiber);
   struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
   if (wait && wait->unblocked) {
-    /* The fiber has another gift and is still on its blocker's list: the next waiter gets this
-     * gift. */
+    /* The fiber has another gift and is still listed by its blocker: the next waiter gets this
+     * one. */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* Passes the gift to another waiter; without one, the pending exception moves to the fiber's
-     * next wait. */
+    /* Another waiter gets the gift; without one, the pending exception moves to the fiber's next
+     * wait. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
     wait->unblocked = true;
@@ -141,8 +131,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   return Qtrue;
 }
 
-/* Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). A sleep of 0 seconds lets all ready
- * fibers run; a sleep without a duration ends by an unblock. */
+/* Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). 0 seconds: all ready fibers run first;
+ * no duration: an unblock ends it. */
 static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE duration;
@@ -158,14 +148,13 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
 
 /* --- for condition variables --- */
 
-/* Called before ConditionVariable#wait in this fiber: from now on records whether a signal may have
- * come. */
+/* Called before ConditionVariable#wait: from now on records a possible signal. */
 static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
   st_insert(gyre_scheduler_opened(self)->blocks.signals, (st_data_t)rb_fiber_current(), false);
   return Qnil;
 }
 
-/* Ends the record. Returns whether a signal may have come. */
+/* Ends the record. True if a signal may have come. */
 static VALUE scheduler_signalled_p(VALUE self) {
   st_data_t key = (st_data_t)rb_fiber_current(), signalled = false;
   (void)st_delete(gyre_scheduler_get(self)->blocks.signals, &key, &signalled);
@@ -180,7 +169,7 @@ void gyre_block_init(struct gyre_scheduler *scheduler) {
   scheduler->blocks.signals = st_init_numtable();
 }
 
-/* Waiting keeps the fibers in `signals` alive; the end of the wait removes them. */
+/* A waiting fiber in `signals` is alive; its wait's end removes it. */
 void gyre_block_mark(struct gyre_scheduler *scheduler) {
   if (scheduler->blocks.early) rb_mark_set(scheduler->blocks.early);
 }

@@ -1,7 +1,5 @@
-/*
- * Figures of Gyre::Scheduler, its waits, and questions to fibers. Called to print and to watch,
- * never while fibers move; changes nothing.
- */
+/* Figures of Gyre::Scheduler, its waits, and questions to fibers. Never called while fibers move;
+ * changes nothing. */
 #include "fiber/fibers.h"
 
 static VALUE waiting, ready;
@@ -12,7 +10,7 @@ static void set_count(VALUE stats, const char *name, uint64_t count) {
   rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
 }
 
-/* Armed by the scheduler, not by the program. */
+/* The scheduler's own. */
 static unsigned own_timers(const struct gyre_scheduler *scheduler) {
   return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweeping.timer) +
                          (unsigned)gyre_timer_armed(&scheduler->pool.trim)
@@ -47,20 +45,20 @@ static VALUE scheduler_stats(VALUE self) {
   return gyre_stats(&scheduler->loop, scheduler);
 }
 
-/* Changes with each turn and each switch of fibers; nil while the loop sleeps. From any thread. */
+/* Changes at each turn and switch; nil while the loop sleeps. Any thread may call it. */
 static VALUE scheduler_pulse(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed || scheduler->loop.waiting) return Qnil;
   return ULL2NUM(scheduler->slice.switches + scheduler->loop.statistics.turns);
 }
 
-/* Looks for deadlocks even while timers and descriptors may wake a fiber. */
+/* Looks for deadlocks even if timers and descriptors may wake fibers. */
 static VALUE scheduler_set_suspicious(VALUE self, VALUE value) {
   gyre_scheduler_get(self)->sweeping.suspicious = RTEST(value);
   return value;
 }
 
-/* --- which fiber waits for what --- */
+/* --- waits --- */
 
 static VALUE describe(struct gyre_parked *parked) {
   VALUE values[] = {
@@ -86,8 +84,8 @@ static bool is_one_of(VALUE object, VALUE classes) {
   return false;
 }
 
-/* Waiting and ready fibers, for Gyre::Scheduler#waits. From any thread. `classes` selects by the
- * class of the awaited object. */
+/* Lists waiting and ready fibers, for Gyre::Scheduler#waits; `classes` selects by the awaited
+ * object. Any thread may call it. */
 static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
   if (!NIL_P(classes)) Check_Type(classes, T_ARRAY);
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
@@ -117,11 +115,8 @@ static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
 
 static VALUE ask_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
 
-/*
- * Runs the block in a waiting fiber, which waits on afterwards: only the fiber itself knows some
- * facts (Mutex#owned?). The block must not wait. Only on the scheduler's own thread. Returns nil if
- * the fiber cannot be entered.
- */
+/* Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows some facts
+ * (Mutex#owned?). Only for the scheduler's thread. Returns nil if the fiber cannot be entered. */
 static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   struct gyre_question question = {rb_fiber_current(), rb_block_proc(), Qnil, Qnil},
@@ -135,7 +130,7 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   scheduler->running.question = before;
   if (state) {
     if (!rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError)) rb_jump_tag(state);
-    rb_set_errinfo(Qnil); /* a FiberError, for example because it resumes another fiber */
+    rb_set_errinfo(Qnil); /* a FiberError: it resumes another fiber */
     return Qnil;
   }
   if (RTEST(rb_obj_is_kind_of(question.error, rb_eException))) rb_exc_raise(question.error);

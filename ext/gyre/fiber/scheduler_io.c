@@ -1,8 +1,6 @@
-/*
- * The hooks for descriptors of Gyre::Scheduler: io_wait, io_read, io_write, io_pread, io_pwrite,
- * io_close. Each tries the system call first and parks only on "would block". Ruby changed the
- * arguments of the buffered hooks twice; `struct transfer` hides that.
- */
+/* Gyre::Scheduler's hooks io_wait, io_read, io_write, io_pread, io_pwrite, io_close. Tries the
+ * system call first and parks on "would block". `struct transfer` hides two changes of Ruby's
+ * arguments. */
 #include "feature.h"
 #include "fiber/nonblocking_io.h"
 #include "fiber/ruby_io.h"
@@ -16,16 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Yields at the end of the slice of time, for calls that may succeed for long and use no other hook
- * (accept, recv; lib/gyre/scheduler/pacing.rb). */
+/* Yields at the slice's end, for calls without a hook (accept, recv;
+ * lib/gyre/scheduler/pacing.rb). */
 static VALUE scheduler_pace(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_yield_if_due(scheduler);
   return Qnil;
 }
 
-/* For a timeout of 0: asks the kernel. Lets other fibers run if nothing is ready, as they may
- * change that. */
+/* Asks the kernel for a timeout of 0. Lets other fibers run if nothing is ready, as they may change
+ * that. */
 static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
   int ready = gyre_ready_now(fd, events);
   if (ready == 0) {
@@ -36,7 +34,7 @@ static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) 
   return ready;
 }
 
-/* Waits for `timeout`, or else for the IO's own (IO#timeout, Ruby 3.2 and later), which raises
+/* Waits for `timeout`, or for the IO's own (IO#timeout, Ruby 3.2 and later), which raises
  * IO::TimeoutError. Returns ready events, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
   VALUE own_timeout = Qnil;
@@ -52,8 +50,8 @@ static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int f
   return ready;
 }
 
-/* Parks until `io` is ready for one of `events` (Fiber::Scheduler#io_wait). Returns the ready
- * events; false after the timeout. */
+/* Parks until `io` is ready (Fiber::Scheduler#io_wait). Returns ready events; false after the
+ * timeout. */
 static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
   unsigned asked = NUM2UINT(events) & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
   int ready = wait_within_timeout(gyre_scheduler_opened(self), io, rb_io_descriptor(io), asked, timeout);
@@ -63,28 +61,28 @@ static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout
 
 /* --- buffered reads and writes --- */
 
-#define FILE_PART ((size_t)1024 * 1024) /* bytes of a file moved at once */
+#define FILE_PART ((size_t)1024 * 1024) /* of a file at once */
 
 struct transfer {
   struct gyre_scheduler *scheduler;
   VALUE io, buffer;
   int fd;
-  bool writes, positioned; /* positioned: pread and pwrite */
+  bool writes, positioned; /* pread and pwrite */
   enum gyre_io_kind kind;
-  char *base;   /* the buffer's bytes, until the next wait */
+  char *base;   /* buffer's bytes, until the next wait */
   size_t least; /* 0: try once */
   size_t most;  /* bytes */
   size_t offset;
   off_t from; /* if positioned */
 };
 
-/* Values of a descriptor's `kind`. */
+/* Kinds of descriptors. */
 enum { UNKNOWN, OTHER, SOCKET, STREAM_SOCKET, PIPE, REGULAR };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
-/* length, offset → transfer. The length is a minimum until Ruby 4.0 (0: one try); from 4.1
- * (interface version 4) the order is offset, length, and the length is a maximum. */
+/* Reads length and offset: until Ruby 4.0 the length is a minimum (0: one try); from 4.1 (interface
+ * version 4) the offset is first and the length a maximum. */
 static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second, size_t size) {
 #if RUBY_FIBER_SCHEDULER_VERSION >= 4
   transfer->offset = NUM2SIZET(first);
@@ -104,8 +102,8 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
 #endif
 }
 
-/* Arguments after io and buffer, by Ruby version: for an offset 3.1 has (length, from), 3.2
- * (from, length, offset), 4.1 (from, offset, length). The last argument may be missing. */
+/* Reads arguments after io and buffer: for an offset 3.1 has (length, from), 3.2 (from, length,
+ * offset), 4.1 (from, offset, length). The last may be missing. */
 static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
   VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
   if (transfer->positioned) {
@@ -121,24 +119,23 @@ static void transfer_arguments(struct transfer *transfer, int count, const VALUE
   transfer_bounds(transfer, first, second, size);
 }
 
-/* The offset in the file; -1: its own position. */
+/* Returns the file's offset; -1: its position. */
 static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
 
-/* Gets the descriptor and the buffer's bytes; called again after a wait, in which the program may
- * have closed or freed them. Returns the buffer's size. */
+/* Returns the buffer's size with descriptor and bytes. Repeated after a wait, in which the program
+ * may close or free them. */
 static size_t transfer_open(struct transfer *transfer) {
   transfer->fd = rb_io_descriptor(transfer->io);
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Takes over bytes that were read during a wait. The IO may be closed and the buffer freed by now;
- * the next part needs an unchanged buffer. */
+/* Takes bytes read during a wait, after which IO and buffer may be gone. The next part needs the
+ * same buffer. */
 static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
   if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
   if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
 }
 
-/* Reads in a thread while this fiber is parked. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
   VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
   const char *bytes;
@@ -148,7 +145,7 @@ static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t 
   return count;
 }
 
-/* A write usually goes to the kernel's memory at once. */
+/* A write usually only reaches the kernel's memory. */
 static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
   if (waits && !transfer->writes) return file_read_in_thread(transfer, at, length);
   return gyre_file_call(transfer->fd, transfer->base + at, length, transfer_place(transfer), transfer->writes);
@@ -167,7 +164,7 @@ static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bo
   return (ssize_t)moved;
 }
 
-/* Reads at once what is in memory, the rest as a file. */
+/* Reads from memory at once, the rest as a file. */
 static ssize_t pread_step(struct transfer *transfer, size_t at, size_t length) {
   size_t moved = 0;
   while (moved < length) {
@@ -198,8 +195,8 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
-/* The descriptor's kind. Its mode is not kept, as IO#nonblock=, IO#reopen and other processes
- * change it. The kind may be wrong after a reopen; a useless wait drops it. */
+/* Guesses the descriptor's kind, which a useless wait drops. Ignores the mode: IO#nonblock=,
+ * IO#reopen and other processes change it. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   static const enum gyre_io_kind kinds[] = {
       [SOCKET] = GYRE_IO_SOCKET, [STREAM_SOCKET] = GYRE_IO_SOCKET, [PIPE] = GYRE_IO_PIPE, [REGULAR] = GYRE_IO_REGULAR};
@@ -212,19 +209,19 @@ static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct g
   return kinds[held->kind];
 }
 
-/* Parks until the next step may move something. Returns 0 or -errno. */
+/* Returns 0 or -errno. */
 static int transfer_wait(struct transfer *transfer, unsigned interest) {
   int ready = wait_within_timeout(transfer->scheduler, transfer->io, transfer->fd, interest, Qnil);
   if (ready < 0) return ready;
   return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
 }
 
-/* Updates the descriptor's entry after a step. Looks it up again: in a step without the GVL a
- * signal handler may have moved the table. */
+/* Updates the descriptor's entry, looked up again: a signal handler may have moved the table
+ * meanwhile. */
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
-  /* A short count on other descriptors may be one message or line with more behind it. */
+  /* On other descriptors a short count may be one message or line of several. */
   if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
     gyre_descriptor_drained(held, interest);
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;
@@ -240,28 +237,24 @@ static bool is_override(VALUE frame, bool writes) {
   return !NIL_P(rb_profile_frame_path(frame)) && is_named(frame, writes ? "io_write" : "io_read");
 }
 
-/*
- * True if the hook may wait: to reach `least`, or in Ruby's blocking methods (gets, readpartial,
- * read). Saves two calls of hooks, as these methods would wait after "would block" anyway. False
- * for IO#read_nonblock, which is written in Ruby, and for direct calls of the hook. Ruby's writing
- * methods wait by themselves except IO#syswrite, which raises EAGAIN: right only for a descriptor
- * in non-blocking mode.
- */
+/* True if the hook may wait: to reach `least`, or in Ruby's blocking methods (gets, readpartial,
+ * read), where that saves two hooks. False for IO#read_nonblock, which is Ruby code, and direct
+ * calls. Ruby's writes wait themselves, except IO#syswrite, whose EAGAIN is right only in
+ * non-blocking mode. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;
   VALUE
   frames[8]; /* the hook, overrides, their caller; Ruby 3.1 does not count C frames */
   int lines[8];
-  int count = rb_profile_frames(0, 2, frames, lines),
-      caller = 1; /* frames that usually suffice; each further one takes time */
+  int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* usually enough; each further one takes time */
   if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);
   while (caller < count && is_override(frames[caller], transfer->writes)) caller++;
   if (caller == count || !NIL_P(rb_profile_frame_path(frames[caller]))) return false;
   return !transfer->writes || is_named(frames[caller], "syswrite");
 }
 
-/* Repeats the step until `least` bytes are moved; -errno counts only if nothing was. */
+/* Repeats until `least` bytes; -errno only if none moved. */
 static ssize_t transfer_run(struct transfer *transfer) {
   unsigned interest = transfer->writes ? GYRE_WRITABLE : GYRE_READABLE;
   bool waited = false;
@@ -270,7 +263,7 @@ static ssize_t transfer_run(struct transfer *transfer) {
     size_t length = transfer->most - moved;
     ssize_t count = -EAGAIN;
     struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
-    /* Skips a call that would block, unless a wait came first. */
+    /* Skips a call that would block, except after a wait. */
     if (waited || !held || !gyre_loop_is_drained(&transfer->scheduler->loop, held, interest) || !may_wait(transfer)) {
       if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held);
       count = transfer_step(transfer, transfer->offset + moved, length);
@@ -293,7 +286,7 @@ static ssize_t transfer_run(struct transfer *transfer) {
   return (ssize_t)moved;
 }
 
-/* The four hooks; arguments are io, buffer, and those of transfer_arguments. */
+/* The four hooks; after io and buffer, arguments are those of transfer_arguments. */
 static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes, bool positioned) {
   rb_check_arity(argc, positioned ? 4 : 3, positioned ? 5 : 4);
   struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes,
@@ -309,35 +302,31 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
   return result;
 }
 
-/*
- * Reads at least `length` bytes into the buffer; 0 means one try (Fiber::Scheduler#io_read). From
- * Ruby 4.1: io_read(io, buffer, offset, length), one try of at most `length`. Returns bytes, 0 at
- * the end of the file, or -errno (-EAGAIN: would block).
- */
+/* Reads at least `length` bytes; 0: one try (Fiber::Scheduler#io_read). From Ruby 4.1: io_read(io,
+ * buffer, offset, length), one try of at most `length`. Returns bytes, 0 at the end, or -errno. */
 static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, false);
 }
 
-/* Writes at least `length` bytes of the buffer (Fiber::Scheduler#io_write); otherwise as
- * {#io_read}. */
+/* Writes at least `length` bytes (Fiber::Scheduler#io_write), otherwise like {#io_read}. */
 static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, false);
 }
 
-/* Reads at an offset (Fiber::Scheduler#io_pread), without the GVL. */
+/* Reads at an offset without the GVL (Fiber::Scheduler#io_pread). */
 static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, false, true);
 }
 
-/* Writes at an offset (Fiber::Scheduler#io_pwrite), without the GVL. */
+/* Writes at an offset without the GVL (Fiber::Scheduler#io_pwrite). */
 static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, true);
 }
 
 /* --- opening --- */
 
-/* True if opening this path may wait, as for a FIFO or a device (waiting_path.rb). Uses one
- * stat(2): Ruby's methods make objects or use a thread. */
+/* True if opening may wait, as for a FIFO or device (waiting_path.rb). One stat(2): Ruby's would
+ * make objects or use a thread. */
 static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
   struct stat status;
   if (memchr(RSTRING_PTR(path), '\0', RSTRING_LEN(path))) return Qfalse; /* Ruby refuses it */
@@ -347,8 +336,7 @@ static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
 
 /* --- closing --- */
 
-/* Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): wakes its waits, and the
- * loop forgets it. */
+/* Closes a descriptor and wakes its waits (Fiber::Scheduler#io_close, Ruby 4.0 and later). */
 static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
   int fd = RB_INTEGER_TYPE_P(descriptor) ? NUM2INT(descriptor) : rb_io_descriptor(descriptor);
   gyre_loop_let_go(&gyre_scheduler_opened(self)->loop, fd);
@@ -357,16 +345,12 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
 }
 
 void gyre_init_scheduler_io(void) {
-  /*
-   * Ruby before 3.3.1 could lose the buffer's lock in the io_write hook (bug 19640); 3.2.5 has a
-   * broken interface of both hooks (fixed in 3.2.6). Without the hooks Ruby reads and writes itself
-   * and calls io_wait.
-   */
+  /* Ruby before 3.3.1 could lose the buffer's lock in io_write (bug 19640); 3.2.5 has a broken
+   * interface. Without these hooks Ruby calls io_wait. */
   const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
   bool broken = strcmp(version, "3.2.5") == 0;
   bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
-  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which deadlocks all
-   * threads. */
+  /* In 3.3 and 3.4 IO#pwrite calls io_pwrite without the GVL, which deadlocks all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cScheduler;
   rb_define_singleton_method(class, "path_waits?", scheduler_path_waits_p, 1);

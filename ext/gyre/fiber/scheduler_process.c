@@ -1,7 +1,4 @@
-/*
- * Waits for child processes (the process_wait hook): by a pidfd on the loop, else in a
- * thread.
- */
+/* The process_wait hook. */
 #include "feature.h"
 #include "fiber/scheduler.h"
 
@@ -60,16 +57,14 @@ static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   if (wait.flags & WNOHANG) return gyre_child_status(pid, wait.flags);
   if (!wait.flags) wait.fd = gyre_child_descriptor(NUM2PIDT(pid));
   if (wait.fd < 0) return rb_funcall(self, rb_intern("process_wait_in_thread"), 2, pid, flags);
-  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* its number's former use */
+  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* the descriptor's former use */
   wait.scheduler->loop.outside++;
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
-/*
- * Gyre::Orphans.adopt: orphaned processes below this one become its children (prctl(2),
- * PR_SET_CHILD_SUBREAPER). Outlives an exec; forked children do not inherit it. Returns false if
- * the system cannot do it.
- */
+/* Gyre::Orphans.adopt: orphans below this process become its children (prctl(2),
+ * PR_SET_CHILD_SUBREAPER), even after exec, but not in forked children. Returns false if
+ * unsupported. */
 static VALUE orphans_adopt(VALUE self) {
 #ifdef GYRE_HAVE_SUBREAPER
   return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? Qtrue : Qfalse;

@@ -1,8 +1,5 @@
-/*
- * Reads files in a thread of Gyre::Offload, for disks without the kernel's help. Called by
- * scheduler_io.c. The thread reads into its own memory: it may outlive the wait and the target
- * buffer.
- */
+/* Reads files in a thread of Gyre::Offload, for scheduler_io.c. The thread uses its own memory, as
+ * it may outlive the wait and the buffer. */
 #include "feature.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
@@ -37,7 +34,7 @@ static struct thread_read *get(VALUE self) {
   return read;
 }
 
-/* Runs in the thread. The number may belong to another file by now. */
+/* Runs in the thread, maybe after the descriptor was reused. */
 static VALUE thread_read_call(VALUE self) {
   struct thread_read *read = get(self);
   if (RTEST(rb_funcallv(read->io, rb_intern("closed?"), 0, NULL))) return Qnil;

@@ -1,6 +1,4 @@
-/*
- * IO.select in a fiber (the io_select hook). Asks poll(2) for what is ready, and waits on the loop.
- */
+/* The io_select hook: asks poll(2), then waits on the loop. */
 #include "feature.h"
 #include "fiber/scheduler.h"
 #include "gyre.h"
@@ -9,7 +7,7 @@
 #include <poll.h>
 #include <ruby/io.h>
 
-/* An IO of one of the three arrays. */
+/* An IO of one array. */
 struct selected_watch {
   struct gyre_watch watch;
   struct gyre_wait *wait;
@@ -19,7 +17,7 @@ struct selected_watch {
 struct selecting {
   struct gyre_wait wait;
   VALUE arrays[3];
-  VALUE elements, ios; /* the objects of all arrays and their IOs */
+  VALUE elements, ios; /* all arrays' objects and their IOs */
   long count;
   struct pollfd *descriptors;
   struct selected_watch *watches;
@@ -35,7 +33,7 @@ static bool has_buffered_input(VALUE io) {
   return rb_io_read_pending(file) != 0;
 }
 
-/* The arrays of ready IOs, or nil. */
+/* Returns the arrays of ready IOs, or nil. */
 static VALUE select_now(struct selecting *selecting) {
   int ready = poll(selecting->descriptors, (nfds_t)selecting->count, 0);
   if (ready < 0 && errno != EINTR) rb_sys_fail("select");
@@ -60,7 +58,7 @@ static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
 
 static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
   if (watch->ready != selected) return false;
-  selected(loop, watch, 0); /* poll(2) is asked again */
+  selected(loop, watch, 0); /* poll(2) follows */
   return true;
 }
 
@@ -81,8 +79,8 @@ static VALUE select_body(VALUE argument) {
     for (long i = 0; i < selecting->count; i++) {
       struct selected_watch *selected_watch = &selecting->watches[i];
       if (selected_watch->kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
-        /* Ends a watch for out-of-band data at the peer's end: select(2) does not report it, and
-         * the kernel would repeat it without pause. */
+        /* Ends an out-of-band watch at the peer's end, which select(2) does not report and the
+         * kernel would repeat. */
         gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
         continue;
       }
@@ -92,7 +90,7 @@ static VALUE select_body(VALUE argument) {
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
     gyre_wait_again(wait);
-    /* Ignores a timer that fires after the fiber was made ready. */
+    /* Ignores a timer after the fiber became ready. */
     if (selecting->limited && !gyre_timer_armed(&wait->timer)) wait->timed_out = true;
   }
   return result;
@@ -109,7 +107,6 @@ static VALUE select_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Lists the IOs of one array. */
 static void add_array(struct selecting *selecting, int kind) {
   VALUE array = selecting->arrays[kind] = rb_ary_dup(rb_Array(selecting->arrays[kind]));
   for (long i = 0; i < RARRAY_LEN(array); i++) {
@@ -119,8 +116,8 @@ static void add_array(struct selecting *selecting, int kind) {
   selecting->count = RARRAY_LEN(selecting->ios);
 }
 
-/* IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later). The collector finds the objects of
- * `selecting` on the stack. */
+/* IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later). `selecting`'s objects are on the
+ * stack. */
 static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   struct selecting selecting = {.elements = rb_ary_new(), .ios = rb_ary_new()};
@@ -133,8 +130,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
     if (!NIL_P(selecting.arrays[kind])) add_array(&selecting, kind);
     ends[kind] = selecting.count;
   }
-  /* An IO may have been closed meanwhile, perhaps by the to_io of another: raises before anything
-   * is allocated. */
+  /* Another IO's to_io may have closed one: raises before allocation. */
   for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(selecting.ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
@@ -154,7 +150,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   gyre_list_append(&scheduler->sweeping.descriptor_waits, &selecting.wait.descriptor_node);
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
   if (timeout_ns == 0 && NIL_P(result))
-    gyre_yield(scheduler); /* a program may ask repeatedly until another fiber has done its part */
+    gyre_yield(scheduler); /* programs may repeat it until another fiber has done its part */
   return result;
 }
 

@@ -1,28 +1,25 @@
-/*
- * Gyre::Testing on a native scheduler: a clock that jumps from timer to timer instead of sleeping,
- * and a seeded order of ready fibers. Called by lib/gyre/testing.rb only; other schedulers are
- * unaffected.
- */
+/* Gyre::Testing on a native scheduler: a clock that jumps from timer to timer, and a seeded order
+ * of ready fibers. Called only by lib/gyre/testing.rb. */
 #include "fiber/scheduler.h"
 
-/* Stops the clock except for jumps, and draws ready fibers. The same seed gives the same order;
- * nil keeps the fibers' own. */
+/* From now on the clock only jumps, and ready fibers are drawn by the seed; nil keeps their
+ * order. */
 static VALUE scheduler_simulate(VALUE self, VALUE seed) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   if (!NIL_P(seed)) {
-    uint64_t random = NUM2ULL(seed) * UINT64_C(0x9e3779b97f4a7c15) + 1; /* spreads neighbouring seeds */
+    uint64_t random = NUM2ULL(seed) * UINT64_C(0x9e3779b97f4a7c15) + 1; /* spreads seeds */
     scheduler->slice.random = random ? random : 1;
   }
   scheduler->loop.virtual_ns = gyre_timers_now();
   return Qnil;
 }
 
-/* The loop's time in seconds: the monotonic clock plus its jumps. */
+/* Seconds of the monotonic clock plus jumps. */
 static VALUE scheduler_virtual_now(VALUE self) {
   return DBL2NUM((double)gyre_loop_now(&gyre_scheduler_get(self)->loop) / 1e9);
 }
 
-/* Called as work beside the loop begins (1) or ends (-1); meanwhile time runs at its real speed. */
+/* Work beside the loop begins (1) or ends (-1): meanwhile time is real. */
 static VALUE scheduler_outside(VALUE self, VALUE change) {
   gyre_scheduler_get(self)->loop.outside += (unsigned)NUM2INT(change);
   return Qnil;

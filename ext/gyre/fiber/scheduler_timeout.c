@@ -1,11 +1,8 @@
-/*
- * Timeout.timeout (the timeout_after hook): a timer in C, and an interrupt if it fires before the
- * block has ended.
+/* Timeout.timeout (the timeout_after hook): a timer in C that interrupts the block.
  *
- * A pooled fiber's timer is on its C stack, as the fiber lives until its job ends. Any other fiber
- * (such as an Enumerator's) may be collected inside the block: its timeout is on the heap, owned by
- * a Ruby object that only its stack refers to.
- */
+ * A pooled fiber lives until its job ends, so its timer is on its stack. Other fibers (an
+ * Enumerator's) may be collected inside the block: their timeout is on the heap, owned by an object
+ * on their stack. */
 #include "fiber/fibers.h"
 
 #include <string.h>
@@ -16,13 +13,13 @@ struct timeout {
   struct gyre_timer timer;
   struct gyre_interrupt *interrupt;
   VALUE fiber; /* if pooled, else Qundef */
-  VALUE id;    /* of a fiber outside the pool, else nil */
+  VALUE id;    /* outside the pool, else nil */
   VALUE duration;
   VALUE exception;       /* once fired; else nil */
-  struct making *making; /* while its exception is made */
+  struct making *making; /* while the exception is made */
   bool returned;         /* the block has returned */
   int count;
-  VALUE arguments[3]; /* for the exception, as Kernel#raise takes them */
+  VALUE arguments[3]; /* as for Kernel#raise */
 };
 
 static VALUE timeout_class, never;
@@ -37,7 +34,7 @@ static void timeout_mark(void *opaque) {
   rb_gc_mark(timeout->exception);
 }
 
-/* Protects the driver: the exception's constructor may wait, and the block may end meanwhile. */
+/* The exception's constructor may wait, and the block may end meanwhile. */
 struct making {
   struct timeout *timeout; /* NULL once ended */
   int count;
@@ -80,7 +77,7 @@ static VALUE make_body(VALUE argument) {
   return rb_make_exception(making->count, making->arguments);
 }
 
-/* If the constructor raises, that exception is used instead. */
+/* An exception of the constructor takes its place. */
 static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   struct making *making = (struct making *)argument;
   int state = 0;
@@ -91,7 +88,7 @@ static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   return Qnil;
 }
 
-/* Defers exceptions for the thread until the constructor has returned. */
+/* Defers the thread's exceptions during the constructor. */
 static VALUE make_undisturbed(VALUE argument) {
   return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &never, make_exception, argument);
 }
@@ -101,8 +98,7 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   VALUE fiber = timeout->fiber;
   if (!NIL_P(timeout->id)) {
-    /* The timeout's objects live as long as its fiber; without the fiber the collector may have
-     * freed some. */
+    /* Without its fiber, the collector may have freed some of the timeout's objects. */
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
@@ -129,8 +125,8 @@ static VALUE timeout_body(VALUE argument) {
   return result;
 }
 
-/* The timeout's exception leaves the block. Raises a cancellation instead, which it must not
- * replace: see Gyre::Scheduler#cancellation_in. */
+/* Raises a cancellation instead, which the timeout must not replace: see
+ * Gyre::Scheduler#cancellation_in. */
 static void prefer_cancellation(VALUE self, VALUE exception) {
   rb_set_errinfo(Qnil);
   VALUE before = rb_gv_get("$!");
@@ -165,8 +161,7 @@ static void arm(struct timeout *timeout, struct gyre_scheduler *scheduler, int64
     rb_memerror();
 }
 
-/* Runs the block and raises in it after the time (Fiber::Scheduler#timeout_after, for
- * Timeout.timeout). */
+/* Runs the block with a time limit (Fiber::Scheduler#timeout_after, for Timeout.timeout). */
 static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   rb_check_arity(argc, 1, 4);

@@ -1,16 +1,13 @@
-/*
- * Releases memory of idle fibers' stacks, for workers.c. Ruby keeps the pages of a deep stack, also
- * of a collected fiber: 3.1 for good, later versions until memory is short (MADV_FREE). It counts
- * neither.
+/* Releases memory of idle fibers' stacks, for workers.c. Ruby keeps a deep stack's pages, even of a
+ * collected fiber: 3.1 for good, later versions until memory is short (MADV_FREE).
  *
- * Finds the ends of stacks, which Ruby hides, in /proc/self/maps (proc(5)): each stack is a mapping
- * of its own, above a guard page. Does nothing without that file. The virtual machine's stack is in
- * the same mapping (cont.c, Ruby 3.1 to 4.0):
+ * Ruby hides the ends of stacks; each stack is a mapping above a guard page in /proc/self/maps
+ * (proc(5)), without which this does nothing. The virtual machine's stack is in the same mapping
+ * (cont.c, Ruby 3.1 to 4.0):
  *
  *   start                  address   start of the machine stack                              end
  *   | unused                  | frames |  values >             unused         < control frames |
- *   | machine stack, grows downwards   |  stack of the virtual machine, from both of its ends  |
- */
+ *   | machine stack, grows downwards   |  stack of the virtual machine, from both of its ends  | */
 #include "feature.h"
 
 #include "fiber/stacks.h"
@@ -26,22 +23,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* bytes below the address for Ruby's frames of a switch: 370 on x86-64 if optimised */
+/* bytes below the address for Ruby's frames of a switch: 370 on optimised x86-64 */
 #ifdef GYRE_HAVE_OPTIMIZED_RUBY
 #define KEPT_BYTES 2048
 #else
 #define KEPT_BYTES 4096
 #endif
-#define KEPT_VM_BYTES 4096 /* bytes at each end of the virtual machine's stack, for some 60 control frames */
-#define FRAMES_BYTES 16384 /* a fiber that has just begun has at most these bytes above the address */
+#define KEPT_VM_BYTES 4096 /* at each end of the virtual machine's stack: some 60 control frames */
+#define FRAMES_BYTES 16384 /* most bytes above the address for a new fiber */
 
 static int ascending(const void *left, const void *right) {
   uintptr_t a = *(const uintptr_t *)left, b = *(const uintptr_t *)right;
   return (a > b) - (a < b);
 }
 
-/* The next mapping's bounds; false at the end. A mapping without read and write access has an
- * end of 0. */
+/* Returns the next mapping's bounds; false at the end. `end` is 0 without read and write access. */
 static bool next_mapping(FILE *maps, uintptr_t *start, uintptr_t *end) {
   char line[128], access[5];
   if (!fgets(line, sizeof(line), maps)) return false;

@@ -5,14 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Returns the unused pages of the stacks at these addresses to the kernel. Requires fibers
- * suspended shortly below the address, with few frames: nothing is in use below it, nor between the
- * ends of the virtual machine's stack. Skips addresses in no mapping, or in one larger than a
- * stack. Sorts the addresses.
+/* Returns these stacks' unused pages to the kernel. The fibers must be suspended shortly below the
+ * address, with few frames: nothing else is in use. Skips addresses outside a mapping, or in one
+ * larger than a stack. Sorts the addresses.
  *
- * machine_bytes, vm_bytes: the sizes of both parts of a stack; Ruby adds up to a page.
- */
+ * machine_bytes, vm_bytes: sizes of a stack's two parts; Ruby adds up to a page. */
 void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * A wait and its parts: a parked fiber, a timer, a watched descriptor. Used by the hooks
- * (scheduler_block.c, scheduler_io.c) and HTTP.
- */
+/* A wait: a parked fiber, a timer, a watched descriptor. Used by scheduler_block.c, scheduler_io.c
+ * and HTTP. */
 #include "fiber/scheduler.h"
 #include "gyre.h"
 
@@ -97,15 +95,12 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
   return (int)wait.ready;
 }
 
-/*
- * The kernel drops the watch of a closed descriptor, and Ruby does not report closes in C (see
- * loop_close.c). After fibers have run, at most once in SWEEP_NS, poll(2) finds closed descriptors.
- * An idle loop sweeps once and then sleeps undisturbed. The search for deadlocks runs with it, if
- * nothing else could wake a fiber.
- */
+/* Neither kernel nor Ruby reports closes in C (loop_close.c). After fibers have run, at most once
+ * in SWEEP_NS, poll(2) finds closed descriptors; an idle loop sweeps once, then sleeps. Also looks
+ * for deadlocks if nothing else could wake a fiber. */
 #define SWEEP_NS INT64_C(100000000)
 
-/* True if nothing in this loop will wake a fiber. */
+/* True if nothing in this loop can wake a fiber. */
 static bool is_idle(const struct gyre_scheduler *scheduler) {
   const struct gyre_loop *loop = &scheduler->loop;
   return loop->timers.count == gyre_timer_armed(&scheduler->pool.trim) && loop->watched_count == 0;

@@ -1,11 +1,9 @@
-/*
- * The pool of fibers: making a fiber costs some microseconds, reusing one a tenth. Jobs are C
- * functions; their exceptions are handled here. Nothing of a job (fiber-locals, storage, pending
- * unblocks and interrupts) reaches the next.
+/* The pool of fibers: making one takes some microseconds, reusing one a tenth. Jobs are C
+ * functions, whose exceptions are handled here; nothing of a job (fiber-locals, storage, unblocks,
+ * interrupts) reaches the next.
  *
- * A fiber visible to the program (Fiber.schedule) ends with its one job: its handle never stands
- * for another's work.
- */
+ * A fiber that the program sees (Fiber.schedule) ends with its job, as its handle must not stand
+ * for another's work. */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
 #include "loop/forks.h"
@@ -13,10 +11,10 @@
 #include <ruby/thread.h>
 #include <stdlib.h>
 
-#define IDLE_KEPT 16               /* idle workers kept for good */
-#define TRIM_NS INT64_C(500000000) /* idle time after which further workers go */
-#define ENDED_LIMIT 4096           /* ended single-job fibers before a collection frees their stacks */
-#define STACKS_LIMIT 24000         /* ended and live fibers; a process has room for 30,000 or so */
+#define IDLE_KEPT 16               /* workers kept for good */
+#define TRIM_NS INT64_C(500000000) /* idle time until further workers go */
+#define ENDED_LIMIT 4096           /* ended fibers until a collection frees their stacks */
+#define STACKS_LIMIT 24000         /* ended and live fibers; a process has room for about 30,000 */
 
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
@@ -37,7 +35,7 @@ void gyre_init_workers(void) {
   pooled_options = rb_hash_new();
   rb_gc_register_mark_object(pooled_options); /* read first, as each call below may collect garbage */
   rb_hash_aset(pooled_options, blocking_key, Qfalse);
-  /* Clears the storage inherited from the fiber that made it, before the first job. */
+  /* Clears storage inherited from the maker, before the first job. */
   if (rb_method_boundp(fiber_class, rb_intern("storage"), 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
   rb_obj_freeze(pooled_options);
   minor_options = rb_hash_new();
@@ -82,8 +80,8 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 
 /* --- the size of the pool --- */
 
-/* Idle workers are suspended in wait_for_job. Skips a worker entered by the program, which may wait
- * further down its stack in a signal handler. */
+/* Idle workers are suspended in wait_for_job. Skips those entered by the program, maybe deeper in a
+ * signal handler. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
@@ -93,8 +91,7 @@ static void discard_stacks(struct gyre_scheduler *scheduler) {
   gyre_stacks_discard(addresses, count, machine_bytes, vm_bytes);
 }
 
-/* Frees the workers idle since the last check, from the end of the list. The collector gets their
- * fibers. */
+/* Frees workers idle since the last check; the collector gets their fibers. */
 static void trim(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   if (scheduler->pool.idle_least > IDLE_KEPT) discard_stacks(scheduler);
@@ -137,7 +134,6 @@ static VALUE run_job(VALUE argument) {
   return worker->function(worker->argument);
 }
 
-/* Clears fiber-locals and fiber storage between jobs. */
 static VALUE forget_job(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
   VALUE thread = rb_thread_current();
@@ -165,14 +161,14 @@ static VALUE report_error(VALUE argument) {
   return rb_funcall(scheduler->self, rb_intern("fiber_failed"), 2, error, rb_fiber_current());
 }
 
-/* True for exceptions to report; false for those that end the program or thread. */
+/* False for exceptions that end the program or thread. */
 static bool reportable(void) {
   VALUE error = rb_errinfo();
   return rb_obj_is_kind_of(error, rb_eException) && !rb_obj_is_kind_of(error, rb_eSystemExit) &&
          !rb_obj_is_kind_of(error, rb_eSignal);
 }
 
-/* Drops interrupts and unblocks meant for the ended job. */
+/* Drops the ended job's interrupts and unblocks. */
 static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
   gyre_list_remove(&worker->node);
   scheduler->pool.busy_count--;
@@ -180,13 +176,13 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
   gyre_forget_early(scheduler, worker->fiber);
 }
 
-/* An idle worker's wait for a job. The pool may free the worker during the wait, and the program
- * may enter its fiber (Fiber#raise). */
+/* An idle worker's wait. The pool may free the worker meanwhile, and the program may enter its
+ * fiber (Fiber#raise). */
 struct rest {
   struct gyre_scheduler *scheduler;
   struct gyre_worker *worker;
   VALUE fiber;
-  size_t freed_count; /* of idle workers, at the beginning of the list */
+  size_t freed_count; /* idle workers at the list's beginning */
   bool over;          /* the worker was freed */
 };
 
@@ -194,11 +190,8 @@ static bool is_given_up(const struct rest *rest) {
   return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
 }
 
-/*
- * Leaves the idle worker's fiber until it has a job. Returns early without a fiber to enter: the
- * program has entered this fiber (Fiber#raise), and at its end Ruby continues in the thread's root
- * fiber.
- */
+/* Waits for a job. Returns early if the program has entered this fiber (Fiber#raise); then Ruby
+ * continues in the thread's root fiber. */
 static VALUE wait_for_job(VALUE argument) {
   struct rest *rest = (struct rest *)argument;
   rest->worker->unused_below = (uintptr_t)__builtin_frame_address(0);
@@ -212,18 +205,15 @@ static VALUE wait_for_job(VALUE argument) {
   return Qnil;
 }
 
-/*
- * --- stacks ---
+/* --- stacks ---
  *
- * Ruby takes fiber stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two at the
- * same time crash. Lets only one Ractor at a time enter a worker's fiber for the first time. The
- * lock contains its process id, as a forked child may inherit it from a thread that the child
- * lacks.
- */
+ * All Ractors take stacks from one pool of Ruby's without a lock (3.1 and 3.4), and two at once
+ * crash. So one Ractor at a time first enters a worker's fiber. The lock has the process id, as a
+ * forked child may inherit it. */
 
 static unsigned stacks_owner; /* atomic; 0: not taken */
 
-/* Lets Ruby stop this Ractor meanwhile: the Ractor with the lock may be collecting garbage. */
+/* Lets Ruby stop this Ractor: the other may be collecting garbage. */
 static void stacks_take(void) {
   unsigned me = gyre_forks + 1, before = 0;
   while (!__atomic_compare_exchange_n(&stacks_owner, &before, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
@@ -235,15 +225,12 @@ static void stacks_take(void) {
 
 static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
 
-/*
- * Ruby keeps an ended fiber's stack until it collects the fiber, and counts neither memory nor
- * maps. Collects before a new stack is made, once as many fibers have ended as live, because a
- * collection reads all live stacks. Counting stacks as memory (rb_gc_adjust_memory_usage) would
- * collect even when no stack is needed. A minor collection keeps fibers that an old object referred
- * to; a full one follows when these may be too many. Both counts are atomic, for all Ractors.
- */
+/* Ruby keeps an ended fiber's stack until it collects the fiber, uncounted. Collects before a new
+ * stack once as many fibers have ended as live, as it reads all live stacks. Counting them as
+ * memory (rb_gc_adjust_memory_usage) would collect without need. A minor collection keeps fibers of
+ * old objects; a full one follows when these may be many. Both counts are atomic. */
 static size_t ended_count; /* since the last collection */
-static size_t left_count;  /* between the last full collection made here and the last collection */
+static size_t left_count;  /* ended between the last full and the last collection */
 
 static void note_collection(void) {
   size_t ended = __atomic_exchange_n(&ended_count, 0, __ATOMIC_RELAXED);
@@ -255,7 +242,7 @@ static void collect_stacks(const struct gyre_scheduler *scheduler) {
   if (ended < ENDED_LIMIT) return;
   bool full = ended + __atomic_load_n(&left_count, __ATOMIC_RELAXED) + live >= STACKS_LIMIT;
   if (ended < live && !full) return;
-  if (RTEST(rb_gc_disable())) return; /* the program had disabled it */
+  if (RTEST(rb_gc_disable())) return; /* disabled by the program */
   rb_gc_enable();
   if (full) {
     rb_gc_start();
@@ -298,7 +285,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     struct rest rest = {
         .scheduler = scheduler, .worker = worker, .fiber = worker->fiber, .freed_count = scheduler->pool.freed_count};
     do {
-      /* Drops an exception for the ended job, which must not reach the next one. */
+      /* Drops the ended job's exception. */
       rb_set_errinfo(Qnil);
       rb_protect(wait_for_job, (VALUE)&rest, &state);
       if (!(state ? is_given_up(&rest) : rest.over)) continue;
@@ -362,8 +349,7 @@ static VALUE enter_body(VALUE argument) {
   return Qnil;
 }
 
-/* Enters the worker's fiber. A new fiber may fail to begin: no memory for its stack, or too many
- * memory maps. */
+/* Enters the worker's fiber; a new one may lack memory or memory maps. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
   if (scheduler->pool.starting != worker) {
     gyre_enter(scheduler, fiber);
@@ -402,7 +388,7 @@ static VALUE spawn_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Enters it with its job. Returns its fiber. */
+/* Enters it with its job; returns its fiber. */
 static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE (*function)(VALUE),
                    VALUE argument) {
   worker->function = function;
@@ -411,9 +397,9 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
   scheduler->pool.busy_count++;
 
   VALUE fiber = worker->fiber;
-  gyre_forget_early(scheduler, fiber); /* a leftover unblock for its last job */
+  gyre_forget_early(scheduler, fiber); /* left over from its last job */
   if (rb_fiber_current() == scheduler->drivers.fiber) {
-    /* Needs no entry in the queue: a fiber that finds nothing ready returns to the driver. */
+    /* Queues nothing: a fiber without ready ones returns to the driver. */
     scheduler->running.entered = fiber;
     scheduler->running.worker = worker;
     enter(scheduler, worker, fiber);
@@ -463,7 +449,7 @@ static void free_workers(struct gyre_scheduler *scheduler, struct gyre_list *lis
   while (!gyre_list_empty(list)) free_worker(scheduler, GYRE_CONTAINER(list->next, struct gyre_worker, node));
 }
 
-/* No more jobs: the collector gets the idle fibers, even if the program keeps the scheduler. */
+/* The collector gets idle fibers, even if the program keeps the scheduler. */
 void gyre_workers_close(struct gyre_scheduler *scheduler) {
   free_workers(scheduler, &scheduler->pool.idle);
   scheduler->pool.idle_count = scheduler->pool.idle_least = 0;
@@ -477,8 +463,8 @@ void gyre_workers_free(struct gyre_scheduler *scheduler) {
   gyre_blocked_free(&scheduler->pool.workers);
 }
 
-/* Keeps only the forking fiber's worker. The others move to a list, as waits on their stacks may
- * still refer to them. */
+/* Keeps the forking fiber's worker; lists the others, as waits on their stacks may refer to
+ * them. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
   gyre_workers_close(scheduler);
   GYRE_EACH(struct gyre_worker, worker, &scheduler->pool.busy, node) {

@@ -1,7 +1,5 @@
-/*
- * Gyre::HTTP::NativeAcceptor: accepts HTTP connections (net/acceptor.h) and holds all of them, with
- * their limits. lib/gyre/http/server.rb has the contract.
- */
+/* Gyre::HTTP::NativeAcceptor: accepts HTTP connections (net/acceptor.h) and holds them, with their
+ * limits. Contract: lib/gyre/http/server.rb. */
 #include "http/exchange.h"
 #include "http/http.h"
 #include "net/net.h"
@@ -33,7 +31,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->departures.promises);
   rb_gc_mark(acceptor->exempt.paths);
   rb_gc_mark(acceptor->exempt.files);
-  /* Idle connections hold no object that the GC would visit. */
+  /* Idle connections hold no marked object. */
   for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
        node = node->next) {
     struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
@@ -42,7 +40,7 @@ static void acceptor_mark(void *opaque) {
   }
 }
 
-/* Leaves the loop alone, as the scheduler may already be freed. */
+/* Leaves the loop alone: the scheduler may already be freed. */
 static void acceptor_free(void *opaque) {
   struct gyre_http_acceptor *acceptor = opaque;
   while (
@@ -105,7 +103,7 @@ static void run_thread_calls(struct gyre_scheduler *scheduler, struct gyre_post 
   rb_jump_tag(state);
 }
 
-/* Wakes the loop for waiting calls. Any thread may call it. */
+/* Any thread may call it. */
 static VALUE acceptor_post(VALUE self) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   if (gyre_list_empty(&acceptor->client.node) || acceptor->scheduler->closed) return Qnil;
@@ -117,8 +115,7 @@ static VALUE close_thread_calls(VALUE thread_calls) {
   return NIL_P(thread_calls) ? Qnil : rb_funcall(thread_calls, id_close, 0);
 }
 
-/* Ends all waits of the acceptor, except those of its connections. Returns a state for
- * rb_jump_tag. */
+/* Ends all waits except the connections'. Returns a state for rb_jump_tag. */
 static int end_waits(struct gyre_http_acceptor *acceptor) {
   int state = 0;
   gyre_http_departures_tell_last(acceptor);
@@ -146,7 +143,7 @@ static void closing(struct gyre_client *client) {
   if (end_waits(acceptor)) rb_set_errinfo(Qnil);
 }
 
-/* In a forked child: leaves the open connections to the parent. */
+/* In a forked child: the open connections are the parent's. */
 static void forked(struct gyre_client *client) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
   gyre_list_init(&acceptor->keeper);
@@ -204,8 +201,8 @@ static struct gyre_http_acceptor *acceptor_of(struct gyre_acceptor *net) {
   return GYRE_CONTAINER(net, struct gyre_http_acceptor, net);
 }
 
-/* True if this peer may send a PROXY header: it is a configured proxy, or (without configured ones)
- * a process of this machine on a Unix socket. */
+/* True if the peer may send a PROXY header: a configured proxy, or without any a process of this
+ * machine on a Unix socket. */
 static bool is_proxy(const struct gyre_http_acceptor *acceptor, const struct sockaddr_storage *peer) {
   static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
   const uint8_t *address;
@@ -324,8 +321,8 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   return self;
 }
 
-/* Called before start. `versions` has an Integer per socket; `ranges` has family, bits and 16
- * address bytes per range. */
+/* Called before start. `versions`: an Integer per socket; `ranges`: family, bits and 16 address
+ * bytes each. */
 static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(versions, T_ARRAY);
@@ -434,9 +431,8 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   return LONG2NUM(count);
 }
 
-/* Leaves the loop, which lives on and must not keep acceptor, handler and app alive. Makes later
- * calls from other threads raise an error: the server has ended. Returns a state for
- * rb_jump_tag. */
+/* Leaves the loop, which must not keep acceptor, handler and app alive; later calls of other
+ * threads raise. Returns a state for rb_jump_tag. */
 static int leave_scheduler(struct gyre_http_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return 0;
   if (RHASH_SIZE(acceptor->upgraded) || gyre_thread_is_foreign(acceptor->scheduler)) return 0;
@@ -563,7 +559,7 @@ static VALUE acceptor_measurements(VALUE self) {
   return hash;
 }
 
-/* The active list is in the order of the requests' start. */
+/* The active list is ordered by the requests' start. */
 static VALUE acceptor_oldest(VALUE self, VALUE limit) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   long most = NUM2LONG(limit);

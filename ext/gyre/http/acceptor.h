@@ -1,7 +1,5 @@
-/*
- * State that the connections of one Gyre::HTTP::NativeAcceptor share (acceptor.c).
- * lib/gyre/http/server.rb has the contract.
- */
+/* State shared by the connections of a Gyre::HTTP::NativeAcceptor (acceptor.c). Contract:
+ * lib/gyre/http/server.rb. */
 #ifndef GYRE_HTTP_ACCEPTOR_H
 #define GYRE_HTTP_ACCEPTOR_H
 
@@ -16,7 +14,7 @@
 
 #include <netinet/in.h>
 
-/* Values that requests with this authority from this address share; see env.c. */
+/* Values shared by requests with this authority and address; see env.c. */
 struct gyre_http_usual {
   VALUE server_name, server_port, remote; /* frozen; nil before the first */
   uint32_t misses;
@@ -26,11 +24,11 @@ struct gyre_http_usual {
   char authority[256];
 };
 
-/* Positions of the entries that each env sets; see env.c. */
+/* Positions of entries that each env sets; see env.c. */
 #define GYRE_HTTP_ENV_PLACES 64
 struct gyre_http_env_places {
   int8_t values[GYRE_HTTP_ENV_PLACES]; /* position of the entry's value, or -1 */
-  uint16_t missing;                    /* bits of values without an entry */
+  uint16_t missing;                    /* a bit for each value without an entry */
 };
 
 struct gyre_http_acceptor {
@@ -43,7 +41,7 @@ struct gyre_http_acceptor {
   struct gyre_http_capacity *capacity; /* shared by all acceptors of a server */
   struct gyre_list connections;
   bool draining, https, started; /* `started`: on the loop, beside other acceptors of its capacity */
-  bool cancel_when_gone;         /* whether requests of departed clients are cancelled */
+  bool cancel_when_gone;         /* cancels requests of departed clients */
   void *scratch;                 /* for HTTP/1; valid until the next call on a connection */
   struct {
     VALUE object;          /* Gyre::HTTP::ThreadCalls: calls from other threads */
@@ -89,8 +87,7 @@ struct gyre_http_acceptor {
   struct gyre_http_date date;
 };
 
-/* Time for a request that may be on its way when the drain begins. While other workers run, waiting
- * longer for a slow client costs nothing. */
+/* Time for a request that may be on its way when the drain begins. */
 static inline int64_t gyre_http_acceptor_grace(const struct gyre_http_acceptor *acceptor) {
   return acceptor->net.shared ? 2 * GYRE_HTTP_GRACE_NS : GYRE_HTTP_GRACE_NS;
 }
@@ -99,7 +96,7 @@ static inline struct gyre_loop *gyre_http_loop(const struct gyre_http_connection
 }
 
 /* acceptor.c */
-/* Leaves the loop with the last session of its upgraded connections, if closed. */
+/* Leaves the loop with its last upgraded connection's session, if closed. */
 void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
 
 /* limits.c, capacity.c */
@@ -111,11 +108,11 @@ struct gyre_http_capacity *gyre_http_capacity_take(VALUE self); /* adds an owner
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor);
 
 /* departures.c */
-/* Settles the promises of departed clients from now on, each in a fiber of its own. */
+/* Settles promises of departed clients, each in its own fiber. */
 void gyre_http_departures_start(struct gyre_http_acceptor *acceptor);
-/* In a forked child: leaves the loop's lists alone. */
+/* Leaves the loop's lists alone, in a forked child. */
 void gyre_http_departures_forget(struct gyre_http_acceptor *acceptor);
-/* Settles the promises at once without a fiber, for the last time. */
+/* Settles promises at once without a fiber, for the last time. */
 void gyre_http_departures_tell_last(struct gyre_http_acceptor *acceptor);
 
 #endif

@@ -1,8 +1,8 @@
-/* Implements admission.h: places, the queue for them, and the time limit of that queue. */
+/* Implements admission.h: places, their queue, and its time limit. */
 #include "http/admission.h"
 
-#define STARTS_A_TURN 64 /* requests that start before the kernel is asked again */
-#define MAKES_ROOM 0     /* deadline of a request that leaves the queue to make room for another */
+#define STARTS_A_TURN 64 /* requests to start per turn */
+#define MAKES_ROOM 0     /* deadline of a request that leaves the queue for another */
 
 static struct gyre_admission_waiter *first(const struct gyre_list *list) {
   return gyre_list_empty(list) ? NULL : GYRE_CONTAINER(list->next, struct gyre_admission_waiter, node);
@@ -17,14 +17,13 @@ static bool is_due(const struct gyre_admission *admission) {
   return admission->waiting_count > 0 && admission->running < admission->running_limit;
 }
 
-/* If memory for the heap is short, retries after the next request's end. */
+/* Retries at the next request's end if memory is short. */
 static void arm_places(struct gyre_admission *admission) {
   if (admission->loop && is_due(admission) && !gyre_timer_armed(&admission->places))
     (void)gyre_timers_arm(&admission->loop->timers, &admission->places, gyre_loop_now(admission->loop));
 }
 
-/* Sets the timer for the oldest waiter, which times out first, as all limits are equal. Searches
- * the other list, which is unordered. */
+/* Sets the timer for the oldest waiter; all limits are equal. Searches the unordered other list. */
 static void arm_late(struct gyre_admission *admission) {
   struct gyre_timers *timers = &admission->loop->timers;
   int64_t when_ns = INT64_MAX;
@@ -45,14 +44,13 @@ static void take_off(struct gyre_admission *admission, struct gyre_admission_wai
   admission->waiting_count--;
 }
 
-/* Ends the wait for any reason. */
 static void end_wait(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
   take_off(admission, waiter);
   gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
 }
 
-/* Starts waiting requests. Sets the timer for the others first: a handler may finish at once and
- * pass on its place, or raise. */
+/* Starts waiting requests. Sets the timer first: a handler may finish at once, pass on its place,
+ * or raise. */
 static void start_waiting(struct gyre_timer *timer, void *context) {
   struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
   struct gyre_loop *loop = context;
@@ -115,8 +113,7 @@ void gyre_admission_stop(struct gyre_admission *admission) {
   gyre_admission_forget(admission);
 }
 
-/* Refuses a request of a half-closed client. Lets the queue hold one more request until the end of
- * this turn. */
+/* Refuses a half-closed client's request; the queue may hold one more until this turn's end. */
 static bool make_room(struct gyre_admission *admission) {
   for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
     struct gyre_admission_waiter *waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);

@@ -1,7 +1,5 @@
-/*
- * Gyre::HTTP::Capacity: the places and budgets of one server (capacity.h), shared by its acceptors.
- * The struct lives until its last owner frees it.
- */
+/* Gyre::HTTP::Capacity: one server's places and budgets (capacity.h), shared by its acceptors.
+ * Freed by its last owner. */
 #include "http/capacity.h"
 #include "http/acceptor.h"
 
@@ -75,7 +73,7 @@ struct gyre_http_capacity *gyre_http_capacity_take(VALUE self) {
   return capacity;
 }
 
-/* Returns the use of each budget, for tests and figures. */
+/* The use of each budget, for tests and figures. */
 static VALUE capacity_used(VALUE self) {
   const struct gyre_http_capacity *capacity = get(self);
   VALUE used = rb_hash_new();

@@ -1,8 +1,5 @@
-/*
- * A server's places for requests (admission.h) and its budgets of memory and open files, shared by
- * its acceptors and protocols. Each connection and stream takes a share of a budget, records its
- * size, and gives it back. No ruby.h.
- */
+/* A server's places for requests (admission.h) and its budgets of memory and open files, shared by
+ * acceptors and protocols. Holders record their share of a budget and give it back. No ruby.h. */
 #ifndef GYRE_HTTP_CAPACITY_H
 #define GYRE_HTTP_CAPACITY_H
 
@@ -22,7 +19,6 @@ struct gyre_http_capacity {
   uint32_t started;               /* acceptors on the loop */
 };
 
-/* Sets one holder's share of a budget. */
 static inline void gyre_http_budget_hold(struct gyre_http_budget *budget, uint32_t *held, size_t amount) {
   budget->used += (int64_t)amount - *held;
   *held = (uint32_t)amount;
@@ -38,16 +34,15 @@ static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budge
 #define GYRE_HTTP_WAITING_HOLD_TOO_MUCH "the requests that wait hold too much memory"
 
 /* Queues a request with this much memory of its head; `last`: its client is half-closed. Returns
- * NULL, or the reason of a refusal, after which the request holds no memory. */
+ * NULL, or a refusal's reason; a refused request holds no memory. */
 const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
                                      uint32_t *counted, size_t bytes, bool last);
 
-/* Called by each acceptor: the first start sets the admission's loop, the last stop removes it. */
+/* The first start sets the admission's loop, the last stop removes it. */
 void gyre_http_capacity_start(struct gyre_http_capacity *capacity, struct gyre_loop *loop);
 void gyre_http_capacity_stop(struct gyre_http_capacity *capacity);
-/* In a forked child: leaves the loop alone. */
+/* Leaves the loop alone, in a forked child. */
 void gyre_http_capacity_forget(struct gyre_http_capacity *capacity);
-/* Frees the capacity with its last owner. */
 void gyre_http_capacity_release(struct gyre_http_capacity *capacity);
 
 #endif

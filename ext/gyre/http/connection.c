@@ -1,7 +1,5 @@
-/*
- * Runs a connection on the loop's fiber before and after its protocol: PROXY header, TLS, choice of
- * the protocol, deadline, end. Never waits.
- */
+/* Runs a connection on the loop's fiber before and after its protocol: PROXY header, TLS, choice of
+ * the protocol, deadline, end. Never waits. */
 #include "http/exchange.h"
 #include "net/proxy_header.h"
 #include "net/tls.h"
@@ -11,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_BYTES_LIMIT (1 << 20) /* bytes of a refused client to discard before the connection is cut */
+#define LINGER_BYTES_LIMIT (1 << 20) /* bytes to discard of a refused client */
 #define HANDSHAKES_A_TURN 16
-#define LOOKED INT64_MIN /* the deadline has passed already; a last read decides */
+#define LOOKED INT64_MIN /* the deadline has passed; a last read decides */
 
 struct gyre_http_protocols gyre_http_protocols;
 
@@ -21,7 +19,7 @@ struct gyre_http_protocols gyre_http_protocols;
 
 static ssize_t received(struct gyre_http_connection *connection, ssize_t count) {
   if (count < 0 && count != -EAGAIN) return count;
-  /* Reads at once: new bytes cause a new edge, but an end already reported does not. */
+  /* Reads at once, as an end already reported causes no new edge. */
   connection->readable = count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport,
                                                                                        (size_t)count, GYRE_LENT_BYTES));
   if (!connection->readable && !connection->inner)
@@ -54,7 +52,7 @@ void gyre_http_connection_report_again(struct gyre_http_connection *connection) 
   }
 }
 
-/* Discards further bytes of a refused client, so that no reset overtakes its response. */
+/* Discards bytes of a refused client, or a reset would overtake its response. */
 static void read_off(struct gyre_http_connection *connection) {
   const char *bytes;
   int receptions = 0;
@@ -80,8 +78,8 @@ void gyre_http_connection_enter(struct gyre_http_connection *connection, const s
   protocol->begin(connection, bytes, length);
 }
 
-/* Selects the protocol by the first bytes; NULL: more bytes may complete HTTP/2's preface (RFC
- * 9113, section 3.4). */
+/* Selects the protocol by the first bytes; NULL: these may begin HTTP/2's preface (RFC 9113,
+ * section 3.4). */
 static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t length) {
   const struct gyre_http_protocol *http2 = gyre_http_protocols.http2;
   if (!http2 || bytes[0] != http2->preface[0]) return gyre_http_protocols.http1;
@@ -90,7 +88,7 @@ static const struct gyre_http_protocol *find_protocol(const char *bytes, size_t 
   return length < whole ? NULL : http2;
 }
 
-/* Parses the first bytes in lent memory, as they are usually a whole head. */
+/* Parses the first bytes, usually a whole head, in lent memory. */
 static void read_first(struct gyre_http_connection *connection) {
   while (connection->readable) {
     bool kept = connection->transport.input;
@@ -138,8 +136,8 @@ static bool watch(struct gyre_http_connection *connection, unsigned interest) {
   return gyre_loop_watch(loop, &connection->watch, fd, interest | GYRE_STANDING) == 0;
 }
 
-/* Responds in plain HTTP to a client without TLS. Does not count a client that sends no byte, such
- * as a proxy's check. */
+/* Responds in plain HTTP to a client without TLS. Ignores a client without a byte, such as a
+ * proxy's check. */
 static void handshake_failed(struct gyre_http_connection *connection) {
   static char response[] = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 36\r\n"
                            "connection: close\r\n\r\nthis port speaks TLS: use https://\r\n";
@@ -159,8 +157,8 @@ static void handshake_failed(struct gyre_http_connection *connection) {
   read_off(connection);
 }
 
-/* Runs a step of the handshake. Limits the steps of a turn, as each computes for up to half a
- * millisecond while requests wait. */
+/* Runs a step of the handshake, of limited number a turn, as each computes up to half a
+ * millisecond. */
 static void shake_hands(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = gyre_http_loop(connection);
@@ -240,7 +238,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
 
 /* --- time --- */
 
-/* Moves the timer only to an earlier time. A later deadline is checked when the timer fires. */
+/* Moves the timer only to an earlier time; when it fires, it checks a later deadline. */
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns) {
   struct gyre_loop *loop = gyre_http_loop(connection);
   if (timeout_ns < 0) {
@@ -249,15 +247,12 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
   }
   connection->deadline_ns = gyre_loop_coarse_now(loop) + timeout_ns;
   if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
-  /* Without memory for the heap the connection has no time limit. */
+  /* Without memory for the heap there is no time limit. */
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
 }
 
-/*
- * Returns whether the client still takes sent bytes. Waits with closing: bytes that arrive later,
- * such as HTTP/2's windows, would reset the connection and lose the rest. The time limit is that of
- * a slow response.
- */
+/* True while the client takes sent bytes, within the limit of a slow response. Delays the close:
+ * later bytes, such as HTTP/2's windows, would reset the connection and lose the rest. */
 static bool still_takes(struct gyre_http_connection *connection) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   (void)gyre_transport_flush(&connection->transport); /* the end of TLS may have met a full socket */
@@ -283,8 +278,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_deadline(connection, acceptor->limits.linger_ns);
   } else if (connection->state != GYRE_HTTP_LINGERING && connection->deadline_ns != LOOKED &&
              gyre_transport_input_waits(&connection->transport)) {
-    /* Counts waiting bytes as in time, even unreported ones: a delayed loop gets many bytes and
-     * only a part of the reports. */
+    /* Waiting bytes count as in time, even unreported ones: a delayed loop gets many bytes and few
+     * reports. */
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);
@@ -317,7 +312,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   }
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
-  /* Forgets the number's former use: the program may have closed that file outside the loop. */
+  /* Forgets the descriptor's former file, which the program may have closed outside the loop. */
   gyre_loop_forget(&acceptor->scheduler->loop, fd);
   if (gyre_acceptor_open(listener, &connection->transport, fd) < 0 ||
       gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {

@@ -1,7 +1,6 @@
-/*
- * One connection: its transport, the steps before a protocol, and its end (connection.c). A
- * protocol is a table; HTTP/1 (h1/) and HTTP/2 (h2/) implement it side by side. A connection may
- * also be within a stream of HTTP/2 (h2/tunnel.c).
+/* One connection: its transport, the steps before a protocol, and its end (connection.c). A
+ * protocol is a table; HTTP/1 (h1/) and HTTP/2 (h2/) implement it. A connection may also be within
+ * a stream of HTTP/2 (h2/tunnel.c).
  *
  *   accepted ─► (PROXY) ─► (HANDSHAKE, with TLS) ─► FIRST_BYTE ─► a protocol: BETWEEN ◄─► SERVING
  *                                                                    └─► LINGERING ─► CLOSED, HIJACKED
@@ -16,37 +15,36 @@
 
 struct gyre_http_connection;
 
-/* Called from the loop, and never one from within another. Each may free the connection. */
+/* Called from the loop, never within each other. Each may free the connection. */
 struct gyre_http_protocol {
   const char *alpn, *preface; /* name in ALPN, first bytes of clients; NULL: default protocol */
-  /* Allocates, by malloc, memory shared by an acceptor's connections. */
+  /* Allocates (malloc) memory shared by an acceptor's connections. */
   void *(*make_scratch)(const struct gyre_http_limits *limits);
-  /* Takes over the connection with the received bytes: lent memory, or the transport's input. */
+  /* Takes over with received bytes: lent memory, or the transport's input. */
   void (*begin)(struct gyre_http_connection *connection, const char *bytes, size_t length);
   /* Called when bytes have come, or the peer has closed its side. */
   void (*readable)(struct gyre_http_connection *connection);
-  /* Handles a passed deadline in BETWEEN, SERVING, and for HTTP/1 in FIRST_BYTE. */
+  /* Handles a deadline in BETWEEN, SERVING, and HTTP/1's FIRST_BYTE. */
   void (*late)(struct gyre_http_connection *connection);
   /* Ends idle work and completes the rest, as the server stops. */
   void (*drain)(struct gyre_http_connection *connection);
-  /* Wakes all waiting fibers, as the connection leaves the protocol and possibly the loop. May be
-   * called again. */
+  /* Wakes all waiting fibers, as the connection leaves the protocol, maybe the loop. May be called
+   * again. */
   void (*detached)(struct gyre_http_connection *connection);
-  /* Frees connection->own; `gone`: loop and exchanges are freed already. Returns false if it is in
-   * use and will be freed later. */
+  /* Frees connection->own; `gone`: loop and exchanges are freed. Returns false if it will be freed
+   * later. */
   bool (*free)(struct gyre_http_connection *connection, bool gone);
-  /* For a connection within a stream: reports that some of its output has left, or that none ever
-   * will. */
+  /* Within a stream: output has left, or never will. */
   void (*room)(struct gyre_http_connection *connection);
 };
 
-/* For connections within streams of HTTP/2: calls `readable` in the next turn; ends the stream. */
+/* Within a stream: calls `readable` in the next turn; ends the stream. */
 struct gyre_http_inner {
   void (*report)(struct gyre_http_connection *connection);
   void (*close)(struct gyre_http_connection *connection, bool reset);
 };
 
-/* BETWEEN: no exchange is in use; an idle connection holds neither a fiber nor a buffer. */
+/* BETWEEN: no exchange; an idle connection holds neither fiber nor buffer. */
 enum gyre_http_state {
   GYRE_HTTP_PROXY,
   GYRE_HTTP_HANDSHAKE,
@@ -63,24 +61,24 @@ struct gyre_peer {
   uint8_t address[16]; /* AF_INET or AF_INET6, else zero */
 };
 
-/* The part of a connection that exists while it is idle. */
+/* The part of a connection that remains while it is idle. */
 struct gyre_http_connection {
   struct gyre_list node; /* in acceptor->connections */
   struct gyre_http_acceptor *acceptor;
   const struct gyre_http_protocol *protocol;
-  void *own;                           /* memory of the protocol; NULL while it needs none */
-  struct gyre_http_exchange *exchange; /* the exchange of HTTP/1 while its handler runs, else NULL */
+  void *own;                           /* the protocol's memory; NULL while it needs none */
+  struct gyre_http_exchange *exchange; /* HTTP/1's, while its handler runs, else NULL */
   struct gyre_watch watch;
   struct gyre_timer timer;
   int64_t deadline_ns;
   struct gyre_transport transport;
   uint32_t requests;
   uint32_t lingered; /* bytes discarded */
-  uint32_t untaken;  /* LINGERING: bytes that the client had not taken at the last check */
+  uint32_t untaken;  /* LINGERING: untaken bytes at the last check */
   struct gyre_peer peer;
   uint8_t unmoved;   /* consecutive checks with the same `untaken` */
   uint8_t state;     /* enum gyre_http_state */
-  uint8_t phase;     /* phase of the protocol; 0 at first */
+  uint8_t phase;     /* the protocol's; 0 at first */
   bool readable : 1; /* there may be bytes to read */
   bool hung_up : 1;  /* the peer sends no more */
   bool counted : 1;  /* in acceptor->net.open */
@@ -88,13 +86,13 @@ struct gyre_http_connection {
   bool keep_alive : 1;
   bool https : 1;     /* env's scheme */
   bool inner : 1;     /* within a stream of HTTP/2 (h2/tunnel.c), without a descriptor */
-  bool abandoned : 1; /* belongs to the parent of this forked child, which calls no handlers */
-  unsigned proxy : 2; /* accepted versions of a PROXY header, which comes first */
+  bool abandoned : 1; /* the parent's, in a forked child */
+  unsigned proxy : 2; /* accepted versions of a PROXY header */
 };
 
-/* Time for bytes that may be on their way when a drain begins. */
+/* Time for bytes on their way when a drain begins. */
 #define GYRE_HTTP_GRACE_NS INT64_C(250000000)
-/* Limits bytes read into lent memory before other connections get their turn. */
+/* Receptions into lent memory before others get their turn. */
 #define GYRE_HTTP_RECEIVES_AT_ONCE 8
 
 /* Set when the extension loads; `http2` stays NULL without libnghttp2. */
@@ -106,21 +104,20 @@ extern struct gyre_http_protocols gyre_http_protocols;
 
 struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                       const struct sockaddr_storage *address);
-/* Makes a connection within a stream of another. */
 void gyre_http_connection_begin_inner(struct gyre_http_connection *connection,
                                       const struct gyre_http_connection *outer);
 /* Calls `readable` in the next turn. */
 void gyre_http_connection_report_again(struct gyre_http_connection *connection);
-/* Passes the connection to a protocol, after the first bytes or at an upgrade. */
+/* Passes the connection to a protocol. */
 void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
                                 const char *bytes, size_t length);
 void gyre_http_connection_close(struct gyre_http_connection *connection, bool reset);
-void gyre_http_connection_detach(struct gyre_http_connection *connection); /* detaches it: off the loop, still open */
-/* Closes the server's side and discards further bytes of the client. */
+void gyre_http_connection_detach(struct gyre_http_connection *connection); /* off the loop, still open */
+/* Closes the server's side and discards the client's bytes. */
 void gyre_http_connection_linger(struct gyre_http_connection *connection);
-/* Ignored while a handler runs, whose end frees the connection. */
+/* Ignored while a handler runs, whose end frees. */
 void gyre_http_connection_free(struct gyre_http_connection *connection);
-/* Frees the connection after loop and exchanges are freed. */
+/* Frees after loop and exchanges. */
 void gyre_http_connection_discard(struct gyre_http_connection *connection);
 /* Closes and frees the connection. */
 void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset);
@@ -130,8 +127,8 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
 ssize_t gyre_http_connection_fill(struct gyre_http_connection *connection);
 /* Receives into lent memory and sets *bytes, valid until the fiber or thread yields. */
 ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, const char **bytes);
-/* Returns true if the caller must stop reading, so that other connections get their turn. A single
- * read of TLS may contain many small records. */
+/* True if the caller must stop reading for other connections; one read of TLS may contain many
+ * records. */
 bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions);
 
 #endif

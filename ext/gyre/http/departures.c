@@ -1,12 +1,10 @@
-/*
- * Settles promises of clients' departures in fibers of their own: the callbacks that find a
- * departure (gyre_http_exchange_peer_ended) cannot run the app's code.
- */
+/* Settles promises of clients' departures in fibers: the callbacks that find a departure
+ * (gyre_http_exchange_peer_ended) cannot run app code. */
 #include "http/exchange.h"
 
 #define TELL_AGAIN_NS INT64_C(100000000)
 
-/* Skips requests that have ended since; their handlers have settled the promises. */
+/* Skips ended requests, whose handlers have settled the promises. */
 static VALUE collect_departures(VALUE argument) {
   struct gyre_http_acceptor *acceptor = (struct gyre_http_acceptor *)argument;
   while (!gyre_list_empty(&acceptor->departures.leaving)) {
@@ -30,7 +28,7 @@ static VALUE settle_next(VALUE self) {
 
 struct telling {
   struct gyre_http_acceptor *acceptor;
-  long left; /* promises that came before the last fiber was started */
+  long left; /* promises from before the last fiber's start */
 };
 
 static VALUE start_telling(VALUE argument) {
@@ -44,7 +42,7 @@ static VALUE start_telling(VALUE argument) {
   return Qnil;
 }
 
-/* Retries later if no fiber can be made, for lack of memory or memory maps. The loop continues. */
+/* Retries later if no fiber can be made. */
 static void tell_departures(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http_acceptor, departures.post);
   struct telling telling = {.acceptor = acceptor};

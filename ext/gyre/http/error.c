@@ -1,4 +1,4 @@
-/* Makes and raises the errors of HTTP (lib/gyre/http/errors.rb). Uses no other part of HTTP. */
+/* Makes and raises HTTP's errors (lib/gyre/http/errors.rb). */
 #include "http/exchange.h"
 
 static VALUE initialize; /* Exception's own */
@@ -11,7 +11,7 @@ VALUE gyre_http_error(const char *name, int status, const char *message) {
   return rb_class_new_instance(status ? 2 : 1, arguments, class);
 }
 
-/* Calls Ruby's own `initialize`, even if the program has replaced it. */
+/* Calls Ruby's `initialize`, even if the program replaced it. */
 VALUE gyre_http_cancellation(const char *class, const char *message) {
   VALUE error = rb_obj_alloc(rb_path2class(class));
   rb_funcall(initialize, id_bind_call, 2, error, rb_str_new_cstr(message));

@@ -1,8 +1,5 @@
-/*
- * Begins and ends exchanges, and has Ruby's handle of each. A handler begins an exchange for each
- * request and ends it with the next one or itself; then the handle is empty. Reads and writes
- * nothing.
- */
+/* Begins and ends exchanges, with Ruby's handle of each, which the end empties. Reads and writes
+ * nothing. */
 #include "http/exchange.h"
 
 #include <stdio.h>
@@ -15,7 +12,7 @@
 #define SPARE_LIMIT 64
 #endif
 
-static size_t largest; /* size of the versions' largest struct */
+static size_t largest; /* the versions' largest struct */
 static ID id_call, id_resolve;
 
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
@@ -44,7 +41,7 @@ static const rb_data_type_t handle_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-/* Keeps spare exchanges: a malloc per request would cost 5 % of its time in C. */
+/* Keeps spare exchanges: malloc would cost 5 % of a request's time in C. */
 static struct gyre_http_exchange *take(struct gyre_http_acceptor *acceptor, size_t bytes) {
   struct gyre_http_exchange *exchange;
   if (gyre_list_empty(&acceptor->exchanges.spare)) {
@@ -95,7 +92,7 @@ static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt
   if (*interrupt) (*interrupt)->owner = interrupt;
 }
 
-/* Excludes waits for the client, which have limits of their own. */
+/* Excludes waits for the client, which have their own limits. */
 static void limit_is_over(struct gyre_timer *timer, void *context) {
   struct gyre_http_exchange *exchange = GYRE_CONTAINER(timer, struct gyre_http_exchange, limit.timer);
   struct gyre_loop *loop = context;
@@ -149,8 +146,8 @@ void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange) {
   gyre_wake(exchange->connection->acceptor->scheduler, &reader->wait.parked);
 }
 
-/* Returns a Gyre::Promise, or nil after the request's end: true when the client has left, false
- * when the request has ended. Returns at once in the app's fiber. */
+/* Returns a Gyre::Promise of true (the client has left) or false (the request has ended); nil after
+ * the request's end. */
 VALUE gyre_http_exchange_client_gone(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) return Qnil;
@@ -173,7 +170,7 @@ VALUE gyre_http_exchange_client_gone(VALUE self) {
 
 /* --- life --- */
 
-/* Open-ended responses (an upgrade, a hijacked socket) have no duration. */
+/* Open-ended responses (upgrades, hijacked sockets) have no duration. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   if (exchange->measured) return;
   exchange->measured = true;

@@ -1,8 +1,6 @@
-/*
- * One request and its response, from a complete or refused head to the next request or the
- * handler's end (exchange.c). handler.c runs its fiber; request.c and response.c define Ruby's
- * methods (lib/gyre/http/exchange.rb); each version adds a table.
- */
+/* One request and its response, from a head to the next request or the handler's end (exchange.c).
+ * handler.c runs its fiber; request.c and response.c define Ruby's methods
+ * (lib/gyre/http/exchange.rb); each version adds a table. */
 #ifndef GYRE_HTTP_EXCHANGE_H
 #define GYRE_HTTP_EXCHANGE_H
 
@@ -15,26 +13,25 @@
 struct gyre_http_exchange;
 struct gyre_http_response_head;
 
-/* A complete or refused head. Valid until the next call on its connection. */
+/* A complete or refused head; valid until the connection's next call. */
 struct gyre_http_request {
   const struct gyre_http_head *head; /* NULL: unknown; may be incomplete in a refused head */
   const char *bytes;
-  void *stream;        /* of HTTP/2 */
+  void *stream;        /* HTTP/2's */
   uint32_t held;       /* bytes in the transport's input; 0: elsewhere or incomplete */
-  size_t length, came; /* length of its head, and bytes behind it in `bytes` */
+  size_t length, came; /* the head's length; bytes after it in `bytes` */
   uint16_t status;     /* refuses it; 0: valid */
   const char *reason;  /* constant text, with status */
   bool placed;         /* it has a place */
-  bool lacks_body;     /* waits for its body, and then for a place */
+  bool lacks_body;     /* waits for its body before a place */
   int64_t since_ns;    /* start of the wait for a place; 0: no wait */
 };
 
-/* The functions of an exchange that each version implements. Functions with a handle run in a fiber
- * of the app and may raise. */
+/* Functions of a version. Those with a handle run in a fiber of the app and may raise. */
 struct gyre_http_exchange_operations {
   size_t bytes; /* size of the version's struct, which begins with the exchange */
   VALUE *class;
-  bool alone; /* no other exchange uses the connection, which a refusal therefore ends */
+  bool alone; /* a refusal ends the connection, as no other exchange uses it */
 
   /* Sets the exchange's env from a head, or the status of its refusal. */
   void (*begin)(struct gyre_http_exchange *exchange, const struct gyre_http_request *request);
@@ -48,12 +45,12 @@ struct gyre_http_exchange_operations {
 
   VALUE (*next_request)(VALUE self); /* after the first */
   VALUE (*read_body)(VALUE self, size_t most);
-  /* Returns what another protocol takes over after the head; NULL without memory. */
+  /* Returns the connection for another protocol; NULL without memory. */
   struct gyre_http_connection *(*upgrade)(struct gyre_http_exchange *exchange);
   VALUE (*hijack)(struct gyre_http_exchange *exchange);
   void (*close)(struct gyre_http_exchange *exchange, bool reset);
 
-  /* Write the beginning and the end of a head to head->output. */
+  /* Write the begin and end of a head to head->output. */
   void (*begin_head)(struct gyre_http_buffer *output, int status);
   void (*end_head)(struct gyre_http_response_head *head);
   void (*send_head)(VALUE self, const struct gyre_http_response_head *head); /* interim or final */
@@ -72,11 +69,11 @@ enum gyre_http_framing {
   GYRE_HTTP_RAW
 };
 
-/* A fiber that waits for its client, on its stack. */
+/* A fiber that waits for its client; on its stack. */
 struct gyre_http_reader {
   VALUE self;
   struct gyre_wait wait;
-  int64_t came_ns; /* end of the client's delay; -1: no bytes have come */
+  int64_t came_ns; /* when the client's bytes came; -1: not yet */
   bool kept;       /* no other fiber ran meanwhile */
 };
 
@@ -100,27 +97,27 @@ struct gyre_http_exchange {
   int64_t began_ns;  /* when its head was complete */
   struct {
     struct gyre_timer timer;
-    struct gyre_interrupt *interrupt; /* on its way to the fiber */
-  } limit;                            /* of the request's time */
+    struct gyre_interrupt *interrupt; /* being delivered to the fiber */
+  } limit;                            /* the request's time limit */
   struct {
-    struct gyre_list node; /* in acceptor->departures.leaving until its promise is settled */
-    VALUE promise;         /* Gyre::Promise requested by the app, or nil */
+    struct gyre_list node; /* in acceptor->departures.leaving until settled */
+    VALUE promise;         /* requested by the app, or nil */
     struct gyre_interrupt *interrupt;
     bool seen, told;
-  } departure; /* of its client */
+  } departure; /* the client's */
   struct {
-    int64_t received, ahead; /* bytes of the body; `ahead`: received before the request began */
-    int64_t waited_ns;       /* time limits: for the body; for discarding its rest */
+    int64_t received, ahead; /* the body's bytes; `ahead`: received before the request began */
+    int64_t waited_ns;       /* for the body; for its discarded rest */
     bool over, reading_off;  /* `reading_off`: discards the rest that the app has not read */
-  } body;                    /* of the request */
+  } body;                    /* the request's */
   struct {
-    uint16_t status;                        /* status of the final head; 0: not sent */
+    uint16_t status;                        /* the final head's; 0: not sent */
     uint8_t framing;                        /* enum gyre_http_framing */
     bool head_sent, whole;                  /* `whole`: the app has written everything */
     bool writing;                           /* a fiber waits within a message */
     uint64_t body_bytes, taken_before;      /* `taken_before`: bytes sent before the first wait */
     int64_t waited_ns;                      /* time spent waiting for a slow client */
-    uint32_t output_counted, files_counted; /* shares of the budgets: unsent bytes, open files */
+    uint32_t output_counted, files_counted; /* shares of budgets: unsent bytes, open files */
   } response;
 };
 
@@ -128,38 +125,35 @@ struct gyre_http_exchange {
 /* Raises NoMemoryError. */
 struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http_connection *connection,
                                                   const struct gyre_http_exchange_operations *operations);
-/* Empties its handle, which raises afterwards. */
+/* Empties its handle, which then raises. */
 void gyre_http_exchange_free(struct gyre_http_exchange *exchange);
-/* Counts the response in the statistics once, sent or not. */
+/* Counts the response once, sent or not. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 /* Sets the size of exchanges for this version. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
 void gyre_http_exchange_free_spare(struct gyre_http_acceptor *acceptor);
-/* Frees its place, if any: its rest does not count as a running request. */
+/* Frees its place: the rest is no running request. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
-/*
- * Begins a wait for the client with this much unsent memory. Gives up the place of a complete
- * response, unless such responses hold too much memory. Returns the client's remaining time; 0: too
- * slow; -1: no limit.
- */
+/* Begins a wait for the client, with this much unsent memory. Gives up a complete response's place,
+ * unless such responses hold too much memory. Returns the remaining time; 0: too slow; -1: no
+ * limit. */
 int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint64_t given, size_t held);
 void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns);
-/* Begins the request's time limit, if any. */
 void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
-/* Records a half-closed client, a reset, or a closed connection. Called by the loop's callbacks;
- * fibers settle the promise later. */
+/* Records a half-closed client, a reset, or a closed connection, in the loop's callbacks; fibers
+ * settle the promise later. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
 /* Wakes the fiber waiting for the request's body. */
 void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange);
 VALUE gyre_http_exchange_client_gone(VALUE self);
 
-/* The promise of the client's departure; its value is true or false. */
+/* Promises a client's departure: true or false. */
 struct gyre_http_promise {
   VALUE promise, gone; /* nil, true or false */
 };
-/* Takes an unsettled promise off an ending request, for the caller to settle. */
+/* Takes an ending request's promise, for the caller to settle. */
 static inline struct gyre_http_promise gyre_http_exchange_take_promise(struct gyre_http_exchange *exchange) {
   bool gone = exchange->departure.seen || exchange->connection->state == GYRE_HTTP_CLOSED;
   struct gyre_http_promise taken = {exchange->departure.told ? Qnil : exchange->departure.promise,
@@ -167,12 +161,11 @@ static inline struct gyre_http_promise gyre_http_exchange_take_promise(struct gy
   exchange->departure.promise = Qnil;
   return taken;
 }
-/* Settles the promise unless nil. Runs Ruby code, which may switch fibers: call it in a fiber, with
- * nothing of the loop on the stack. */
+/* Settles the promise unless nil. May switch fibers: call it in a fiber, with nothing of the loop
+ * on the stack. */
 void gyre_http_exchange_settle(struct gyre_http_promise promise);
 
-/* Returns NULL after the exchange's end. Skips the check of the class, as gyre_scheduler_get
- * does. */
+/* Returns NULL after the end. Skips the class check, as gyre_scheduler_get does. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 /* Also returns NULL if its connection is closed. */
 static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
@@ -189,8 +182,8 @@ static inline bool gyre_http_exchange_is_hijacked(const struct gyre_http_exchang
 static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchange *exchange) {
   return exchange->placed && exchange->connection->acceptor->capacity->admission.running_limit;
 }
-/* True if the current thread must not touch the exchange. Then a fiber on the loop's thread runs
- * the method while this thread waits for the result. */
+/* True if this thread must not touch the exchange; then a fiber of the loop's thread runs the
+ * method. */
 bool gyre_http_exchange_is_outside(VALUE self);
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 
@@ -200,19 +193,19 @@ bool gyre_http_admit(struct gyre_http_acceptor *acceptor, struct gyre_http_reque
 
 /* env.c */
 VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_head *head, const char *bytes);
-/* Makes an env from the known parts of a refused head, for the access log. */
+/* Makes an env of a refused head's known parts, for the access log. */
 VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struct gyre_http_request *request);
 VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes);
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection);
 
 /* request.c */
-/* Parks until exchange->reader is woken; returns false with the reason after its time limit. */
+/* Parks until exchange->reader is woken; false, with the reason, after the limit. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason);
 /* Raises if another fiber reads, the request is refused, or the connection is closed. */
 struct gyre_http_exchange *gyre_http_request_reading(VALUE self);
 /* Returns the env, or nil after a refusal. */
 VALUE gyre_http_request_take(struct gyre_http_exchange *exchange);
-/* Fails the request: its response may be sent, but no more input is read. */
+/* Fails the request: it may get a response, but reads no more. */
 NORETURN(void gyre_http_request_fail(struct gyre_http_exchange *exchange, int status, const char *reason));
 NORETURN(void gyre_http_request_cut(VALUE self));
 NORETURN(void gyre_http_refuse_second_reader(void));
@@ -222,7 +215,7 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
 /* response.c */
 struct gyre_http_exchange *gyre_http_response_writable(VALUE self);
 bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status, VALUE headers);
-/* Refuses the request with its status and one line of plain text. */
+/* Refuses with the status and a line of plain text. */
 void gyre_http_response_refuse(struct gyre_http_exchange *exchange);
 void gyre_http_define_response(VALUE class);
 
@@ -230,14 +223,14 @@ void gyre_http_define_response(VALUE class);
 /* Runs the handler for a complete or refused request. Returns 0, or a state for rb_jump_tag. */
 int gyre_http_handler_start(struct gyre_http_connection *connection, const struct gyre_http_request *request,
                             const struct gyre_http_exchange_operations *operations);
-/* Handles an exception of a starting handler; `begun`: the handler itself raised it. Returns 0, or
- * the state of a fatal exception for rb_jump_tag. */
+/* Handles an exception at a handler's start; `begun`: the handler raised it. Returns 0, or a fatal
+ * exception's state for rb_jump_tag. */
 int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun);
 
 /* error.c */
 VALUE gyre_http_error(const char *name, int status, const char *message);
-/* Makes an exception without running the program's code, which could wait and let others change
- * data in use; for callbacks of the loop. */
+/* Makes an exception in a callback of the loop, where the program's code must not run: it could
+ * wait. */
 VALUE gyre_http_cancellation(const char *class, const char *message);
 NORETURN(void gyre_http_request_is_over(void));
 

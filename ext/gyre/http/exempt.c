@@ -1,7 +1,5 @@
-/*
- * Finds requests that run even if all places are taken: requests about the server itself, and files
- * sent without the app. Called by a connection that has a head and no place.
- */
+/* Finds requests that need no place: about the server itself, and for files without the app. Called
+ * for a head without a place. */
 #include "http/exchange.h"
 
 #include <string.h>
@@ -28,8 +26,7 @@ static VALUE ask(VALUE argument) {
   return rb_funcall(asking->files, rb_intern("call"), 1, rb_str_new(asking->path, asking->length));
 }
 
-/* Never waits, as it runs on the loop's fiber. Reports an error; the request then waits like any
- * other. */
+/* Never waits, as it runs on the loop's fiber. After a reported error the request queues. */
 static bool is_file(const struct gyre_http_acceptor *acceptor, const struct gyre_http_request *request) {
   if (NIL_P(acceptor->exempt.files)) return false;
   const struct gyre_http_slice method = request->head->method, path = request->head->path;

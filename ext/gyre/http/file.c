@@ -1,12 +1,9 @@
-/*
- * Gyre::HTTP::OpenFile: opens a regular file below a folder by a name from a client. Files::Root
- * (Ruby) checks the name. The kernel resolves it in one step, so that no folder can become a
- * symbolic link in between. Asks a disk only with the caller's permission, without the GVL, in a
- * thread of Gyre::Offload.
+/* Gyre::HTTP::OpenFile: opens a regular file below a folder by a client's name, which Files::Root
+ * checks. The kernel resolves it in one step: no folder can become a symbolic link in between. Asks
+ * a disk only if allowed, without the GVL, in a thread of Gyre::Offload.
  *
- * Without openat2(2) (before Linux 5.6, or filtered in a container) it opens each folder on the way
- * and follows no symbolic link.
- */
+ * Without openat2(2) (before Linux 5.6, or filtered) it opens each folder on the way, and follows
+ * no symbolic link. */
 #include "feature.h"
 
 #include "fiber/nonblocking_io.h"
@@ -26,17 +23,17 @@
 #endif
 
 #define READ_BYTES_LIMIT (1 << 20)
-#define PROBE_BYTES (64 * 1024) /* half of what Linux reads ahead at once */
+#define PROBE_BYTES (64 * 1024) /* half of Linux' read-ahead */
 #define LOAD_BYTES (64 * 1024)
-#define ATTEMPTS 16 /* attempts of openat2 while other programs rename folders */
+#define ATTEMPTS 16 /* while other programs rename folders */
 
 #ifdef O_PATH
 #define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #else
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #endif
-/* Opens without blocking, as a FIFO would wait for a writer. O_NOCTTY: a terminal does not become
- * the controlling terminal. */
+/* Opens without blocking, as a FIFO would wait; O_NOCTTY: no terminal becomes the controlling
+ * one. */
 #define FILE_FLAGS (O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
 struct open_file {
@@ -50,7 +47,7 @@ static VALUE open_file_class;
 
 /* --- opening --- */
 
-/* Errors that a client sees as a missing file. */
+/* Errors shown as a missing file. */
 static bool is_absent(int error) {
   switch (error) {
   case ENOENT:
@@ -68,7 +65,7 @@ static bool is_absent(int error) {
   }
 }
 
-/* Opens folder by folder; `path` is relative, without "." or "..". */
+/* `path` is relative, without "." and "..". */
 static int open_by_steps(int folder, const char *path, bool follow) {
   if (follow) {
     int fd = openat(folder, path, FILE_FLAGS);
@@ -102,7 +99,7 @@ static long call_openat2(int folder, const char *path, uint64_t flags, uint64_t 
   return syscall(SYS_openat2, folder, path, &how, sizeof(how));
 }
 
-/* Containers' filters return EPERM for unknown calls, but some files do as well. */
+/* Containers return EPERM for unknown calls, but so do some files. */
 static bool openat2_is_refused(void) {
   long fd = call_openat2(AT_FDCWD, ".", O_PATH | O_CLOEXEC, 0);
   if (fd >= 0) close((int)fd);
@@ -110,7 +107,7 @@ static bool openat2_is_refused(void) {
 }
 #endif
 
-/* Returns a descriptor or -errno; -EAGAIN: a disk would be asked, and `wait` is false. */
+/* Returns a descriptor or -errno; -EAGAIN: only the disk could tell, and `wait` is false. */
 static int open_beneath(int folder, const char *path, bool follow, bool wait) {
 #ifdef GYRE_HAVE_OPENAT2
   static bool missing, no_cached; /* set once by any thread, always to the same value */
@@ -183,7 +180,7 @@ static struct open_file *get(VALUE self) {
 static struct open_file *get_open(VALUE self) {
   struct open_file *file = get(self);
   if (file->fd < 0) rb_raise(rb_eIOError, "closed file");
-  /* Raises if the app has closed the IO, whose number may belong to another file. */
+  /* Raises if the app closed the IO, whose number may be another file's. */
   if (!NIL_P(file->io)) (void)rb_io_descriptor(file->io);
   return file;
 }
@@ -197,13 +194,10 @@ static void take_status(struct open_file *file, const struct stat *status) {
 #endif
 }
 
-/*
- * call-seq: OpenFile.beneath(folder, path, follow, wait) -> OpenFile, nil or false
+/* call-seq: OpenFile.beneath(folder, path, follow, wait) -> OpenFile, nil or false
  *
- * `folder` is an open IO, `path` is relative to it. nil: this process sees no regular file of that
- * name, or a symbolic link leads out of the folder (`follow` allows that). false: the kernel would
- * have to ask a disk, and `wait` is false.
- */
+ * `path` is relative to the open IO `folder`. nil: no regular file there, or a symbolic link leads
+ * out (allowed by `follow`). false: only the disk could tell, and `wait` is false. */
 static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE follow, VALUE wait) {
   path = rb_str_new_frozen(path);
   struct opening opening = {
@@ -218,8 +212,8 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
       open_without_gvl(&opening);
       break;
     }
-    /* Copies the folder's descriptor, as the folder may be closed meanwhile. Checks interrupts once
-     * the object has the descriptor. */
+    /* Copies the folder's descriptor, as the folder may be closed meanwhile. Checks interrupts
+     * after that. */
     opening.folder = fcntl(opening.folder, F_DUPFD_CLOEXEC, 0);
     if (opening.folder < 0) rb_sys_fail("dup");
     rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
@@ -240,7 +234,7 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
   return self;
 }
 
-/* Wraps a File of the app; the app closes it. */
+/* Wraps the app's File, which the app closes. */
 static VALUE open_file_of(VALUE class, VALUE io) {
   struct open_file *file;
   VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
@@ -272,7 +266,7 @@ static VALUE open_file_close(VALUE self) {
   return Qnil;
 }
 
-/* Returns an IO for Exchange#write_file; it now owns the descriptor. */
+/* Returns an IO for Exchange#write_file, which owns the descriptor. */
 static VALUE open_file_to_io(VALUE self) {
   struct open_file *file = get_open(self);
   if (NIL_P(file->io)) {
@@ -284,8 +278,7 @@ static VALUE open_file_to_io(VALUE self) {
 
 /* --- reading --- */
 
-/* Reads a range from memory; nil if a part is on disk only. A truncated file returns fewer
- * bytes. */
+/* Reads a range from the page cache; nil if a part is on disk. A truncated file returns less. */
 static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
   int64_t offset = NUM2LL(from);
@@ -309,7 +302,7 @@ static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   return bytes;
 }
 
-/* Checks by samples whether a range can be sent without waiting for a disk. */
+/* Samples whether a range can be sent without a disk. */
 static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
   struct open_file *file = get_open(self);
   int64_t offset = NUM2LL(from), length = NUM2LL(size);
@@ -349,8 +342,8 @@ static void *load_without_gvl(void *opaque) {
 
 static void interrupt_loading(void *opaque) { ((struct loading *)opaque)->interrupted = true; }
 
-/* Reads the range into memory, in a thread of Gyre::Offload. Duplicates the descriptor, as the file
- * may be closed meanwhile. */
+/* Reads the range in a thread of Gyre::Offload. Duplicates the descriptor, as the file may be
+ * closed meanwhile. */
 static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
   struct loading loading = {.offset = NUM2LL(from), .length = NUM2LL(size)};
   while (!loading.begun) { /* not started with a pending interrupt */

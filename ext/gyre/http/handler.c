@@ -1,7 +1,4 @@
-/*
- * Runs the handler's fiber, from a complete or refused head to the last request that it serves.
- * Reads and writes nothing.
- */
+/* Runs the handler's fiber, from a head to its last request. Reads and writes nothing. */
 #include "http/exchange.h"
 
 struct running {
@@ -14,8 +11,8 @@ static VALUE run_handler(VALUE handle) {
   return rb_funcall(exchange->connection->acceptor->handler, rb_intern("call"), 1, handle);
 }
 
-/* Ends the handler's fiber, whatever its result: the connection continues without a fiber, or is
- * freed. Settles the promise last: other fibers may run then and end the connection. */
+/* Ends the handler's fiber: the connection continues without one, or is freed. Settles the promise
+ * last, as other fibers may then end the connection. */
 static VALUE finish_handler(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_http_connection *connection = running->connection;
@@ -75,10 +72,8 @@ int gyre_http_handler_start(struct gyre_http_connection *connection, const struc
   return gyre_http_handler_failed(acceptor, state, begun);
 }
 
-/*
- * Ends only this request if memory or fibers run out. Errors after the handler's beginning
- * (SystemExit, an exception from another thread) are not the connection's, which may be freed.
- */
+/* Ends only this request if memory or fibers run out. Later errors (SystemExit, another thread's
+ * exception) are not the connection's, which may be freed. */
 int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun) {
   VALUE error = rb_errinfo();
   if (begun || !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||

@@ -1,4 +1,4 @@
-/* Parses parts of a request's head for both versions (see head.h). */
+/* Parses parts of a request's head for both versions (head.h). */
 #include "http/head.h"
 #include "http/scan.h"
 
@@ -66,8 +66,7 @@ bool gyre_http_same_name(const char *name, size_t length, const char *lower, siz
   return true;
 }
 
-/* Fields for framing, routing, authentication or conditions must precede the body (RFC 9110,
- * section 6.5.1). */
+/* Fields for framing, routing, authentication or conditions (RFC 9110, section 6.5.1). */
 bool gyre_http_is_no_trailer(const char *name, size_t length) {
   static const char names[] =
       "te host range cookie expect pragma trailer upgrade if-match if-range connection keep-alive set-cookie "
@@ -82,7 +81,7 @@ bool gyre_http_is_no_trailer(const char *name, size_t length) {
 
 /* --- authorities --- */
 
-/* IPv4address: four numbers up to 255 without leading zeros. */
+/* IPv4address: four numbers up to 255, no leading zeros. */
 static bool is_ipv4(const char *p, const char *end) {
   for (int part = 0; part < 4; part++) {
     unsigned number = 0;
@@ -94,7 +93,7 @@ static bool is_ipv4(const char *p, const char *end) {
   return p == end;
 }
 
-/* IPv6address: eight groups, or up to seven with one "::"; a final IPv4address counts as two. */
+/* IPv6address: eight groups, or fewer with one "::"; a final IPv4address counts as two. */
 static bool is_ipv6(const char *p, const char *end) {
   unsigned groups = 0;
   bool shortened = false;
@@ -124,7 +123,7 @@ static bool is_ipv6(const char *p, const char *end) {
   return shortened ? groups <= 7 : groups == 8;
 }
 
-/* Returns the end of the host that starts at p; p itself if the host is missing. */
+/* Returns the host's end; p if there is none. */
 static const char *skip_host(const char *p, const char *end) {
   const char *const start = p;
   if (p < end && *p == '[') {

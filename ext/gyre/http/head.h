@@ -1,7 +1,5 @@
-/*
- * The head of a request as offsets into its bytes, for any version: HTTP/1's parser and HTTP/2's
- * session fill it, env.c reads it. Also checks names and values. No ruby.h.
- */
+/* A request's head as offsets into its bytes, for any version: filled by HTTP/1's parser and
+ * HTTP/2's session, read by env.c. Also checks names and values. No ruby.h. */
 #ifndef GYRE_HTTP_HEAD_H
 #define GYRE_HTTP_HEAD_H
 
@@ -9,14 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A part of the caller's bytes. */
 struct gyre_http_slice {
   uint32_t offset;
   uint32_t length;
 };
 
-/* One header or trailer line. White space around the value is removed; the name keeps its letter
- * case. */
+/* A header or trailer line: the value without surrounding blanks, the name as sent. */
 struct gyre_http_field {
   uint32_t name;
   uint32_t value;
@@ -36,14 +32,14 @@ enum gyre_http_field_flag {
   GYRE_HTTP_FIELD_EXPECT,
   GYRE_HTTP_FIELD_UPGRADE,
   GYRE_HTTP_FIELD_NAME_MASK = 0xff,
-  GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* the name contains "_", which a CGI environment cannot tell from "-" */
+  GYRE_HTTP_FIELD_UNDERSCORE = 0x100 /* the name has "_", which CGI confuses with "-" */
 };
 
-/* Limits, each inclusive: a line of exactly request_line_bytes is accepted. */
+/* All inclusive. */
 struct gyre_http_head_limits {
-  uint32_t request_line_bytes; /* bytes of the request line with its CRLF; beyond: 414 */
-  uint32_t header_bytes;       /* bytes of all later lines and the blank line; beyond: 431 */
-  uint16_t header_count;       /* number of fields, also limited by reset's capacity; beyond: 431 */
+  uint32_t request_line_bytes; /* with CRLF; beyond: 414 */
+  uint32_t header_bytes;       /* later lines with the blank one; beyond: 431 */
+  uint16_t header_count;       /* also limited by reset's capacity; beyond: 431 */
 };
 
 #define GYRE_HTTP_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
@@ -78,25 +74,24 @@ enum gyre_http_target {
   GYRE_HTTP_TARGET_ASTERISK    /* *, OPTIONS only */
 };
 
-/* head.flags, complete once parse has returned > 0. */
+/* head.flags, complete after a parse above 0. */
 enum gyre_http_flag {
-  GYRE_HTTP_HEAD_KEEP_ALIVE = 1 << 0,      /* the connection may serve another request after this one */
+  GYRE_HTTP_HEAD_KEEP_ALIVE = 1 << 0,      /* the connection may serve another request */
   GYRE_HTTP_HEAD_CHUNKED = 1 << 1,         /* Transfer-Encoding: chunked */
-  GYRE_HTTP_HEAD_CONTENT_LENGTH = 1 << 2,  /* Content-Length was sent; never together with CHUNKED */
-  GYRE_HTTP_HEAD_EXPECT_CONTINUE = 1 << 3, /* Expect: 100-continue, HTTP/1.1, and a body follows */
-  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* HTTP/1.1 with an Upgrade field, also listed in Connection */
+  GYRE_HTTP_HEAD_CONTENT_LENGTH = 1 << 2,  /* never together with CHUNKED */
+  GYRE_HTTP_HEAD_EXPECT_CONTINUE = 1 << 3, /* HTTP/1.1 with Expect: 100-continue, and a body follows */
+  GYRE_HTTP_HEAD_UPGRADE = 1 << 4          /* HTTP/1.1 with Upgrade, which Connection lists */
 };
 
-/* State and results of one head or trailer section. Set up by reset, and read-only for the
- * caller. */
+/* State and results of a section. Set up by reset. */
 struct gyre_http_head {
   /* results */
   struct gyre_http_slice method;
   struct gyre_http_slice target;    /* as sent */
-  struct gyre_http_slice path;      /* never empty: "/" for http://host, the target itself for host:port and * */
-  struct gyre_http_slice query;     /* without "?"; has_query tells an empty query from none */
+  struct gyre_http_slice path;      /* never empty: "/" for http://host; the target for host:port and * */
+  struct gyre_http_slice query;     /* without "?"; has_query: may still be empty */
   struct gyre_http_slice authority; /* from the target or Host; length 0: none (HTTP/1.0 only) */
-  struct gyre_http_slice host;      /* authority without the port; an IPv6 address keeps its brackets */
+  struct gyre_http_slice host;      /* authority without port; IPv6 keeps its brackets */
   struct gyre_http_slice port;      /* digits, 0 to 65535; length 0: not given */
   struct gyre_http_field *fields;   /* the caller's array */
   int64_t content_length;           /* -1: no Content-Length */
@@ -105,11 +100,11 @@ struct gyre_http_head {
   uint8_t has_query;
   uint8_t method_number; /* enum gyre_http_method */
   uint8_t target_form;   /* enum gyre_http_target */
-  uint8_t minor_version; /* minor version of HTTP/1: 0, or 1 for all higher ones Or GYRE_HTTP_VERSION_2 */
+  uint8_t minor_version; /* of HTTP/1: 0, or 1 for all higher ones; or GYRE_HTTP_VERSION_2 */
   uint16_t flags;        /* enum gyre_http_flag */
   /* on refusal */
-  uint16_t status;    /* 400, 414, 417, 431, 501 or 505; 0 while nothing is wrong; of a response, its own */
-  const char *reason; /* reason of a refusal: a constant English line without a full stop */
+  uint16_t status;    /* 400, 414, 417, 431, 501, 505; 0: valid; of a response, its own */
+  const char *reason; /* a refusal's: constant text, no full stop */
   /* private: the parser's position */
   uint32_t position;
   uint32_t section;
@@ -118,17 +113,17 @@ struct gyre_http_head {
   uint8_t seen;
 };
 
-/* A field name is a token; a field value has no CR, LF or NUL (RFC 9110, section 5). */
+/* Names are tokens; values have no CR, LF or NUL (RFC 9110, section 5). */
 bool gyre_http_is_name(const char *name, size_t length);
 bool gyre_http_is_value(const char *value, size_t length);
-/* True if two names are equal except for letter case; `lower` is in lower case. */
+/* Ignores letter case; `lower` is in lower case. */
 bool gyre_http_same_name(const char *name, size_t length, const char *lower, size_t lower_length);
-/* Reads the next element of a comma-separated list without blanks; skips empty elements (RFC 9110,
- * section 5.6.1.2). Returns false after the last element. */
+/* Reads a list's next element without blanks; skips empty ones (RFC 9110, section 5.6.1.2). Returns
+ * false after the last. */
 bool gyre_http_next_element(const char **p, const char *end, const char **element, size_t *length);
-/* Parses 1*DIGIT; returns -1 for invalid text or a number out of range. */
+/* Parses 1*DIGIT; -1: invalid, or out of range. */
 int64_t gyre_http_number(const char *text, size_t length);
-/* True if a field is dropped from received trailers and refused in sent ones. */
+/* True for fields dropped from received trailers and refused in sent ones. */
 bool gyre_http_is_no_trailer(const char *name, size_t length);
 
 /* Host and port of a URI (RFC 3986, section 3.2). */
@@ -136,7 +131,7 @@ struct gyre_http_authority {
   struct gyre_http_slice whole, host, port;
 };
 
-/* Parses host [":" port], without user information and with a non-empty host. */
+/* Takes host [":" port] with a host, without user information. */
 bool gyre_http_authority_parse(struct gyre_http_authority *authority, const char *bytes, uint32_t offset,
                                uint32_t length);
 void gyre_http_authority_assign(struct gyre_http_head *head, const struct gyre_http_authority *authority);

@@ -1,8 +1,6 @@
-/*
- * HTTP on the loop, for gyre.c. Other headers: acceptor.h, connection.h (with the table of
- * protocols), exchange.h (with the table of versions), admission.h, capacity.h, limits.h, head.h,
- * buffer.h, response_head.h, statistics.h.
- */
+/* HTTP on the loop, for gyre.c. Other headers: acceptor.h, connection.h (protocols), exchange.h
+ * (versions), admission.h, capacity.h, limits.h, head.h, buffer.h, response_head.h,
+ * statistics.h. */
 #ifndef GYRE_HTTP_HTTP_H
 #define GYRE_HTTP_HTTP_H
 

@@ -1,23 +1,21 @@
-/*
- * The limits of a server's connections and streams (lib/gyre/http/limits.rb), read once from Ruby
- * (limits.c), and values computed from them.
- */
+/* Limits of a server's connections and streams (lib/gyre/http/limits.rb), read from Ruby by
+ * limits.c, and values computed from them. */
 #ifndef GYRE_HTTP_LIMITS_H
 #define GYRE_HTTP_LIMITS_H
 
 #include "http/head.h"
 
-/* Factor for the client's minimum rate while its request has a place that others need. */
+/* Raises the client's minimum rate while others need its request's place. */
 #define GYRE_HTTP_PLACE_RATE 16
 
 struct gyre_http2_limits {
   struct gyre_http_head_limits head;
   uint32_t trailer_bytes;
   uint32_t streams;                          /* at once */
-  uint32_t resets;                           /* resets allowed at once; one tenth is refilled each second */
-  uint32_t control_frames;                   /* frames allowed at once, and refilled each second */
-  uint32_t stream_window, connection_window; /* of request bodies, unread */
-  uint32_t output;                           /* of a response, queued */
+  uint32_t resets;                           /* resets allowed at once; a tenth returns each second */
+  uint32_t control_frames;                   /* allowed at once, and each second */
+  uint32_t stream_window, connection_window; /* unread bytes of request bodies */
+  uint32_t output;                           /* queued bytes of a response */
   bool extended_connect;                     /* RFC 8441 is offered */
 };
 
@@ -28,15 +26,15 @@ struct gyre_http_limits {
   int64_t body_bytes, unread_body_bytes, body_rate, response_rate;
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns;
   int64_t body_ns, body_grace_ns, unread_body_ns, request_ns;
-  uint32_t requests, connections; /* connections of an acceptor, streams of a connection */
-  uint32_t body_ahead;            /* body bytes read before a place is taken */
+  uint32_t requests, connections; /* per acceptor; streams per connection */
+  uint32_t body_ahead;            /* body bytes read before a place */
 };
 
-/* Returns the time limit for the next bytes of a body after this much time and data; -1: none.
- * Other requests that wait for this request's place raise the rate sixteenfold. */
+/* Returns the time for a body's next bytes after this much time and data; -1: no limit. The rate
+ * rises sixteenfold while others wait for the place. */
 int64_t gyre_http_body_limit_ns(const struct gyre_http_limits *limits, int64_t received, int64_t waited_ns, bool placed,
                                 const char **reason);
-/* Returns the waiting time that `bytes` earn for a client. */
+/* Returns the waiting time earned by `bytes`. */
 static inline int64_t gyre_http_earned_ns(int64_t bytes, int64_t rate, bool placed) {
   if (placed) rate *= GYRE_HTTP_PLACE_RATE;
   return bytes > INT64_MAX / 1000000000 ? INT64_MAX : bytes * 1000000000 / rate;

@@ -1,8 +1,5 @@
-/*
- * Implements the request's side of an exchange (lib/gyre/http/exchange.rb) that all versions of
- * HTTP share. Runs in the handler's fiber, or another one of the app's. Fetches the exchange from
- * its handle again after a wait, during which it may end.
- */
+/* The request's side of an exchange (lib/gyre/http/exchange.rb) for all versions. Runs in fibers of
+ * the app. Fetches the exchange again after a wait, during which it may end. */
 #include "http/exchange.h"
 
 /* --- waiting for input --- */
@@ -21,8 +18,8 @@ static VALUE input_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Returns the time limit for the next piece of the body. Only time spent waiting for the client
- * counts, as the app may read slowly. */
+/* Returns the time for the body's next piece. Counts only waits for the client, as the app may read
+ * slowly. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http_limits *limits = &exchange->connection->acceptor->limits;
   int64_t received = exchange->body.received - exchange->body.ahead;
@@ -36,8 +33,7 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 
 void gyre_http_refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* Excludes other readers: this fiber's stack has the rest of the body and the position of its
- * trailers. */
+/* Excludes other readers: the body's rest and its trailers' position are on this fiber's stack. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
@@ -49,7 +45,7 @@ bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
   if (gyre_http_exchange_open(self) && !input.kept) gyre_http_refuse_second_reader();
   exchange = gyre_http_exchange_get(self);
-  /* Checks waiting bytes first: a delayed loop is not the client's fault. */
+  /* Checks waiting bytes first: the loop may have been late, not the client. */
   int64_t until_ns = input.came_ns < 0 ? gyre_loop_now(&scheduler->loop) : input.came_ns;
   if (exchange && until_ns > from_ns) exchange->body.waited_ns += until_ns - from_ns;
   return !input.wait.timed_out;
@@ -95,7 +91,7 @@ static VALUE exchange_interrupt_reader(VALUE self, VALUE fiber, VALUE exception)
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange || !exchange->reader || exchange->reader->wait.parked.fiber != fiber) return Qnil;
   gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, fiber, exception);
-  /* fetched again, as Ruby code may have run */
+  /* Ruby code may have run */
   exchange = gyre_http_exchange_get(self);
   if (exchange) exchange->reader = NULL;
   return Qnil;
@@ -145,7 +141,7 @@ static VALUE exchange_leave_place(VALUE self) {
   return Qnil;
 }
 
-/* Counts the file until the request's end, as a slow client delays its close. */
+/* Counts the file until the request's end: a slow client delays its close. */
 static VALUE exchange_hold_file(VALUE self) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hold_file", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);

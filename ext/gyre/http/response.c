@@ -1,8 +1,5 @@
-/*
- * Implements the response's side of an exchange (lib/gyre/http/exchange.rb) for all versions of
- * HTTP: content and framing. Converts arguments before it fetches the exchange: their methods may
- * do anything, even respond.
- */
+/* The response's side of an exchange (lib/gyre/http/exchange.rb) for all versions. Converts
+ * arguments before it fetches the exchange: their methods may do anything, even respond. */
 #include "http/response_head.h"
 
 #include <errno.h>
@@ -60,8 +57,8 @@ static void app_fields(struct gyre_http_response_head *head, VALUE headers) {
   if (head->unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
 }
 
-/* An HTTP/2 body ends with its stream: :close means :chunked, and :raw means a stream in both
- * directions (RFC 9113, section 8.5; RFC 8441). */
+/* HTTP/2's :close means :chunked, and :raw a stream in both directions (RFC 9113, section 8.5; RFC
+ * 8441). */
 static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
   if (gyre_http_exchange_is_outside(self))
     return gyre_http_exchange_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
@@ -115,7 +112,7 @@ static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
   return gyre_http_response_interim(exchange, code, headers) ? Qtrue : Qfalse;
 }
 
-/* Trailers are checked when they are sent. */
+/* Checked when they are sent. */
 static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) gyre_http_request_is_over();

@@ -1,10 +1,8 @@
-/*
- * Makes the head of a response from an app's headers: checks them, adds framing, date and
- * connection. Writes into the acceptor's buffer (buffer.c) and sends nothing.
- */
+/* Makes a response's head of an app's headers: checks them, adds framing, date and connection.
+ * Writes into the acceptor's buffer (buffer.c); sends nothing. */
 #include "http/response_head.h"
 
-#define OUTPUT_BYTES_KEPT 65536 /* frees a larger buffer, which held an unusual head */
+#define OUTPUT_BYTES_KEPT 65536 /* frees larger buffers, after unusual heads */
 
 static void add_value(struct gyre_http_response_head *fields, const char *name, size_t name_length, VALUE value) {
   if (!RB_TYPE_P(value, T_STRING)) {
@@ -20,7 +18,7 @@ static void add_value(struct gyre_http_response_head *fields, const char *name, 
   gyre_http_buffer_field(fields->output, name, name_length, text, length);
 }
 
-/* True if a connection field contains "close". */
+/* True if the field contains "close". */
 static bool names_close(VALUE value) {
   if (RB_TYPE_P(value, T_ARRAY)) {
     for (long i = 0; i < RARRAY_LEN(value); i++) {

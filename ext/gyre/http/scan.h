@@ -1,8 +1,5 @@
-/*
- * Shared by the parsers of both versions: a table of allowed bytes, and searches for the first byte
- * that is not allowed. Reads nothing at or after `end`; SSE2 takes 16 bytes at a time while 16 are
- * left.
- */
+/* A table of allowed bytes, and searches for the first other byte, for both versions' parsers.
+ * Reads nothing from `end` on; SSE2 takes 16 bytes at a time. */
 #ifndef GYRE_HTTP1_SCAN_H
 #define GYRE_HTTP1_SCAN_H
 
@@ -21,7 +18,7 @@
 #define CLASS_HEX 16
 #define CLASS_DIGIT 32
 
-/* test/c/http1_parser_test.c compares each entry with the definitions above. */
+/* test/c/http1_parser_test.c checks each entry. */
 static const uint8_t classes[256] = {
     0,  0,  0,  0,  0,  0,  0,  0,  0,  4,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
     0,  0,  0,  4,  15, 6,  5,  15, 7,  15, 15, 14, 14, 15, 15, 14, 15, 15, 6,  63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
@@ -37,10 +34,8 @@ static inline bool is(char byte, unsigned wanted) { return (classes[(uint8_t)byt
 
 static inline bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 
-/*
- * Compares text with a word of small letters and "-", ignoring letter case. text must consist of
- * tchars, as 0x0d | 0x20 is also "-".
- */
+/* Compares text with a word of small letters and "-", ignoring case. text must be tchars, as 0x0d |
+ * 0x20 is "-". */
 static inline bool same_word(const char *text, size_t length, const char *word, size_t word_length) {
   if (length != word_length) return false;
   for (size_t i = 0; i < length; i++) {
@@ -55,7 +50,7 @@ static inline const char *skip_class(const char *p, const char *end, unsigned wa
   return p;
 }
 
-/* Finds the first byte that a field value may not contain, usually a CR. */
+/* Returns the first byte not allowed in a field value, usually a CR. */
 static inline const char *skip_value(const char *p, const char *end) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i last_control = _mm_set1_epi8(0x1f), tab = _mm_set1_epi8('\t'), delete = _mm_set1_epi8(0x7f);
@@ -89,7 +84,7 @@ static inline const char *skip_target(const char *p, const char *end) {
   return skip_class(p, end, CLASS_TARGET);
 }
 
-/* Finds the first byte that is not a tchar. Sets *underscore if the name contains "_". */
+/* Returns the first byte that is no tchar. *underscore: the name has "_". */
 static inline const char *skip_name(const char *p, const char *end, bool *underscore) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i small = _mm_set1_epi8(0x20), a = _mm_set1_epi8('a'), letters = _mm_set1_epi8(25);

@@ -1,8 +1,5 @@
-/*
- * Counts an acceptor's responses for /metrics and `gyre top`: status class, duration, bytes both
- * ways. exchange.c calls it once per response, which reads the clock once and allocates nothing. No
- * ruby.h.
- */
+/* Counts an acceptor's responses for /metrics and `gyre top`: status class, duration, bytes. Called
+ * once per response by exchange.c; reads the clock once, allocates nothing. No ruby.h. */
 #ifndef GYRE_HTTP_STATISTICS_H
 #define GYRE_HTTP_STATISTICS_H
 
@@ -16,26 +13,26 @@
 extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
 
 struct gyre_http_histogram {
-  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* one count per bound, not cumulative; the last: above all */
+  uint64_t counts[GYRE_HTTP_DURATIONS + 1]; /* per bound, not cumulative; the last: above all */
   int64_t sum_ns;
 };
 
 void gyre_http_histogram_add(struct gyre_http_histogram *histogram, int64_t duration_ns);
 
 struct gyre_http_statistics {
-  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* index: first digit of the status; 0: client left */
+  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status' first digit; 0: the client left */
   struct gyre_http_histogram durations;
-  uint64_t received_bytes, sent_bytes;                        /* bytes of transports, without TLS's own */
-  uint64_t upgrades, messages_received, messages_sent;        /* of WebSockets */
-  uint64_t slow_sockets;                                      /* WebSockets cut off, as their peers took too little */
+  uint64_t received_bytes, sent_bytes;                        /* without TLS's own */
+  uint64_t upgrades, messages_received, messages_sent;        /* WebSockets' */
+  uint64_t slow_sockets;                                      /* WebSockets whose peers took too little */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* TLS handshakes: made, resumed, failed */
 };
 
-/* Counts a response, sent or failed (status 0). A negative duration marks a response without an end
- * of its own, whose duration is not counted. */
+/* Counts a response, sent or failed (status 0). A negative duration is not counted, as of
+ * open-ended responses. */
 void gyre_http_statistics_response(struct gyre_http_statistics *statistics, unsigned status, int64_t duration_ns);
 
-/* Moves a transport's counts here, so that they count once. */
+/* Moves a transport's counts here: they count once. */
 static inline void gyre_http_statistics_take_bytes(struct gyre_http_statistics *statistics,
                                                    struct gyre_transport *transport) {
   statistics->received_bytes += transport->received_bytes;

@@ -1,7 +1,4 @@
-/*
- * Two descriptors that Ruby cannot make, for watch_process and watch_file (lib/gyre/loop/):
- * readable at a child's end, and when a file changes. Keeps nothing.
- */
+/* Two descriptors that Ruby cannot make, for watch_process and watch_file (lib/gyre/loop/). */
 #include "feature.h"
 
 #include "keyed/keyed_loop.h"
@@ -15,10 +12,8 @@
 #define CHANGES                                                                                                        \
   (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF)
 
-/*
- * Returns a descriptor for inotify(7), then a watch number for each path; nil without inotify.
- * Raises SystemCallError if a path cannot be watched.
- */
+/* Returns an inotify(7) descriptor and watch numbers of the paths; nil without inotify. Raises
+ * SystemCallError. */
 static VALUE keyed_inotify(VALUE class, VALUE paths) {
   Check_Type(paths, T_ARRAY);
   int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -41,7 +36,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
 static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 #endif
 
-/* Returns nil without kernel support, or if the process is not a child to wait for. */
+/* Returns nil without kernel support, or if there is no such child. */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
   int fd = gyre_child_descriptor(NUM2PIDT(pid));
   return fd < 0 ? Qnil : INT2NUM(fd);

@@ -1,10 +1,8 @@
-/*
- * A keyed loop's keys (see keyed_loop.h): any objects, compared as Hash keys are. Keys that equal
- * only themselves, as most do, are in a table by address, which needs no methods and no objects.
- */
+/* A keyed loop's keys (keyed_loop.h): objects compared like Hash keys. Keys that equal only
+ * themselves, as most do, are in a table by address, which calls no methods. */
 #include "keyed/keyed_loop.h"
 
-/* True if the key equals only itself: finding it calls no method. */
+/* True if the key equals only itself. */
 static bool by_identity(VALUE key) {
   if (RB_SPECIAL_CONST_P(key)) return !RB_FLOAT_TYPE_P(key);
   if (RB_BUILTIN_TYPE(key) == T_SYMBOL) return true;
@@ -23,8 +21,8 @@ struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
   return value == Qfalse ? NULL : (struct gyre_keyed_watch *)(value & ~(VALUE)1);
 }
 
-/* The Hash holds the address as an Integer. Structures are aligned, so its last bit is free for
- * the tag. */
+/* The Hash has the address as an Integer: structures are aligned, so the last bit is free for the
+ * tag. */
 static VALUE in_hash(struct gyre_keyed_watch *watch) { return (VALUE)watch | RUBY_FIXNUM_FLAG; }
 
 void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {

@@ -1,8 +1,5 @@
-/*
- * Gyre::Loop on the native engine: the object, its queue of events, its waits (see keyed_loop.h).
- * test/contracts/loop_contract.rb has the contract, lib/gyre/loop/portable_keyed.rb is the twin in
- * Ruby.
- */
+/* Gyre::Loop on the native engine: object, queue, waits (keyed_loop.h). Contract:
+ * test/contracts/loop_contract.rb; twin in Ruby: lib/gyre/loop/portable_keyed.rb. */
 #include "feature.h"
 
 #include "gyre.h"
@@ -30,7 +27,7 @@ static void keyed_mark(void *opaque) {
   gyre_keyed_watches_mark(keyed);
 }
 
-/* Leaves the scheduler's loop alone: the scheduler may be freed already. */
+/* Leaves the scheduler's loop alone, maybe already freed. */
 static void keyed_free(void *opaque) {
   struct gyre_keyed *keyed = opaque;
   gyre_loop_close(&keyed->own);
@@ -49,7 +46,7 @@ static size_t keyed_size(const void *opaque) {
 
 static const rb_data_type_t keyed_type = {
     .wrap_struct_name = "Gyre::Loop", .function = {.dmark = keyed_mark, .dfree = keyed_free, .dsize = keyed_size},
-    /* Not write-barrier protected: keys come and go with every event. */
+    /* Without write barriers: keys change with every event. */
 };
 
 struct gyre_keyed *gyre_keyed_get(VALUE self) {
@@ -69,8 +66,8 @@ static void leave_scheduler(struct gyre_keyed *keyed) {
   if (keyed->depth == 0) keyed->thread = Qnil;
 }
 
-/* Takes the watches off the scheduler's loop, which closes: they continue where this loop is used
- * next. Its waiting fibers never continue. */
+/* Takes the watches off a closing scheduler's loop, for this loop's next use. Its waiting fibers
+ * never continue. */
 static void closing(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   while (!gyre_list_empty(&keyed->waiters)) gyre_list_remove(keyed->waiters.next);
@@ -88,7 +85,7 @@ static void drop_events(struct gyre_keyed *keyed) {
   }
 }
 
-/* In a forked child nothing is watched or queued. Calls helpers last, so that the next call starts
+/* Forgets watches and queue in a forked child. Calls helpers last, so that the next call starts
  * over if one raises. */
 static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
@@ -111,7 +108,7 @@ static void forked(struct gyre_client *client) {
   keyed->forks = gyre_forks;
 }
 
-/* A daemon has replaced the process: watches and queue stay. */
+/* A daemon keeps watches and queue. */
 static void moved(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   int error = keyed->own.backend_state ? gyre_loop_move(&keyed->own) : 0;
@@ -136,7 +133,7 @@ static VALUE keyed_allocate(VALUE class) {
 
 /* --- which loop --- */
 
-/* This thread's scheduler, or NULL. */
+/* Returns this thread's scheduler, or NULL. */
 static struct gyre_scheduler *present_scheduler(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
   if (NIL_P(scheduler)) return NULL;
@@ -193,7 +190,7 @@ void gyre_keyed_unsettle(struct gyre_keyed *keyed) {
 
 /* --- the queue --- */
 
-/* Takes the first event's key off the queue; Qundef if its helper has nothing to report. */
+/* Takes the first event's key; Qundef if its helper reports nothing. */
 static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
   keyed->first = (keyed->first + 1) & (keyed->capacity - 1);
@@ -242,18 +239,14 @@ static void ask(struct gyre_keyed *keyed, bool wait) {
   }
 }
 
-/*
- * Lets other threads run first: an IO that they hand back is watched again through its existing
- * registration, without a system call or a sleep. Skipped under a scheduler, whose fibers would
- * have to wait.
- */
+/* Lets other threads run first: an IO that they hand back is watched again without a system call or
+ * sleep. Not under a scheduler, whose fibers would wait. */
 static void let_threads_run(struct gyre_keyed *keyed) {
   if (!keyed->handed_back || keyed->scheduler || gyre_list_empty(&keyed->lists[GYRE_KEYED_RESTING])) return;
   keyed->handed_back = false;
   rb_thread_schedule();
 }
 
-/* Waits until there may be something in the queue. */
 static void wait_for_events(struct gyre_keyed *keyed) {
   let_threads_run(keyed);
   if (keyed->count > 0 || keyed->stopped || keyed->signalled) return;
@@ -265,7 +258,7 @@ static void wait_for_events(struct gyre_keyed *keyed) {
   if (always) gyre_keyed_queue_always(keyed);
 }
 
-/* Asks the kernel now and then even if the queue never empties. */
+/* Asks the kernel even if the queue never empties. */
 static void look_now_and_then(struct gyre_keyed *keyed) {
   if (gyre_timers_coarse_now() == keyed->polled_ns) return;
   gyre_keyed_settle(keyed);
@@ -386,7 +379,7 @@ static VALUE keyed_backend(VALUE self) {
   return loop->backend ? rb_str_new_cstr(loop->backend->name) : Qnil;
 }
 
-/* A `backend` of nil takes the first that opens; raises as Gyre::Loop.on_backend does. */
+/* `backend` nil: the first that opens; raises like Gyre::Loop.on_backend. */
 static VALUE keyed_open_native(VALUE self, VALUE backend) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (!NIL_P(keyed->equality)) rb_raise(rb_eRuntimeError, "initialized twice");

@@ -1,10 +1,8 @@
-/*
- * The keyed loop, Gyre::Loop: watches have keys of the program's own, and the program gets the keys
- * back in the order of events. keyed_loop.c has the object and the waits, keyed_watch.c the
- * watches.
+/* The keyed loop, Gyre::Loop: watches have the program's keys, which it gets back in the order of
+ * events. keyed_loop.c has object and waits, keyed_watch.c the watches.
  *
- * On a thread with a native scheduler it uses the scheduler's loop, and waits park their fiber.
- * Elsewhere it has and drives its own loop.
+ * With a native scheduler it uses that loop, and waits park their fiber; otherwise it drives its
+ * own.
  *
  *     watch ──► active ──(one-shot fires)──► resting ──(watched again in the same turn)──► active
  *                 │  ▲                          └──(before the next wait)──► released
@@ -12,10 +10,9 @@
  *                 ▼  │
  *               paused ──(its event was taken)──► active
  *
- * A resting watch is over for the program: its key is free. Its registration stays until the next
- * wait or, while events are queued, until the kernel has been asked twice. A server that watches a
- * connection again after each request thus makes no system call.
- */
+ * A resting watch has freed its key, but stays registered until the next wait or, while events are
+ * queued, the second look at the kernel: a server that watches a connection again makes no system
+ * call. */
 #ifndef GYRE_KEYED_LOOP_H
 #define GYRE_KEYED_LOOP_H
 
@@ -29,7 +26,7 @@ enum gyre_keyed_state {
   GYRE_KEYED_RESTING,
   GYRE_KEYED_ALWAYS,
   GYRE_KEYED_FAILED,
-  GYRE_KEYED_ENDING /* being released while the key's methods run; in no list */
+  GYRE_KEYED_ENDING /* being released while the key's methods run */
 };
 
 struct gyre_keyed_watch {
@@ -37,16 +34,16 @@ struct gyre_keyed_watch {
   struct gyre_keyed *keyed;
   struct gyre_watch watch; /* fd is -1 while unwatched by the loop */
   struct gyre_timer timer;
-  VALUE key, io, helper; /* helper, called when the event is taken and when the watch ends; usually nil */
+  VALUE key, io, helper; /* called when the event is taken and at the watch's end; usually nil */
   int fd;                /* -1: a timer, or a helper's key */
   unsigned interest;
   int64_t interval_ns; /* interval of a repeating timer, else 0 */
   enum gyre_keyed_state state;
   bool oneshot, timed;
-  bool queued;   /* its event is in the queue */
-  bool trusted;  /* the registration was reused without asking the kernel */
-  bool identity; /* the table that has the key */
-  bool overdue;  /* was resting already when the kernel was last asked */
+  bool queued;   /* its event is queued */
+  bool trusted;  /* registration reused unseen by the kernel */
+  bool identity; /* in the table by address */
+  bool overdue;  /* rested already at the last look at the kernel */
 };
 
 struct gyre_keyed_event {
@@ -64,34 +61,34 @@ struct gyre_keyed_waiter {
 struct gyre_keyed {
   VALUE self;
   VALUE backend;          /* requested, or nil */
-  struct gyre_loop *loop; /* its own loop or the scheduler's; NULL: none yet */
+  struct gyre_loop *loop; /* own or the scheduler's; NULL: none yet */
   struct gyre_loop own;
   struct gyre_scheduler *scheduler; /* whose loop it is */
   struct gyre_client client;
-  VALUE thread; /* thread of the scheduler, or inside each or next_event */
+  VALUE thread; /* the scheduler's, or that in each or next_event */
   int depth;
-  unsigned forks; /* number of forks at its last use */
+  unsigned forks; /* gyre_forks at its last use */
 
   st_table *identity;                        /* key => watch, for keys that equal only themselves */
-  VALUE equality;                            /* Hash key => watch as an Integer, for all others */
+  VALUE equality;                            /* Hash key => watch as an Integer, for other keys */
   struct gyre_list lists[GYRE_KEYED_ENDING]; /* of watches, by state */
   size_t watch_count, free_count;
   struct gyre_timer sweep;
   bool sweep_due, active_since_sweep;
 
-  struct gyre_keyed_event *events; /* a ring with room for one event of each watch */
+  struct gyre_keyed_event *events; /* a ring with an event of each watch at most */
   size_t first, count, capacity;   /* capacity: a power of two */
   struct gyre_list waiters;        /* struct gyre_keyed_waiter */
-  int64_t polled_ns;               /* coarse: when the kernel was last asked */
+  int64_t polled_ns;               /* coarse time of the last look at the kernel */
   bool stopped, signalled, closed;
-  bool handed_back; /* another thread has emitted since the last wait: threads handle this loop's events */
+  bool handed_back; /* another thread has emitted since the last wait, and so handles events */
 };
 
 /* keyed_queue.c */
 
-/* Queues an event; gyre_keyed_reserve has made room. */
+/* Needs room by gyre_keyed_reserve. */
 void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch);
-/* With the GVL, from any thread. */
+/* From any thread with the GVL. */
 void gyre_keyed_wake(struct gyre_keyed *keyed);
 /* Wakes one waiter for the queue; it wakes the next one if it leaves events. */
 void gyre_keyed_wake_one(struct gyre_keyed *keyed);
@@ -100,13 +97,13 @@ void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more);
 
 /* keyed_loop.c; other files add methods to the class. */
 VALUE gyre_init_keyed_loop(void);
-/* Moves the watches to the loop for this thread. Raises if another thread uses it. */
+/* Moves the watches to this thread's loop. Raises if another thread uses it. */
 void gyre_keyed_settle(struct gyre_keyed *keyed);
-/* Leaves the scheduler's loop if there is nothing to do on it. */
+/* Leaves the scheduler's loop if idle. */
 void gyre_keyed_unsettle(struct gyre_keyed *keyed);
 struct gyre_keyed *gyre_keyed_get(VALUE self);
 
-/* keyed_keys.c: these may call the key's `hash` and `eql?`. */
+/* keyed_keys.c: may call the key's `hash` and `eql?`. */
 struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key);
 void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch);
 void gyre_keyed_delete(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch);
@@ -116,25 +113,24 @@ void gyre_init_keyed_watch(void);
 void gyre_keyed_watches_init(struct gyre_keyed *keyed);
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed);
 void gyre_keyed_watches_free(struct gyre_keyed *keyed);
-/* Returns a watch to the pool, once its event was taken. */
+/* Returns a watch to the pool, after its event. */
 void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
-/* Takes all watches off the loop, or puts them there. */
+/* Take all watches off the loop; put them there. */
 void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
-/* Ends all watches. */
 void gyre_keyed_clear(struct gyre_keyed *keyed);
-/* Prepares to ask the kernel; `waits`: the queue is empty, so resting watches end. Raises the
- * IOError of a watch whose io is closed; may call helpers and keys' methods. */
+/* Prepares to ask the kernel; `waits`: the queue is empty, so resting watches end. Raises IOError
+ * for a closed io; may call helpers and keys' methods. */
 void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits);
-/* Queues events of descriptors that are always ready, such as regular files. */
+/* Queues events of always ready descriptors, such as regular files. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
 
-/* Begin a watch on the settled loop. Raise if the key is in use, or if it cannot be watched. */
+/* Begin a watch on the settled loop; raise for a used key or an unwatchable IO. */
 void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
                                  VALUE helper);
 void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns, int64_t interval_ns);
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
-/* Ends a watch. Calls the key's methods, then the helper. */
+/* Calls the key's methods, then the helper. */
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
 /* keyed_requests.c, keyed_helper.c */
 void gyre_init_keyed_requests(VALUE class);

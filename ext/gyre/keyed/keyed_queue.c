@@ -1,7 +1,5 @@
-/*
- * A keyed loop's queue of events (see keyed_loop.h): a ring, and the wake-up of waiters.
- * keyed_watch.c and the program fill it; keyed_loop.c takes events off.
- */
+/* A keyed loop's queue of events (keyed_loop.h): a ring. Filled by keyed_watch.c and the program;
+ * keyed_loop.c takes events. */
 #include "keyed/keyed_loop.h"
 
 #include <stdlib.h>

@@ -1,7 +1,4 @@
-/*
- * The methods that add watches to a keyed loop: they parse arguments, by position (as Ever has
- * them) and by keyword. keyed_watch.c has the watches.
- */
+/* Methods that add watches to a keyed loop: parse positional (as in Ever) and keyword arguments. */
 #include "feature.h"
 
 #include "gyre.h"
@@ -11,7 +8,6 @@
 
 static ID options[4];
 
-/* The arguments, by position and by keyword. */
 struct request {
   VALUE key, object;
   unsigned interest;
@@ -72,11 +68,9 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-/*
- * For watch_process, watch_file and watch_signal: a helper makes or filters the key's events. A
- * helper has io (to watch, or nil), interval (seconds between events, or nil), event (called when
- * an event is taken; true delivers it) and cancel (called when the watch ends).
- */
+/* For watch_process, watch_file, watch_signal. A helper has io (to watch, or nil), interval
+ * (seconds between events, or nil), event (called when an event is taken; true delivers it), cancel
+ * (called at the watch's end). */
 static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   VALUE io = rb_funcall(helper, rb_intern("io"), 0);

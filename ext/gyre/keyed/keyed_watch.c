@@ -1,11 +1,8 @@
-/*
- * The watches of a keyed loop: keys, descriptors, timers, helpers in Ruby (see keyed_loop.h for the
- * states). A watch is a structure from a pool; arming and cancelling a timer allocates no Ruby
- * object.
+/* A keyed loop's watches: keys, descriptors, timers, helpers (states: keyed_loop.h). A pool has the
+ * structures: timers allocate no Ruby object.
  *
- * The loop's callbacks (on_ready, on_time) touch no table and no Ruby code: a key's `hash` and
- * `eql?` may do anything.
- */
+ * The loop's callbacks (on_ready, on_time) touch no table and no Ruby code, as a key's `hash` and
+ * `eql?` may do anything. */
 #include "feature.h"
 
 #include "gyre.h"
@@ -16,8 +13,8 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 
-#define SWEEP_NS INT64_C(100000000) /* pause between checks of watched IOs for closes, under load */
-#define FREE_LIMIT 4096             /* structures kept for reuse */
+#define SWEEP_NS INT64_C(100000000) /* between checks for closed IOs under load */
+#define FREE_LIMIT 4096             /* structures for reuse */
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 static void on_time(struct gyre_timer *timer, void *context);
@@ -73,7 +70,7 @@ void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch
   }
 }
 
-/* Ends the watch in the loop, as a level-triggered registration must not outlive its watch. */
+/* A level-triggered registration must not outlive its watch. */
 static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   if (!keyed->loop) return;
   gyre_timers_cancel(&keyed->loop->timers, &watch->timer);
@@ -115,7 +112,7 @@ static void fail(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   move(watch, GYRE_KEYED_FAILED);
 }
 
-/* Starts watching in the loop. Returns -errno on failure; handles -EPERM. */
+/* Returns -errno on failure; handles -EPERM. */
 static int begin_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   int error = gyre_loop_watch(keyed->loop, &watch->watch, watch->fd, watch->interest | GYRE_LEVEL);
   if (error == -EPERM) { /* always ready, such as a regular file */
@@ -147,7 +144,7 @@ void gyre_keyed_attach(struct gyre_keyed *keyed) {
 
 /* --- what happens --- */
 
-/* Ends a one-shot watch that has fired. */
+/* Ends a fired one-shot watch. */
 static void fire_last(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   move(watch, GYRE_KEYED_RESTING);
   watch->overdue = false;
@@ -177,7 +174,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, uns
   }
 }
 
-/* A timer late by more than its interval fires once and keeps its rhythm. */
+/* A late timer fires once and keeps its rhythm. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(timer, struct gyre_keyed_watch, timer);
   struct gyre_loop *loop = context;
@@ -225,8 +222,8 @@ static bool is_closed(struct gyre_keyed_watch *watch) {
   return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_io_is_closed(watch->io);
 }
 
-/* Finds closed and reopened IOs: the kernel drops their watch silently. Runs after events, at
- * most every SWEEP_NS. */
+/* Finds closed and reopened IOs, whose watch the kernel drops silently. After events, at most every
+ * SWEEP_NS. */
 static void sweep(struct gyre_keyed *keyed) {
   keyed->sweep_due = keyed->active_since_sweep = false;
   EACH(watch, &keyed->lists[GYRE_KEYED_ACTIVE]) {
@@ -245,7 +242,7 @@ static void raise_failure(struct gyre_keyed *keyed) {
   const char *closed = NIL_P(watch->io) ? "descriptor" : "io";
   gyre_keyed_release(keyed, watch);
   if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* lets the peer see the close before the loop's next turn */
-  /* Runs last: the key's inspect may do anything, even unwatch it. */
+  /* Last, as the key's inspect may do anything. */
   rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
 }
 
@@ -272,11 +269,11 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits) {
 
 /* --- watching --- */
 
-/* A method of the key has closed the loop. */
+/* A key's method has closed the loop. */
 NORETURN(static void refuse_closed(void));
 static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
 
-/* The resting watch under the key, or NULL. Raises for an active one. */
+/* Returns the key's resting watch, or NULL. Raises for an active one. */
 static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
   struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
   if (!keyed->loop) refuse_closed();
@@ -286,7 +283,7 @@ static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
   return watch;
 }
 
-/* A new, active watch under the key. */
+/* Returns a new watch. */
 static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *old) {
   if (old) gyre_keyed_release(keyed, old);
   gyre_keyed_reserve(keyed, 1);
@@ -316,7 +313,7 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
   refuse_closed();
 }
 
-/* Ends this loop's watches of closed IOs that had this number before. */
+/* Ends watches of closed IOs with this number. */
 static void end_closed_watches(struct gyre_keyed *keyed, int fd, VALUE io) {
   if (fd >= keyed->loop->descriptor_capacity) return;
   struct gyre_watch *watch = keyed->loop->descriptors[fd].first;

@@ -1,7 +1,5 @@
-/*
- * Growing bytes, by doubling, for the log's codecs, which include no ruby.h. Functions return 0, or
- * -ENOMEM with the bytes unchanged.
- */
+/* Growing bytes for the log's codecs, without ruby.h. Functions return 0, or -ENOMEM with the bytes
+ * unchanged. */
 #ifndef GYRE_LOG_BUFFER_H
 #define GYRE_LOG_BUFFER_H
 
@@ -12,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A view of bytes. */
 struct gyre_log_text {
   const char *bytes;
   size_t length;
@@ -23,7 +20,7 @@ struct gyre_log_buffer {
   size_t length, capacity;
 };
 
-/* Reserves `more` bytes; the slow path of gyre_log_buffer_reserve. */
+/* The slow path of gyre_log_buffer_reserve. */
 static inline int gyre_log_buffer_grow(struct gyre_log_buffer *buffer, size_t more) {
   size_t capacity = buffer->capacity ? buffer->capacity : 256;
   if (more > SIZE_MAX / 4 || buffer->length > SIZE_MAX / 4) return -ENOMEM;

@@ -1,14 +1,12 @@
-/*
- * CRC-32 (see log_crc32.h). Two ways to the same value:
+/* CRC-32 (log_crc32.h) in two ways:
  *
- * - Tables, eight bytes at a time: table k has a byte's effect on the remainder if k more bytes
- *   follow.
- * - With carry-less multiplication (PCLMULQDQ), sixteen bytes at a time: bits at a distance of n
- *   from the end may be replaced by their product with x^n modulo the polynomial, added at the end.
- * Folds a long text into its last sixteen bytes (Gopal and others, "Fast CRC Computation for
- * Generic Polynomials Using PCLMULQDQ Instruction", 2009), which the tables then reduce. A partial
- *   last block shifts the one before to the left, into a block that begins with zeros.
- */
+ * - Tables, eight bytes at a time: table k has a byte's effect on the remainder with k more bytes
+ * behind it.
+ * - Carry-less multiplication (PCLMULQDQ), sixteen bytes at a time: bits n before the end equal
+ * their product with x^n
+ *   modulo the polynomial, added at the end. This folds a text into its last sixteen bytes (Gopal and others, "Fast CRC
+ *   Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009), which the tables reduce. A partial last
+ *   block shifts the one before to the left, into a block that begins with zeros. */
 #include "log/log_crc32.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -23,7 +21,7 @@ static uint32_t little_endian(const unsigned char *bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-/* Returns the remainder after more bytes, without the inversions at beginning and end. */
+/* Without the inversions at begin and end. */
 static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) {
   for (; length >= 8; length -= 8, at += 8) {
     const uint32_t one = little_endian(at) ^ crc, two = little_endian(at + 4);
@@ -40,7 +38,7 @@ static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) 
 
 static int folds;
 
-/* x^n modulo the polynomial, bits reversed, for the halves of a block moved by four blocks, and by
+/* x^n modulo the polynomial, bits reversed, for a block's halves moved by four blocks and by
  * one. */
 FOLDING static __m128i by_four(void) { return _mm_set_epi64x(INT64_C(0x1c6e41596), INT64_C(0x154442bd4)); }
 
@@ -48,13 +46,12 @@ FOLDING static __m128i by_one(void) { return _mm_set_epi64x(INT64_C(0x0ccaa009e)
 
 FOLDING static __m128i load(const unsigned char *at) { return _mm_loadu_si128((const __m128i *)(const void *)at); }
 
-/* Moves the block and adds another. */
 FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {
   const __m128i low = _mm_clmulepi64_si128(block, by, 0x00), high = _mm_clmulepi64_si128(block, by, 0x11);
   return _mm_xor_si128(_mm_xor_si128(low, high), there);
 }
 
-/* Folds the block and the `rest` bytes before `end`, which at least one block precedes. */
+/* Folds the block and `rest` bytes before `end`, after at least one block. */
 FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t rest) {
   static const unsigned char shuffle[3 * BLOCK] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                                    128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,
@@ -65,7 +62,7 @@ FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t
   return fold(_mm_shuffle_epi8(block, first), by_one(), _mm_or_si128(_mm_shuffle_epi8(block, others), bytes));
 }
 
-/* Computes the same as by_tables, for at least one whole block. */
+/* Equals by_tables, for at least one block. */
 FOLDING static uint32_t by_folding(uint32_t crc, const unsigned char *at, size_t length) {
   const size_t rest = length % BLOCK;
   const unsigned char *const end = at + (length - rest);

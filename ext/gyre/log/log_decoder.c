@@ -1,7 +1,5 @@
-/*
- * A connection's bytes on their way through the ingest (see log_hub.h). Cuts whole messages in
- * place; keeps an incomplete one, behind which it copies only that message's rest.
- */
+/* A connection's bytes in the ingest (log_hub.h). Cuts whole messages in place; copies only an
+ * incomplete one. */
 #include "log/log_hub.h"
 
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
@@ -21,7 +19,7 @@ int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_lo
   return gyre_log_origin_set(&decoder->origin, host, pid);
 }
 
-/* Later deliveries come from this decoder. */
+/* Deliveries come from this decoder from now on. */
 static struct gyre_log_hub *enter(struct gyre_log_decoder *decoder) {
   if (decoder->origin.bytes.length > 0) decoder->hub->origin = &decoder->origin;
   return decoder->hub;
@@ -65,7 +63,6 @@ static int refuse(struct gyre_log_decoder *decoder, int result) {
   return result == -EAGAIN ? fail(decoder, -GYRE_LOG_NO_ROOM) : result;
 }
 
-/* Collects a line of JSON for Ruby. */
 static int collect(struct gyre_log_decoder *decoder, struct gyre_log_text line) {
   if (gyre_log_buffer_reserve(&decoder->lines, line.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(&decoder->lines, line.bytes, line.length);
@@ -86,7 +83,7 @@ static int deliver(struct gyre_log_decoder *decoder, const struct gyre_log_messa
   return gyre_log_hub_deliver(decoder->hub, message, decoder->session);
 }
 
-/* Returns the number of new bytes that belong to the incomplete message. */
+/* Returns how many new bytes belong to the incomplete message. */
 static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes, size_t length) {
   if (decoder->cutter.wanted == 0) {
     const char *const end = gyre_log_line_end(&decoder->cutter, bytes, length);
@@ -96,7 +93,7 @@ static size_t missing(const struct gyre_log_decoder *decoder, const char *bytes,
   return more < length ? more : length;
 }
 
-/* Completes an incomplete message. Returns the bytes taken, or the fault. */
+/* Completes a message. Returns the bytes taken, or the fault. */
 static int complete(struct gyre_log_decoder *decoder, const char **bytes, size_t *length) {
   struct gyre_log_message message;
   while (decoder->rest.length > 0 && *length > 0) {

@@ -1,7 +1,5 @@
-/*
- * Frames of the old wire (see log_frame.h and lib/gyre/log/wire.rb), lines of JSON, and the choice
- * of a cutter.
- */
+/* Frames of the old wire (log_frame.h, lib/gyre/log/wire.rb), lines of JSON, and the choice of a
+ * cutter. */
 #include "log/log_frame.h"
 
 #define LENGTH_LEAST (GYRE_LOG_FRAME_HEADER + 3)
@@ -19,7 +17,7 @@ const char *gyre_log_wrong_text(int wrong) {
   }
 }
 
-/* Parses LLLL twice; returns 0 if it is not a length. */
+/* Parses LLLL twice; 0: no length. */
 static size_t frame_length(const char *bytes) {
   size_t length = 0;
   if (memcmp(bytes, bytes + 4, 4) != 0) return 0;
@@ -58,7 +56,7 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
   return cutter->kind == GYRE_LOG_JSON_LINES ? memchr(at, '\n', length) : gyre_log_syslog_line_end(at, length);
 }
 
-/* Takes the whole line as text; Ruby parses its JSON (lib/gyre/log/ingest/json_decoder.rb). */
+/* Takes the line as text; Ruby parses it (lib/gyre/log/ingest/json_decoder.rb). */
 static void json_line(const char *bytes, size_t length, struct gyre_log_message *message) {
   message->text = (struct gyre_log_text){bytes, length};
   message->present = length > 0;

@@ -1,9 +1,9 @@
-/* Routes, taps, channels and counts of the log's ingest (see log_hub.h). */
+/* Routes, taps, channels and counts of the ingest (log_hub.h). */
 #include "log/log_hub.h"
 
-/* Longer names are looked up each time, which keeps the table small. */
+/* Longer names stay out of the table. */
 #define NAMES_LIMIT 255
-/* No setting allows more services than these a counter of their own. */
+/* At most this many services have counters. */
 #define COUNTERS_MAX ((size_t)1 << 20)
 
 /* --- life --- */
@@ -24,7 +24,7 @@ static void clear_channels(struct gyre_log_hub *hub) {
   hub->single = hub->latest = NULL;
 }
 
-/* The table stays at most half full. */
+/* At most half full. */
 static int counters_setup(struct gyre_log_hub *hub, size_t limit) {
   size_t size = 64;
   while (size / 2 <= limit) size *= 2;
@@ -133,7 +133,7 @@ void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink) {
 
 /* --- counters --- */
 
-/* Hashes eight bytes at a time; a collision only costs time. */
+/* Hashes eight bytes at a time; collisions only cost time. */
 static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   uint64_t hash = seed ^ text.length * UINT64_C(0x9e3779b97f4a7c15), eight;
   for (; text.length >= 8; text.length -= 8, text.bytes += 8) {
@@ -147,7 +147,7 @@ static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   return hash ^ hash >> 32;
 }
 
-/* Returns a service's slot in the table, or a free slot for it. */
+/* Returns a service's slot, or a free one. */
 static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text service) {
   size_t slot = hash_of(service, 0);
   for (;; slot++) {
@@ -156,7 +156,7 @@ static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text
   }
 }
 
-/* Returns the number of a service's counter; SIZE_MAX if memory is short. */
+/* Returns a service's counter; SIZE_MAX without memory. */
 static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service) {
   if (service.length > GYRE_LOG_SERVICE_LIMIT) return 0;
   uint32_t *const slot = table_slot(hub, service);
@@ -235,7 +235,7 @@ static bool is_for(const struct gyre_log_channel *channel, struct gyre_log_text 
          gyre_log_same(gyre_log_channel_severity(channel), severity);
 }
 
-/* Returns a message's channel, valid until the next call; NULL if memory is short. */
+/* Returns a channel until the next call; NULL without memory. */
 static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre_log_text service,
                                            struct gyre_log_text severity) {
   if (is_for(hub->latest, service, severity)) return hub->latest;
@@ -254,7 +254,7 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
 
 /* --- messages --- */
 
-/* Bytes that one read of many connections brings before they are paused. */
+/* A read of many connections, before they are paused. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {
@@ -262,7 +262,7 @@ static bool is_overfull(const struct gyre_log_sink *sink) {
   return gyre_log_sink_exceeds(sink, 1) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
 }
 
-/* True if a message must be dropped; otherwise its sender is paused while the sink is full. */
+/* True to drop the message; otherwise its sender pauses while the sink is full. */
 static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool anyway) {
   if (!gyre_log_sink_exceeds(sink, 1)) return false;
   if (sink->drops || anyway) {
@@ -273,7 +273,7 @@ static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool any
   return false;
 }
 
-/* If one sink refuses a record, no sink gets it: the client sends it again. Returns 0, -EAGAIN or
+/* If one sink refuses a record, none gets it, and the client repeats it. Returns 0, -EAGAIN or
  * -ENOMEM. */
 static int check_record(const struct gyre_log_channel *channel, uint64_t sequence, struct gyre_log_session *session) {
   for (size_t i = 0; i < channel->routed; i++) {
@@ -288,7 +288,7 @@ static int check_record(const struct gyre_log_channel *channel, uint64_t sequenc
   return 0;
 }
 
-/* Skips a record that the sink already has. Returns true for a new record, or -ENOMEM. */
+/* Skips a record that the sink has. Returns true for a new one, or -ENOMEM. */
 static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                 const struct gyre_log_arrival *arrival, uint64_t sequence, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
@@ -302,7 +302,7 @@ static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyr
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
-/* Sessions do not track sinks of taps, which get the records that are new for another sink. */
+/* Sessions do not track taps, which get records that are new for another sink. */
 static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
                     uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;

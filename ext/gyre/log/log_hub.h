@@ -1,18 +1,14 @@
-/*
- * The log's ingest without Ruby: a hub routes messages from decoders to sinks. Used by
- * log_ingest.c, the plain C test and the fuzzer. No ruby.h.
+/* The ingest without Ruby: a hub routes messages from decoders to sinks. For log_ingest.c, a plain
+ * C test and the fuzzer. No ruby.h.
  *
  *   bytes ─► decoder ─► cutter (log_frame.c) ─► hub: channel ─► sink ─► line (log_line.c) ─► bytes
  *                                                     session ┘
  *
- * A channel is a service with a severity: the sinks of its messages, and the constant part of their
- * lines. A table of fixed size keeps channels; a new one replaces another, and a change of routes
- * empties it.
+ * A channel is a service with a severity: its sinks, and its lines' constant part. A table of fixed
+ * size keeps channels; a change of routes empties it.
  *
- * The caller of an ..._open function holds one reference and returns it by ..._release. Routes and
- * taps hold their sinks, decoders their session, and everything opened on a hub holds the hub. They
- * may be released in any order.
- */
+ * Callers of ..._open hold a reference, returned by ..._release. Routes and taps hold sinks,
+ * decoders their session, and all of them the hub. Any order of release is valid. */
 #ifndef GYRE_LOG_HUB_H
 #define GYRE_LOG_HUB_H
 
@@ -29,10 +25,10 @@ struct gyre_log_hub;
 struct gyre_log_mark {
   uint64_t sink; /* its number */
   uint64_t last;
-  uint64_t stored; /* the last of these that its output has stored */
-  uint64_t turn;   /* turn of the sink when it last got one */
-  size_t client;   /* the client's index in the sink's list of that turn */
-  bool unknown;    /* the output's records of the client are unknown; accepts none */
+  uint64_t stored; /* the last that its output has stored */
+  uint64_t turn;   /* the sink's turn when it last got one */
+  size_t client;   /* index in the sink's list of that turn */
+  bool unknown;    /* stored records are unknown; accepts none */
 };
 
 struct gyre_log_session {
@@ -41,18 +37,18 @@ struct gyre_log_session {
   uint64_t received;
   struct gyre_log_mark *marks;
   size_t marks_count;
-  size_t unknown; /* number of unknown ones */
-  bool refused;   /* a record was refused because of one */
+  size_t unknown; /* unknown marks */
+  bool refused;   /* refused a record because of one */
 };
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
-/* Returns the session's mark for a sink, made if missing; NULL if memory is short. */
+/* Finds or makes the session's mark for a sink; NULL without memory. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
-/* True if a client may have reached this number. A jump of 2^48 allows for a lifetime of dropped
- * records and still leaves enough numbers. */
+/* True if a client may have reached this number. A jump of 2^48 allows a lifetime of dropped
+ * records. */
 bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
-/* Returns the last number up to which all outputs have stored the records. */
+/* Returns the number up to which all outputs have stored records. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
 
 /* --- sinks: log_sink.c --- */
@@ -62,14 +58,14 @@ struct gyre_log_client {
   uint64_t last;
 };
 
-/* The route of messages with one service and severity. */
+/* Route of messages with one service and severity. */
 struct gyre_log_channel {
   size_t service_length, severity_length;
   size_t counter;
   bool wanted;
-  size_t routed, sinks_count; /* sinks of routes, then sinks of taps */
+  size_t routed, sinks_count; /* routes' sinks, then taps' */
   struct gyre_log_sink **sinks;
-  struct gyre_log_buffer middles[GYRE_LOG_FORMATS]; /* made when needed */
+  struct gyre_log_buffer middles[GYRE_LOG_FORMATS]; /* made on demand */
   char names[];                                     /* service, severity */
 };
 
@@ -81,7 +77,6 @@ static inline struct gyre_log_text gyre_log_channel_severity(const struct gyre_l
   return (struct gyre_log_text){channel->names + channel->service_length, channel->severity_length};
 }
 
-/* A message for a channel. */
 struct gyre_log_arrival {
   struct gyre_log_text text;
   const struct gyre_log_time *time;      /* of arrival */
@@ -89,33 +84,30 @@ struct gyre_log_arrival {
   const struct gyre_log_origin *origin;  /* NULL: unknown */
 };
 
-/* Number of parts of a culled message: service, severity, text and origin. */
+/* Of a culled message: service, severity, text, origin. */
 #define GYRE_LOG_LAST_PARTS 4
 
 struct gyre_log_sink {
   unsigned references;
-  size_t *total; /* bytes in all sinks without a limit of their own */
+  size_t *total; /* bytes in all sinks without a limit */
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
-  bool origin;  /* lines name their message's origin */
-  size_t limit; /* bytes; SIZE_MAX: none */
-  /*
-   * The bound of its output's queue: with more, the sink is full and its senders are paused. Drops
-   * and counts messages beyond twice the bound and 16 MB if senders cannot be paused, or if the
-   * sink drops.
-   */
+  bool origin;  /* lines have origins */
+  size_t limit; /* SIZE_MAX: none */
+  /* Beyond it the sink is full and senders pause. Drops and counts messages beyond twice the bound
+   * and 16 MB of senders that cannot pause, or at once if the sink drops. */
   size_t bound;   /* SIZE_MAX: none */
-  size_t pending; /* taken and not yet written */
-  bool drops;     /* drops messages, as clients do not wait for its records */
-  bool hit;       /* a decoder's message came while it was full */
+  size_t pending; /* taken and unwritten */
+  bool drops;     /* drops messages: no client waits for its records */
+  bool hit;       /* a decoder's message met a full sink */
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;
-  uint64_t turn; /* how often it was emptied */
+  uint64_t turn; /* times that it was emptied */
   struct gyre_log_client *clients;
   size_t clients_count, clients_capacity;
-  /* For culling: the last message, its origin, and the number of its repetitions. */
+  /* For culling: the last message, origin and repetitions. */
   struct gyre_log_buffer last;
   size_t last_lengths[GYRE_LOG_LAST_PARTS];
   unsigned last_fields;
@@ -125,8 +117,8 @@ struct gyre_log_sink {
   bool repeat_has_logged_at;
 };
 
-/* `total` outlives the sink. Returns NULL if memory is short. `key`: name of the stream, for
- * GYRE_LOG_REDIS. */
+/* `total` outlives the sink; `key`: the stream's name for GYRE_LOG_REDIS. Returns NULL without
+ * memory. */
 struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
                                          struct gyre_log_text key);
 void gyre_log_sink_retain(struct gyre_log_sink *sink);
@@ -134,20 +126,19 @@ void gyre_log_sink_release(struct gyre_log_sink *sink);
 /* Returns 0 or -ENOMEM. */
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                       const struct gyre_log_arrival *arrival);
-/* Records that the sink has records of a client. Returns 0 or -ENOMEM. */
+/* The sink has a client's records. Returns 0 or -ENOMEM. */
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
-/* Turns a culled message into a line, before bytes and clients are read. Returns 0 or -ENOMEM. */
+/* Makes a line of a culled message, before bytes and clients are read. Returns 0 or -ENOMEM. */
 int gyre_log_sink_finish(struct gyre_log_sink *sink);
-/* Called after bytes and clients were read. */
+/* Called after bytes and clients are read. */
 void gyre_log_sink_clear(struct gyre_log_sink *sink);
 
-/* True if its bytes, including those being written, exceed this part of its limit. */
+/* True if its bytes, with unwritten ones, exceed this part of its limit. */
 static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_t parts) {
   return sink->bytes.length + sink->pending > sink->bound / parts;
 }
 
-/* Reuses memory, as new memory costs more than filling it. Frees large memory that was hardly
- * used. */
+/* True for large, hardly used memory, to be freed; other memory is reused. */
 static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
@@ -155,7 +146,7 @@ static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
 /* --- the hub: log_hub.c --- */
 
 struct gyre_log_route {
-  bool for_all; /* serves services without a route */
+  bool for_all; /* for services without a route */
   struct gyre_log_buffer service;
   bool every_severity;
   struct gyre_log_buffer *severities;
@@ -172,7 +163,7 @@ struct gyre_log_tap {
 
 /* Longer names have no counter. */
 #define GYRE_LOG_SERVICE_LIMIT 255
-/* The service name of counter 0. */
+/* Counter 0's service. */
 #define GYRE_LOG_OTHERS "(others)"
 
 struct gyre_log_counter {
@@ -185,12 +176,12 @@ struct gyre_log_counter {
 struct gyre_log_hub {
   unsigned references;
   uint64_t messages, filtered;
-  size_t bytes;      /* bytes of incomplete messages and of sinks without a limit */
-  size_t incomplete; /* the incomplete messages' part */
+  size_t bytes;      /* of incomplete messages and sinks without a limit */
+  size_t incomplete; /* of incomplete messages */
   uint64_t sinks_opened;
   bool crowded;                         /* a sink was hit */
-  const struct gyre_log_origin *origin; /* time of the current delivery; NULL: unknown */
-  bool unstoppable;                     /* its sender cannot be paused */
+  const struct gyre_log_origin *origin; /* the delivery's; NULL: unknown */
+  bool unstoppable;                     /* its sender cannot pause */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;
@@ -199,10 +190,10 @@ struct gyre_log_hub {
   size_t taps_count;
   struct gyre_log_channel *channels[GYRE_LOG_CHANNELS];
   struct gyre_log_channel *latest; /* in the table, or `single` */
-  struct gyre_log_channel *single; /* for names too long for the table */
+  struct gyre_log_channel *single; /* for names beyond the table's limit */
   struct gyre_log_counter *counters;
   size_t counters_count, counters_limit;
-  uint32_t *counters_table; /* indexes into `counters`, 0: free */
+  uint32_t *counters_table; /* indexes into `counters`; 0: free */
   size_t counters_table_size;
 };
 
@@ -210,19 +201,18 @@ struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
 void gyre_log_hub_retain(struct gyre_log_hub *hub);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
-/* Opens a sink of this hub, to be released before the hub; NULL if memory is short. */
+/* Opens a sink, released before the hub; NULL without memory. */
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 
-/* Replaces the route of the same service. Takes the contents of `route`, even on failure. Returns 0
- * or -ENOMEM. */
+/* Replaces the service's route; takes `route`'s contents even on failure. Returns 0 or -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
-/* A `service` of NULL means all. Returns 0 or -ENOMEM. */
+/* `service` NULL: all. Returns 0 or -ENOMEM. */
 int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
-/* Delivers a message that came at hub->time. Returns 0, -ENOMEM, or -EAGAIN: a sink cannot take the
- * record now, so no sink has it. */
+/* Delivers a message of hub->time. Returns 0, -ENOMEM, or -EAGAIN: some sink cannot take the
+ * record, so none has it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
 /* --- decoders: log_decoder.c --- */
@@ -232,24 +222,23 @@ struct gyre_log_decoder {
   struct gyre_log_session *session; /* or NULL */
   struct gyre_log_cutter cutter;
   struct gyre_log_buffer rest;  /* an incomplete message */
-  struct gyre_log_buffer lines; /* whole JSON lines, until the binding takes them */
+  struct gyre_log_buffer lines; /* whole JSON lines for the binding */
   struct gyre_log_origin origin;
   uint64_t messages;
   int wrong; /* an enum gyre_log_wrong, or 0 */
 };
 
-/* Keeps a hub and an optional session alive. */
+/* Holds a hub and an optional session. */
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
                            enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_decoder_close(struct gyre_log_decoder *decoder);
-/* Sets the origin of its messages; called once, before the first. Returns 0 or -ENOMEM. */
+/* Sets its messages' origin, before the first. Returns 0 or -ENOMEM. */
 int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_log_text host, uint64_t pid);
-/* Delivers a message that Ruby has parsed from a line, at hub->time. Returns like
- * gyre_log_hub_deliver. */
+/* Delivers a message parsed in Ruby, of hub->time; returns as gyre_log_hub_deliver. */
 int gyre_log_decoder_deliver(struct gyre_log_decoder *decoder, const struct gyre_log_message *message);
 /* Returns 0, an enum gyre_log_wrong, or -ENOMEM. */
 int gyre_log_decoder_feed(struct gyre_log_decoder *decoder, const char *bytes, size_t length, int64_t time_ns);
-/* Handles the end of the input; returns the same. */
+/* Ends the input; returns the same. */
 int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns);
 
 #endif

@@ -1,8 +1,6 @@
-/*
- * Gyre::Log::Ingest with its sinks, sessions and decoders for Ruby (lib/gyre/log/ingest.rb has the
- * contract). The hub (log_hub.h) does all work without Ruby. The objects refer to its structures
- * and to no Ruby objects, so that the collector marks nothing and may free them in any order.
- */
+/* Gyre::Log::Ingest with sinks, sessions and decoders (contract: lib/gyre/log/ingest.rb). The hub
+ * (log_hub.h) works without Ruby; objects refer only to its structures, so the collector marks
+ * nothing and frees in any order. */
 #include "gyre.h"
 #include "log/log_crc32.h"
 #include "log/log_hub.h"
@@ -17,13 +15,13 @@ static int check(int result) {
   return result;
 }
 
-/* Returns the text of a String; raises TypeError for another object. */
+/* Raises TypeError for anything but a String. */
 static struct gyre_log_text text_of(VALUE *string) {
   StringValue(*string);
   return (struct gyre_log_text){RSTRING_PTR(*string), (size_t)RSTRING_LEN(*string)};
 }
 
-/* Returns the number of a Symbol among the names. */
+/* Returns a Symbol's index among the names. */
 static int choose(const char *what, VALUE name, const char *const names[], int count) {
   VALUE known = rb_str_new(NULL, 0);
   for (int i = 0; i < count; i++) {
@@ -115,7 +113,7 @@ static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, V
   return object;
 }
 
-/* A client with several sessions may have several entries. */
+/* A client may have several sessions, and entries. */
 static VALUE clients_of(const struct gyre_log_sink *sink) {
   VALUE clients = rb_hash_new();
   for (size_t i = 0; i < sink->clients_count; i++) {
@@ -126,7 +124,7 @@ static VALUE clients_of(const struct gyre_log_sink *sink) {
   return clients;
 }
 
-/* Replaces the String's bytes, in the same memory if they fit. */
+/* Reuses the String's memory if possible. */
 static void put_into(VALUE string, const struct gyre_log_buffer *bytes) {
   const long length = (long)bytes->length;
   if (gyre_log_is_waste(rb_str_capacity(string), bytes->length)) rb_str_resize(string, 0);
@@ -158,7 +156,7 @@ static VALUE sink_dropped(VALUE self) { return ULL2NUM(sink_of(self)->dropped); 
 
 static VALUE sink_is_full(VALUE self) { return boolean(gyre_log_sink_exceeds(sink_of(self), 1)); }
 
-/* True if connections with messages for it must wait. */
+/* True if connections with its messages must wait. */
 static VALUE sink_is_blocked(VALUE self) {
   const struct gyre_log_sink *const sink = sink_of(self);
   return boolean(!sink->drops && gyre_log_sink_exceeds(sink, 1));
@@ -166,7 +164,7 @@ static VALUE sink_is_blocked(VALUE self) {
 
 static VALUE sink_has_room(VALUE self) { return boolean(!gyre_log_sink_exceeds(sink_of(self), 2)); }
 
-/* True if a message came while the sink was full; resets. */
+/* True after a message for a full sink; resets. */
 static VALUE sink_was_hit(VALUE self) {
   struct gyre_log_sink *const sink = sink_of(self);
   const bool hit = sink->hit;
@@ -282,7 +280,7 @@ static VALUE ingest_open_decoder(VALUE self, VALUE kind, VALUE framing, VALUE se
   return object;
 }
 
-/* Returns nil, or the text of the fault. */
+/* Returns nil, or the fault. */
 static VALUE verdict(int result) {
   check(result);
   return result == 0 ? Qnil : rb_utf8_str_new_cstr(gyre_log_wrong_text(result));
@@ -308,7 +306,7 @@ static VALUE decoder_rest(VALUE self) {
   return rb_str_new(decoder->rest.bytes, (long)decoder->rest.length);
 }
 
-/* Returns whole JSON lines with their ends, or nil. */
+/* Returns whole JSON lines, or nil. */
 static VALUE decoder_take_lines(VALUE self) {
   struct gyre_log_decoder *const decoder = decoder_of(self);
   if (decoder->lines.length == 0) return Qnil;
@@ -322,14 +320,14 @@ static VALUE decoder_messages(VALUE self) { return ULL2NUM(decoder_of(self)->mes
 
 /* --- routes --- */
 
-/* The hub must outlive its sinks, which count in it. */
+/* The hub must outlive sinks that count in it. */
 static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE object) {
   const struct sink *const sink = rb_check_typeddata(object, &sink_type);
   if (sink->hub != hub) rb_raise(rb_eArgError, "a sink of another ingest");
   return sink->sink;
 }
 
-/* Returns a private Array of checked strings or sinks; checks may raise. */
+/* Returns a private Array of checked strings or sinks; may raise. */
 static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
   VALUE copy = rb_ary_dup(rb_convert_type(array, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(copy); i++) {
@@ -401,7 +399,7 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
 
 /* --- messages read in Ruby, and those without a decoder --- */
 
-/* Delivers a message of a sender that cannot be paused. */
+/* Delivers a message whose sender cannot pause. */
 static int deliver_without_decoder(void *to, const struct gyre_log_message *message) {
   struct gyre_log_hub *const hub = to;
   hub->unstoppable = true;
@@ -464,7 +462,7 @@ static VALUE ingest_messages(VALUE self) { return ULL2NUM(hub_of(self)->messages
 
 static VALUE ingest_filtered(VALUE self) { return ULL2NUM(hub_of(self)->filtered); }
 
-/* True if a decoder's message came for a full sink; resets. */
+/* True after a decoder's message for a full sink; resets. */
 static VALUE ingest_is_crowded(VALUE self) {
   struct gyre_log_hub *const hub = hub_of(self);
   const bool crowded = hub->crowded;
@@ -484,7 +482,7 @@ static VALUE ingest_services(VALUE self) {
   return services;
 }
 
-/* Computes the CRC for an entry of a journal (lib/gyre/log/output/journal/entry.rb). */
+/* For a journal's entry (lib/gyre/log/output/journal/entry.rb). */
 static VALUE ingest_crc32(VALUE self, VALUE bytes) {
   const struct gyre_log_text text = text_of(&bytes);
   const uint32_t crc = gyre_log_crc32(0, text.bytes, text.length);

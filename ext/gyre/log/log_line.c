@@ -1,4 +1,4 @@
-/* Formats lines (see log_line.h). Checks eight bytes at once, as most messages need no escaping. */
+/* Formats lines (log_line.h). Checks eight bytes at once, as most messages need no escaping. */
 #include "log/log_line.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
 
-/* Returns the length of the UTF-8 character here (RFC 3629, section 4); otherwise minus the length
- * of a broken character: the longest valid beginning (Unicode, section 3.9). */
+/* Returns the UTF-8 character's length (RFC 3629, section 4), or minus a broken one's longest valid
+ * beginning (Unicode, section 3.9). */
 static int utf8_character(const unsigned char *at, size_t length) {
   const unsigned char first = at[0];
   int more;
@@ -37,9 +37,8 @@ static int utf8_character(const unsigned char *at, size_t length) {
   return more + 1;
 }
 
-/* True if a character affects a terminal or its surroundings: C1, line and paragraph separators,
- * and characters that change the text's direction (UAX 9). `length` is the character's length in
- * bytes. */
+/* True for characters that affect a terminal: C1, line and paragraph separators, changes of
+ * direction (UAX 9). `length`: its bytes. */
 static inline int is_harmful(const unsigned char *at, int length) {
   if (length == 2) return (at[0] == 0xc2 && at[1] < 0xa0) || (at[0] == 0xd8 && at[1] == 0x9c);
   if (length != 3 || at[0] != 0xe2) return 0;
@@ -47,10 +46,10 @@ static inline int is_harmful(const unsigned char *at, int length) {
   return at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
 }
 
-/* True for a C1 byte in text that is not UTF-8. */
+/* True for a C1 byte outside UTF-8. */
 static inline int is_c1(unsigned char byte) { return byte >= 0x80 && byte < 0xa0; }
 
-/* Returns the number of safe bytes above ASCII here; 0: none. */
+/* Returns the number of safe bytes above ASCII, or 0. */
 static inline size_t clean_above_ascii(const char *bytes, size_t length, enum escaping escaping) {
   const unsigned char *const at = (const unsigned char *)bytes;
   const int character = utf8_character(at, length);
@@ -62,13 +61,12 @@ static inline size_t clean_above_ascii(const char *bytes, size_t length, enum es
   return (size_t)-character;
 }
 
-/* True if the ASCII byte needs escaping. */
 static inline int escaped(unsigned char byte, enum escaping escaping) {
   if (escaping == OF_JSON) return byte < 0x20 || byte == '"' || byte == '\\';
   return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
 }
 
-/* True if no byte of the word needs escaping; may be false in that case too. */
+/* True if no byte needs escaping; may be false then, too. */
 static inline int clean_word(const char *bytes, enum escaping escaping) {
   uint64_t eight;
   memcpy(&eight, bytes, 8);
@@ -78,7 +76,7 @@ static inline int clean_word(const char *bytes, enum escaping escaping) {
   return found == 0;
 }
 
-/* Returns the number of bytes at the beginning that need no escaping. */
+/* Returns the number of leading bytes without escaping. */
 static inline size_t clean(const char *bytes, size_t length, enum escaping escaping) {
   size_t at = 0;
   while (at < length) {
@@ -99,7 +97,7 @@ static inline size_t clean(const char *bytes, size_t length, enum escaping escap
 
 static const char digits[] = "0123456789abcdef";
 
-/* Writes six bytes at most. */
+/* Writes up to six bytes. */
 static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
   static const char letters[] = "nr\\\"tbf", named[] = "\n\r\\\"\t\b\f", named_in_text[] = "\n\r\\";
   const char *const names = escaping == OF_JSON ? named : named_in_text;
@@ -116,8 +114,8 @@ static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
   return start + 2;
 }
 
-/* Escapes bytes above ASCII: as a code point, as U+FFFD in JSON, as single bytes in text. Writes
- * twelve bytes at most. Returns the number of bytes taken from `from`. */
+/* Escapes bytes above ASCII: as a code point, U+FFFD in JSON, single bytes in text. Writes up to
+ * twelve bytes. Returns the bytes taken. */
 static size_t escape_above_ascii(struct gyre_log_buffer *buffer, const unsigned char *from, size_t length,
                                  enum escaping escaping) {
   const int character = utf8_character(from, length);
@@ -157,7 +155,7 @@ static int append_escaped(struct gyre_log_buffer *buffer, struct gyre_log_text t
   }
 }
 
-/* Appends a bulk string of Redis's protocol. */
+/* Appends Redis' bulk string. */
 static int append_bulk(struct gyre_log_buffer *buffer, struct gyre_log_text text) {
   char length[24];
   const int count = snprintf(length, sizeof(length), "$%zu\r\n", text.length);
@@ -191,7 +189,7 @@ int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text k
   return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
 }
 
-/* Appends a prefix of the message in text, like syslog's; fields in JSON and Redis. */
+/* In text a prefix like syslog's; in JSON and Redis fields. */
 static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
                          const char *pid) {
   static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"};
@@ -227,7 +225,7 @@ int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text hos
   return 0;
 }
 
-/* Separate from the usual line, which has no origin. */
+/* Apart from the usual line, which has no origin. */
 __attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
   const struct gyre_log_text origin = line->origin->text;
   if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;

@@ -1,7 +1,5 @@
-/*
- * A message as a finished, escaped line: text, JSON, or a Redis command (test/oracle/log/line.rb is
- * its twin in Ruby). Called by the log's sinks. No ruby.h. All functions return 0 or -ENOMEM.
- */
+/* A message as a finished, escaped line: text, JSON or a Redis command (twin:
+ * test/oracle/log/line.rb). No ruby.h. Functions return 0 or -ENOMEM. */
 #ifndef GYRE_LOG_LINE_H
 #define GYRE_LOG_LINE_H
 
@@ -10,34 +8,32 @@
 
 enum gyre_log_format { GYRE_LOG_TEXT, GYRE_LOG_JSON, GYRE_LOG_REDIS, GYRE_LOG_FORMATS };
 
-/* A message's origin as text. */
 struct gyre_log_origin_text {
   struct gyre_log_text text;
   unsigned fields; /* host, or host and pid; 0: unknown */
 };
 
-/* An origin in each format; all zero until set. */
+/* In each format; all zero until set. */
 struct gyre_log_origin {
   struct gyre_log_buffer bytes;
   struct gyre_log_origin_text texts[GYRE_LOG_FORMATS];
 };
 
-/* The parts of a line. */
 struct gyre_log_line {
-  struct gyre_log_text middle;               /* from gyre_log_line_middle */
+  struct gyre_log_text middle;               /* of gyre_log_line_middle */
   struct gyre_log_text text;                 /* the message */
   const struct gyre_log_time *time;          /* of arrival */
   const struct gyre_log_time *logged_at;     /* NULL: unknown */
   const struct gyre_log_origin_text *origin; /* NULL: none */
 };
 
-/* Writes the part between time and message; the same for all messages of a service and severity. */
+/* Writes the part between time and message, equal for a service and severity. */
 int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
                          struct gyre_log_text severity);
-/* Writes the beginning of each Redis command for a stream. */
+/* Writes the begin of a stream's Redis commands. */
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key);
 
-/* Called once. A `pid` of 0 means unknown. */
+/* Called once. `pid` 0: unknown. */
 int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid);
 
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw);

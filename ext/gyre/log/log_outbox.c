@@ -1,32 +1,30 @@
-/*
- * Gyre::Log::Outbox: where a log client's records are written, straight into a growing buffer,
- * until its sender takes them. Gyre::Log::Client appends from any thread, fiber or signal handler,
- * Gyre::Log::Sender takes. All of it runs under the GVL and is never interrupted, so they share one
- * without a lock. It uses no socket and wakes no thread: append returns when the caller has to.
+/* Gyre::Log::Outbox: a log client's records in a growing buffer. Gyre::Log::Client appends from any
+ * thread, fiber or signal handler, Gyre::Log::Sender takes; under the GVL and uninterrupted, so
+ * without a lock. Wakes no thread: append tells the caller to.
  *
  *   Outbox.new(service, limit, record_limit, framed)
  *       limit         bytes buffered, including those held by the sender; one record always fits
  *       record_limit  bytes of one record
  *       framed        refuse what a frame of the old wire cannot carry
- *   append(severity, message) → true: it is in;  nil: it is in, and the sender has to be woken;  false: it is not in, because
- *       of a limit, of attention, of a fork, or because the message is not a String in UTF-8, US-ASCII or BINARY, or
- *       the severity not a String, a Symbol or a number of Logger's (with UNKNOWN as "fatal": servers drop unknown severities)
- *   store(severity, message, beyond_limit) → as append, whatever attention is, and perhaps beyond the limit
- *   attention, attention=   while true, append refuses everything: the caller has to look
- *   framed, framed=         whether what a frame cannot carry is refused
+ *   append(severity, message) → true: stored;  nil: stored, wake the sender;  false: refused, because of a limit, attention or a
+ *       fork, or unless the message is a String in UTF-8, US-ASCII or BINARY, and the severity a String, a Symbol or a number of
+ *       Logger's (UNKNOWN as "fatal": servers drop unknown severities)
+ *   store(severity, message, beyond_limit) → as append, despite attention, and maybe beyond the limit
+ *   attention, attention=   true: append refuses everything, for the caller to look
+ *   framed, framed=         true: refuses records that no frame can carry
  *   take → [String of whole records, last sequence number, count], or nil
- *   await → true: nothing is in, and the next append answers nil;  false: something is
- *   awake            the next append need not wake the sender
- *   held, held=      bytes that were taken and still count
- *   bytesize         of what is in;  sequence: the last number that was given, 1 for the first record
- *   forked?          this process was forked since;  reset: as new, for this process;  stay: as it is, for this process
+ *   await → true: empty, and the next append returns nil;  false: not empty
+ *   awake            the next append wakes no sender
+ *   held, held=      taken bytes that still count
+ *   bytesize         of records here;  sequence: the last number used, 1 for the first record
+ *   forked?          this process was forked;  reset: empty, for this process;  stay: unchanged, for this process
  *
- * and, as methods of the class, what is asked of taken bytes:
+ * Methods of the class about taken bytes:
  *
- *   measure(bytes, record_limit) → [bytes of the whole and undamaged records at the beginning, their count, last number]
- *   after(bytes, sequence) → where the first record with a higher number begins
- *   frames(bytes) → [the old wire's frames of these records, how many records no frame can carry]
- *   framed(bytes, n) → where the first record begins whose frame is not wholly in the first n bytes of the frames
+ *   measure(bytes, record_limit) → [bytes of whole, undamaged records at the beginning, their count, last number]
+ *   after(bytes, sequence) → offset of the first record with a higher number
+ *   frames(bytes) → [the records' frames of the old wire, number of records that no frame can carry]
+ *   framed(bytes, n) → offset of the first record whose frame is not wholly in the first n bytes of frames
  */
 #include "feature.h"
 #include "gyre.h"
@@ -41,7 +39,6 @@
 #define FIRST_CAPACITY 4096
 #define NAME_LIMIT 255
 
-/* Indices of encodings. */
 static int utf8, us_ascii, binary;
 
 struct outbox {
@@ -50,12 +47,12 @@ struct outbox {
   VALUE batches; /* full Strings, each [String, last sequence number, count] */
   char *bytes;   /* of batch */
   size_t length, capacity, count;
-  size_t first_capacity; /* size of the next String: what the last one had at its end */
+  size_t first_capacity; /* of the next String: the last one's at its end */
   uint64_t sequence;     /* last number used */
   size_t bytesize;       /* of all records here */
-  size_t held;           /* bytes at the sender; they count */
+  size_t held;           /* at the sender; they count */
   size_t limit, batch_limit, record_limit;
-  unsigned forks; /* a number other than gyre_forks: belongs to the parent */
+  unsigned forks; /* other than gyre_forks: the parent's */
   bool sleeping, attention, framed;
 };
 
@@ -113,7 +110,6 @@ static VALUE outbox_initialize(VALUE self, VALUE service, VALUE limit, VALUE rec
 
 /* --- writing --- */
 
-/* Adds the batch to the full ones. */
 static void seal(struct outbox *outbox) {
   VALUE batch = outbox->batch;
   rb_str_set_len(batch, (long)outbox->length);
@@ -146,7 +142,7 @@ static uint64_t now_us(void) {
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* Sets the name of a severity: a String, a Symbol or a number of Logger. */
+/* Takes a String, a Symbol or a number of Logger's. */
 static bool severity_text(VALUE severity, struct gyre_log_text *text) {
   static const char *const names[] = {"debug", "info", "warn", "error", "fatal"};
   if (RB_FIXNUM_P(severity)) {
@@ -168,8 +164,7 @@ static bool as_it_is(VALUE message) {
   return encoding == utf8 || encoding == us_ascii || encoding == binary;
 }
 
-/* Returns Qtrue if stored; Qnil if stored and the sleeping sender must be woken; Qfalse if
- * refused. */
+/* Returns Qtrue: stored; Qnil: stored, wake the sender; Qfalse: refused. */
 static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALUE message_value, bool beyond_limit) {
   struct gyre_log_text severity, message;
   if (outbox->forks != gyre_forks || !as_it_is(message_value) || !severity_text(severity_value, &severity))
@@ -186,7 +181,7 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   if (used + length > outbox->limit && used > 0 && !beyond_limit) return Qfalse;
   if (outbox->capacity - outbox->length < length || outbox->length + length > outbox->batch_limit)
     make_room(self, outbox, length);
-  /* Set only now: reserving room may run the GC, which moves short Strings. */
+  /* Set after reserving, when the GC may move short Strings. */
   service.bytes = RSTRING_PTR(outbox->service);
   message.bytes = RSTRING_PTR(message_value);
   severity_text(severity_value, &severity);
@@ -245,7 +240,7 @@ static VALUE outbox_reset(VALUE self) {
   return self;
 }
 
-/* Continues in this process after a daemon's fork. */
+/* In a daemon. */
 static VALUE outbox_stay(VALUE self) {
   get(self)->forks = gyre_forks;
   return self;

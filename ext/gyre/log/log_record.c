@@ -1,11 +1,9 @@
-/*
- * Records of the versioned wire, byte by byte: see log_record.h.
- */
+/* Records of the versioned wire (log_record.h). */
 #include "log/log_record.h"
 #include "log/log_crc32.h"
 #include "log/log_frame.h"
 
-/* Bytes that the prefix counts, before the service's. */
+/* Bytes after the prefix, before the service. */
 #define BODY_HEAD (GYRE_LOG_RECORD_HEAD - GYRE_LOG_RECORD_PREFIX)
 
 /* --- a record --- */
@@ -90,7 +88,7 @@ struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length,
   return measure;
 }
 
-/* Sets the record at this offset; returns false at the end or at an incomplete record. */
+/* Sets the record at this offset; false at the end or an incomplete record. */
 static bool whole(const char *bytes, size_t length, size_t offset, size_t *record) {
   if (length - offset < GYRE_LOG_RECORD_HEAD) return false;
   *record = length_of(bytes + offset);
@@ -106,7 +104,7 @@ size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence)
 
 /* --- the old wire: each record is longer than its frame by the same number --- */
 
-/* Returns 0 if a frame cannot carry the record. */
+/* Returns 0 if no frame can carry the record. */
 static size_t frame_length(const char *record, size_t length) {
   const size_t frame = length - GYRE_LOG_RECORD_HEAD + GYRE_LOG_BATCH_FRAME_HEAD;
   const size_t names = (size_t)(uint8_t)record[24] + (uint8_t)record[25];

@@ -1,47 +1,43 @@
-/*
- * Records of the versioned wire (lib/gyre/log/wire/records.rb draws one). Writes, counts, finds and
- * converts records for the client's outbox; cuts them off for the ingest (gyre_log_record_cut in
- * log_frame.h). No ruby.h; nothing is allocated.
- */
+/* Records of the versioned wire (lib/gyre/log/wire/records.rb draws one): writes, counts, finds and
+ * converts them for the client's outbox; cuts them for the ingest (gyre_log_record_cut in
+ * log_frame.h). No ruby.h, no allocation. */
 #ifndef GYRE_LOG_RECORD_H
 #define GYRE_LOG_RECORD_H
 
 #include "log/log_buffer.h"
 
-/* Length and checksum cover only the bytes behind them. */
+/* Length and checksum, which cover later bytes. */
 #define GYRE_LOG_RECORD_PREFIX 8
-/* Bytes before the service: the prefix, sequence number, time, two lengths. */
+/* Prefix, sequence number, time, two lengths. */
 #define GYRE_LOG_RECORD_HEAD 26
-/* Bytes of a frame besides service, severity and message; and the limit of its length. */
+/* A frame without service, severity and message; its limit. */
 #define GYRE_LOG_BATCH_FRAME_HEAD 11
 #define GYRE_LOG_BATCH_FRAME_LIMIT 8191
 
 struct gyre_log_measure {
-  size_t bytes;           /* of the whole, undamaged records at the beginning */
-  size_t count;           /* number of these records */
-  uint64_t last_sequence; /* of the last record; 0 without records */
+  size_t bytes;           /* of whole, undamaged records at the beginning */
+  size_t count;           /* of these records */
+  uint64_t last_sequence; /* the last record's, or 0 */
 };
 
-/* Returns the length of the record. Service and severity have at most 255 bytes. */
+/* Service and severity have up to 255 bytes. */
 static inline size_t gyre_log_record_length(size_t service, size_t severity, size_t message) {
   return GYRE_LOG_RECORD_HEAD + service + severity + message;
 }
 
-/* Writes a record of that length. */
 void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct gyre_log_text service,
                            struct gyre_log_text severity, struct gyre_log_text message);
 
-/* Reads records from the beginning until one is incomplete, longer than `limit`, or has a wrong
- * checksum. */
+/* Reads records until one is incomplete, longer than `limit`, or has a wrong checksum. */
 struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit);
 
-/* Returns the offset of the first record with a greater sequence number; the records are whole. */
+/* Returns the first whole record with a greater number. */
 size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence);
 
-/* Writes the frames of these whole records; frames are shorter than records. Returns their length;
- * `dropped` counts records that a frame cannot carry. */
+/* Writes the frames of whole records, which are longer. Returns their length; `dropped`: records
+ * that no frame can carry. */
 size_t gyre_log_batch_frames(char *to, const char *bytes, size_t length, size_t *dropped);
-/* Returns the offset of the first record whose frame ends after that many bytes of the frames. */
+/* Returns the first record whose frame ends after `frames` bytes. */
 size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames);
 
 #endif

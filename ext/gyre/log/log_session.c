@@ -1,5 +1,4 @@
-/* Tracks a client of acknowledged logging (see log_hub.h): its progress, in total and in each
- * sink. */
+/* Tracks an acknowledged client's progress, total and per sink (log_hub.h). */
 #include "log/log_hub.h"
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id) {

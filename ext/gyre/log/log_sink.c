@@ -1,4 +1,4 @@
-/* Collects finished lines for one output, until taken (see log_hub.h). */
+/* Collects finished lines for one output (log_hub.h). */
 #include "log/log_hub.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ void gyre_log_sink_release(struct gyre_log_sink *sink) {
   free(sink);
 }
 
-/* Removes a line that exceeds the limit. */
+/* Removes a line beyond the limit. */
 static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *line) {
   struct gyre_log_buffer *const bytes = &sink->bytes;
   const size_t before = bytes->length;
@@ -57,7 +57,7 @@ static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *li
   return 0;
 }
 
-/* Collects the parts by which messages are equal. */
+/* Collects the parts that make messages equal. */
 static void parts_of(const struct gyre_log_channel *channel, struct gyre_log_text text,
                      const struct gyre_log_origin_text *origin, struct gyre_log_text parts[GYRE_LOG_LAST_PARTS]) {
   parts[0] = gyre_log_channel_service(channel);

@@ -1,13 +1,9 @@
-/*
- * Syslog: the grammar of a message (RFC 5424, RFC 3164), and framing on a stream (RFC 6587). See
- * log_frame.h; test/oracle/log/syslog.rb is its twin in Ruby. Passes on bytes outside of the
- * grammar as a message.
- */
+/* Syslog: messages (RFC 5424, RFC 3164) and framing on a stream (RFC 6587), for log_frame.h. Passes
+ * on bytes outside the grammar as a message. Twin: test/oracle/log/syslog.rb. */
 #include "log/log_frame.h"
 
 #include <stdio.h>
 
-/* The unread rest of a message. */
 struct rest {
   const char *at, *end;
 };
@@ -18,8 +14,7 @@ static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->
 
 /* --- the grammar --- */
 
-/* Takes the bytes up to the next space, and the space, which must exist. Returns false for an empty
- * word. */
+/* Takes bytes up to a space, and the space. Returns false without a space or for an empty word. */
 static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   const char *const space = memchr(rest->at, ' ', left(rest));
   if (!space || space == rest->at) return false;
@@ -28,7 +23,7 @@ static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* Takes a word that may also be the whole rest. */
+/* Takes a word, or the whole rest. */
 static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   if (take_word(rest, word)) return true;
   if (left(rest) == 0 || *rest->at == ' ') return false;
@@ -37,7 +32,7 @@ static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
   return true;
 }
 
-/* Takes "<0>" to "<191>"; returns the number, or -1. */
+/* Takes "<0>" to "<191>"; -1: none. */
 static int take_priority(struct rest *rest) {
   const size_t length = left(rest);
   size_t at = 1;
@@ -55,7 +50,7 @@ static struct gyre_log_text severity_of(int priority) {
   return (struct gyre_log_text){name, strlen(name)};
 }
 
-/* Adds a name and a word before the message, unless the word is empty. */
+/* Puts a name and a word before the message, unless empty. */
 static int put_before(struct gyre_log_buffer *scratch, const char *name, struct gyre_log_text word) {
   if (word.length == 0) return 0;
   if (scratch->length > 0 && gyre_log_buffer_append(scratch, " ", 1) < 0) return -ENOMEM;
@@ -63,13 +58,12 @@ static int put_before(struct gyre_log_buffer *scratch, const char *name, struct 
   return gyre_log_buffer_append(scratch, word.bytes, word.length);
 }
 
-/* RFC 5424, section 6.2.2: "-" means an empty value. */
+/* "-" is an empty value (RFC 5424, section 6.2.2). */
 static struct gyre_log_text unless_nil(struct gyre_log_text word) {
   return word.length == 1 && word.bytes[0] == '-' ? (struct gyre_log_text){word.bytes, 0} : word;
 }
 
-/* Takes the structured data of RFC 5424, section 6.3. In a quoted value a backslash escapes the
- * next byte. */
+/* Takes structured data (RFC 5424, section 6.3); in quotes a backslash escapes a byte. */
 static bool take_structured_data(struct rest *rest, struct gyre_log_text *data) {
   const char *at = rest->at;
   if (at < rest->end && *at == '-') {
@@ -94,7 +88,7 @@ static bool take_structured_data(struct rest *rest, struct gyre_log_text *data) 
   return true;
 }
 
-/* True if bytes match a pattern in which 0 stands for a digit. */
+/* Matches a pattern with 0 for digits. */
 static bool looks_like(const char *bytes, const char *pattern, size_t length) {
   for (size_t i = 0; i < length; i++) {
     if (pattern[i] == '0' ? !is_digit(bytes[i]) : bytes[i] != pattern[i]) return false;
@@ -108,15 +102,14 @@ static int64_t number(const char *bytes, int digits) {
   return value;
 }
 
-/* Returns the days since 1970 in the Gregorian calendar; years begin in March, so that a leap day
- * comes last. */
+/* Gregorian days; years begin in March, so that leap days come last. */
 static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
   year -= month <= 2;
   const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
   return year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719468;
 }
 
-/* Parses a time of RFC 5424, section 6.2.3. Returns false for an invalid time, or before 1970. */
+/* Parses RFC 5424, section 6.2.3. Returns false if invalid or before 1970. */
 static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   static const char start[] = "0000-00-00T00:00:00", zone[] = "00:00";
   const char *at = word.bytes + sizeof(start) - 1, *const end = word.bytes + word.length;
@@ -144,7 +137,7 @@ static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   return true;
 }
 
-/* Parses RFC 5424, after the priority. Returns 1, or 0 for another format. */
+/* After the priority. Returns 1, or 0 for another format. */
 static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text time, host, name, process, id, data;
   if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
@@ -201,7 +194,7 @@ static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_l
   return true;
 }
 
-/* Parses RFC 3164, after the priority; every part is optional. */
+/* After the priority; all parts are optional. */
 static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
   struct gyre_log_text host = {rest.at, 0}, tag = host, process = host;
   const char *const start = rest.at;
@@ -243,15 +236,15 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
   return 0;
 }
 
-/* --- streams: "11 <13>message" counts its bytes, other messages end with a line feed or a zero
- * byte; both may be mixed --- */
+/* --- streams: "11 <13>message" counts bytes, others end with a line feed or zero byte; both mix
+ * --- */
 
 #define DIGITS_MAX 9
 #define LINE_STEP 512
 
 enum head { MORE, LINE, COUNTED, WRONG };
 
-/* Returns the kind of the message here; sets the lengths of head and message for a counted one. */
+/* Returns the message's kind; sets the lengths of a counted one's head and message. */
 static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
                            size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
@@ -280,8 +273,8 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
   return wrong < 0 ? wrong : (long)(start + count);
 }
 
-/* A zero byte also ends a message (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches in
- * steps, as either end may never come. */
+/* A zero byte ends a message, too (RFC 6587 section 3.4.2; Python's SysLogHandler). Searches in
+ * steps, as either may never come. */
 const char *gyre_log_syslog_line_end(const char *at, size_t length) {
   while (length > 0) {
     const size_t step = length < LINE_STEP ? length : LINE_STEP;
@@ -316,7 +309,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* Cuts the last line, which may have no end: a "12" there may be text or a count. */
+/* The last line may lack an end: "12" may be text or a count. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

@@ -1,7 +1,4 @@
-/*
- * Times as text (see log_time.h). Reads the zone's rules for each new second, so a change applies
- * at once.
- */
+/* Times as text (log_time.h). Reads the zone's rules each second: a change applies at once. */
 #include "log/log_time.h"
 #include "feature.h"
 

@@ -1,7 +1,4 @@
-/*
- * Times of lines, in the local zone. Most messages share the last one's second, so its text is
- * kept. Used by the log's ingest; reads no clock. No ruby.h.
- */
+/* Lines' times in the local zone; keeps the last second's text. Reads no clock. No ruby.h. */
 #ifndef GYRE_LOG_TIME_H
 #define GYRE_LOG_TIME_H
 
@@ -19,9 +16,8 @@ struct gyre_log_time {
   char rfc3339[GYRE_LOG_TIME_RFC3339];
 };
 
-/* Sets nanoseconds after 1970. */
 void gyre_log_time_at(struct gyre_log_time *time, int64_t time_ns);
-/* Sets microseconds; returns false if a line cannot show the time. */
+/* Returns false if a line cannot show the time. */
 bool gyre_log_time_at_us(struct gyre_log_time *time, uint64_t time_us);
 
 #endif

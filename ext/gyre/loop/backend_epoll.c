@@ -1,8 +1,5 @@
-/*
- * The epoll backend (Linux). A watch is edge-triggered unless requested otherwise and stays for the
- * descriptor's life: waiting again costs no system call. backend.h has the contract, loop.c the
- * books.
- */
+/* The epoll backend (Linux). Watches are edge-triggered unless requested otherwise, and stay for
+ * the descriptor's life: waiting again costs no system call. Contract: backend.h; books: loop.c. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_EPOLL
@@ -18,15 +15,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKEUP UINT64_MAX /* the wake-up's mark among events; no descriptor has this number */
-/* Balances calls and caches: the kernel touches each reported socket, and 32 still fit the caches
- * (with 1,024 busy connections 7 % faster than 256). */
+#define WAKEUP UINT64_MAX /* the wake-up's mark, no descriptor's number */
+/* The kernel touches each reported socket: 32 fit the caches (with 1,024 busy connections 7 %
+ * faster than 256). */
 #define EVENTS_LIMIT 32
 
 struct epoll_state {
   int fd;
-  unsigned forks;    /* number of forks: a child shares the kernel's object and must not touch its parent's watches */
-  bool milliseconds; /* without epoll_pwait2 (Linux before 5.11): rounds up to milliseconds */
+  unsigned forks;    /* a child shares the kernel's object and must leave its parent's watches alone */
+  bool milliseconds; /* without epoll_pwait2 (before Linux 5.11) */
   struct gyre_wakeup wakeup;
 };
 
@@ -78,7 +75,7 @@ static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   if (interest & GYRE_WRITABLE) event.events |= EPOLLOUT;
 
   if (epoll_ctl(state->fd, previous ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
-  /* ENOENT: the number was closed and reused. EEXIST: its old registration still exists. */
+  /* ENOENT: the number was reused. EEXIST: its old registration exists. */
   if (errno == ENOENT && epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
   if (errno == EEXIST && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) == 0) return 0;
   return -errno;

@@ -1,17 +1,14 @@
-/*
- * The io_uring backend (Linux 5.13 and later, through liburing). One io_uring_enter a turn submits
- * gathered requests and fetches completions. A turn without requests and completions makes no
- * system call. backend.h has the contract, loop.c the books.
+/* The io_uring backend (Linux 5.13, by liburing). One io_uring_enter a turn submits requests and
+ * fetches completions; without either there is no system call. Contract: backend.h; books: loop.c.
  *
- * A poll keeps its file open and would hide a close(2) from the peer. It is therefore one-shot,
- * unless the watcher ends it before the close (GYRE_STANDING). The kernel adds POLLRDHUP to each
- * poll (IO_POLL_UNMASK), so that a one-shot poll for writing would end at once after the peer's
- * half-close; such a poll is multishot (GYRE_READ_ENDED).
+ * A poll holds its file open and would hide a close(2) from the peer, so it is one-shot unless
+ * ended before the close (GYRE_STANDING). The kernel adds POLLRDHUP to polls (IO_POLL_UNMASK),
+ * which would end a one-shot poll for writing at the peer's half-close; such polls are multishot
+ * (GYRE_READ_ENDED).
  *
- * The 64 bits of user data identify the owner of a completion:
+ * The user data's 64 bits tell a completion's owner:
  *   generation (32) | fd (31) | 1    a watch
- *   IGNORED, WAKEUP            | 0
- */
+ *   IGNORED, WAKEUP            | 0 */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IO_URING
@@ -34,12 +31,11 @@
 #define IGNORED UINT64_C(0)
 #define WAKEUP UINT64_C(2)
 
-/* Indicates multishot polls, which came with RSRC_TAGS in 5.13. */
+/* Multishot polls came with RSRC_TAGS in 5.13. */
 #define FEATURES (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
-/* Set-up flags, tried in this order until the kernel supports a row. SINGLE_ISSUER and
- * DEFER_TASKRUN delay completion work until the ring is entered, so that nothing interrupts
- * Ruby. */
+/* Tried in order. SINGLE_ISSUER and DEFER_TASKRUN delay completion work until the ring is entered,
+ * so that nothing interrupts Ruby. */
 static const struct flags {
   unsigned bits;
   const char *names;
@@ -55,21 +51,18 @@ static const struct flags {
 };
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
 
-/*
- * Set once two threads have used a loop of this process; later rings are not bound to a thread.
- * Ruby's M:N threads (those of Ractors, and all with RUBY_MN_THREADS=1) change their system thread.
- * Atomic.
- */
+/* Set once two threads have used one loop; later rings are bound to none. Ruby's M:N threads
+ * (Ractors', and all with RUBY_MN_THREADS=1) change their system thread. Atomic. */
 static bool threads_change;
 
 struct uring_state {
   struct io_uring ring;
   struct gyre_wakeup wakeup;
   unsigned forks;
-  bool enabled;      /* on first use, which binds the ring to its thread */
-  bool wakeup_armed; /* a poll of the wake-up's descriptor is in flight */
+  bool enabled;      /* on first use, which binds it to a thread */
+  bool wakeup_armed; /* the wake-up's descriptor is polled */
   bool bound;        /* to one thread */
-  unsigned quiet;    /* flag for submissions that report no success (5.17), else 0 */
+  unsigned quiet;    /* flag for submissions without reports of success (5.17), else 0 */
   char description[128];
 };
 
@@ -118,7 +111,7 @@ fail_set_up:
   return error;
 }
 
-/* Also runs in a forked child: only unmaps and closes. */
+/* Also in a forked child: only unmaps and closes. */
 static void uring_backend_close(void *opaque) {
   struct uring_state *state = opaque;
   gyre_wakeup_close(&state->wakeup);
@@ -142,10 +135,10 @@ static const char *uring_backend_refusal(int error) {
 
 /* --- submissions --- */
 
-/* Submits what has gathered. A ring bound to another thread returns -EEXIST. */
+/* Returns -EEXIST for a ring bound to another thread. */
 static int flush(struct uring_state *state);
 
-/* Returns a slot in the submission queue; submits a full queue first. */
+/* Returns a slot; submits a full queue first. */
 static int next_submission(struct uring_state *state, struct io_uring_sqe **submission) {
   *submission = io_uring_get_sqe(&state->ring);
   if (*submission) return 0;
@@ -155,11 +148,10 @@ static int next_submission(struct uring_state *state, struct io_uring_sqe **subm
   return *submission ? 0 : -EAGAIN;
 }
 
-/* Called before a thread uses the ring for the first time, and again when the poll of the wake-up
- * has ended. */
+/* Before a thread's first use, and after the wake-up's poll. */
 static int prepare(struct uring_state *state) {
   if (!state->enabled) {
-    /* liburing 2.3 declares io_uring_enable_rings without exporting it. */
+    /* Declared but not exported by liburing 2.3. */
     int error = io_uring_register((unsigned)state->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
     if (error < 0) return error;
     state->enabled = true;
@@ -173,7 +165,7 @@ static int prepare(struct uring_state *state) {
   return 0;
 }
 
-/* Records that a thread other than the bound one has used the ring. */
+/* Another thread than the bound one has used the ring. */
 static int noticed(int error) {
   if (error == -EEXIST) __atomic_store_n(&threads_change, true, __ATOMIC_RELAXED);
   return error;
@@ -189,7 +181,7 @@ static int flush(struct uring_state *state) {
   return 0;
 }
 
-/* Rejects files, as epoll does; the kernel would report them as ready. Returns 0 or -errno. */
+/* Rejects files, as epoll does. Returns 0 or -errno. */
 static int can_be_watched(int fd) {
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
@@ -202,8 +194,7 @@ static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
   if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
-  /* Cancels instead of POLL_REMOVE, which fails with -EALREADY while a report is under way, and the
-   * poll goes on. */
+  /* Cancels: POLL_REMOVE fails with -EALREADY during a report, and the poll goes on. */
   io_uring_prep_cancel64(submission, watch_mark(fd, generation), 0);
   submission->user_data = IGNORED;
   submission->flags |= state->quiet;
@@ -242,13 +233,12 @@ static unsigned ready(int result) {
   return ready;
 }
 
-/* Returns whether the completion is to be reported. */
+/* True if the completion is to be reported. */
 static bool translate(struct uring_state *state, const struct io_uring_cqe *completion, struct gyre_event *event) {
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark == WAKEUP && !more) state->wakeup_armed = false;
-  /* Ignores cancels by the backend; the end of the requesting thread also cancels unbound
-   * requests. */
+  /* Ignores the backend's cancels; a requesting thread's end also cancels unbound requests. */
   if (!(mark & 1) || (completion->res == -ECANCELED && state->bound)) return false;
   event->fd = (int)((uint32_t)mark >> 1);
   event->generation = (uint32_t)(mark >> 32);
@@ -269,7 +259,7 @@ static int harvest(struct uring_state *state, struct gyre_event *events, int cap
   return filled;
 }
 
-/* True if requests are pending or the kernel has completions. */
+/* True with requests or completions. */
 static bool is_due(struct uring_state *state) {
   if (!state->enabled || !state->wakeup_armed || io_uring_sq_ready(&state->ring) > 0) return true;
   return __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
@@ -292,11 +282,11 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
 static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
   struct uring_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
-  /* Collects completions without an event too, as one may be a wake-up. */
+  /* Also without an event: one may be a wake-up. */
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {
     int error = enter(state, timeout_ns);
-    /* Not errors: timeout, a signal, and a kernel short of memory or of room. */
+    /* No errors: timeout, a signal, a kernel short of memory or room. */
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY) return noticed(error);
   }
   return harvest(state, events, capacity);

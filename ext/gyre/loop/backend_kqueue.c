@@ -1,11 +1,9 @@
-/*
- * The kqueue backend (macOS, the BSDs; on Linux, for tests, through libkqueue). A watch is one
+/* The kqueue backend (macOS, the BSDs; on Linux, for tests, through libkqueue). A watch is one
  * kevent for each direction, edge-triggered unless requested otherwise, and stays for the
  * descriptor's life. backend.h has the contract, loop.c the books.
  *
  * Reports urgent data (GYRE_PRIORITY) where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly);
- * ignores such requests elsewhere.
- */
+ * ignores such requests elsewhere. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_KQUEUE

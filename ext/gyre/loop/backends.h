@@ -1,7 +1,5 @@
-/*
- * The backends, the best first. Read by loop_backend.c and by the plain C test of the contract. A
- * new backend gets a line in backends.c.
- */
+/* The backends, the best first. Read by loop_backend.c and by the plain C test of the contract. A
+ * new backend gets a line in backends.c. */
 #ifndef GYRE_BACKENDS_H
 #define GYRE_BACKENDS_H
 

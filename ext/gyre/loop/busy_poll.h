@@ -1,9 +1,7 @@
-/*
- * Decides whether to ask the backend for some microseconds before a sleep. A server's reply on the
+/* Decides whether to ask the backend for some microseconds before a sleep. A server's reply on the
  * same machine comes sooner than a process falls asleep and wakes up. Each further failure doubles
  * the number of sleeps without busy polling. Decides only for expected replies; asks nothing
- * itself. No ruby.h.
- */
+ * itself. No ruby.h. */
 #ifndef GYRE_BUSY_POLL_H
 #define GYRE_BUSY_POLL_H
 

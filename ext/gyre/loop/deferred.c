@@ -1,7 +1,5 @@
-/*
- * Work for the end of a turn (see deferred.h). The scheduler's turn runs it; a poll does not sleep
- * while work is pending.
- */
+/* Work for the end of a turn (see deferred.h). The scheduler's turn runs it; a poll does not sleep
+ * while work is pending. */
 #include "loop/loop.h"
 
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {

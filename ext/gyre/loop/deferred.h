@@ -1,8 +1,6 @@
-/*
- * Work for the end of a loop's turn: runs once, after the ready fibers and before the kernel is
+/* Work for the end of a loop's turn: runs once, after the ready fibers and before the kernel is
  * asked. Lets output of several fibers (bytes for a socket, frames for a connection) leave
- * together.
- */
+ * together. */
 #ifndef GYRE_DEFERRED_H
 #define GYRE_DEFERRED_H
 

@@ -1,10 +1,8 @@
-/*
- * recv, send, read, write, epoll_wait, preadv2 and pwritev2 (RWF_NOWAIT) without the C library's
+/* recv, send, read, write, epoll_wait, preadv2 and pwritev2 (RWF_NOWAIT) without the C library's
  * wrappers. Up to glibc 2.40 each wrapper is a cancellation point: two atomic operations a call,
  * some 60 ns, a quarter of an empty recv. Ruby cancels no threads. They return -1 and errno like
  * the wrappers. For non-blocking descriptors, and for the loop's own wait. Sanitizer builds keep
- * the wrappers, which see the bytes. No ruby.h.
- */
+ * the wrappers, which see the bytes. No ruby.h. */
 #ifndef GYRE_DIRECT_CALLS_H
 #define GYRE_DIRECT_CALLS_H
 

@@ -1,8 +1,6 @@
-/*
- * The number of forks between this process and the first caller. State with an older number belongs
+/* The number of forks between this process and the first caller. State with an older number belongs
  * to a parent: a child shares its kernel objects and must not touch them. Replaces getpid(2), which
- * costs a system call. No ruby.h.
- */
+ * costs a system call. No ruby.h. */
 #ifndef GYRE_FORKS_H
 #define GYRE_FORKS_H
 

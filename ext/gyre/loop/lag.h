@@ -1,7 +1,5 @@
-/*
- * How long ready work waits for the loop: a histogram of fixed size. Four buckets for each doubling
- * make figures at most a quarter too high. loop.c feeds it once a turn.
- */
+/* How long ready work waits for the loop: a histogram of fixed size. Four buckets for each doubling
+ * make figures at most a quarter too high. loop.c feeds it once a turn. */
 #ifndef GYRE_LAG_H
 #define GYRE_LAG_H
 

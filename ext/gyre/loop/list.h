@@ -1,7 +1,5 @@
-/*
- * An intrusive, circular, doubly linked list. Members embed a node; linking and unlinking never
- * allocate or fail. An unlinked node points to itself, so removing it twice is harmless.
- */
+/* An intrusive, circular, doubly linked list. Members embed a node; linking and unlinking never
+ * allocate or fail. An unlinked node points to itself, so removing it twice is harmless. */
 #ifndef GYRE_LIST_H
 #define GYRE_LIST_H
 

@@ -1,12 +1,10 @@
-/*
- * The loop's books and its poll (see loop.h).
+/* The loop's books and its poll (see loop.h).
  *
  * Watches are registered with the kernel once, edge-triggered. A watch that begins after "would
  * block" trusts the existing registration (`drained`). Verifies the registration after VERIFY_NS,
  * for which a sleeping loop wakes: the number may have been closed and reopened unnoticed. Busy
  * loops and loops with short sleeps make no registration calls, and no loop sleeps longer on a
- * stale registration.
- */
+ * stale registration. */
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -138,10 +136,8 @@ static void next_generation(struct gyre_descriptor *descriptor) {
   if (++descriptor->generation == 0) descriptor->generation = 1;
 }
 
-/*
- * Registers it with the backend. Keeps events registered that were requested once, as a change
- * costs a system call, unless they would be reported without end.
- */
+/* Registers it with the backend. Keeps events registered that were requested once, as a change
+ * costs a system call, unless they would be reported without end. */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
@@ -272,10 +268,8 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_hand_over(loop);
 }
 
-/*
- * Registers everything that trusted an earlier registration. Calls a descriptor that can no longer
- * be watched (closed unnoticed); its next call shows the error. Returns whether there was any.
- */
+/* Registers everything that trusted an earlier registration. Calls a descriptor that can no longer
+ * be watched (closed unnoticed); its next call shows the error. Returns whether there was any. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified.watches)) {
@@ -298,11 +292,9 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
     state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
-/*
- * Handles a report for a watch that is over. A single such report is a matter of timing. A second
+/* Handles a report for a watch that is over. A single such report is a matter of timing. A second
  * one means that the number was closed while a child or a duplicate keeps its file open: such a
- * registration cannot be removed (epoll(7), questions and answers) and would report without end.
- */
+ * registration cannot be removed (epoll(7), questions and answers) and would report without end. */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.event.fd == event->fd && loop->stale.event.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale.turn;

@@ -1,8 +1,6 @@
-/*
- * The loop: watches by descriptor, timers, and one question to the backend a turn. All bookkeeping
+/* The loop: watches by descriptor, timers, and one question to the backend a turn. All bookkeeping
  * is here, whatever the backend. It knows nothing of fibers: watches and timers call a function on
- * the loop's thread.
- */
+ * the loop's thread. */
 #ifndef GYRE_LOOP_H
 #define GYRE_LOOP_H
 
@@ -113,10 +111,8 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
 /* Registers it again before the next wait: its number may stand for another file. */
 void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch);
 
-/*
- * reports.c. Calls the watch in the next turn, whatever the kernel reports; the loop does not sleep
- * before. Several requests make one call. Harmless if it is not watching.
- */
+/* reports.c. Calls the watch in the next turn, whatever the kernel reports; the loop does not sleep
+ * before. Several requests make one call. Harmless if it is not watching. */
 void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 
 /* Harmless if it is not watching. */
@@ -136,12 +132,10 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
   return gyre_loop_hold(loop, fd, holder);
 }
 
-/*
- * True if a call would return "would block", as far as is known: a watch begun now reports a
+/* True if a call would return "would block", as far as is known: a watch begun now reports a
  * change. Wrong if the same holder closed, reopened and drained the number meanwhile, or if a
  * stream cut a read short (urgent mark, passed descriptors); the watch then corrects it before the
- * loop sleeps, under load after some milliseconds.
- */
+ * loop sleeps, under load after some milliseconds. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;

@@ -1,8 +1,6 @@
-/*
- * Opens a loop on the requested backend, or on the first that opens, and keeps the reasons of
+/* Opens a loop on the requested backend, or on the first that opens, and keeps the reasons of
  * failures. Called where loops are made; Gyre::Native.backends, probe and refusals give them to
- * Ruby (lib/gyre/loop/backends.rb).
- */
+ * Ruby (lib/gyre/loop/backends.rb). */
 #include "feature.h"
 
 #include "gyre.h"

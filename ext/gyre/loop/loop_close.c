@@ -1,11 +1,9 @@
-/*
- * IO#close and IO#reopen while something waits for the IO. Ruby before 4.0 reports them to no
+/* IO#close and IO#reopen while something waits for the IO. Ruby before 4.0 reports them to no
  * scheduler. Later versions report them only to the scheduler of the closing thread, and to fibers
  * that are reading or writing. The kernel drops the watch, or watches what the number stood for,
  * and the number may be reused at once. The first loop therefore wraps both methods: waits for the
  * IO end, on any loop and thread, and a backend that keeps descriptors open releases it. The sweeps
- * of wait.c, selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe).
- */
+ * of wait.c, selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe). */
 #include "feature.h"
 
 #include "gyre.h"
@@ -59,11 +57,9 @@ static VALUE call_super(VALUE argument) {
   return rb_call_super(closing->argc, closing->argv);
 }
 
-/*
- * A watch that goes on is for the number's next use: the kernel is asked before the loop sleeps.
+/* A watch that goes on is for the number's next use: the kernel is asked before the loop sleeps.
  * Watches of no listener end before their descriptor closes, so such a watch is for the next use as
- * well.
- */
+ * well. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {

@@ -1,5 +1,4 @@
-/*
- * Calls watches (see loop.h): of reported descriptors, and those that asked to be called again.
+/* Calls watches (see loop.h): of reported descriptors, and those that asked to be called again.
  * Called by loop.c in each turn.
  *
  *   again --the next turn--> to_call --called--> in neither

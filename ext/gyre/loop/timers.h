@@ -1,7 +1,5 @@
-/*
- * Timers as plain C structures in a 4-ary heap: arming and cancelling allocate nothing, except for
- * the heap's array, which doubles. A timer is embedded in its owner.
- */
+/* Timers as plain C structures in a 4-ary heap: arming and cancelling allocate nothing, except for
+ * the heap's array, which doubles. A timer is embedded in its owner. */
 #ifndef GYRE_TIMERS_H
 #define GYRE_TIMERS_H
 

@@ -1,7 +1,5 @@
-/*
- * Wake-up by eventfd or pipe (see wakeup.h). Readers watch it edge-triggered: every signal is a new
- * edge and usually need not be read.
- */
+/* Wake-up by eventfd or pipe (see wakeup.h). Readers watch it edge-triggered: every signal is a new
+ * edge and usually need not be read. */
 #include "loop/wakeup.h"
 #include "feature.h"
 

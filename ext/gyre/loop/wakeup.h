@@ -1,7 +1,5 @@
-/*
- * A descriptor that a thread or signal handler makes readable to end another thread's wait: an
- * eventfd, else a pipe. Used by backends only.
- */
+/* A descriptor that a thread or signal handler makes readable to end another thread's wait: an
+ * eventfd, else a pipe. Used by backends only. */
 #ifndef GYRE_WAKEUP_H
 #define GYRE_WAKEUP_H
 

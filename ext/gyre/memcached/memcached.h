@@ -1,11 +1,9 @@
-/*
- * The memcached client in C. A connection (memcached_connection.c) pipelines the commands of one
+/* The memcached client in C. A connection (memcached_connection.c) pipelines the commands of one
  * home. A call (memcached_call.c) is the wait of one caller. A server (memcached_server.c) has its
  * homes' connections and Ruby's methods.
  *
  * A home is a thread's loop: its fibers share a pipeline, which the loop reads. All threads without
- * a loop are one more home; one waiting thread reads for all (memcached_threads.c).
- */
+ * a loop are one more home; one waiting thread reads for all (memcached_threads.c). */
 #ifndef GYRE_MEMCACHED_H
 #define GYRE_MEMCACHED_H
 
@@ -42,12 +40,10 @@ enum gyre_memcached_verb {
   GYRE_MEMCACHED_VERB_WORD, /* version, flush_all, … */
 };
 
-/*
- * One caller's wait, on its stack or in a Ruby object (a Gyre::Memcached::Call).
+/* One caller's wait, on its stack or in a Ruby object (a Gyre::Memcached::Call).
  *
  *   new --commands are queued--> outstanding --last reply, or the connection fails--> over
- *                                     \---its caller leaves: the replies are dropped---> over
- */
+ *                                     \---its caller leaves: the replies are dropped---> over */
 struct gyre_memcached_call {
   struct gyre_memcached_connection *connection; /* connection, from the first command on; kept alive by the caller */
   uint64_t first;                               /* the number of its first command */

@@ -1,7 +1,5 @@
-/*
- * Makes a call's value (see memcached.h) of its replies. Runs no Ruby code: the caller itself
- * decodes serialized values (memcached_request.c).
- */
+/* Makes a call's value (see memcached.h) of its replies. Runs no Ruby code: the caller itself
+ * decodes serialized values (memcached_request.c). */
 #include "memcached/memcached.h"
 
 #include <ruby/encoding.h>

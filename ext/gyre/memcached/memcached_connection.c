@@ -1,8 +1,6 @@
-/*
- * The pipeline of one home to one memcached (see memcached.h): commands queue up, leave together at
+/* The pipeline of one home to one memcached (see memcached.h): commands queue up, leave together at
  * the end of the turn, and get their replies in order. Never waits and never connects.
- * memcached_threads.c drives the threads' connection.
- */
+ * memcached_threads.c drives the threads' connection. */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
 #include "net/net.h"
@@ -572,11 +570,9 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
 
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
-/*
- * Closes the connection and fails its calls. A forked child closes only its own descriptor. Returns
+/* Closes the connection and fails its calls. A forked child closes only its own descriptor. Returns
  * false while another thread's loop watches it or a thread reads from it; the caller then tries
- * again.
- */
+ * again. */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   bool here = connection->forks == gyre_forks;

@@ -1,8 +1,6 @@
-/*
- * Gyre::Memcached::Server's calls for many keys. Requests values one by one, in one write, and
+/* Gyre::Memcached::Server's calls for many keys. Requests values one by one, in one write, and
  * matches replies in order, which is cheaper than naming keys in replies. Stores and deletes are
- * quiet: the server answers only refusals, and the mn behind each group.
- */
+ * quiet: the server answers only refusals, and the mn behind each group. */
 #include "memcached/memcached_request.h"
 
 #include <errno.h>

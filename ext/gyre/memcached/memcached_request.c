@@ -1,8 +1,6 @@
-/*
- * Carries out a call of the memcached client: queues its command in the pipeline of the present
+/* Carries out a call of the memcached client: queues its command in the pipeline of the present
  * home, sends it, waits, makes the value. memcached_server.c and memcached_multi.c fill in
- * requests. Never retries.
- */
+ * requests. Never retries. */
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
 
@@ -223,11 +221,9 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
   return value;
 }
 
-/*
- * Waits for a started call in its home, up to `timeout` seconds in a thread without a loop. Several
+/* Waits for a started call in its home, up to `timeout` seconds in a thread without a loop. Several
  * threads may wait; an exception in one leaves the reply to the others. Returns whether the call is
- * over.
- */
+ * over. */
 static VALUE call_wait(VALUE self, VALUE timeout) {
   struct gyre_memcached_call *call = gyre_memcached_call_get(self);
   struct gyre_memcached_connection *connection = call->connection;

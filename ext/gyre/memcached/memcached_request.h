@@ -1,7 +1,5 @@
-/*
- * A call of the memcached client, from its command to its value. memcached_server.c (one key) and
- * memcached_multi.c (many) fill in a request; memcached_request.c carries it out.
- */
+/* A call of the memcached client, from its command to its value. memcached_server.c (one key) and
+ * memcached_multi.c (many) fill in a request; memcached_request.c carries it out. */
 #ifndef GYRE_MEMCACHED_REQUEST_H
 #define GYRE_MEMCACHED_REQUEST_H
 

@@ -1,11 +1,9 @@
-/*
- * Drives the connection of threads without a loop: they share its pipeline, and one waiting thread
+/* Drives the connection of threads without a loop: they share its pipeline, and one waiting thread
  * reads for all. The next thread reads once the reader has its reply. Commands are written at once
  * even while another thread reads.
  *
  * Fibers under another library's scheduler wait by a thread of Gyre::Offload, as that scheduler may
- * drop them: their stacks must be in no list here.
- */
+ * drop them: their stacks must be in no list here. */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
 #include "net/socket_wait.h"

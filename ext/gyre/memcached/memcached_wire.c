@@ -1,6 +1,4 @@
-/*
- * Commands and replies of memcached's meta protocol (see memcached_wire.h).
- */
+/* Commands and replies of memcached's meta protocol (see memcached_wire.h). */
 #include "memcached/memcached_wire.h"
 
 #include <string.h>

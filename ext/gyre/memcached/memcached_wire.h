@@ -1,8 +1,6 @@
-/*
- * memcached's meta protocol as bytes (doc/protocol.txt, "Meta Commands"): writes commands into the
+/* memcached's meta protocol as bytes (doc/protocol.txt, "Meta Commands"): writes commands into the
  * caller's memory, parses replies in place. No socket, clock, ruby.h or allocation. Called by
- * memcached_connection.c and memcached_server.c.
- */
+ * memcached_connection.c and memcached_server.c. */
 #ifndef GYRE_MEMCACHED_WIRE_H
 #define GYRE_MEMCACHED_WIRE_H
 

@@ -1,6 +1,4 @@
-/*
- * The accept loop (see acceptor.h).
- */
+/* The accept loop (acceptor.h). */
 #include "feature.h"
 
 #include "net/acceptor.h"
@@ -17,10 +15,10 @@
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
-#define TURN_NS INT64_C(2000000) /* pause of a process with very many connections */
-#define TURN_CONNECTIONS 64      /* number of connections for half that pause */
+#define TURN_NS INT64_C(2000000) /* a pause, for a process with many connections */
+#define TURN_CONNECTIONS 64      /* connections that take half of the pause */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* long enough for a process with far fewer to wake up, even on a busy machine */
+#define PATIENCE_NS INT64_C(20000000) /* for a process with far fewer to wake up on a busy machine */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -51,8 +49,8 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* True for network errors of a connection that has gone before its accept (accept(2), "Error
- * handling"). The same as Gyre::Listener::GONE. */
+/* True if a connection has gone before its accept (accept(2), "Error handling"), as in
+ * Gyre::Listener::GONE. */
 static bool has_gone(int error) {
   switch (error) {
   case EINTR:
@@ -71,7 +69,7 @@ static bool has_gone(int error) {
   }
 }
 
-/* Pauses, as nothing else helps without descriptors or memory. */
+/* Nothing else helps without descriptors or memory. */
 static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   struct gyre_loop *loop = acceptor->loop;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
@@ -79,13 +77,13 @@ static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   acceptor->operations->paused(acceptor, error);
 }
 
-/* Does not rely on the mode: other processes share the socket and may have made it blocking. */
+/* Does not rely on the mode, which other processes may change. */
 static void do_not_block(int fd) {
   int flags = fcntl(fd, F_GETFL);
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* False if no connection waits, or none can be accepted now. */
+/* False if no connection can be accepted now. */
 static bool accept_next(struct gyre_acceptor_listener *listener) {
   struct gyre_acceptor *acceptor = listener->acceptor;
   struct sockaddr_storage peer;
@@ -111,12 +109,9 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
   return false;
 }
 
-/*
- * Shares connections fairly between processes: all of them learn of each connection, and the first
- * one awake would take every one. Takes one at a time and waits before the next, longer with more
- * connections. Waits much longer if another process has far fewer, unless that process did not
- * react last time. Takes more each turn while many still wait.
- */
+/* Shares connections fairly: all processes learn of each, and the first awake would take all. Takes
+ * one, then waits before the next, longer with more connections; much longer if another process has
+ * far fewer, unless it did not react last time. Takes more while many wait. */
 static void arm_turn(struct gyre_acceptor *acceptor) {
   int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
   acceptor->patient = gyre_shares_others_first(&acceptor->shares, acceptor->open);
@@ -188,7 +183,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
     int one = 1;
-    /* Accepted sockets inherit both options (Linux, BSD); fails harmlessly on Unix sockets. */
+    /* Accepted sockets inherit both (Linux, BSD); fails harmlessly on Unix sockets. */
     setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     do_not_block(listener->fd);
     int error = watch(listener);
@@ -199,7 +194,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) 
   return 0;
 }
 
-/* Accepts at most one full queue, as connections may come without end. */
+/* Accepts at most one full queue, or this might never end. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor) {
   for (uint32_t i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];

@@ -1,6 +1,4 @@
-/*
- * Packets in and out of datagram sockets, several at once (see datagram.h).
- */
+/* Packets of datagram sockets, several at once (datagram.h). */
 #include "net/datagram.h"
 
 #include <errno.h>
@@ -12,7 +10,7 @@
 
 /* --- the memory that a thread lends --- */
 
-/* Costs a thread some 64 KB for 1 MB of addresses, as pages without a packet are never touched. */
+/* Costs about 64 KB per thread of 1 MB of addresses, as untouched pages cost nothing. */
 static pthread_key_t lent_key;
 static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
 static int lent_error;
@@ -73,7 +71,7 @@ static void read_local(struct msghdr *message, struct gyre_datagram_local *local
     if ((!ip4 && !ip6) || length > sizeof(local->bytes) || length < 12) continue;
     *local = (struct gyre_datagram_local){head->cmsg_level, head->cmsg_type, length, {0}};
     memcpy(local->bytes, CMSG_DATA(head), length);
-    /* The route back may use another interface, except for a link-local address. */
+    /* The route back may use another interface, but not for a link-local address. */
     bool link_local = ip6 && (uint8_t)local->bytes[0] == 0xfe && ((uint8_t)local->bytes[1] & 0xc0) == 0x80;
     if (!link_local) memset(local->bytes + (ip4 ? 0 : 16), 0, 4);
   }
@@ -165,7 +163,7 @@ size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue) {
     } else if (errno == EWOULDBLOCK || errno == EAGAIN) {
       break;
     } else if (errno == ECONNREFUSED && asked_twice != next) {
-      asked_twice = next; /* error of an earlier packet (udp(7)): this packet was not tried */
+      asked_twice = next; /* an earlier packet's error (udp(7)): this one was not tried */
     } else if (errno != EINTR) {
       next++;
       refused++;

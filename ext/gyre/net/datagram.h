@@ -1,8 +1,5 @@
-/*
- * Datagram sockets: moves several packets in one system call if possible (recvmmsg, sendmmsg), into
- * memory lent by the thread. Called by datagram_object.c; each call moves what it can and never
- * waits. No ruby.h.
- */
+/* Datagram sockets: moves several packets per system call if possible (recvmmsg, sendmmsg), in
+ * memory lent by the thread. Never waits. No ruby.h. */
 #ifndef GYRE_DATAGRAM_H
 #define GYRE_DATAGRAM_H
 
@@ -29,15 +26,15 @@ struct gyre_datagram_address {
   };
 };
 
-/* The local address that a packet came to, as the kernel's control message; `length` 0: unknown. Is
- * reported by sockets with IP_PKTINFO or IPV6_RECVPKTINFO. */
+/* A packet's local address, as a control message; `length` 0: unknown. Needs IP_PKTINFO or
+ * IPV6_RECVPKTINFO. */
 struct gyre_datagram_local {
   int level, type;
   size_t length;
   char bytes[20];
 };
 
-/* A received packet. Valid until this thread receives again. */
+/* Valid until this thread receives again. */
 struct gyre_datagram_packet {
   const char *bytes;
   size_t length;
@@ -46,17 +43,14 @@ struct gyre_datagram_packet {
   struct gyre_datagram_local local;
 };
 
-/*
- * Receives up to `count` packets (at most GYRE_DATAGRAM_BATCH) of up to `limit` bytes (at most
- * GYRE_DATAGRAM_BYTES). Returns their number, -EAGAIN, or -errno, which on a connected socket may
- * stem from an earlier packet (-ECONNREFUSED).
- */
+/* Receives up to `count` packets (GYRE_DATAGRAM_BATCH) of up to `limit` bytes
+ * (GYRE_DATAGRAM_BYTES). Returns their number, -EAGAIN, or -errno, on a connected socket maybe of
+ * an earlier packet (-ECONNREFUSED). */
 int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count);
 
-/* `to` is NULL on a connected socket. Returns 0 or -errno. */
+/* `to`: NULL on a connected socket. Returns 0 or -errno. */
 int gyre_datagram_send(int fd, const char *bytes, size_t length, const struct gyre_datagram_address *to);
 
-/* Packets that leave together. */
 struct gyre_datagram_queue {
   int count;
   struct gyre_datagram_address to[GYRE_DATAGRAM_BATCH];
@@ -65,12 +59,11 @@ struct gyre_datagram_queue {
   char bytes[GYRE_DATAGRAM_BATCH][GYRE_DATAGRAM_QUEUED];
 };
 
-/* Copies at most GYRE_DATAGRAM_QUEUED bytes, unless they stand at the queue's next place already.
- * `local` may be NULL. False: the queue is full. */
+/* Copies at most GYRE_DATAGRAM_QUEUED bytes, unless they are in the queue's next place. `local` may
+ * be NULL. False: the queue is full. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to, const struct gyre_datagram_local *local);
-/* Sends all and empties the queue. Returns the number of packets lost because the kernel refused
- * them or had no room. */
+/* Sends all and empties the queue. Returns the number of packets that the kernel refused. */
 size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue);
 
 #endif

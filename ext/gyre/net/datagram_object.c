@@ -1,8 +1,6 @@
-/*
- * Gyre::Datagram and its packets, for fibers and threads. Receives many packets at once and keeps
- * those not asked for yet, unless another reader waits. Replies of one turn of the loop leave
- * together at its end. Everything moves under the GVL, so any thread may call any method.
- */
+/* Gyre::Datagram and its packets, for fibers and threads. Receives many packets and keeps further
+ * ones, unless another reader waits. A turn's replies leave at its end. Moves bytes under the GVL:
+ * any thread may call any method. */
 #include "fiber/scheduler.h"
 #include "loop/forks.h"
 #include "net/datagram.h"
@@ -21,13 +19,13 @@ struct object {
   VALUE io; /* nil before initialize */
   VALUE name;
   VALUE listener;                      /* closes a bound socket; or nil */
-  VALUE received[GYRE_DATAGRAM_BATCH]; /* packets not taken yet: `count`, from `next` on */
+  VALUE received[GYRE_DATAGRAM_BATCH]; /* kept packets: `count`, from `next` on */
   int next, count;
   int waiting; /* readers */
   int fd;
   size_t limit;
-  size_t refused;                    /* number of replies refused by the kernel */
-  unsigned forks;                    /* drops packets and replies of a parent process */
+  size_t refused;                    /* replies refused by the kernel */
+  unsigned forks;                    /* drops a parent's packets and replies */
   struct gyre_datagram_queue *queue; /* NULL before the first reply */
   struct gyre_deferred flushing;
 };
@@ -35,7 +33,7 @@ struct object {
 struct packet {
   VALUE bytes, socket;
   bool truncated;
-  struct gyre_datagram_address from; /* memory is used up to `length` only */
+  struct gyre_datagram_address from; /* with `length` used bytes */
 };
 
 static VALUE datagram_class, packet_class;
@@ -65,7 +63,7 @@ static size_t object_size(const void *opaque) {
 static const rb_data_type_t object_type = {
     .wrap_struct_name = "Gyre::Datagram",
     .function = {.dmark = object_mark, .dfree = object_free, .dsize = object_size},
-    /* Not write-barrier protected: `received` changes with every packet. */
+    /* Without write barriers: `received` changes with every packet. */
 };
 
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred);
@@ -113,7 +111,7 @@ static struct packet *get_packet(VALUE self) {
   return RTYPEDDATA_GET_DATA(self);
 }
 
-/* Raises IOError once it is closed in any way. */
+/* Raises IOError once it is closed. */
 static struct object *get(VALUE self) {
   struct object *object = rb_check_typeddata(self, &object_type);
   if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized datagram socket");
@@ -134,7 +132,7 @@ static void fail(const struct object *object, int error, const char *what) {
 
 /* --- replies that leave together --- */
 
-/* Loses packets beyond the kernel's room, as the network does. */
+/* Loses packets beyond the kernel's room, like a network. */
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
   bool open = object->forks == gyre_forks && gyre_socket_is_open(object->io, object->fd);
@@ -142,7 +140,7 @@ static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *defer
   object->queue->count = 0;
 }
 
-/* Sends queued replies first, so that later packets do not overtake them. */
+/* Sends queued replies first, to keep the order. */
 static void flush(struct object *object) {
   if (!object->queue || object->queue->count == 0) return;
   gyre_deferred_cancel(&object->flushing);
@@ -167,7 +165,7 @@ static VALUE reading_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* False after the time. */
+/* False after the timeout. */
 static bool wait_for_packets(struct object *object, int64_t until_ns) {
   int64_t left_ns = until_ns < 0 ? -1 : until_ns - gyre_socket_now();
   if (until_ns >= 0 && left_ns <= 0) return false;
@@ -176,7 +174,7 @@ static bool wait_for_packets(struct object *object, int64_t until_ns) {
   return RTEST(rb_ensure(reading_body, (VALUE)&reading, reading_ensure, (VALUE)&reading));
 }
 
-/* Takes one packet at a time while others wait: a packet kept here would wake no reader. */
+/* Takes one packet while others wait: a kept one would wake no reader. */
 static int fill(VALUE self, struct object *object) {
   struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
   int count = gyre_datagram_receive(object->fd, object->limit, packets, object->waiting ? 1 : GYRE_DATAGRAM_BATCH);
@@ -188,12 +186,9 @@ static int fill(VALUE self, struct object *object) {
   return count;
 }
 
-/*
- * The next packet. Waits for it.
- *
+/* Waits for the next packet.
  * @param timeout [Numeric, nil] seconds
- * @return [Packet, nil]
- */
+ * @return [Packet, nil] */
 static VALUE object_receive(VALUE self, VALUE timeout) {
   gyre_socket_give_way();
   struct object *object = get(self);
@@ -212,8 +207,7 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
 
 /* --- sending --- */
 
-/* Waits until the kernel has room. Fails on an unconnected Unix socket: the full queue of its
- * receiver cannot be waited for. */
+/* Waits for room. Fails on an unconnected Unix socket, as nothing reports its receiver's room. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);
@@ -226,14 +220,10 @@ static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_addres
   }
 }
 
-/*
- * Sends a packet.
- *
+/* Sends a packet.
  * @param bytes [String]
- * @param to [Packet, String, nil] the recipient: a packet's sender, or a struct sockaddr; nil: the
- *   connected peer
- * @return [Integer] bytes
- */
+ * @param to [Packet, String, nil] a packet's sender, or a struct sockaddr; nil: the connected peer
+ * @return [Integer] bytes */
 static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
   StringValue(bytes);
   if (NIL_P(to)) return transmit(self, bytes, NULL);
@@ -254,16 +244,13 @@ static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
   return sent;
 }
 
-/*
- * Answers its sender. Within a Gyre scheduler the replies of one turn leave at its end, in one
- * system call; a reply refused by the kernel is lost, as in the network, and counted by
- * {Datagram#refused_replies}. Elsewhere, over Unix sockets and beyond 2 KB it is {Datagram#send}.
- *
+/* Answers its sender. Within a Gyre scheduler, a turn's replies leave together at its end;
+ * {Datagram#refused_replies} counts lost ones. Elsewhere, over Unix sockets and beyond 2 KB, calls
+ * {Datagram#send}.
  * @param bytes [String]
  * @return [nil]
  * @raise [IOError] the socket is closed
- * @raise [SystemCallError] as {Datagram#send}
- */
+ * @raise [SystemCallError] as {Datagram#send} */
 static VALUE packet_reply(VALUE self, VALUE bytes) {
   const struct packet *packet = get_packet(self);
   struct object *object = get(packet->socket);
@@ -299,12 +286,10 @@ static VALUE object_flush(VALUE self) {
 
 static struct object *any(VALUE self) { return rb_check_typeddata(self, &object_type); }
 
-/*
- * @param io [Socket]
+/* @param io [Socket]
  * @param name [String] for messages
  * @param listener [Listener, nil] closes a bound socket
- * @param limit [Integer] bytes of a packet
- */
+ * @param limit [Integer] bytes of a packet */
 static VALUE object_initialize(VALUE self, VALUE io, VALUE name, VALUE listener, VALUE limit) {
   struct object *object = any(self);
   long bytes = NUM2LONG(limit);
@@ -329,25 +314,19 @@ static VALUE object_set_name(VALUE self, VALUE name) {
   return name;
 }
 
-/*
- * @return [Boolean] whether packets are here already, which the kernel no longer reports
- */
+/* @return [Boolean] whether it holds packets, which the kernel no longer reports */
 static VALUE object_pending_p(VALUE self) { return get(self)->count > 0 ? Qtrue : Qfalse; }
 
-/*
- * @return [Integer] replies refused by the kernel
- */
+/* @return [Integer] replies refused by the kernel */
 static VALUE object_refused_replies(VALUE self) { return SIZET2NUM(any(self)->refused); }
 
 /* @return [String] binary */
 static VALUE packet_bytes(VALUE self) { return get_packet(self)->bytes; }
 
-/*
- * @return [Boolean] whether it exceeded the socket's limit
- */
+/* @return [Boolean] whether it exceeded the socket's limit */
 static VALUE packet_truncated_p(VALUE self) { return get_packet(self)->truncated ? Qtrue : Qfalse; }
 
-/* A struct sockaddr; "" for an unbound Unix socket. */
+/* Returns a struct sockaddr; "" for an unbound Unix socket. */
 static VALUE packet_sockaddr(VALUE self) {
   const struct packet *packet = get_packet(self);
   return rb_str_new((const char *)&packet->from.any, (long)packet->from.length);

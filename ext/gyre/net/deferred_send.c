@@ -1,11 +1,11 @@
-/* Sends without a waiting writer (see deferred_send.h). */
+/* Sends without a waiting writer (deferred_send.h). */
 #include "net/deferred_send.h"
 #include "loop/forks.h"
 #include "net/socket_wait.h"
 
 #include <errno.h>
 
-/* Watches for room for the rest; without a rest the transport is closed, empty or broken. */
+/* Sends the queue and watches for room for its rest. */
 static void send_on(struct gyre_deferred_send *sends) {
   struct gyre_transport *transport = sends->transport;
   struct gyre_loop *loop = &sends->scheduler->loop;
@@ -64,8 +64,8 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
   gyre_loop_defer(&scheduler->loop, &sends->deferred);
 }
 
-/* Drops a queue that the parent process sends. Leaves the watch linked: its list may contain
- * watches on fibers' stacks, which a child lacks. */
+/* Drops the parent's queue. Keeps the watch linked: its list may have watches on fibers' stacks,
+ * which a child lacks. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends) {
   if (!sends->scheduler || sends->forks == gyre_forks) return;
   sends->watch.fd = -1;

@@ -1,8 +1,5 @@
-/*
- * Sends a transport's queue at the end of the scheduler's turn, and the rest when the socket has
- * room, for writers that do not wait. Called by transport_object.c. An error stays in the write
- * side for the next call.
- */
+/* Sends a transport's queue at the turn's end, and the rest when there is room, for writers that do
+ * not wait. Called by transport_object.c. Errors stay for the next call. */
 #ifndef GYRE_DEFERRED_SEND_H
 #define GYRE_DEFERRED_SEND_H
 
@@ -11,13 +8,13 @@
 
 struct gyre_deferred_send {
   struct gyre_transport *transport;
-  VALUE io;                         /* of the transport, whose owner marks it */
+  VALUE io;                         /* the transport's, whose owner marks it */
   struct gyre_scheduler *scheduler; /* NULL: nothing to send; the transport marks it */
-  unsigned forks;                   /* a different number means another process */
-  VALUE owner;                      /* marked by the scheduler until all is sent, then movable */
+  unsigned forks;                   /* differs in another process */
+  VALUE owner;                      /* marked by the scheduler until all is sent */
   struct gyre_client client;
   struct gyre_deferred deferred;
-  struct gyre_watch watch; /* fd -1: waits for the end of the turn */
+  struct gyre_watch watch; /* fd -1: waits for the turn's end */
   /* Called before each attempt, unless NULL; `again`: the socket has taken a part. */
   void (*sending)(struct gyre_deferred_send *sends, bool again);
   /* The owner's pointer to this if an idle owner keeps none: freed and NULL after the last byte. */
@@ -25,11 +22,11 @@ struct gyre_deferred_send {
 };
 
 void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_transport *transport, VALUE io);
-/* Has the queue sent at the end of this turn. Harmless if that is pending already. */
+/* Sends the queue at the turn's end; harmless if already pending. */
 void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, struct gyre_scheduler *scheduler);
-/* In a forked child, drops a queue that the parent sends. Call before each use. */
+/* Drops the parent's queue in a forked child. Call before each use. */
 void gyre_deferred_send_check(struct gyre_deferred_send *sends);
-/* Stops sending. Call before closing the socket and before freeing the memory. */
+/* Call before closing the socket and before freeing. */
 void gyre_deferred_send_stop(struct gyre_deferred_send *sends);
 
 #endif

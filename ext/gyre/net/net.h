@@ -15,13 +15,13 @@ void gyre_init_net_tls_facts(void);
 void gyre_init_net_tls_judge(void);
 void gyre_init_net_datagram(void);
 
-/* Makes a Gyre::Transport from a protocol's transport, taking over buffers and descriptor; the
- * caller forgets the descriptor. Takes nothing if it raises. */
+/* Makes a Gyre::Transport of a protocol's, with its buffers and descriptor, which the caller
+ * forgets. Takes nothing if it raises. */
 VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer);
 
 struct gyre_transport *gyre_transport_of(VALUE transport);
 
-/* The peer's certificate as DER, nil without one; Qundef if none was requested. */
+/* Returns the peer's certificate as DER, nil without one; Qundef if none was requested. */
 VALUE gyre_net_peer_certificate(const struct gyre_transport *transport);
 
 struct gyre_tls_context *gyre_tls_context_get(VALUE context);

@@ -1,7 +1,5 @@
-/*
- * Reads the PROXY header of a connection (see proxy_header.h): peeks first (MSG_PEEK), then takes
- * only the header. The transport's input holds a partial header.
- */
+/* Reads a PROXY header (proxy_header.h): peeks (MSG_PEEK), then takes only the header. The
+ * transport's input holds a partial one. */
 #include "net/proxy_header.h"
 
 #include <errno.h>
@@ -26,7 +24,7 @@ int gyre_proxy_header_take(struct gyre_transport *transport, unsigned versions, 
     if (count <= 0) return (int)count;
     int length = gyre_proxy_parse(bytes, held + (size_t)count, versions, source);
     if (length < 0) return -EPROTO;
-    /* Takes what belongs to the header: the rest of a complete one, or else all of these bytes. */
+    /* Takes a complete header's rest, or all bytes. */
     size_t taken = length > 0 ? (size_t)length - held : (size_t)count;
     ssize_t received = receive(transport->fd, bytes + held, taken, 0);
     if (received != (ssize_t)taken) return received < 0 ? (int)received : -EPROTO;

@@ -1,15 +1,12 @@
-/*
- * Takes the PROXY protocol's header off an accepted connection, before anything else reads from it.
- * No ruby.h.
- */
+/* Takes the PROXY header off an accepted connection. No ruby.h. */
 #ifndef GYRE_NET_PROXY_HEADER_H
 #define GYRE_NET_PROXY_HEADER_H
 
 #include "net/proxy_protocol.h"
 #include "net/transport.h"
 
-/* Returns 1 once taken, -EAGAIN while incomplete, 0 at the end, or -errno (-EPROTO for an invalid
- * header). Takes no byte after the header, as the next may be TLS's. */
+/* Returns 1 once taken, -EAGAIN while incomplete, 0 at the end, or -errno (-EPROTO: invalid). Takes
+ * no byte after it, which may be TLS's. */
 int gyre_proxy_header_take(struct gyre_transport *transport, unsigned versions, struct gyre_proxy_source *source);
 
 #endif

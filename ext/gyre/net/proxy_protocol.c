@@ -1,6 +1,4 @@
-/*
- * The header of the PROXY protocol (see proxy_protocol.h).
- */
+/* Parses the PROXY header (proxy_protocol.h). */
 #include "net/proxy_protocol.h"
 
 #include <arpa/inet.h>
@@ -40,7 +38,7 @@ static int parse_v2(const uint8_t *bytes, size_t length, struct gyre_proxy_sourc
 
 /* --- version 1 --- */
 
-/* The next word, up to a space or the line's end, as a string. */
+/* Takes a word up to a space or the line's end. */
 static bool take_word(const uint8_t **at, const uint8_t *end, bool last, char *word, size_t room) {
   size_t length = 0;
   while (*at + length < end && (*at)[length] != ' ') length++;
@@ -65,7 +63,7 @@ static bool valid_port(const char *word) {
 static int parse_line(const uint8_t *bytes, const uint8_t *end, struct gyre_proxy_source *source) {
   const uint8_t *at = bytes + sizeof(prefix) - 1;
   const int length = (int)(end - bytes) + 2;
-  /* The rest behind UNKNOWN is ignored. */
+  /* Ignores the rest after UNKNOWN. */
   if (end - at >= 7 && memcmp(at, "UNKNOWN", 7) == 0 && (end - at == 7 || at[7] == ' ')) return length;
   char protocol[5], words[2][INET6_ADDRSTRLEN], ports[2][6];
   uint8_t addresses[2][16] = {{0}};
@@ -84,7 +82,7 @@ static int parse_line(const uint8_t *bytes, const uint8_t *end, struct gyre_prox
   return length;
 }
 
-/* Looks for the line's end only within the longest line (CVE-2026-47736). */
+/* Searches for the line's end only within the longest line (CVE-2026-47736). */
 static int parse_v1(const uint8_t *bytes, size_t length, struct gyre_proxy_source *source) {
   size_t most = length < GYRE_PROXY_V1_BYTES ? length : GYRE_PROXY_V1_BYTES;
   const uint8_t *feed = memchr(bytes, '\n', most);

@@ -1,10 +1,8 @@
-/*
- * The PROXY protocol of haproxy, versions 1 and 2 (proxy-protocol.txt): announces a proxy's client
- * before the connection's own bytes. Bytes in, an address out: no socket, no clock, no Ruby.
+/* The PROXY protocol of haproxy, versions 1 and 2 (proxy-protocol.txt): a proxy's client precedes
+ * the connection's bytes. Bytes in, an address out: no socket, no clock, no Ruby.
  *
  *   accepted ─► header ─► TLS's handshake or HTTP
- *                 └► refused, closed
- */
+ *                 └► refused, closed */
 #ifndef GYRE_NET_PROXY_PROTOCOL_H
 #define GYRE_NET_PROXY_PROTOCOL_H
 
@@ -15,22 +13,22 @@
 #define GYRE_PROXY_V1 1u
 #define GYRE_PROXY_V2 2u
 #define GYRE_PROXY_V1_BYTES 107 /* the longest line, with CRLF */
-#define GYRE_PROXY_BYTES 4096   /* the longest accepted header, with the fields behind its addresses */
+#define GYRE_PROXY_BYTES 4096   /* longest accepted header, with extra fields */
 #define GYRE_PROXY_WRONG (-1)
 
 struct gyre_proxy_source {
-  uint8_t family; /* AF_INET or AF_INET6; 0: the proxy speaks for itself, and the socket's own address counts */
+  uint8_t family; /* AF_INET or AF_INET6; 0: use the socket's own address */
   uint8_t address[16];
 };
 
-/* A range of addresses; IPv4 in the first 4 bytes. */
+/* IPv4 uses the first 4 bytes. */
 struct gyre_proxy_range {
   uint8_t family, bits;
   uint8_t address[16];
 };
 
-/* Returns the header's length; 0 while incomplete; GYRE_PROXY_WRONG for other versions than allowed
- * (GYRE_PROXY_V1, _V2 or both), or an overlong header. */
+/* Returns the header's length; 0 while incomplete; GYRE_PROXY_WRONG for a disallowed version
+ * (GYRE_PROXY_V1, _V2) or an overlong header. */
 int gyre_proxy_parse(const uint8_t *bytes, size_t length, unsigned versions, struct gyre_proxy_source *source);
 
 bool gyre_proxy_in_range(const struct gyre_proxy_range *range, uint8_t family, const uint8_t *address);

@@ -1,6 +1,4 @@
-/*
- * Numbers that processes share (see shares.h).
- */
+/* Numbers shared by processes (shares.h). */
 #include "feature.h"
 
 #include "net/shares.h"
@@ -18,7 +16,7 @@
 struct gyre_share {
   atomic_int process; /* 0: none */
   atomic_uint open;   /* connections */
-  atomic_uint signs;  /* readings of its sockets */
+  atomic_uint signs;  /* times that it looked at its sockets */
 };
 
 static struct {
@@ -27,7 +25,7 @@ static struct {
 } * map;
 
 static struct {
-  int process; /* this process's place plus one; 0: none, as after a fork */
+  int process; /* its place plus one; 0: none, as after a fork */
   unsigned number;
 } place;
 
@@ -39,7 +37,7 @@ int gyre_shares_map(void) {
   return 0;
 }
 
-/* False once a successor has joined in the same process. */
+/* False once a successor joined in this process. */
 static bool is_own(struct gyre_shares *shares) {
   return shares->own && atomic_load_explicit(&shares->own->process, memory_order_relaxed) == shares->process;
 }
@@ -73,7 +71,7 @@ void gyre_shares_sign(struct gyre_shares *shares) {
   if (is_own(shares)) atomic_fetch_add_explicit(&shares->own->signs, 1, memory_order_relaxed);
 }
 
-/* For example, true for 0 connections there and 2 here, for 1 and 4, and for 2 and 6. */
+/* True for 0 connections there and 2 here, or 1 and 4, or 2 and 6. */
 static bool has_far_fewer(struct gyre_share *other, uint32_t open) {
   return atomic_load_explicit(&other->process, memory_order_relaxed) != 0 &&
          open / 2 > atomic_load_explicit(&other->open, memory_order_relaxed);

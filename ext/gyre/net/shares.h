@@ -1,9 +1,6 @@
-/*
- * Counts shared by processes that accept from the same sockets: each process's connections, and
- * whether it watches its sockets. A parent maps the memory and its forks inherit it; each process
- * writes its own part. The acceptor asks before taking a connection that a process with far fewer
- * may take. No ruby.h.
- */
+/* Counts shared by processes that accept from the same sockets: connections, and whether a process
+ * watches its sockets. A parent maps the memory for its forks. The acceptor asks before it takes a
+ * connection from a process with far fewer. No ruby.h. */
 #ifndef GYRE_NET_SHARES_H
 #define GYRE_NET_SHARES_H
 
@@ -20,21 +17,21 @@ struct gyre_shares {
   int process;
   struct {
     enum { GYRE_SHARE_KNOWN, GYRE_SHARE_AWAITED, GYRE_SHARE_GIVEN_UP } state;
-    unsigned signs; /* its number of signs at the last wait; a process that has given none since is not awaited */
+    unsigned signs; /* its signs at the last wait; without a new one it is not awaited */
   } others[GYRE_SHARES_COUNT];
 };
 
-/* Maps the memory, for this process and its forks; once. Returns 0 or -errno. */
+/* Maps the memory once. Returns 0 or -errno. */
 int gyre_shares_map(void);
-/* Gives this process a place, from 0 on. Knows no other processes without a place or the memory. */
+/* Gives this process a place from 0 on; without it, it knows no others. */
 void gyre_shares_place(unsigned number);
 void gyre_shares_join(struct gyre_shares *shares);
 void gyre_shares_leave(struct gyre_shares *shares);
-/* Tells the other processes how many connections this one has. */
+/* Publishes this process's number of connections. */
 void gyre_shares_tell(struct gyre_shares *shares, uint32_t open);
-/* Tells the other processes that this one has just looked at its sockets. */
+/* Publishes that this process has looked at its sockets. */
 void gyre_shares_sign(struct gyre_shares *shares);
-/* True if a process with far fewer connections is worth waiting for. */
+/* True if a process with far fewer connections should go first. */
 bool gyre_shares_others_first(struct gyre_shares *shares, uint32_t open);
 /* The wait is over. */
 void gyre_shares_waited(struct gyre_shares *shares);

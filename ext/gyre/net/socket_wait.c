@@ -1,6 +1,4 @@
-/*
- * Waiting for a socket (see socket_wait.h).
- */
+/* Waits for a socket (socket_wait.h). */
 #include "net/socket_wait.h"
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -27,7 +25,7 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
-/* NULL if this thread's scheduler has no entry Shares the entry with the hooks of the same IO. */
+/* Shares the entry with the hooks of the same IO; NULL without one. */
 static struct gyre_descriptor *held(struct gyre_scheduler *scheduler, VALUE io, int fd) {
   return scheduler ? gyre_loop_held(&scheduler->loop, fd, (uintptr_t)io) : NULL;
 }

@@ -1,6 +1,4 @@
-/*
- * Waits for a socket by the scheduler of the current thread, or blocks only that thread.
- */
+/* Waits for a socket by this thread's scheduler, or blocks only the thread. */
 #ifndef GYRE_SOCKET_WAIT_H
 #define GYRE_SOCKET_WAIT_H
 
@@ -10,29 +8,26 @@
 
 struct gyre_scheduler;
 
-/* The native scheduler of the current fiber; NULL if it waits by other means. */
+/* Returns the current fiber's native scheduler; NULL if it waits otherwise. */
 struct gyre_scheduler *gyre_socket_scheduler(void);
 
 /* The clock of gyre_socket_wait. */
 int64_t gyre_socket_now(void);
 
-/*
- * Waits until the descriptor is ready for one of `events`, after "would block", or for
- * `timeout_ns`; negative: no limit. False after the time. The caller handles a close of the IO
- * meanwhile.
- */
+/* Waits for one of `events` after "would block", up to `timeout_ns` (negative: no limit). False
+ * after that. The caller handles a close meanwhile. */
 bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns);
 
-/* Records that a call has moved less than requested: the stream socket has no more for now. */
+/* Records that a call has emptied (or filled) the stream socket. */
 void gyre_socket_drained(VALUE io, int fd, unsigned events);
 
-/* True if a call is known to return "would block": the wait may come first. */
+/* True if a call would block: the wait comes first. */
 bool gyre_socket_is_drained(VALUE io, int fd, unsigned events);
 
-/* Lets others run that have waited for long. Called before calls that may never wait. */
+/* Lets long-waiting fibers run, before calls that may never wait. */
 void gyre_socket_give_way(void);
 
-/* True if the IO is open with this descriptor. Raises nothing. */
+/* True if the IO is open with this descriptor. Never raises. */
 bool gyre_socket_is_open(VALUE io, int fd);
 
 #endif

@@ -1,8 +1,6 @@
-/*
- * TLS by libssl (see tls.h). Each transport has its own BIO, which gives received bytes to libssl
- * and queues bytes to send: one recv and one send serve many records (20 % less CPU than
- * SSL_set_fd, two system calls fewer a request). libssl releases its own empty buffers.
- */
+/* TLS by libssl (tls.h). Each transport has its own BIO, which buffers in both directions: one recv
+ * and one send serve many records (20 % less CPU than SSL_set_fd, two system calls fewer a
+ * request). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_LIBSSL
@@ -21,11 +19,11 @@
 
 #define RECORD_BYTES (16 * 1024)
 #define FIRST_RECORD_BYTES 4096
-#define IDLE_NS INT64_C(1000000000)    /* idle time after which the peer's window may be small again */
+#define IDLE_NS INT64_C(1000000000)    /* then the peer's window may be small again */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before sending */
-#define RECORDS_A_CALL 64              /* handshake steps a turn: about half a millisecond each */
-/* One of this many records must bring data; others are new keys, tickets or alerts (BoringSSL: 32,
- * Go: 16). A client may cut its hello into single bytes. */
+#define RECORDS_A_CALL 64              /* handshake steps a turn, each about half a millisecond */
+/* One of so many records must bring data; others are keys, tickets, alerts (BoringSSL: 32, Go: 16).
+ * A client may split its hello into bytes. */
 #define IDLE_RECORDS_LIMIT 32
 #define HANDSHAKE_RECORDS_LIMIT 4096
 
@@ -33,28 +31,28 @@ struct tls {
   SSL *ssl;
   struct gyre_tls_context *context;
   struct gyre_transport *transport;
-  struct gyre_bytes *received; /* ciphertext kept beyond the caller's memory */
+  struct gyre_bytes *received; /* ciphertext beyond the caller's memory */
   struct gyre_bytes *queued;   /* ciphertext to be sent */
   const char *lent;            /* ciphertext in the thread's buffer, during a call */
   size_t lent_length;
   int64_t sent_ns;        /* when bytes were last encrypted */
-  uint32_t burst_bytes;   /* bytes encrypted since the transport was idle, up to the burst's limit */
-  uint32_t replied_bytes; /* bytes queued by reads since the queue was empty */
+  uint32_t burst_bytes;   /* bytes encrypted since an idle time, up to the burst's limit */
+  uint32_t replied_bytes; /* queued by reads since the queue was empty */
   unsigned records;       /* taken in this call */
-  unsigned idle_records;  /* records since the last one with data, or since the handshake's start */
+  unsigned idle_records;  /* since the last data, or the handshake's start */
   int error;              /* -errno of the socket */
-  int failure;            /* error of the socket after bytes, kept for the next receive: libssl would report an end */
-  bool drained, ended;    /* the socket has nothing more for now, or has ended */
-  bool emptied;           /* the last receive of this call got less than requested */
-  bool writes;            /* this call sends, and receives only the rest of a partial record */
-  bool begun, wordy;      /* bytes have come, the first of them a letter */
+  int failure;            /* error after bytes, kept for the next receive: libssl would report an end */
+  bool drained, ended;    /* the socket is empty for now, or has ended */
+  bool emptied;           /* the call's last receive got less than requested */
+  bool writes;            /* sends, and receives only a partial record's rest */
+  bool begun, wordy;      /* bytes have come; the first is a letter */
   gyre_tls_judge *judge;  /* NULL: authorities decide */
   void *judge_argument;
-  int judged_depth;   /* of the last certificate that was judged, or -1 */
-  bool trusted;       /* the judge's verdict about it */
-  const char *failed; /* the failed step and its reason: constant texts */
+  int judged_depth;   /* last judged certificate's, or -1 */
+  bool trusted;       /* the judge's verdict on it */
+  const char *failed; /* failed step and reason: constant texts */
   const char *reason;
-  char server[]; /* for a client: the peer's name and address; else "" */
+  char server[]; /* a client's peer and address; else "" */
 };
 
 static BIO_METHOD *bio_method;
@@ -69,13 +67,13 @@ static size_t take(struct gyre_bytes **from, char *to, size_t length) {
   return length;
 }
 
-/* A TLS record never begins with a letter. */
+/* No TLS record begins with a letter. */
 static void look_at_first(struct tls *tls, const char *bytes) {
   tls->begun = true;
   tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
 }
 
-/* Receives from the socket and returns bytes; 0 sets `drained`, `ended` or `error`. */
+/* Returns bytes; 0 sets `drained`, `ended` or `error`. */
 static size_t receive(struct tls *tls, char *bytes, size_t length) {
   ssize_t count;
   do {
@@ -116,7 +114,7 @@ static bool refuse(struct tls *tls, const char *reason) {
   return false;
 }
 
-/* Ends a call of libssl that reads one record without data after another. */
+/* Ends a call of libssl that reads only records without data. */
 static bool is_worthwhile(struct tls *tls) {
   if (tls->idle_records <= (tls->transport->handshaken ? IDLE_RECORDS_LIMIT : HANDSHAKE_RECORDS_LIMIT)) return true;
   return refuse(tls, "the peer sends record after record without data");
@@ -183,8 +181,7 @@ static void count_record(int sent, int version, int type, const void *bytes, siz
   tls->idle_records++;
 }
 
-/* Keeps surplus ciphertext until the next call, as the lent buffer serves other transports
- * meanwhile. */
+/* Keeps surplus ciphertext, as the lent buffer serves other transports. */
 static void keep_lent(struct tls *tls) {
   if (gyre_bytes_append(&tls->received, tls->lent, tls->lent_length) < 0) tls->error = -ENOMEM;
   tls->lent = NULL;
@@ -216,10 +213,10 @@ static void note(struct tls *tls) {
     tls->reason = code ? ERR_reason_error_string(code) : NULL;
     if (!tls->reason) tls->reason = "unknown error";
   }
-  ERR_clear_error(); /* Clears the error queue, which Ruby's openssl reads too. */
+  ERR_clear_error(); /* Ruby's openssl reads this queue, too */
 }
 
-/* Translates the result of a call of libssl that moved nothing; 0: the peer has ended properly. */
+/* Translates the result of a call that moved nothing; 0: the peer has ended properly. */
 static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   switch (SSL_get_error(tls->ssl, result)) {
   case SSL_ERROR_WANT_READ: side->wants = GYRE_READABLE; return -EAGAIN;
@@ -288,7 +285,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
     if (result != 1) break;
     moved += count;
     tls->idle_records = 0;
-    if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the rest comes with the next call */
+    if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the next call brings the rest */
   }
   int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   ERR_clear_error();
@@ -311,7 +308,7 @@ static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }
 
-/* Also false before the peer's proper end is received. */
+/* False until the peer's proper end. */
 static bool tls_emptied(const struct gyre_transport *transport) {
   const struct tls *tls = transport->state;
   return tls->emptied && !tls_pending(transport, false) && !(SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN);
@@ -327,8 +324,8 @@ static int tls_flush(struct gyre_transport *transport) {
   return error;
 }
 
-/* Begins a burst with a small record: a record is useful only as a whole, and a large one may
- * exceed the peer's first window and cost a round trip. Idle time ends a burst. */
+/* Begins a burst with a small record, as a large one may exceed the peer's first window and cost a
+ * round trip. Idle time ends a burst. */
 static size_t record_bytes(struct tls *tls) {
   int64_t now_ns = gyre_timers_now();
   if (now_ns - tls->sent_ns > IDLE_NS) tls->burst_bytes = 0;
@@ -350,8 +347,7 @@ static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   return (ssize_t)count;
 }
 
-/* Returns up to `length` bytes of the pieces from `offset` on: part of one piece, or several pieces
- * copied to lent memory. */
+/* Returns up to `length` bytes from `offset` on: in one piece, or copied to lent memory. */
 static const char *gather(const struct iovec *pieces, int count, size_t offset, size_t *length) {
   while (count && offset >= pieces->iov_len) {
     offset -= pieces->iov_len;
@@ -379,7 +375,7 @@ static const char *gather(const struct iovec *pieces, int count, size_t offset, 
   return bytes;
 }
 
-/* Sends until all is taken or the socket is full. */
+/* Sends until done or the socket is full. */
 static ssize_t tls_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tls *tls = transport->state;
   size_t moved = 0;
@@ -433,7 +429,7 @@ static int tls_end(struct gyre_transport *transport) {
 static void tls_release(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls) return;
-  /* Keeps the session, which libssl drops if the connection was not ended properly. */
+  /* Keeps the session, which libssl drops without a proper end. */
   if (!tls->reason) SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(tls->ssl);
   gyre_bytes_free(&tls->received);
@@ -462,7 +458,7 @@ static bool is_address(const char *name) {
   return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* Sends no address as a name (RFC 6066, section 3). */
+/* Never sends an address as a name (RFC 6066, section 3). */
 static bool expect_name(SSL *ssl, const char *name, bool verify) {
   if (is_address(name)) return !verify || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
   if (SSL_set_tlsext_host_name(ssl, name) != 1) return false;
@@ -470,8 +466,7 @@ static bool expect_name(SSL *ssl, const char *name, bool verify) {
   return !verify || SSL_set1_host(ssl, name) == 1;
 }
 
-/* Strips the final dot of an absolute name; certificates and SNI have none (RFC 6066, section 3).
- * False: too long. */
+/* Strips a final dot, which certificates and SNI lack (RFC 6066, section 3). False: too long. */
 static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) {
   size_t length = name ? strlen(name) : 0;
   if (length && name[length - 1] == '.') length--;
@@ -481,8 +476,8 @@ static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) 
   return true;
 }
 
-/* Takes over the transport's buffers: the peer's bytes may begin its handshake, own bytes leave in
- * plain text (STARTTLS, a proxy's header). */
+/* Takes over buffers: the peer's bytes may begin its handshake, queued bytes leave in plain text
+ * (STARTTLS, PROXY). */
 static void take_over(struct tls *tls, struct gyre_transport *transport) {
   tls->transport = transport;
   tls->received = transport->input;
@@ -533,7 +528,7 @@ fail:
   return -ENOMEM;
 }
 
-/* libssl calls it for each certificate from the highest one down, and for each of its faults. */
+/* Called by libssl for each certificate, the highest first, and each of its faults. */
 static int judge_certificate(int good, X509_STORE_CTX *store) {
   SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
   struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
@@ -625,7 +620,7 @@ int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, si
   X509 *certificate = SSL_get1_peer_certificate(((struct tls *)transport->state)->ssl);
   BIO *bio = certificate ? BIO_new(BIO_s_mem()) : NULL;
   int length = 0;
-  /* RFC 2253 in UTF-8, like OpenSSL::X509::Name#to_utf8 */
+  /* As RFC 2253 in UTF-8, like OpenSSL::X509::Name#to_utf8 */
   if (bio &&
       X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0)
     length = BIO_read(bio, text, (int)size);

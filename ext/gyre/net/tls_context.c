@@ -1,7 +1,5 @@
-/*
- * TLS contexts (see tls.h): versions and ciphers, a server's choice of identity and protocol, and
- * resumption (a server's tickets, a client's newest session with each server). No ruby.h.
- */
+/* TLS contexts (tls.h): versions, ciphers, a server's choice of identity and protocol, and
+ * resumption by a server's tickets and a client's newest sessions. No ruby.h. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_LIBSSL
@@ -16,10 +14,9 @@
 #include <strings.h>
 #include <time.h>
 
-/* Mozilla's intermediate configuration, version 5.7, without its three DHE ciphers: their
- * handshakes cost a server far more than its client (CVE-2002-20001), and clients with DHE also
- * have ECDHE. The client may choose its fastest cipher, as all others are AEAD with forward
- * secrecy. */
+/* Mozilla's intermediate configuration 5.7 without DHE, whose handshakes cost a server far more
+ * than its client (CVE-2002-20001); clients with DHE also have ECDHE. All are AEAD with forward
+ * secrecy, so the client chooses its fastest. */
 #define CIPHERS                                                                                                        \
   "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"                           \
   "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
@@ -34,7 +31,7 @@ struct gyre_tls_name {
   char text[];
 };
 
-/* The newest session that a server has issued. */
+/* A server's newest session. */
 struct gyre_tls_session {
   struct gyre_tls_session *next;
   SSL_SESSION *ssl;
@@ -48,7 +45,7 @@ static void session_free(struct gyre_tls_session *session) {
   free(session);
 }
 
-/* Removes it from the list; NULL without one. */
+/* Removes and returns it, or NULL. */
 static struct gyre_tls_session *take_session(struct gyre_tls_context *context, const char *server) {
   for (struct gyre_tls_session **link = &context->sessions, *session; (session = *link); link = &session->next) {
     if (strcmp(session->server, server)) continue;
@@ -77,7 +74,7 @@ void gyre_tls_session_forget(struct gyre_tls_context *context, const char *serve
   if (session) session_free(session);
 }
 
-/* Called by libssl, also after the handshake (TLS 1.3). Returns 1: the reference is kept. */
+/* Called by libssl, also after the handshake (TLS 1.3). Returns 1 to keep the reference. */
 static int new_session(SSL *ssl, SSL_SESSION *given) {
   struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
   const char *server = SSL_get_app_data(ssl);
@@ -101,7 +98,7 @@ void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const ch
 
 /* --- what a server decides in a handshake --- */
 
-/* Takes the first of the server's protocols that the client offers. */
+/* Takes the server's first protocol that the client offers. */
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
                            const unsigned char *offered, unsigned offered_length, void *argument) {
   struct gyre_tls_context *context = argument;
@@ -113,7 +110,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
   return SSL_TLSEXT_ERR_OK;
 }
 
-/* "*.example.org" stands for one label (RFC 6125, section 6.4.3). */
+/* "*." stands for one label (RFC 6125, section 6.4.3). */
 static bool is_below(const char *pattern, const char *name) {
   const char *rest = strncmp(pattern, "*.", 2) ? NULL : strchr(name, '.');
   return rest && rest != name && strcasecmp(pattern + 1, rest) == 0;
@@ -134,8 +131,8 @@ static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
                               chain, 1) == 1;
 }
 
-/* Reads the host name of the hello (RFC 6066, section 3), which libssl parses later. The list's
- * length, a type and the name's length come first. False without one. */
+/* Reads the hello's host name (RFC 6066, section 3), which libssl parses later: the list's length,
+ * a type, the name's length, the name. False without one. */
 static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   const unsigned char *bytes;
   size_t size;
@@ -149,7 +146,7 @@ static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
   return true;
 }
 
-/* Resumes a session only under the same certificate. */
+/* Sessions resume only under the same certificate. */
 static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
   unsigned char both[2 * SHA256_DIGEST_LENGTH], policy[SHA256_DIGEST_LENGTH];
   memcpy(both, context->policy, SHA256_DIGEST_LENGTH);
@@ -158,9 +155,8 @@ static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, con
   return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
 }
 
-/* Takes only the certificate from the identity. Everything else, such as the accepted clients,
- * stays the listener's; SSL_set_SSL_CTX would replace it too. Called before libssl looks for a
- * session. */
+/* Takes only the certificate from the identity; the rest, such as accepted clients, stays the
+ * listener's, which SSL_set_SSL_CTX would replace. Called before libssl looks for a session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   struct gyre_tls_context *context = argument;
   char name[TLSEXT_MAXLEN_host_name + 1];
@@ -181,7 +177,7 @@ static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *vecto
                              EVP_MAC_CTX *mac, int encrypting) {
   struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
   int result = gyre_tls_tickets_choose(context->tickets, name, vector, cipher, mac, encrypting);
-  /* Uses a ticket of TLS 1.3 once (RFC 8446, appendix C.4): 2 makes libssl issue a new one. */
+  /* A TLS 1.3 ticket is used once (RFC 8446, appendix C.4): 2 makes libssl issue a new one. */
   return result == 1 && !encrypting && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result;
 }
 
@@ -193,8 +189,8 @@ static bool refuse(char *error, const char *what, const char *given) {
   return false;
 }
 
-/* Resumes a session only with the same accepted clients and identities. Adds to a digest that
- * distinguishes contexts with shared ticket keys. */
+/* Sessions resume only with the same accepted clients and identities: the digest distinguishes
+ * contexts with shared ticket keys. */
 static bool extend_policy(struct gyre_tls_context *context, const void *bytes, size_t length) {
   unsigned char both[2 * SHA256_DIGEST_LENGTH];
   memcpy(both, context->policy, SHA256_DIGEST_LENGTH);
@@ -262,7 +258,7 @@ static bool use_dh_parameters(SSL_CTX *ssl, const char *text) {
   return used;
 }
 
-/* Applies the caller's options, which narrow or widen the usual settings. */
+/* Applies options that narrow or widen the defaults. */
 static bool set_particulars(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   if (options->oldest) SSL_CTX_set_min_proto_version(ssl, options->oldest);
   if (options->newest) SSL_CTX_set_max_proto_version(ssl, options->newest);

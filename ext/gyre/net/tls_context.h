@@ -1,6 +1,4 @@
-/*
- * Shared by TLS contexts and the transports over them; only net/tls*.c include it.
- */
+/* TLS contexts, for net/tls*.c only. */
 #ifndef GYRE_NET_TLS_CONTEXT_H
 #define GYRE_NET_TLS_CONTEXT_H
 
@@ -19,18 +17,18 @@ struct gyre_tls_context {
   bool server;
   enum gyre_tls_verify verify;
   struct gyre_tls_name *names;
-  struct gyre_tls_session *sessions; /* sessions of a client, the newest first */
-  struct gyre_tls_tickets *tickets;  /* NULL: libssl's own keys, for this context alone */
-  unsigned char policy[32];          /* digest of the context: only sessions with the same one are resumed */
+  struct gyre_tls_session *sessions; /* a client's, the newest first */
+  struct gyre_tls_tickets *tickets;  /* NULL: keys of this context alone */
+  unsigned char policy[32];          /* only sessions with this digest resume */
   unsigned alpn_length;
   unsigned char alpn[];
 };
 
 /* tls_identity.c: reads certificate, key, authorities and revocation lists into `ssl`. Returns
- * false with the reason in `error` (GYRE_TLS_ERROR_BYTES). */
+ * false with a reason in `error` (GYRE_TLS_ERROR_BYTES). */
 bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error);
 
-/* tls_context.c, for clients: keeps sessions by `server`, which is also the SSL's app data. */
+/* tls_context.c, for clients: sessions by `server`, which is the SSL's app data. */
 void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server);
 void gyre_tls_session_forget(struct gyre_tls_context *context, const char *server);
 

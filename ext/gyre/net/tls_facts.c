@@ -1,7 +1,4 @@
-/*
- * Facts of the TLS under a Gyre::Transport: version, cipher, protocol, session, the peer's
- * certificate. Each is nil without TLS.
- */
+/* Facts about the TLS of a Gyre::Transport; nil without TLS. */
 #include "net/net.h"
 #include "net/tls.h"
 
@@ -13,9 +10,7 @@ static const struct gyre_transport *get_tls(VALUE self) {
   return transport->operations == &gyre_transport_tls && transport->state ? transport : NULL;
 }
 
-/*
- * @return [String, nil] the TLS version, such as "TLSv1.3"; nil without TLS
- */
+/* @return [String, nil] the TLS version, such as "TLSv1.3"; nil without TLS */
 static VALUE tls_version(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   return transport ? rb_str_new_cstr(gyre_tls_version(transport)) : Qnil;
@@ -33,14 +28,14 @@ static VALUE tls_cipher_bits(VALUE self) {
   return transport ? INT2NUM(gyre_tls_cipher_bits(transport)) : Qnil;
 }
 
-/* @return [String, nil] the host name that a client asked for (SNI) */
+/* @return [String, nil] the host name that the client asked for (SNI) */
 static VALUE tls_server_name(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   const char *name = transport ? gyre_tls_server_name(transport) : NULL;
   return name ? rb_str_new_cstr(name) : Qnil;
 }
 
-/* @return [String, nil] the protocol agreed on (ALPN) */
+/* @return [String, nil] the negotiated protocol (ALPN) */
 static VALUE alpn(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   const unsigned char *protocol = NULL;
@@ -68,18 +63,13 @@ VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) {
   return asked ? certificate_of(transport) : Qundef;
 }
 
-/*
- * @return [String, nil] the peer's certificate as DER; nil without one
- */
+/* @return [String, nil] the peer's certificate as DER; nil without one */
 static VALUE peer_certificate(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   return transport ? certificate_of(transport) : Qnil;
 }
 
-/*
- * @return [String, nil] the subject of the peer's certificate (RFC 2253) in UTF-8:
- * "CN=client,O=Example"
- */
+/* @return [String, nil] the peer's subject (RFC 2253) in UTF-8: "CN=client,O=Example" */
 static VALUE peer_subject(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   char text[1024];

@@ -1,7 +1,5 @@
-/*
- * Reads certificates, key, authorities and revocation lists into a context of libssl. Reports
- * mistakes with the file's name and the remedy. No ruby.h.
- */
+/* Reads certificates, key, authorities and revocation lists into a libssl context. Reports mistakes
+ * with file name and remedy. No ruby.h. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_LIBSSL
@@ -41,7 +39,7 @@ static int give_passphrase(char *buffer, int size, int writing, void *argument) 
 
 /* --- certificates --- */
 
-/* Returns the certificates in the text's order; NULL if unreadable. */
+/* In the text's order; NULL if unreadable. */
 static STACK_OF(X509) * read_certificates(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
   STACK_OF(X509) *chain = sk_X509_new_null();
@@ -73,7 +71,7 @@ static void subject_of(X509 *certificate, char *text, size_t size) {
   ERR_clear_error();
 }
 
-/* Each signed the one before it (RFC 5246, section 7.4.2); many clients take no other order. */
+/* Each signed the previous one (RFC 5246, section 7.4.2), as many clients require. */
 static bool check_order(STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
   for (int i = 1; i < sk_X509_num(chain); i++) {
     X509 *before = sk_X509_value(chain, i - 1), *signer = sk_X509_value(chain, i);
@@ -114,7 +112,7 @@ static bool refuse_key(const struct gyre_tls_options *options, const struct pass
   return explain(error, "the key", options->key_name, reason);
 }
 
-/* Reports a wrong order if a later certificate matches the key. */
+/* Reports a wrong order if a later certificate matches. */
 static bool refuse_pair(EVP_PKEY *key, STACK_OF(X509) * chain, const struct gyre_tls_options *options, char *error) {
   const char *name = options->certificate_name, *hint = "";
   for (int i = 1; chain && i < sk_X509_num(chain); i++) {
@@ -173,7 +171,7 @@ static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_options *options
   return true;
 }
 
-/* Checks all certificates of a chain; refuses those of an authority without a list. */
+/* Checks a whole chain; refuses authorities without a list. */
 static bool use_revocations(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
   BIO *bio = BIO_new_mem_buf(options->crl, -1);
   X509_STORE *store = SSL_CTX_get_cert_store(ssl);

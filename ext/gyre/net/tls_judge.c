@@ -1,7 +1,4 @@
-/*
- * Lets Ruby judge the certificates of a Gyre::Transport's peer, within the handshake. See
- * gyre_tls_set_judge.
- */
+/* Lets Ruby judge a peer's certificates within the handshake (gyre_tls_set_judge). */
 #include "net/net.h"
 #include "net/tls.h"
 #include "net/transport_object.h"
@@ -27,10 +24,8 @@ static bool judge(void *argument, const unsigned char *der, int length) {
   return !state && RTEST(trusted);
 }
 
-/*
- * @api private After begin_tls: calls judge.call(der) for each certificate of the peer, the highest
- * first; a true result trusts it. The judge neither waits nor calls this transport.
- */
+/* @api private Calls judge.call(der) for each certificate of the peer, the highest first; true
+ * trusts it. Called after begin_tls. The judge neither waits nor calls this transport. */
 static VALUE object_judge_by(VALUE self, VALUE callable, VALUE required) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   if (object->transport.operations != &gyre_transport_tls) rb_raise(rb_eRuntimeError, "TLS has not begun");

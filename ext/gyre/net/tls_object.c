@@ -1,7 +1,4 @@
-/*
- * Gyre::TLS::Context: what a transport needs to speak TLS, made once and used by many; and
- * Gyre::TLS::TicketKeys, which contexts share.
- */
+/* Gyre::TLS::Context, for many transports, and Gyre::TLS::TicketKeys, for several contexts. */
 #include "net/net.h"
 #include "net/tls.h"
 #include "net/tls_tickets.h"
@@ -30,7 +27,6 @@ struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
 
 static VALUE option(VALUE options, const char *name) { return rb_hash_lookup(options, ID2SYM(rb_intern(name))); }
 
-/* Returns the bytes of a String; NULL for nil. */
 static const char *text(VALUE options, const char *name) {
   VALUE string = option(options, name);
   return NIL_P(string) ? NULL : StringValueCStr(string);
@@ -38,7 +34,7 @@ static const char *text(VALUE options, const char *name) {
 
 static struct gyre_tls_tickets *tickets_of(VALUE tickets);
 
-/* @api private The names are those of struct gyre_tls_options; nil where nothing is given. */
+/* @api private Takes the names of struct gyre_tls_options, or nil. */
 static VALUE context_build(VALUE self, VALUE given) {
   char error[GYRE_TLS_ERROR_BYTES];
   struct gyre_tls_context *former = rb_check_typeddata(self, &context_type);
@@ -84,8 +80,7 @@ static VALUE context_add_name(VALUE self, VALUE name, VALUE identity) {
   return self;
 }
 
-/* @api private From and until when the certificate is good, in seconds since 1970; nil without
- * one. */
+/* @api private The certificate's validity, in seconds since 1970, or nil. */
 static VALUE context_times(VALUE self) {
   int64_t from, until;
   if (!gyre_tls_context_times(gyre_tls_context_get(self), &from, &until)) return Qnil;
@@ -112,7 +107,7 @@ static struct gyre_tls_tickets *tickets_of(VALUE self) {
   return tickets;
 }
 
-/* @api private A number of seconds, or what another process has saved. */
+/* @api private Takes a number of seconds, or saved keys. */
 static VALUE tickets_build(VALUE self, VALUE given) {
   struct gyre_tls_tickets *former = rb_check_typeddata(self, &tickets_type), *tickets;
   if (RB_INTEGER_TYPE_P(given)) {
@@ -128,15 +123,14 @@ static VALUE tickets_build(VALUE self, VALUE given) {
   return self;
 }
 
-/* @return [String] what TicketKeys.load makes the same keys of: it is secret */
+/* @return [String] secret, for TicketKeys.load */
 static VALUE tickets_save(VALUE self) {
   unsigned char bytes[GYRE_TLS_TICKETS_BYTES];
   gyre_tls_tickets_save(tickets_of(self), bytes);
   return rb_str_new((const char *)bytes, sizeof(bytes));
 }
 
-/* Encrypts new tickets by a new key. The last two keys decrypt still; others are forgotten.
- *
+/* Encrypts new tickets by a new key; the last two keys still decrypt.
  * @return [self] */
 static VALUE tickets_rotate(VALUE self) {
   gyre_tls_tickets_rotate(tickets_of(self));

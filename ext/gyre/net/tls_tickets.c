@@ -1,13 +1,11 @@
-/*
- * Keys of session tickets (see tls_tickets.h).
+/* Keys of session tickets (tls_tickets.h).
  *
  *   state[n] ──"next"──► state[n+1] ──"next"──► state[n+2]      HMAC-SHA256
  *      │                    │                      │
  *      ▼                    ▼                      ▼
  *    key n                key n+1               key n+2         n+2: the present interval
  *
- * Only state[n] is kept, and overwritten after each interval.
- */
+ * Only state[n] is kept, and overwritten after each interval. */
 #include "net/tls_tickets.h"
 
 #ifdef GYRE_HAVE_LIBSSL
@@ -26,9 +24,9 @@
 #define STATE_BYTES 32
 #define NAME_BYTES 16
 #define KEY_BYTES 32
-/* Skips a longer jump of the clock instead of following each step. */
+/* Skips a longer jump of the clock. */
 #define STEPS_LIMIT 10000
-#define NUMBER_LIMIT (INT64_C(1) << 48) /* longest interval; larger ones come from a damaged file */
+#define NUMBER_LIMIT (INT64_C(1) << 48) /* longest interval; a longer one means a damaged file */
 
 struct key {
   unsigned char name[NAME_BYTES];
@@ -39,8 +37,8 @@ struct gyre_tls_tickets {
   atomic_int references;
   pthread_mutex_t lock;
   int64_t interval_s;
-  int64_t skipped; /* intervals, by requested rotations */
-  int64_t oldest;  /* number of keys[0] and of the state */
+  int64_t skipped; /* intervals skipped by rotations */
+  int64_t oldest;  /* number of keys[0] and the state */
   unsigned char state[STATE_BYTES];
   struct key keys[KEYS];
 };
@@ -77,7 +75,7 @@ static int64_t oldest_now(const struct gyre_tls_tickets *tickets) {
   return (int64_t)time(NULL) / tickets->interval_s + tickets->skipped - (KEYS - 1);
 }
 
-/* Ignores a clock that went back. Returns false if a key could not be computed. */
+/* Ignores a clock that went back. Returns false if a key cannot be computed. */
 static bool follow_time(struct gyre_tls_tickets *tickets) {
   int64_t now = oldest_now(tickets);
   if (tickets->oldest >= now) return true;
@@ -155,13 +153,13 @@ void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets) {
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets) {
   pthread_mutex_lock(&tickets->lock);
   (void)follow_time(tickets);
-  /* Follows a clock that went back; keys then live one interval longer, which does no harm. */
+  /* Follows a clock that went back; harmless, as keys only live an interval longer. */
   tickets->skipped += tickets->oldest - oldest_now(tickets) + 1;
   (void)follow_time(tickets);
   pthread_mutex_unlock(&tickets->lock);
 }
 
-/* Copies the key to *found; returns its index, or -1. */
+/* Copies the key to *found. Returns its index, or -1. */
 static int find(struct gyre_tls_tickets *tickets, const unsigned char *name, struct key *found) {
   int place = KEYS - 1;
   pthread_mutex_lock(&tickets->lock);

@@ -1,9 +1,6 @@
-/*
- * Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain with one key for each
- * interval. Processes with the same state compute the same keys. A key encrypts in its interval and
- * decrypts for two more. Past keys cannot be computed from the present state. Contexts share it;
- * any thread may use it. No ruby.h.
- */
+/* Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain with one key per interval,
+ * equal in processes with the same state. A key encrypts in its interval and decrypts for two more;
+ * past keys cannot be computed. Any thread may use it. No ruby.h. */
 #ifndef GYRE_NET_TLS_TICKETS_H
 #define GYRE_NET_TLS_TICKETS_H
 
@@ -13,7 +10,7 @@
 #include <openssl/evp.h>
 #include <stdint.h>
 
-/* Returns the secret state, which gives another process the same keys. */
+/* Returns the secret state, for other processes. */
 #define GYRE_TLS_TICKETS_BYTES 56
 
 struct gyre_tls_tickets; /* reference-counted */
@@ -24,10 +21,10 @@ struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TL
 struct gyre_tls_tickets *gyre_tls_tickets_retain(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes[GYRE_TLS_TICKETS_BYTES]);
-/* Changes the keys as if an interval had passed. */
+/* As if an interval had passed. */
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets);
 
-/* For SSL_CTX_set_tlsext_ticket_key_evp_cb: returns 1, 2 for a ticket of an older key, 0 for an
+/* For SSL_CTX_set_tlsext_ticket_key_evp_cb: returns 1, 2 for an older key's ticket, 0 for an
  * unknown key, -1 on failure. */
 int gyre_tls_tickets_choose(struct gyre_tls_tickets *tickets, unsigned char name[16], unsigned char *vector,
                             EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypting);

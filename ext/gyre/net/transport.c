@@ -1,7 +1,4 @@
-/*
- * Transports (see transport.h): buffers, the state of each side, and the operations of plain
- * sockets.
- */
+/* Transports (transport.h): buffers, the sides' states, and the operations of plain sockets. */
 #include "feature.h"
 
 #include "loop/backend.h"
@@ -30,8 +27,7 @@ char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
   size_t held = gyre_bytes_held(bytes);
   if (room > GYRE_BYTES_LIMIT - held) return NULL;
   if (bytes && bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
-  /* Moves bytes to the front only once half of it is free, so that small reads do not move the same
-   * bytes often. */
+  /* Moves bytes to the front only when half is free, as small reads would move them often. */
   if (bytes && held + room <= bytes->capacity && bytes->offset >= bytes->capacity / 2) {
     memmove(bytes->bytes, bytes->bytes + bytes->offset, held);
   } else {
@@ -206,7 +202,7 @@ static int writable(const struct gyre_transport *transport) {
   return transport->write.state == GYRE_SIDE_OPEN ? 0 : -EPIPE;
 }
 
-/* Returns 0 if bytes may go straight to the operations: no handshake or queue comes first. */
+/* Returns 0 if no handshake or queue precedes the bytes. */
 static int clear_way(struct gyre_transport *transport) {
   int error = writable(transport);
   if (error < 0) return error;
@@ -214,7 +210,6 @@ static int clear_way(struct gyre_transport *transport) {
   return clear ? 0 : gyre_transport_flush(transport);
 }
 
-/* Handles the result of a send. */
 static ssize_t sent(struct gyre_transport *transport, ssize_t count) {
   if (count < 0) return fail(&transport->write, (int)count);
   transport->sent_bytes += (uint64_t)count;
@@ -317,8 +312,8 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
-/* Reads and sends pieces of a file that sendfile does not support. sendfile needs a non-blocking
- * socket and raises SIGPIPE, which Ruby ignores. */
+/* Sends pieces of a file that sendfile does not support. sendfile needs a non-blocking socket and
+ * raises SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

@@ -1,7 +1,4 @@
-/*
- * Gyre::Transport's calls that never wait, for state machines on a keyed loop. Each moves bytes as
- * far as possible and returns the event to wait for. See transport_object.h.
- */
+/* Gyre::Transport's calls that never wait, for state machines on a keyed loop. */
 #include "loop/backend.h"
 #include "net/net.h"
 #include "net/transport_object.h"
@@ -14,22 +11,17 @@
 
 static VALUE wants_read, wants_write, wants_both;
 
-/* Returns the event to wait for after -EAGAIN. */
 static VALUE wait_symbol(const struct gyre_side *side) {
   return ID2SYM(rb_intern(side->wants == GYRE_WRITABLE ? "wait_writable" : "wait_readable"));
 }
 
 /* --- reading --- */
 
-/*
- * Reads without waiting: for state machines on a {Gyre::Loop}. Makes a due TLS handshake.
- *
+/* Reads without waiting, for state machines on a {Gyre::Loop}; continues a TLS handshake.
  * @param limit [Integer] bytes at most
  * @param buffer [String, nil] filled and returned, reusing its memory
- * @return [String, Symbol, nil] binary; :wait_readable or :wait_writable without bytes; nil at the
- *   end
- * @raise [SystemCallError, TLS::Error] the connection has failed
- */
+ * @return [String, Symbol, nil] binary; :wait_readable, :wait_writable; nil at the end
+ * @raise [SystemCallError, TLS::Error] the connection has failed */
 static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 2);
   size_t limit = argc ? (size_t)gyre_transport_object_limit(argv[0]) : PART_BYTES;
@@ -64,18 +56,13 @@ static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
   return string;
 }
 
-/*
- * @return [Boolean] whether bytes can be read that the kernel does not report (decrypted, or read
- *   ahead)
- */
+/* @return [Boolean] whether it holds bytes that the kernel does not report */
 static VALUE object_pending_p(VALUE self) {
   const struct gyre_transport *transport = &gyre_transport_object_get(self)->transport;
   return transport->input || gyre_transport_pending(transport) ? Qtrue : Qfalse;
 }
 
-/*
- * @return [String] received bytes, binary; they stay to be read
- */
+/* @return [String] received bytes, still to be read */
 static VALUE object_unread(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   return rb_str_new(gyre_transport_input(&object->transport), (long)gyre_transport_available(&object->transport));
@@ -90,13 +77,10 @@ static VALUE available(struct gyre_transport_object *object, const struct gyre_s
   return Qtrue;
 }
 
-/*
- * Queues bytes for {#flush_available}. Never waits or sends.
- *
+/* Queues bytes for {#flush_available}. Never waits or sends.
  * @param bytes [String]
  * @return [Integer] as {#unsent_bytes}
- * @raise [SystemCallError] the write side has ended or failed
- */
+ * @raise [SystemCallError] the write side has ended or failed */
 static VALUE object_queue(VALUE self, VALUE bytes) {
   StringValue(bytes);
   struct gyre_transport_object *object = gyre_transport_object_get(self);
@@ -106,40 +90,30 @@ static VALUE object_queue(VALUE self, VALUE bytes) {
   return SIZET2NUM(gyre_transport_unsent(&object->transport));
 }
 
-/*
- * Sends the queue as far as possible at once.
- *
+/* Sends what the socket takes.
  * @return [true, Symbol] true once the kernel has all; else :wait_writable or :wait_readable
- * @raise [SystemCallError, TLS::Error] the connection has failed
- */
+ * @raise [SystemCallError, TLS::Error] the connection has failed */
 static VALUE object_flush_available(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   int error = gyre_transport_flush(&object->transport);
   return available(object, &object->transport.write, error, "send to");
 }
 
-/*
- * {#close_write} without waiting: call it, or {#flush_available}, again until it returns true.
- *
+/* {#close_write} without waiting: call it, or {#flush_available}, again until it returns true.
  * @return [true, Symbol] as {#flush_available}
- * @raise [SystemCallError, TLS::Error] as {#flush_available}
- */
+ * @raise [SystemCallError, TLS::Error] as {#flush_available} */
 static VALUE object_finish_available(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   int error = gyre_transport_end(&object->transport);
   return available(object, &object->transport.write, error, "send to");
 }
 
-/*
- * @return [Integer] bytes written or queued that are not in the kernel, encrypted ones included
- */
+/* @return [Integer] written or queued bytes, also encrypted, that the kernel has not taken */
 static VALUE object_unsent_bytes(VALUE self) {
   return SIZET2NUM(gyre_transport_unsent(&gyre_transport_object_get(self)->transport));
 }
 
-/*
- * @return [String] queued bytes, binary
- */
+/* @return [String] queued bytes, binary */
 static VALUE object_unsent(VALUE self) {
   const struct gyre_bytes *output = gyre_transport_object_get(self)->transport.output;
   return rb_str_new(output ? output->bytes + output->offset : NULL, (long)gyre_bytes_held(output));
@@ -147,26 +121,19 @@ static VALUE object_unsent(VALUE self) {
 
 /* --- both --- */
 
-/*
- * Continues the TLS handshake as far as possible at once. Reads and writes do so, too.
- *
- * @return [true, Symbol] true once it is over, or without TLS; else :wait_readable or
- *   :wait_writable
- * @raise [SystemCallError, TLS::Error] it has failed
- */
+/* Continues the TLS handshake, as reads and writes do.
+ * @return [true, Symbol] true after it, or without TLS; else :wait_readable or :wait_writable
+ * @raise [SystemCallError, TLS::Error] it has failed */
 static VALUE object_handshake_available(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   int error = gyre_transport_handshake(&object->transport);
   return available(object, &object->transport.read, error, "TLS handshake with");
 }
 
-/*
- * The events for which a loop has to watch between these calls.
- *
+/* Returns the events to watch between these calls.
  * @example loop.watch_io(key, transport.to_io, **transport.wants)
- * @param read [Boolean] whether the protocol takes input now
- * @return [Hash{Symbol => Boolean}, nil] read and write for Gyre::Loop#watch_io; one of three
- *   frozen Hashes. nil: nothing to wait for
+ * @param read [Boolean] whether the protocol wants input
+ * @return [Hash{Symbol => Boolean}, nil] read and write for Gyre::Loop#watch_io, frozen; nil: none
  */
 static VALUE object_wants(int argc, VALUE *argv, VALUE self) {
   VALUE options, read = Qundef;

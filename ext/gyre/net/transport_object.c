@@ -1,7 +1,5 @@
-/*
- * Gyre::Transport: a transport for fibers and threads. Methods wait by the scheduler of their own
- * thread, or block only that thread; bytes move under the GVL, so any thread may call any method.
- */
+/* Gyre::Transport, for fibers and threads: methods wait by their thread's scheduler, or block only
+ * the thread. Bytes move under the GVL: any thread may call any method. */
 #include "net/transport_object.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
@@ -18,10 +16,10 @@
 
 #define PART_BYTES 16384
 #define PIECES 16
-#define HIGH_WATER (64 * 1024) /* unsent bytes at which a non-waiting writer waits */
-#define LOW_WATER (16 * 1024)  /* and until when */
+#define HIGH_WATER (64 * 1024) /* unsent bytes at which << waits */
+#define LOW_WATER (16 * 1024)  /* and until which */
 #define FILE_PIECE_BYTES (1 << 20)
-#define RECEPTIONS 16 /* counted by a reader that has not taken its turn */
+#define RECEPTIONS 16 /* of a reader that has not taken its turn */
 
 static VALUE transport_class;
 
@@ -42,8 +40,7 @@ static void object_mark(void *opaque) {
 
 static void object_free(void *opaque) {
   struct gyre_transport_object *object = opaque;
-  if (object->sends)
-    gyre_deferred_cancel(&object->sends->deferred); /* its scheduler is garbage as well and would mark this */
+  if (object->sends) gyre_deferred_cancel(&object->sends->deferred); /* its scheduler is garbage as well */
   xfree(object->sends);
   gyre_transport_free(&object->transport);
   xfree(object);
@@ -85,7 +82,7 @@ VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer) {
   return self;
 }
 
-/* Works on a closed transport, too. */
+/* Also for a closed transport. */
 static struct gyre_transport_object *peek(VALUE self) { return rb_check_typeddata(self, &object_type); }
 
 struct gyre_transport_object *gyre_transport_object_get(VALUE self) {
@@ -125,8 +122,8 @@ static void time_out(const struct gyre_transport_object *object, VALUE timeout, 
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
 }
 
-/* Waits until the descriptor is ready for what the side wants. Raises if another thread has closed
- * it. `whole` is the full limit; `timeout` is what is left of it. */
+/* Waits for what the side wants. Raises if another thread has closed the descriptor. `whole`: the
+ * full limit; `timeout`: its rest. */
 static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_object *object,
                                               const struct gyre_side *side, VALUE timeout, VALUE whole,
                                               const char *what) {
@@ -139,12 +136,12 @@ static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_
   return object;
 }
 
-/* --- turns: one reader and one writer wait for the descriptor, others for their turn, as the
- * bytes may be theirs --- */
+/* --- turns: one reader and one writer wait for the descriptor, others for their turn, as the bytes
+ * may be theirs --- */
 
 struct turn {
   VALUE self, turn;
-  VALUE timeout; /* entry of a wait for it */
+  VALUE timeout; /* its entry */
   bool waited;   /* without an exception */
 };
 
@@ -155,7 +152,7 @@ static VALUE turn_wait(VALUE argument) {
   return in_time;
 }
 
-/* Passes the wake-up on if an exception of another thread follows it. */
+/* Passes on the wake-up if another thread's exception follows it. */
 static VALUE turn_waited(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
   struct gyre_transport_object *object = peek(turn->self);
@@ -169,8 +166,8 @@ static VALUE turn_release(VALUE argument) {
   return peek(turn->self)->turn_waiters ? rb_funcall(turn->turn, rb_intern("release"), 0) : rb_mutex_unlock(turn->turn);
 }
 
-/* Times out if nothing has moved for the time limit of one wait. A woken caller always takes the
- * turn, and passes the wake-up on with it. */
+/* Times out if nothing has moved within one wait's limit. A woken caller always takes the turn, and
+ * later passes it on. */
 static void turn_take(VALUE self, VALUE turn, bool writes) {
   struct gyre_transport_object *object = peek(self);
   while (!RTEST(rb_mutex_trylock(turn))) {
@@ -216,11 +213,11 @@ struct reading {
   enum { READ_PARTIAL, READ_LENGTH, READ_ALL, READ_UNTIL } kind;
   bool waits;      /* in its turn */
   int receptions;  /* out of turn */
-  bool keep, rest; /* keeps the separator in the result; returns a rest without one at the end */
-  size_t limit;    /* wanted, or at most */
+  bool keep, rest; /* keeps the separator; returns a rest without one at the end */
+  size_t limit;    /* exact, or the most */
   VALUE separator;
-  size_t seen;      /* bytes of the input that are known to contain no separator */
-  uint64_t seen_at; /* their position in the stream */
+  size_t seen;      /* input bytes known to have no separator */
+  uint64_t seen_at; /* their stream position */
 };
 
 static VALUE take_until(struct reading *reading, struct gyre_transport_object *object) {
@@ -246,7 +243,7 @@ static VALUE take_until(struct reading *reading, struct gyre_transport_object *o
   return Qundef;
 }
 
-/* Returns the result if the input contains it; Qundef if incomplete. */
+/* Returns the result, or Qundef if incomplete. */
 static VALUE take_complete(struct reading *reading, struct gyre_transport_object *object) {
   size_t available = gyre_transport_available(&object->transport);
   switch (reading->kind) {
@@ -266,7 +263,7 @@ static VALUE take_at_end(struct reading *reading, struct gyre_transport_object *
                                                                      : Qnil;
 }
 
-/* Receives once, directly into `string` if possible. As gyre_transport_receive. */
+/* Receives once, if possible into `string`; returns as gyre_transport_receive. */
 static ssize_t receive(struct reading *reading, struct gyre_transport_object *object, VALUE *string) {
   struct gyre_transport *transport = &object->transport;
   size_t most = GYRE_LENT_BYTES;
@@ -285,7 +282,7 @@ static ssize_t receive(struct reading *reading, struct gyre_transport_object *ob
   return count;
 }
 
-/* True if receiving would fail: the wait may come first. */
+/* True if receiving would fail: the wait comes first. */
 static bool is_drained(struct gyre_transport_object *object) {
   struct gyre_transport *transport = &object->transport;
   if (!transport->handshaken || transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
@@ -295,7 +292,7 @@ static bool is_drained(struct gyre_transport_object *object) {
   return true;
 }
 
-/* Returns Qundef instead of waiting or yielding out of turn: others would read its bytes. */
+/* Returns Qundef instead of a wait or yield out of turn, as others would read its bytes. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);
@@ -329,15 +326,12 @@ static VALUE read_by(struct reading *reading) {
   return in_turn(reading->self, false, read_on, reading);
 }
 
-/*
- * Reads available bytes; waits for the first one only.
- *
+/* Reads available bytes; waits only for the first.
  * @param limit [Integer] bytes at most
  * @return [String, nil] binary; nil at the end
  * @raise [TimeoutError] if nothing comes for read_timeout_s
  * @raise [SystemCallError, TLS::Error] the connection has failed
- * @raise [IOError] the transport is closed
- */
+ * @raise [IOError] the transport is closed */
 static VALUE object_read_partial(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
   return read_by(&(struct reading){.self = self,
@@ -346,13 +340,10 @@ static VALUE object_read_partial(int argc, VALUE *argv, VALUE self) {
                                    .separator = Qnil});
 }
 
-/*
- * Reads `length` bytes, fewer only at the end; without a length everything up to the end.
- *
+/* Reads `length` bytes, fewer only at the end; nil: all bytes up to the end.
  * @param length [Integer, nil] bytes
  * @return [String, nil] binary; nil at the end, "" for a length of 0 or without one
- * @raise [TimeoutError, SystemCallError, TLS::Error] as {#read_partial}
- */
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#read_partial} */
 static VALUE object_read(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
   bool all = argc == 0 || NIL_P(argv[0]);
@@ -362,9 +353,7 @@ static VALUE object_read(int argc, VALUE *argv, VALUE self) {
       .self = self, .kind = all ? READ_ALL : READ_LENGTH, .limit = (size_t)length, .separator = Qnil});
 }
 
-/*
- * @api private Reads up to a separator; see transport.rb.
- */
+/* @api private See transport.rb. */
 static VALUE object_read_until(VALUE self, VALUE separator, VALUE limit, VALUE keep, VALUE rest) {
   long most = NUM2LONG(limit);
   if (most < 0) rb_raise(rb_eArgError, "negative limit %ld given", most);
@@ -386,16 +375,16 @@ static VALUE object_read_until(VALUE self, VALUE separator, VALUE limit, VALUE k
 struct flushing {
   VALUE self;
   int (*call)(struct gyre_transport *transport);
-  uint64_t position; /* everything before this position in the stream has to be sent */
+  uint64_t position; /* send everything up to this stream position */
   bool waits;
 };
 
-/* Counts sent bytes without those of files, which are never queued. */
+/* Counts sent bytes without files, which are never queued. */
 static uint64_t queued_bytes_sent(const struct gyre_transport_object *object) {
   return object->transport.sent_bytes - object->file_bytes;
 }
 
-/* Returns Qundef instead of waiting out of turn. */
+/* Returns Qundef instead of a wait out of turn. */
 static VALUE flush_on(VALUE argument) {
   struct flushing *flushing = (struct flushing *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(flushing->self);
@@ -411,8 +400,8 @@ static VALUE flush_on(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until at most `rest` bytes are unsent. Keeps `writers` counted after an exception: the rest
- * may never be sent. */
+/* Waits until at most `rest` bytes are unsent. After an exception `writers` stays counted, as the
+ * rest may never leave. */
 static void flush_but(VALUE self, struct gyre_transport_object *object, int (*call)(struct gyre_transport *),
                       uint32_t rest) {
   struct flushing flushing = {.self = self,
@@ -430,14 +419,14 @@ static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(
   flush_but(self, object, call, 0);
 }
 
-/* Sends nothing after a truncated message. */
+/* Sends nothing more after a truncated message. */
 static void cut(struct gyre_transport *transport, int error) {
   if (transport->write.state != GYRE_SIDE_OPEN) return;
   transport->write.state = GYRE_SIDE_FAILED;
   transport->write.error = (int16_t)error;
 }
 
-/* Sends as much as possible at once, without a copy; returns bytes. */
+/* Sends what the socket takes, uncopied. Returns bytes. */
 static size_t send_pieces(struct gyre_transport_object *object, const VALUE *strings, int count) {
   struct iovec pieces[PIECES];
   if (count > PIECES) count = PIECES;
@@ -447,16 +436,12 @@ static size_t send_pieces(struct gyre_transport_object *object, const VALUE *str
   return sent > 0 ? (size_t)sent : 0;
 }
 
-/*
- * Sends the strings as one message: bytes of other fibers and threads come before or behind.
- * Returns once the kernel has them. Keeps the rest queued after an exception (a timeout, a stop);
- * it leaves with the next write.
- *
+/* Sends the strings as one message, until the kernel has them. After an exception (a timeout, a
+ * stop) the rest leaves with the next write.
  * @param strings [Array<String>]
  * @return [Integer] bytes
  * @raise [TimeoutError] if the peer takes nothing for write_timeout_s
- * @raise [SystemCallError, TLS::Error] the connection has failed
- */
+ * @raise [SystemCallError, TLS::Error] the connection has failed */
 static VALUE object_write(int argc, VALUE *argv, VALUE self) {
   VALUE memory;
   VALUE *strings = ALLOCV_N(VALUE, memory, argc + 1);
@@ -483,7 +468,6 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
   return SIZET2NUM(bytes);
 }
 
-/* Queues a string, which is sent at the end of the scheduler's turn. */
 static struct gyre_transport_object *append(VALUE self, VALUE string, struct gyre_scheduler *scheduler) {
   string = rb_obj_as_string(string);
   struct gyre_transport_object *object = gyre_transport_object_get(self);
@@ -499,15 +483,12 @@ static struct gyre_transport_object *append(VALUE self, VALUE string, struct gyr
   return object;
 }
 
-/*
- * Queues a string. Within a Gyre scheduler it does not wait: strings of one turn leave together at
- * its end, and the next write or flush raises errors. Beyond 64 KB unsent it waits until 16 KB are
- * left. Elsewhere it is {#write}.
- *
+/* Queues a string. Within a Gyre scheduler a turn's strings leave at its end, the next write or
+ * flush raises errors, and it waits only from 64 KB unsent until 16 KB. Elsewhere it calls
+ * {#write}.
  * @param string [String]
  * @return [self]
- * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
- */
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
 static VALUE object_append(VALUE self, VALUE string) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
   if (!scheduler) {
@@ -519,42 +500,32 @@ static VALUE object_append(VALUE self, VALUE string) {
   return self;
 }
 
-/*
- * Queues a string like {#<<}, and never waits: the caller limits what is unsent. Needs a Gyre
- * scheduler.
- *
+/* Queues a string within a Gyre scheduler, and never waits: the caller limits unsent bytes.
  * @param string [String]
  * @return [self]
- * @raise [SystemCallError] the write side has ended or failed
- */
+ * @raise [SystemCallError] the write side has ended or failed */
 static VALUE object_send_soon(VALUE self, VALUE string) {
   (void)append(self, string, gyre_scheduler_current());
   return self;
 }
 
-/*
- * Keeps what {#send_soon} has queued until the next call that sends.
- *
- * @return [self]
- */
+/* Keeps {#send_soon}'s queue until another call sends it.
+ * @return [self] */
 static VALUE object_hold(VALUE self) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   if (object->sends) gyre_deferred_send_stop(object->sends);
   return self;
 }
 
-/*
- * Waits until everything written is sent.
- *
+/* Waits until all bytes are sent.
  * @return [self]
- * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
- */
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
 static VALUE object_flush(VALUE self) {
   flush(self, gyre_transport_object_get(self), gyre_transport_flush);
   return self;
 }
 
-/* --- a file is one message, whatever others write --- */
+/* --- a file is one message --- */
 
 struct file_sending {
   VALUE self, file;
@@ -606,17 +577,13 @@ static VALUE send_file(VALUE argument) {
   return rb_ensure(send_pieces_of_file, argument, end_file, argument);
 }
 
-/*
- * Sends bytes of a file, by sendfile(2) if possible, as one message: bytes of other fibers and
- * threads come before or behind. Ends the stream if an exception (a timeout, a stop) cuts it: later
- * writes raise ECONNABORTED.
- *
+/* Sends a file's bytes as one message, if possible by sendfile(2). Ends the stream if an exception
+ * (a timeout, a stop) cuts it: later writes raise ECONNABORTED.
  * @param file [IO] a regular file; its position is unused
  * @param offset [Integer] bytes
  * @param length [Integer] bytes
- * @return [Integer] bytes; fewer only if the file ends before
- * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
- */
+ * @return [Integer] bytes; fewer only if the file ends
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
 static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE length) {
   int64_t from = NUM2LL(offset), size = NUM2LL(length);
   if (from < 0) rb_raise(rb_eArgError, "negative offset %" PRId64 " given", from);
@@ -632,12 +599,9 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
   return ULL2NUM(sending.moved);
 }
 
-/*
- * Ends the stream behind the queue. Reading is still possible.
- *
+/* Ends the stream after the queue; reading continues.
  * @return [nil]
- * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
- */
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write} */
 static VALUE object_close_write(VALUE self) {
   flush(self, gyre_transport_object_get(self), gyre_transport_end);
   return Qnil;
@@ -645,10 +609,8 @@ static VALUE object_close_write(VALUE self) {
 
 /* --- life --- */
 
-/*
- * @param io [Socket] connected; closed with the transport
- * @param peer [String] its address, for messages
- */
+/* @param io [Socket] connected
+ * @param peer [String] its address, for messages */
 static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
   struct gyre_transport_object *object = peek(self);
   peer = rb_obj_as_string(peer);
@@ -662,12 +624,9 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
   return self;
 }
 
-/*
- * Closes the socket without sending the queue or an end of TLS: in a forked child, for its copy of
- * the parent's transport, or to show the peer that the stream was cut.
- *
- * @return [nil]
- */
+/* Closes the socket without the queue or TLS's end, in a forked child or to show the peer a
+ * truncation.
+ * @return [nil] */
 static VALUE object_abandon(VALUE self) {
   struct gyre_transport_object *object = peek(self);
   if (NIL_P(object->io)) return Qnil;
@@ -681,9 +640,7 @@ static VALUE object_abandon(VALUE self) {
   return Qnil;
 }
 
-/*
- * @api private True if a write waits or was interrupted: the end may cut it.
- */
+/* @api private True if a write waits or was interrupted. */
 static VALUE object_stuck_p(VALUE self) { return peek(self)->writers ? Qtrue : Qfalse; }
 
 /* @return [Socket] */
@@ -697,35 +654,23 @@ static VALUE set_timeout(VALUE self, VALUE *place, VALUE seconds) {
   return seconds;
 }
 
-/*
- * @return [Numeric, nil] how long a read waits for a byte, or for its turn; nil: no limit
- */
+/* @return [Numeric, nil] seconds that a read waits for a byte or its turn; nil: no limit */
 static VALUE object_read_timeout(VALUE self) { return peek(self)->read_timeout; }
 
-/*
- * @param seconds [Numeric, nil] how long a read waits for a byte, or for its turn; nil: no limit
- */
+/* @param seconds [Numeric, nil] see {#read_timeout_s} */
 static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
   return set_timeout(self, &peek(self)->read_timeout, seconds);
 }
 
-/*
- * @return [Numeric, nil] how long a write waits until the peer takes a byte, or for its turn; nil:
- *   no limit
- */
+/* @return [Numeric, nil] seconds that a write waits for progress or its turn; nil: no limit */
 static VALUE object_write_timeout(VALUE self) { return peek(self)->write_timeout; }
 
-/*
- * @param seconds [Numeric, nil] how long a write waits until the peer takes a byte, or for its
- *   turn; nil: no limit
- */
+/* @param seconds [Numeric, nil] see {#write_timeout_s} */
 static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
   return set_timeout(self, &peek(self)->write_timeout, seconds);
 }
 
-/*
- * @return [Boolean] whether it uses TLS
- */
+/* @return [Boolean] whether it uses TLS */
 static VALUE object_tls_p(VALUE self) {
   return peek(self)->transport.operations == &gyre_transport_plain ? Qfalse : Qtrue;
 }
@@ -750,9 +695,7 @@ static VALUE object_begin_tls(VALUE self, VALUE context, VALUE name) {
 }
 #endif
 
-/*
- * @api private Waits for the handshake's end, `timeout` seconds in all.
- */
+/* @api private Waits up to `timeout` seconds. */
 static VALUE object_handshake(VALUE self, VALUE timeout) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   int64_t duration_ns = gyre_duration_ns(timeout), end_ns = gyre_timers_now() + duration_ns;

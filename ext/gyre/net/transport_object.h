@@ -1,7 +1,5 @@
-/*
- * Shared by the files of Gyre::Transport: transport_object.c has its life and the waiting calls,
- * transport_available.c the calls that never wait.
- */
+/* Shared by Gyre::Transport's files: transport_object.c (life, waiting calls) and
+ * transport_available.c (calls that never wait). */
 #ifndef GYRE_TRANSPORT_OBJECT_H
 #define GYRE_TRANSPORT_OBJECT_H
 
@@ -14,7 +12,7 @@ struct gyre_transport_object {
   VALUE io; /* the socket, which Ruby closes; nil before initialize */
   VALUE peer;
   VALUE context;
-  VALUE judge;                       /* of the peer's certificates, or nil */
+  VALUE judge;                       /* judges the peer's certificates, or nil */
   VALUE read_timeout, write_timeout; /* seconds or nil */
   VALUE read_turn, write_turn;       /* Gyre::Transport::Turn, after the first wait of a reader or writer */
   uint64_t file_bytes;               /* sent, and never queued */
@@ -23,13 +21,13 @@ struct gyre_transport_object {
   struct gyre_deferred_send *sends;  /* NULL while idle */
 };
 
-/* Raises IOError once it is closed in any way. */
+/* Raises IOError once it is closed. */
 struct gyre_transport_object *gyre_transport_object_get(VALUE self);
-/* Raises the meaning of -errno; `what` was tried. */
+/* Raises -errno's error; `what` was tried. */
 NORETURN(void gyre_transport_object_fail(struct gyre_transport_object *object, int error, const char *what));
-/* Checks a caller's limit of bytes. */
+/* Checks a number of bytes. */
 long gyre_transport_object_limit(VALUE value);
-/* Takes `length` bytes, which the input must have. */
+/* The input must have `length` bytes. */
 VALUE gyre_transport_object_take(struct gyre_transport_object *object, size_t length);
 
 #endif

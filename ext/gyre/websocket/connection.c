@@ -1,7 +1,5 @@
-/*
- * Moves a WebSocket's frames: takes them from the transport, sends them at once or at the turn's
- * end, answers pings and closes. Runs none of the app's code, and never waits.
- */
+/* Moves a WebSocket's frames: takes them from the transport, sends them at once or at the turn's
+ * end, answers pings and closes. Runs none of the app's code, and never waits. */
 #include "websocket/websocket.h"
 
 #include <errno.h>

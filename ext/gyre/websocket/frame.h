@@ -1,7 +1,5 @@
-/*
- * Heads of WebSocket frames (RFC 6455, section 5.2), and their mask. Pure functions for input.c and
- * output.c. No ruby.h.
- */
+/* Heads of WebSocket frames (RFC 6455, section 5.2), and their mask. Pure functions for input.c and
+ * output.c. No ruby.h. */
 #ifndef GYRE_WEBSOCKET_FRAME_H
 #define GYRE_WEBSOCKET_FRAME_H
 

@@ -1,7 +1,5 @@
-/*
- * Gyre::WebSocket::Frames: a client's side of the frames, bytes in and messages out, for
- * lib/gyre/websocket/client.rb. Reads and sends nothing.
- */
+/* Gyre::WebSocket::Frames: a client's side of the frames, bytes in and messages out, for
+ * lib/gyre/websocket/client.rb. Reads and sends nothing. */
 #include "gyre.h"
 #include "net/transport.h"
 #include "websocket/input.h"
@@ -69,10 +67,8 @@ static VALUE event_of(const struct gyre_websocket_event *event) {
   }
 }
 
-/*
- * Returns the next kind (:message, :ping, :pong, :close, :broken) with its payload, and the code of
- * the last two; nil if more bytes are needed. Not called after :close and :broken.
- */
+/* Returns the next kind (:message, :ping, :pong, :close, :broken) with its payload, and the code of
+ * the last two; nil if more bytes are needed. Not called after :close and :broken. */
 static VALUE frames_next(VALUE self) {
   struct frames *frames = rb_check_typeddata(self, &frames_type);
   struct gyre_bytes *bytes = frames->bytes;

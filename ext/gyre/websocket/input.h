@@ -1,12 +1,10 @@
-/*
- * Takes apart the frames that come on a WebSocket (RFC 6455, section 5), in the buffer that holds
+/* Takes apart the frames that come on a WebSocket (RFC 6455, section 5), in the buffer that holds
  * them: a message's payload ends up there in one piece, unmasked and, if text, checked. Needs no
  * other memory. Called by connection.c, frames.c for clients, the fuzzer and a plain C test. No
  * ruby.h.
  *
  *   0 ········ start ────────── start + held ········ next ──────────── length
- *     done            message                 heads        not looked at
- */
+ *     done            message                 heads        not looked at */
 #ifndef GYRE_WEBSOCKET_INPUT_H
 #define GYRE_WEBSOCKET_INPUT_H
 

@@ -1,7 +1,5 @@
-/*
- * WebSocket as a protocol of http/connection.h: begins, hears of bytes and deadlines, drains as the
- * server stops, and ends. Runs on the loop's fiber and never waits.
- */
+/* WebSocket as a protocol of http/connection.h: begins, hears of bytes and deadlines, drains as the
+ * server stops, and ends. Runs on the loop's fiber and never waits. */
 #include "websocket/websocket.h"
 
 #define DRAIN_STEP_NS INT64_C(1000000) /* between two sockets' ends, as the server stops */

@@ -1,8 +1,6 @@
-/*
- * Runs the app's code for a WebSocket: one fiber at a time, so that a socket's messages stay in
+/* Runs the app's code for a WebSocket: one fiber at a time, so that a socket's messages stay in
  * order. A session that reads by itself has its fiber until it returns; any other has one only
- * while its code runs.
- */
+ * while its code runs. */
 #include "websocket/websocket.h"
 
 #include <ruby/encoding.h>

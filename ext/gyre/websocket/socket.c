@@ -1,8 +1,6 @@
-/*
- * Gyre::WebSocket: what the app does with an open WebSocket (lib/gyre/websocket.rb). Runs in fibers
+/* Gyre::WebSocket: what the app does with an open WebSocket (lib/gyre/websocket.rb). Runs in fibers
  * of the app's; calls from other threads are handed to the loop's. The socket may end during each
- * wait.
- */
+ * wait. */
 #include "feature.h"
 #include "websocket/websocket.h"
 

@@ -1,7 +1,5 @@
-/*
- * Checks text of a WebSocket as UTF-8 (RFC 3629) while it comes in pieces. Called by input.c. No
- * ruby.h.
- */
+/* Checks text of a WebSocket as UTF-8 (RFC 3629) while it comes in pieces. Called by input.c. No
+ * ruby.h. */
 #ifndef GYRE_WEBSOCKET_UTF8_H
 #define GYRE_WEBSOCKET_UTF8_H
 

@@ -1,5 +1,4 @@
-/*
- * A WebSocket (RFC 6455) on an HTTP/1.1 connection, or one within a stream of HTTP/2 (RFC 8441),
+/* A WebSocket (RFC 6455) on an HTTP/1.1 connection, or one within a stream of HTTP/2 (RFC 8441),
  * that its request has handed over: the third implementer of http/connection.h's table
  * (protocol.c). An event stream is such a socket, too, but without frames.
  * connection.c moves frames, session.c runs the app's code, socket.c has Ruby's methods
@@ -7,8 +6,7 @@
  * fiber reads.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
- *     └──── the peer's close, a fault, the end of the connection ────┘
- */
+ *     └──── the peer's close, a fault, the end of the connection ────┘ */
 #ifndef GYRE_WEBSOCKET_H
 #define GYRE_WEBSOCKET_H
 

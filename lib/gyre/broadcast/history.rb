@@ -1,21 +1,19 @@
 # frozen_string_literal: true
 
-# The last messages of kept topics (Broadcast.keep), for event streams that connect again. An
-# event's id is a Position, the last number of each publisher, as processes may hear several
-# publishers in different orders: any of them can continue from it. Sends nothing.
+# Last messages of kept topics (Broadcast.keep), for reconnecting event streams. An event's id is a
+# Position, the last number of each publisher: processes may hear publishers in different orders,
+# and any can continue from it.
 #
 #   "1764000000000,k3JxZ0…:17,x8QaB4…:4"   milliseconds, publisher:number, …
 
 module Gyre
   module Broadcast
-    # The kept topics of one process.
-    # @api private
     class History
       PUBLISHERS_LIMIT = 32
 
-      # Numbers that a client or a process has seen by `time`.
+      # Numbers seen by a client or process at `time`.
       Position = Struct.new(:time, :numbers) do
-        # Returns nil for an id of another form. A client can only harm itself by a wrong one.
+        # Returns nil for other ids; a client's wrong id harms only itself.
         def self.parse(text)
           return unless text&.match?(/\A\d{1,15}(,\w{1,32}:\d{1,18}){0,64}\z/)
 
@@ -102,8 +100,8 @@ module Gyre
 
       def keeps?(topic) = @topics.key?(topic)
 
-      # Yields whether the topic is kept. For kept topics one call runs at a time, so that streams
-      # get messages in the order of their numbers.
+      # Yields whether the topic is kept. Calls for kept topics run one at a time: streams get
+      # messages in order.
       def ordered(topic)
         keeps?(topic) ? synchronize { yield true } : yield(false)
       end
@@ -115,10 +113,10 @@ module Gyre
         end
       end
 
-      # Messages of others may have been missed until now.
+      # Others' messages may have been missed until now.
       def interrupted = synchronize { @began = now }
 
-      # Adds a message that is about to be delivered.
+      # Adds a message before its delivery.
       def add(topic, message, origin, number)
         @seen.delete(origin)
         forget_publisher if @seen.size >= PUBLISHERS_LIMIT
@@ -130,7 +128,7 @@ module Gyre
         drop(kept) while kept.messages.size > kept.count_limit || kept.bytes > kept.bytes_limit
       end
 
-      # Returns where a client begins.
+      # Returns a client's start.
       def position(last_event_id) = Position.parse(last_event_id) || Position.new(now, @seen.dup)
 
       # Whether messages after this position may be missing.
@@ -157,7 +155,7 @@ module Gyre
 
       def now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
 
-      # Begins in this process.
+      # Forgets what a forked child inherits.
       def forget
         @pid = Process.pid
         @began = now

@@ -1,17 +1,14 @@
 # frozen_string_literal: true
 
-# Messages on their way to another process, in order and in bounded memory: those beyond are
-# dropped, counted and reported. Relay and the supervisor fill it; one fiber takes them and sends
-# them.
+# Messages on their way to another process, in order and bounded memory; drops, counts and reports
+# the excess. Filled by Relay and the supervisor, emptied by one fiber.
 
 module Gyre
   module Broadcast
-    # Encoded messages for one receiver.
-    # @api private
     class Outbox
       BYTES_LIMIT = 8 << 20
 
-      # The block is called with a text when messages begin to be dropped, and when that is over.
+      # The block gets a text when drops begin and end.
       def initialize(bytes_limit = BYTES_LIMIT, &report)
         @bytes_limit = bytes_limit
         @report = report
@@ -21,7 +18,7 @@ module Gyre
         @bytes = @dropped = 0
       end
 
-      # Never waits, and any thread may call it. Drops the message if too many bytes wait.
+      # Never waits; any thread may call it. Drops the message beyond the limit.
       def offer(text)
         @lock.synchronize do
           next add(text) if @bytes < @bytes_limit
@@ -31,10 +28,10 @@ module Gyre
         end
       end
 
-      # Adds a message that may not be dropped.
+      # Adds a message regardless of the limit.
       def push(text) = @lock.synchronize { add(text) }
 
-      # Waits for messages and takes all.
+      # Waits for messages, and takes all.
       def take
         @lock.synchronize do
           @filled.wait(@lock) while @texts.empty?
@@ -44,7 +41,7 @@ module Gyre
         end
       end
 
-      # The messages that wait.
+      # Returns waiting messages.
       def to_s = @lock.synchronize { @texts.join }
 
       private

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Carries broadcasts between machines by Redis' PUBLISH and SUBSCRIBE, in a thread of each process
-# that publishes or subscribes: also of one without a server, such as a job queue. Two connections,
-# as a subscribed one takes no other command (RESP 2). Attached to Relay by Broadcast.connect.
+# that publishes or subscribes, such as a job queue. Uses two connections, as a subscribed one takes
+# no other command (RESP 2).
 
 require "gyre"
 require "gyre/broadcast/outbox"
@@ -11,9 +11,8 @@ require "gyre/log/output/redis_connection"
 
 module Gyre
   module Broadcast
-    # A lost connection is made again: messages of this process wait in the outbox meanwhile and may
-    # be sent twice, which Relay notices; those of others are lost.
-    # @api private
+    # Reconnects. Meanwhile own messages wait, maybe to be sent twice, which Relay notices; others'
+    # messages are lost.
     class Redis
       PING_S = 10
       RECONNECT_S = 0.1
@@ -22,7 +21,7 @@ module Gyre
       ERRORS = [*Gyre::Log::Output::ReconnectingSocket::ERRORS, Connection::Refused, Gyre::Log::Output::Resp::Malformed].freeze
       private_constant :PING_S, :RECONNECT_S, :EXIT_S, :Connection, :ERRORS
 
-      # The block is called with a text of each trouble and its end.
+      # The block gets a text at each trouble's begin and end.
       def initialize(url, channel, &report)
         @url = url
         @channel = channel
@@ -35,7 +34,7 @@ module Gyre
 
       def offer(text) = @outbox.offer(text)
 
-      # Begins in this process, once.
+      # Starts once per process.
       def start
         return if @pid == Process.pid
 
@@ -61,7 +60,6 @@ module Gyre
         Connection.new(@url, Gyre::Log::Output::Retry.new(@name, report: @report, meanwhile: meanwhile))
       end
 
-      # Until {#finish}.
       def publish
         outgoing = connection("up to #{Outbox::BYTES_LIMIT >> 20} MB wait")
         until (texts = @outbox.take).include?("")
@@ -90,14 +88,14 @@ module Gyre
         @report.call("#{@name}: a message: #{error.message}")
       end
 
-      # Without its answer the connection counts as lost.
+      # Without an answer the connection counts as lost.
       def ping
         @incoming.write(Gyre::Log::Output::Resp.command("PING")) if @subscribed
       rescue *ERRORS
         nil # the other task sees that
       end
 
-      # Sends what waits.
+      # Sends waiting messages.
       def finish
         @outbox.push("")
         @thread.join(EXIT_S)

@@ -1,19 +1,17 @@
 # frozen_string_literal: true
 
-# Carries this process's messages to other processes, and theirs to Gyre::Broadcast. A message
-# becomes an Array of JSON values with its process and number: it may come on several ways, and
-# counts once. A worker attaches the link to its supervisor. Knows no subscribers.
+# Carries messages between this and other processes for Gyre::Broadcast: as an Array of JSON values
+# with process and number, as it may come on several ways and counts once. Knows no subscribers.
 
 require "json"
 require "securerandom"
 
 module Gyre
   module Broadcast
-    # @api private
     module Relay
       # Longest encoded message.
       BYTES_LIMIT = 16 << 20
-      # Processes whose last numbers are kept.
+      # Other processes with remembered numbers.
       ORIGINS_LIMIT = 1000
       private_constant :ORIGINS_LIMIT
 
@@ -24,8 +22,8 @@ module Gyre
       @numbers = {} # last numbers of other processes
 
       class << self
-        # `carrier` takes encoded messages (`offer`, see Outbox) in this process. Forked children
-        # inherit it: there it does so after its `start`.
+        # `carrier` takes encoded messages (`offer`, see Outbox). Forked children inherit it, for
+        # use after `start`.
         def attach(carrier, inherited: false)
           @lock.synchronize do
             renew unless @pid == Process.pid
@@ -34,15 +32,15 @@ module Gyre
           end
         end
 
-        # Whether messages go to other processes. Called before a process's first message and its
-        # first subscriber; starts the carriers.
+        # True if messages go to other processes. Called before a process's first message and
+        # subscriber; starts the carriers.
         def attached?
           @lock.synchronize { renew unless @pid == Process.pid }
           @inherited.each(&:start)
           @carriers.any?
         end
 
-        # Sends a message to all other processes. Returns this process and the message's number.
+        # Returns this process and the message's number.
         def send(kind, topic, data, options)
           @lock.synchronize do
             text = @carriers.any? ? JSON.generate([@origin, @number + 1, kind, topic, data, options]) : ""
@@ -54,7 +52,7 @@ module Gyre
           end
         end
 
-        # Takes a decoded message of another process. Drops a message that has come before.
+        # Takes another process's message, unless it has come before.
         def receive(message)
           origin, number, kind, topic, data, options = message
           @arrivals.synchronize do
@@ -66,8 +64,7 @@ module Gyre
 
         private
 
-        # Starts over in a forked child, which is a process of its own and leaves the parent's
-        # carriers alone.
+        # Starts over in a forked child, without the parent's carriers.
         def renew
           @pid = Process.pid
           @origin = SecureRandom.alphanumeric(12)

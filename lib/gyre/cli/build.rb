@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The parts of this build of Gyre, and the libraries that it lacks, for `gyre --version`. The
-# extension contains what extconf.rb has found; nothing is searched here.
+# The parts of this build and missing libraries, as found by extconf.rb, for `gyre --version`.
 
 require "rbconfig"
 require "gyre/http/h2"
@@ -13,7 +12,7 @@ require "gyre/websocket/compression"
 module Gyre
   module CLI
     module Build
-      # A part that needs a library: its name, the library's minimum version, Debian's package.
+      # A part with its library's minimum version and Debian package.
       Part = Struct.new(:name, :library, :package, :present)
       PARTS = [
         Part.new("TLS", "OpenSSL 3.0", "libssl-dev", -> { TLS.available? }),

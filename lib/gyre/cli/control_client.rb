@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Queries and commands a server over its control socket or --metrics address, for `gyre ctl` and
-# `gyre top`. Rejects slow, long and foreign answers, in bounded memory.
+# Asks a server over its control socket or --metrics address, for `gyre ctl` and `gyre top`. Rejects
+# slow, long and foreign answers.
 
 require "json"
 require "gyre/clock"
@@ -17,13 +17,13 @@ module Gyre
       BYTES_LIMIT = 16 << 20
       private_constant :STATUS_TIMEOUT_S, :BYTES_LIMIT
 
-      # `address` has the form of {Gyre::Endpoint.parse}; a path after the port is dropped. Raises
+      # `address` as for {Gyre::Endpoint.parse}; a path after the port is dropped. Raises
       # ArgumentError.
       def initialize(address)
         @endpoint = Endpoint.parse(address.sub(%r{\A(https?://[^/]*)/.*\z}, "\\1"), host: "127.0.0.1")
       end
 
-      # As Gyre::Web::ControlApp has it. Raises SystemCallError, NoAnswer.
+      # See Gyre::Web::ControlApp. Raises SystemCallError, NoAnswer.
       def status
         head, body = request("GET", "/status", STATUS_TIMEOUT_S)
         raise NoAnswer, "it responds with #{head.lines.first.to_s.strip[0, 80].inspect}, not with a status" unless head.start_with?("HTTP/1.1 200 ")
@@ -32,8 +32,8 @@ module Gyre
         found["workers"].is_a?(Array) ? found : raise(NoAnswer, "its response is not a status")
       end
 
-      # Waits for the end of the command, without a limit. Returns nil on success, else the reason;
-      # false if the connection ended without an answer.
+      # Waits for the command's end. Returns nil, or the reason of a failure; false if the
+      # connection ended without an answer.
       def command(name)
         head, body = request("POST", "/#{name}", nil)
         return false if head.empty?

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre ctl`: shows the state of a server with workers, and controls it over its control socket
-# (ControlClient). The commands are Gyre::CLI::ServeWorkers'.
+# `gyre ctl`: shows and controls a server with workers over its control socket (ControlClient).
 
 require "json"
 require "gyre/cli"
@@ -31,7 +30,7 @@ module Gyre
       TEXT
       COMMANDS = %w[status rolling-restart restart reload stop].freeze
       LOOK_S = 0.1
-      # Seconds for which a server may be away while it becomes another program.
+      # Seconds without a server while it replaces its program.
       AWAY_S = 30
       private_constant :LOOK_S, :AWAY_S
 
@@ -99,8 +98,7 @@ module Gyre
         FAILED
       end
 
-      # Reconnects: a program that becomes another one closes the connection, and the new program
-      # answers.
+      # Reconnects, as a replaced program closes the connection.
       def outcome
         deadline = Clock.now + AWAY_S
         until (last = last_restart(deadline)) && last["state"] != "running"

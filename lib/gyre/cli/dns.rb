@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre dns`: serves, or asks with `gyre dns query`. Gyre::CLI calls it. The commands in cli/dns/ do
-# the work.
+# `gyre dns` and `gyre dns query`, done by cli/dns/.
 
 require "gyre/cli"
 

@@ -1,14 +1,12 @@
 # frozen_string_literal: true
 
-# `gyre em`: runs a program written for EventMachine on Gyre's loop. It puts the drop-in's folder
-# first in the load path and gives RubyGems a gem eventmachine, so that gems that depend on it
-# load; the program is not changed.
+# `gyre em`: runs an EventMachine program on Gyre's loop, unchanged. Puts the drop-in's folder first
+# in the load path and gives RubyGems a gem eventmachine for dependencies.
 
 require "gyre/cli"
 
 module Gyre
   module CLI
-    # The command.
     module EM
       HELP = <<~TEXT
         Runs a Ruby program on Gyre's reactor where it requires eventmachine.
@@ -20,7 +18,7 @@ module Gyre
       DROP_IN = File.expand_path("../event_machine/features", __dir__)
 
       class << self
-        # Returns once the program has ended; its exceptions and its exit are its own.
+        # Returns at the program's end, whose exceptions and exit are its own.
         def start(arguments, out: $stdout, err: $stderr, input: nil) # rubocop:disable Lint/UnusedMethodArgument
           program, *rest = arguments
           if program.nil? || %w[-h --help].include?(program)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Flags of the commands of `gyre`: OptionParser, which accepts only exact names here (alone it takes
-# `-w 4` for --write-timeout if nothing else begins with w); an unknown flag is refused with the
-# nearest one. Each command declares its flags here. Prints nothing and never exits by itself.
+# Flags of `gyre`'s commands: OptionParser with exact names only (alone it takes `-w 4` for
+# --write-timeout); refuses an unknown flag with the nearest one. Prints nothing and never exits.
 
 require "optparse"
 require "gyre/errors"
@@ -10,16 +9,16 @@ require "gyre/settings"
 
 module Gyre
   module CLI
-    # A duration for a flag.
+    # A flag's duration.
     SECONDS = Settings.row(:seconds, :seconds, "a time")
 
-    # One command's flags, --help and --version among them.
+    # A command's flags, with --help and --version.
     #
     #   flags = Gyre::CLI::Flags.new("Usage: tool [options] FILE") { |on| on.on("-p", "--port PORT", "the port") { |port| … } }
     #   flags.read(["-p", "80", "app.rb"]) # => ["app.rb"]
     class Flags
-      # Overrides OptionParser's method that completes abbreviations. (Its require_exact, before
-      # Ruby 3.2, refuses `--port=80` and fails on flags without a long form.)
+      # Overrides completion of abbreviations. (require_exact, before Ruby 3.2, refuses `--port=80`
+      # and fails without a long form.)
       class Exact < OptionParser
         private
 
@@ -32,8 +31,8 @@ module Gyre
 
       attr_reader :asked # :help, :version or an argument of {#ask}: to be done instead of the command's work
 
-      # `hints` maps other programs' flags to advice, `aliases` maps long flags to others (hidden in
-      # the help); `dash` lists flags that take a bare dash as argument.
+      # `hints`: other programs' flags with advice; `aliases`: hidden long flags; `dash`: flags that
+      # take a bare dash.
       def initialize(banner, width: 29, columns: 80, hints: {}, aliases: {}, dash: [], help: ["--help"], footer: nil)
         @hints = hints
         @aliases = aliases
@@ -46,8 +45,7 @@ module Gyre
         separator(footer) if footer
       end
 
-      # Declares a flag, as OptionParser#on does. An ArgumentError of the block is reported with the
-      # flag, as the user's mistake.
+      # Declares a flag like OptionParser#on; reports the block's ArgumentError with the flag.
       def on(*words, &block)
         name = (words.grep(/\A--/).first || words.first)[/\A[\w-]+/]
         @parser.on(*words) do |value|
@@ -57,8 +55,8 @@ module Gyre
         end
       end
 
-      # Declares flags for a table's rows, below their groups' headings. Stores values in the Hash;
-      # an optional block may change a row's value, or return nil for none.
+      # Declares a table's flags under its groups' headings. Stores values in the Hash; a block may
+      # change a value, or return nil for none.
       def table(table, values)
         table.groups.each do |heading, rows|
           next unless heading
@@ -78,7 +76,7 @@ module Gyre
 
       def separator(text) = @parser.separator(text)
 
-      # Makes the command run `what` instead of its work.
+      # The command runs `what` instead.
       def ask(what)
         @asked = what
       end
@@ -98,7 +96,7 @@ module Gyre
 
       private
 
-      # A flag without an argument sets true; for a Boolean row --no- sets false.
+      # A flag without argument means true; a Boolean row also has --no-.
       def words(row)
         flag = row.boolean? ? "--[no-]#{row.flag.delete_prefix("--")}" : [row.flag, row.argument].compact.join(" ")
         text = [row.text, ("(#{row.default_text})" if row.default_text)].compact.join(" ")
@@ -110,7 +108,7 @@ module Gyre
         raise UsageError, "#{broken.scrub("?").inspect} is not valid #{broken.encoding}, the encoding of this terminal (see `locale`): convert it"
       end
 
-      # Ruby 3.1's OptionParser never takes a lone dash as an optional argument.
+      # Ruby 3.1's OptionParser takes no lone dash as optional argument.
       def attach_dashes(words)
         words.each_with_object([]) do |word, all|
           next all << word unless word == "-" && @dash.include?(all.last)
@@ -119,7 +117,7 @@ module Gyre
         end
       end
 
-      # `-port 80` would mean -p with the value "ort".
+      # `-port 80` would mean -p "ort".
       def refuse_single_dashes(arguments)
         before_end = arguments.take_while { |word| word != "--" }
         word = before_end.find { |each| each.match?(/\A-\w/) && names.include?("-#{each[/\A[^=]+/]}") }

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Turns errors of listening and of opening files into sentences with advice. `port`, `host` and
-# `bind` are the flags for another address. Opens nothing.
+# Explains errors of listening and opening files, with advice.
 
 module Gyre
   module CLI
     module ListenErrors
       module_function
 
-      # `port`, `host` and `bind` are the flags that choose another address.
+      # `port`, `host`, `bind`: flags for another address.
       def explain(error, port:, host:, bind: "--bind")
         tried = error.message[/ - (.*)\z/m, 1] or return error.message
         "#{tried}: #{error.class.new.message.downcase}#{advice(error, tried, port, host, bind)}"

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre log`: finds the requested command (serve, send, tail, status, reopen) and runs it. Gyre::CLI
-# calls it. The commands in cli/log/ do the work.
+# `gyre log` with serve, send, tail, status, reopen, done by cli/log/.
 
 require "gyre/cli"
 require "gyre/cli/flags"
@@ -9,7 +8,7 @@ require "gyre/cli/flags"
 module Gyre
   module CLI
     module Log
-      # Defaults to serve, so that Analogger's command line works unchanged.
+      # The default is serve, for Analogger's command line.
       COMMANDS = { "serve" => "Serve", "send" => "Send", "tail" => "Tail", "status" => "Status",
                    "reopen" => "Reopen" }.freeze
 

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre serve`: makes a running server of flags and configuration file; the limits' table gives a
-# flag for each limit. Gyre::Web::Server serves.
+# `gyre serve`: runs a Gyre::Web::Server from flags and configuration file.
 
 require "gyre/cli"
 require "gyre/cli/flags"
@@ -34,7 +33,7 @@ module Gyre
         "-n" => "count", "-t" => "threads", "-f" => "fork_worker", "-I" => "include", "-R" => "restart_cmd", "-s" => "silent", "-S" => "state_path",
         **Web::SETTINGS.foreign.keys.to_h { |name| ["--#{name.tr("_", "-")}", name] }
       }.transform_values { |name| Web::SETTINGS.foreign.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
-      # The Solid Queue program, requested by this variable of its plugin for Puma.
+      # Solid Queue's program, for the variable of its Puma plugin.
       SOLID_QUEUE = %w[bin/jobs].freeze
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
       private_constant :HINTS, :SOLID_QUEUE
@@ -68,8 +67,7 @@ module Gyre
 
       private
 
-      # The file's settings, overridden by the flags'. Faults of the file end the start; --check
-      # records them and continues.
+      # The file's settings under the flags'. The file's faults end the start; --check records them.
       def merged
         path = @config || (Web::Config::PATH if File.file?(Web::Config::PATH))
         with_flags(path.nil? || path == "-" ? {} : Web::Config.load(path))
@@ -111,7 +109,7 @@ module Gyre
         raise StartError, "beside: there is no program #{missing}"
       end
 
-      # Finds a missing folder before the app is loaded and before workers start, which would fail.
+      # Finds a missing folder before the app is loaded and workers start.
       def check_folder(name, folder)
         HTTP::Files::Root.new(folder.path, **folder.options).close
       rescue ArgumentError => error
@@ -158,7 +156,7 @@ module Gyre
         end
       end
 
-      # Loads the app and forks the workers in this process; reports faults to the supervisor.
+      # Loads the app and forks the workers; reports faults to the supervisor.
       def become_mold
         Web::Cluster::Mold.ignore_signals
         link, inherited = Web::Cluster::Mold.receive
@@ -196,8 +194,8 @@ module Gyre
         end
       end
 
-      # Reports all faults of build, flags, file, bundle and the files named there. Before a hot
-      # restart also tries the rest of a start, with the installed gems.
+      # Reports all faults of build, flags, file, bundle and named files. Before a hot restart also
+      # tries the rest of a start.
       def check
         @faults = []
         settings = noting { merged } || @settings
@@ -218,7 +216,7 @@ module Gyre
         DONE
       end
 
-      # Only root can check this for another user.
+      # Only root can check for another user.
       def check_process(settings, workers)
         raise StartError, NEEDS_WORKERS if settings[:state] && workers.zero?
         return unless settings.slice(:user, :group).empty? || Process.euid.zero?
@@ -239,7 +237,7 @@ module Gyre
         %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| yield name, folder } }
       end
 
-      # Fails before a worker that serves is replaced by a worker that could not.
+      # Fails before a serving worker is replaced by one that could not.
       def check_certificates(settings, endpoints)
         return unless settings[:tls] || endpoints.any?(&:tls)
 
@@ -249,13 +247,13 @@ module Gyre
         contexts.warn(made.values) unless @check # else each worker would
       end
 
-      # With 0 workers this process serves by itself.
+      # Without workers this process serves.
       def count(settings)
         value = settings[:workers] || from_environment("WEB_CONCURRENCY", :workers) || (settings.key?(:beside) ? 1 : 0)
         value == "auto" ? Processors.available : value
       end
 
-      # Puma's users and many platforms pass it to started programs.
+      # Puma's users and many platforms set it.
       def from_environment(variable, name)
         text = ENV[variable].to_s
         Web::SETTINGS[name].check(text) unless text.empty?
@@ -288,7 +286,7 @@ module Gyre
         )
       end
 
-      # Logs every request in development; elsewhere the app or a proxy usually does.
+      # Logs all requests in development; elsewhere the app or a proxy usually does.
       def log_format(settings, environment)
         settings[:access_log] || (environment == "development" && !settings[:quiet]) ? "common" : "none"
       end
@@ -300,7 +298,7 @@ module Gyre
         raise StartError, ListenErrors.explain(error, bind: flag || "--bind", port: flag || "--port", host: flag || "--host")
       end
 
-      # The setting that gave the address; nil: port and host, or their defaults.
+      # The address's setting; nil: port and host, or defaults.
       def flag_of(settings, tried)
         named = { "--state" => [(StateFile.new(settings[:state]).endpoint if settings[:state])].compact,
                   "--metrics" => Array(settings[:metrics]).map { |address| Web::ControlServer.endpoint(address) },
@@ -308,7 +306,7 @@ module Gyre
         named.find { |_, endpoints| endpoints.any? { |endpoint| tried.end_with?(endpoint.path || ":#{endpoint.port}") } }&.first
       end
 
-      # All steps of a normal end are done, except waiting for requests.
+      # Ends without waiting for requests, but otherwise normally.
       def abandon
         @abandoned&.close
         exit!(FAILED)

@@ -12,7 +12,7 @@ require "gyre/net/endpoint"
 module Gyre
   module CLI
     class StateFile
-      # The default path.
+      # Default path.
       PATH = "tmp/gyre.state"
       MODE = 0o600
 
@@ -22,7 +22,7 @@ module Gyre
         @path = File.expand_path(path)
       end
 
-      # The default file at {PATH}; makes its folder. Raises StartError if others could replace it.
+      # Makes {PATH}'s folder. Raises StartError if others could replace the file.
       def self.usual
         new(PATH).tap do |file|
           folder = File.dirname(file.path)
@@ -58,7 +58,7 @@ module Gyre
         raise StartError, "#{@path}: the state cannot be read: #{error.class.new.message.downcase}"
       end
 
-      # Removes it unless another server has replaced it.
+      # Unless another server has replaced it.
       def remove
         File.delete(@path) if File.exist?(@path) && read["pid"] == Process.pid
       rescue SystemCallError, StartError

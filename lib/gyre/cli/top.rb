@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre top`: shows each second what a running server does. Reads /status from the server's control
-# socket (--state) or --metrics address. View draws and Screen has the terminal; changes nothing in
-# the server.
+# `gyre top`: shows a server's activity each second, from /status on its control socket (--state) or
+# --metrics. View draws on Screen.
 
 require "gyre/cli"
 require "gyre/cli/control_client"
@@ -63,7 +62,7 @@ module Gyre
         raise StartError, "#{@server}: #{error.message}"
       end
 
-      # Queries the server in a thread, so that keys work even without an answer.
+      # Asks the server in a thread: keys always work.
       def watch(screen)
         before = now = error = nil
         look = nil

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# The order in which to try a host's addresses: RFC 6724, section 6, as getaddrinfo(3) of glibc has
-# it, without deprecated addresses and tunnels (rules 3, 4, 7), which need netlink. Used by
-# Gyre::DNS::Resolver. Asks the kernel for the source address of each by connect(2) over UDP, which
-# sends nothing.
+# Sorts a host's addresses by RFC 6724, section 6, as glibc's getaddrinfo(3) does, without rules 3,
+# 4, 7, which need netlink. Used by Gyre::DNS::Resolver. Finds source addresses by connect(2) over
+# UDP, which sends nothing.
 
 require "ipaddr"
 require "socket"
@@ -11,7 +10,7 @@ require "socket"
 module Gyre
   module DNS
     module AddressOrder
-      # glibc's tables: prefix, label and precedence. The first prefix that fits an address counts.
+      # glibc's prefixes, labels and precedences; the first matching prefix counts.
       POLICIES = [["::1/128", 0, 50], ["2002::/16", 2, 30], ["::ffff:0:0/96", 4, 10], ["::/96", 3, 20], ["fec0::/10", 5, 40],
                   ["fc00::/7", 6, 40], ["2001::/32", 7, 40], ["::/0", 1, 40]]
                  .map { |prefix, *values| [IPAddr.new(prefix), *values].freeze }.freeze
@@ -21,7 +20,7 @@ module Gyre
       ANY_PORT = 9
       private_constant :POLICIES, :LINK, :SITE, :GLOBAL, :SCOPES, :ANY_PORT
 
-      # An address with the values that the rules compare.
+      # An address with values to compare.
       Candidate = Struct.new(:ip, :source, :number) do
         def <=>(other)
           order = other.goodness <=> goodness
@@ -29,7 +28,7 @@ module Gyre
           order.zero? ? number <=> other.number : order
         end
 
-        # The values of rules 1, 2, 5, 6 and 8.
+        # Values of rules 1, 2, 5, 6 and 8.
         def goodness
           @goodness ||= begin
             scope, label, precedence = AddressOrder.facts(ip)
@@ -38,7 +37,7 @@ module Gyre
           end
         end
 
-        # The value of rule 9; for IPv4 only within a network of this machine.
+        # Value of rule 9; for IPv4 only within a network of this machine.
         def common_bits
           @common_bits ||= if source.nil? || (ip.ipv4? && !AddressOrder.neighbours?(ip, source)) then 0
                            else (ip.ipv4? ? 32 : 128) - (ip.to_i ^ source.to_i).bit_length
@@ -47,8 +46,6 @@ module Gyre
       end
 
       class << self
-        # @param addresses [Array<String>]
-        # @return [Array<String>]
         def sort(addresses)
           return addresses if addresses.size < 2
 
@@ -56,7 +53,7 @@ module Gyre
                    .sort.map { |candidate| addresses[candidate.number] }
         end
 
-        # @return [Array<Integer>] scope, label, precedence
+        # Returns scope, label, precedence.
         def facts(ip)
           ip = ip.ipv4_mapped if ip.ipv4?
           [SCOPES.find { |prefix, _| prefix.include?(ip) }&.last || GLOBAL, *POLICIES.find { |prefix, *| prefix.include?(ip) }.drop(1)]

@@ -1,21 +1,19 @@
 # frozen_string_literal: true
 
-# Answers by question, each until its TTL is over. Gyre::DNS::Resolver fills it, and decides how
-# long an answer is good. Bounded: the entry that was unused for the longest time leaves first.
-# Every thread may call it.
+# Answers by question until their TTL ends, for Gyre::DNS::Resolver. Bounded: drops the longest
+# unused entry. Any thread may call it.
 
 require "gyre/clock"
 
 module Gyre
   module DNS
-    # Made for {Resolver#initialize}.
+    # For {Resolver#initialize}.
     class Cache
-      # The usual entries_limit.
+      # Default of entries_limit.
       ENTRIES_LIMIT = 4096
-      # The limits of the seconds for which an answer is kept.
+      # Bounds of the seconds to keep an answer.
       TTL_S = (0..86_400).freeze
-      # The same for names that do not exist (RFC 2308, section 5): once they do, they are found
-      # within some hours.
+      # The same for names without records (RFC 2308, section 5).
       NEGATIVE_TTL_S = (0..10_800).freeze
 
       Entry = Struct.new(:value, :until_s)
@@ -25,9 +23,9 @@ module Gyre
       attr_reader :entries_limit
 
       # @param entries_limit [Integer]
-      # @param ttl_s [Range] the least and the longest time that an answer stays; 0 in it keeps
-      #   none without a TTL
-      # @param negative_ttl_s [Range] the same for an answer without records
+      # @param ttl_s [Range] the least and longest time of an answer; a least of 0 respects TTLs of
+      #   0
+      # @param negative_ttl_s [Range] the same for names without records
       def initialize(entries_limit: ENTRIES_LIMIT, ttl_s: TTL_S, negative_ttl_s: NEGATIVE_TTL_S)
         @entries_limit = entries_limit
         @ttl_s = ttl_s
@@ -47,7 +45,7 @@ module Gyre
         entry.value
       end
 
-      # With a TTL of nil the answer is not kept; only the present callers get it.
+      # Without a TTL (nil) only the present callers get the answer.
       # @api private
       def store(key, value, ttl_s, negative: false)
         ttl_s &&= ttl_s.clamp(negative ? @negative_ttl_s : @ttl_s)
@@ -58,7 +56,6 @@ module Gyre
         @entries.shift while @entries.size > @entries_limit
       end
 
-      # Forgets all.
       # @return [void]
       def clear = @entries.clear
     end

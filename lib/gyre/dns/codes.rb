@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Numbers and names of DNS: record types, classes, response codes, EDNS options (IANA, "Domain Name
-# System Parameters"). Used by messages, zone files, server and `gyre dns`.
+# Numbers and names of DNS: types, classes, response codes, EDNS options (IANA, "Domain Name System
+# Parameters").
 module Gyre
   module DNS
     # Record types by name.
@@ -15,7 +15,7 @@ module Gyre
     }.freeze
     # Classes by name.
     CLASSES = { "IN" => 1, "CH" => 3, "HS" => 4, "NONE" => 254, "ANY" => 255 }.freeze
-    # Response codes by name, as Resolv::DNS::RCode names them.
+    # Response codes by name, as in Resolv::DNS::RCode.
     RCODES = { NoError: 0, FormErr: 1, ServFail: 2, NXDomain: 3, NotImp: 4, Refused: 5, YXDomain: 6, YXRRSet: 7, NXRRSet: 8, NotAuth: 9,
                NotZone: 10, BADVERS: 16, BADSIG: 16, BADKEY: 17, BADTIME: 18, BADMODE: 19, BADNAME: 20, BADALG: 21, BADTRUNC: 22,
                BADCOOKIE: 23 }.freeze
@@ -24,36 +24,23 @@ module Gyre
     private_constant :TYPE_NAMES, :CLASS_NAMES
 
     class << self
-      # @param type [String, Symbol, Integer, Class] "A", "TYPE65280" (RFC 3597), 1, or a class of
-      #   Resolv::DNS::Resource
-      # @return [Integer]
-      # @raise [ArgumentError]
+      # Takes "A", "TYPE65280" (RFC 3597), a number, or a resource class. Raises ArgumentError.
       def type_number(type) = number(type, TYPES, "TYPE", :TypeValue)
 
-      # @param klass [String, Symbol, Integer, Class] as {.type_number}
-      # @return [Integer]
-      # @raise [ArgumentError]
+      # Takes the same for classes. Raises ArgumentError.
       def class_number(klass) = number(klass, CLASSES, "CLASS", :ClassValue)
 
-      # @param number [Integer]
-      # @return [String] such as "A" or "TYPE65280"
       def type_name(number) = TYPE_NAMES[number] || "TYPE#{number}"
 
-      # @param number [Integer]
-      # @return [String] such as "IN" or "CLASS4"
       def class_name(number) = CLASS_NAMES[number] || "CLASS#{number}"
 
-      # @param rcode [Symbol, Integer]
-      # @return [Integer]
-      # @raise [ArgumentError]
+      # Takes :NXDomain or a number. Raises ArgumentError.
       def rcode_number(rcode)
         return rcode if rcode.is_a?(Integer) && rcode.between?(0, 4095)
 
         RCODES[rcode] || raise(ArgumentError, "#{rcode.inspect} is not a response code: use one of #{RCODES.keys.join(", ")}")
       end
 
-      # @param number [Integer]
-      # @return [Symbol, Integer] such as :NXDomain
       def rcode_name(number) = RCODES.key(number) || number
 
       private

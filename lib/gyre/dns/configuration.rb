@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The system's way to resolve names, read from the text of its files: resolv.conf(5) and the hosts
-# line of nsswitch.conf(5). Used by Gyre::DNS::Resolver and by `require "gyre/dns"`, which asks
-# whether this library resolves exactly as getaddrinfo(3) would. Opens no file.
+# How the system resolves names, from the text of resolv.conf(5) and nsswitch.conf(5). Used by
+# Gyre::DNS::Resolver, and to decide whether it resolves exactly as getaddrinfo(3). Opens no file.
 
 require "socket"
 require "resolv"
@@ -11,12 +10,12 @@ module Gyre
   module DNS
     # Settings of resolv.conf. Immutable.
     class Configuration
-      # The limits of glibc (resolv.h): it ignores further servers and reduces larger numbers.
+      # glibc's limits (resolv.h): it ignores more servers and reduces numbers.
       SERVERS_LIMIT = 3
       NUMBERS = { "ndots" => [:ndots, 15], "timeout" => [:timeout_s, 30], "attempts" => [:attempts, 5] }.freeze
-      # Options that change answers or their order in ways that only the system knows.
+      # Options whose effect only the system knows.
       INEXACT = /\A(?:no-aaaa|no-tld-query|no-check-names)\z/.freeze
-      # Environment variables with such an effect.
+      # Environment variables of that kind.
       VARIABLES = %w[LOCALDOMAIN RES_OPTIONS HOSTALIASES].freeze
       private_constant :SERVERS_LIMIT, :NUMBERS, :INEXACT, :VARIABLES
 
@@ -24,17 +23,16 @@ module Gyre
       attr_reader :servers
       # @return [Array<String>] domains
       attr_reader :search
-      # @return [Integer] dots from which on a name is tried as it is first
+      # @return [Integer] dots from which on a name is first tried as it is
       attr_reader :ndots
-      # @return [Integer] seconds for a server's answer
+      # @return [Integer] seconds to wait for a server
       attr_reader :timeout_s
       # @return [Integer] rounds over all servers
       attr_reader :attempts
 
-      # If the text names no server, this machine is asked; if it names no domain, the domain of the
-      # host's name is used.
+      # Defaults: a server on this machine, and the domain of the host's name.
       # @param text [String] of resolv.conf
-      # @param host_name [String] of this machine
+      # @param host_name [String] this machine's
       def initialize(text, host_name: Socket.gethostname)
         @servers, @search = [], nil
         @ndots, @timeout_s, @attempts = 1, 5, 2
@@ -53,10 +51,10 @@ module Gyre
       def tcp? = @tcp
 
       # @param environment [Hash{String => String}]
-      # @return [Boolean] whether no setting has an effect that only the system knows
+      # @return [Boolean] whether all settings are known here
       def exact?(environment = ENV) = @exact && VARIABLES.none? { |name| environment.key?(name) }
 
-      # The names to try, in this order (resolv.conf(5), "search" and "ndots").
+      # Returns names to try in order (resolv.conf(5), "search" and "ndots").
       # @param name [String]
       # @return [Array<String>]
       def candidates(name)
@@ -67,7 +65,7 @@ module Gyre
       end
 
       # @param text [String] of nsswitch.conf
-      # @return [Boolean] whether only the hosts file and then DNS are asked for hosts
+      # @return [Boolean] whether hosts come from the hosts file, then DNS, and nothing else
       def self.plain_order?(text)
         text[/^\s*hosts:([^#\n]*)/, 1].to_s.split == %w[files dns]
       end

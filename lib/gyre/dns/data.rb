@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# A record's data between bytes and the classes of Ruby's resolv. The bytes hold names uncompressed
-# (ext/gyre/dns/message_object.c). Used by Record.
+# Converts records' data between bytes with uncompressed names (ext/gyre/dns/message_object.c) and
+# classes of Ruby's resolv. Used by Record.
 require "resolv"
 
 module Gyre
   module DNS
-    # @api private
     module Data
-      # Writes names without compression, as the data moves between messages, and any text as bytes.
+      # Writes names uncompressed, as data moves between messages, and text as bytes.
       class Encoder < Resolv::DNS::Message::MessageEncoder
         def put_string(text)
           raise ArgumentError, "a text of more than 255 bytes" if text.bytesize > 255
@@ -26,9 +25,7 @@ module Gyre
       private_constant :Encoder
 
       class << self
-        # @param resource [Resolv::DNS::Resource]
-        # @return [String]
-        # @raise [ArgumentError]
+        # Raises ArgumentError.
         def encode(resource)
           case resource
           when Resolv::DNS::Resource::IN::A, Resolv::DNS::Resource::IN::AAAA then resource.address.address
@@ -38,8 +35,7 @@ module Gyre
           raise ArgumentError, "#{resource.inspect} cannot be written: #{error.message}"
         end
 
-        # @return [Resolv::DNS::Resource] of a Generic class if resolv does not know the type
-        # @raise [FormatError]
+        # Types unknown to resolv become Generic. Raises FormatError.
         def decode(type, klass, data)
           made = Resolv::DNS::Resource.get_class(type, klass)
           Resolv::DNS::Message::MessageDecoder.new(data) { |decoder| return made.decode_rdata(decoder) }

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Messages as text, as dig prints them (RFC 1035, section 5.1; data of other types as in RFC 3597).
-# Used by `gyre dns query`. Prints nothing itself.
+# Messages as text like dig's (RFC 1035, section 5.1; RFC 3597), for `gyre dns query`.
 
 require "gyre/dns/message"
 
@@ -14,18 +13,16 @@ module Gyre
       private_constant :FLAGS, :OPCODES, :SECTIONS
 
       class << self
-        # @return [String] several lines
         def message(message)
           sections = SECTIONS.flat_map { |section| section(section, message.public_send(section)) }
           [header(message), *edns(message.edns), "", ";; QUESTION SECTION:", *message.questions.map { |each| question(each) }, *sections].join("\n")
         end
 
-        # @return [String] a line of a zone file
+        # Returns a line of a zone file.
         def record(record)
           [name(record.name).ljust(23), record.ttl, DNS.class_name(record.klass), DNS.type_name(record.type), data(record)].join("\t")
         end
 
-        # @return [String]
         def data(record)
           words(record.resource).join(" ")
         rescue FormatError, NoMatchingPatternError
@@ -81,7 +78,7 @@ module Gyre
           %("#{escaped(string.gsub(/["\\]/n) { "\\#{_1}" })}")
         end
 
-        # Bytes of others must not reach the terminal.
+        # Foreign bytes must not reach the terminal.
         def escaped(text) = text.b.gsub(/[^ -~]/n) { format("\\%03d", _1.ord) }
       end
     end

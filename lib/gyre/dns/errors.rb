@@ -5,7 +5,7 @@ require "gyre/errors"
 
 module Gyre
   module DNS
-    # Bytes that are not a DNS message. Its status is the rcode FORMERR.
+    # Malformed DNS message; its status is the rcode FORMERR.
     class FormatError < ProtocolError
       def initialize(message = "malformed message") = super(message, 1)
     end

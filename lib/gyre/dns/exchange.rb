@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Some queries to some servers at once, until each is answered: sends packets, waits for replies on
-# all sockets, and goes over to TCP. Made by Gyre::DNS::Upstream for each caller, which waits in
-# here. Decides nothing about retries.
+# Asks servers several queries until each is answered: sends packets, waits on all sockets, changes
+# to TCP. Made by Gyre::DNS::Upstream for each caller. Decides nothing about retries.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -11,7 +10,7 @@ require "gyre/net"
 module Gyre
   module DNS
     class Exchange
-      # Errors after which the next server is asked.
+      # Errors after which the next server is tried.
       FAILURES = [SystemCallError, SocketError, IOError, TimeoutError, TLS::Error].freeze
 
       def initialize(upstream, queries, reuse)
@@ -21,8 +20,8 @@ module Gyre
         @leases = {}.compare_by_identity # ServerAddress => lease of a socket
       end
 
-      # Returns when all queries are answered, no server of these will, or the time is over. Also
-      # takes late answers of servers asked before.
+      # Returns when all queries are answered, no server will answer, or time is over. Also takes
+      # late answers of earlier servers.
       def ask(servers, timeout_s)
         @until_s = Clock.now + timeout_s
         @open = {}.compare_by_identity # ServerAddress => queries that it has not answered
@@ -48,13 +47,13 @@ module Gyre
         refused(server, error)
       end
 
-      # The server cannot be reached, or nothing listens on its port.
+      # The server is unreachable, or its port is closed.
       def refused(server, error)
         @open[server]&.each { |query| query.failures << "#{server}: #{error.class.new.message}" }
         @open[server] = []
       end
 
-      # Returns server and packet, or nil.
+      # Returns a server and its packet, or nil.
       def receive
         loop do
           @leases.each do |server, lease|

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Host names of the whole process: the system's resolver in the slot of Gyre::HostNames, so that the
-# scheduler and Gyre.connect ask it instead of getaddrinfo in a thread. Installed by `require
-# "gyre/dns"`. Leaves to the system whatever only the system knows how to resolve.
+# Puts the resolver into Gyre::HostNames, so that the scheduler and Gyre.connect need no getaddrinfo
+# in a thread. Installed by `require "gyre/dns"`. Leaves to the system names that only it can
+# resolve.
 
 require "gyre/dns/configuration"
 require "gyre/dns/resolver"
@@ -11,15 +11,15 @@ require "gyre/scheduler/host_names"
 
 module Gyre
   module DNS
-    # When host names are resolved here: :exact (only if the result is the same as getaddrinfo's),
-    # :always or :never.
+    # When names are resolved here: :exact (only if getaddrinfo's result is the same), :always,
+    # :never.
     HOST_NAMES = %i[exact always never].freeze
 
     class << self
       # @return [Symbol] one of {HOST_NAMES}
       def host_names = HostNames.resolver&.mode || :never
 
-      # @param mode [Symbol] one of {HOST_NAMES}; of this Ractor
+      # @param mode [Symbol] one of {HOST_NAMES}, for this Ractor
       # @raise [ArgumentError]
       def host_names=(mode)
         raise ArgumentError, "host_names must be one of #{HOST_NAMES.inspect}, not #{mode.inspect}" unless HOST_NAMES.include?(mode)
@@ -30,8 +30,7 @@ module Gyre
 
     # @api private
     class SystemNames
-      # Only host names with a letter in the last label are resolved here, as others may be
-      # addresses in old forms.
+      # Names with a letter in the last label; others may be addresses in old forms.
       NAME = /\A(?:[a-z\d_](?:[a-z\d_-]*[a-z\d_])?\.)*(?!\d+\.?\z|0x\h*\.?\z)[a-z\d](?:[a-z\d-]*[a-z\d])?\.?\z/i.freeze
       private_constant :NAME
 
@@ -54,7 +53,7 @@ module Gyre
 
       private
 
-      # "localhost" without a line in the hosts file differs from system to system.
+      # Without a line in the hosts file, systems resolve "localhost" differently.
       def exact?(name)
         @plain.value && @default_order.value && @resolver.configuration.exact? && !name.match?(/(?:\A|\.)localhost\.?\z/i)
       end

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# The names of a hosts file, hosts(5). Used by Gyre::DNS::Resolver, before any server is asked.
-# Reads text and opens no file.
+# Names of a hosts file, hosts(5), for Gyre::DNS::Resolver. Opens no file.
 
 require "resolv"
 
 module Gyre
   module DNS
     class Hosts
-      # Ignores lines that do not begin with an address, as glibc does.
+      # Ignores lines without a leading address, as glibc does.
       def initialize(text)
         @addresses = {}
         text.each_line do |line|
@@ -20,7 +19,6 @@ module Gyre
         @addresses.each_value(&:uniq!)
       end
 
-      # @return [Array<String>, nil] in the file's order
       def [](name) = @addresses[name.downcase]
     end
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# DNS over HTTPS (RFC 8484) as a Rack app, for any server: GET and POST. The answers are those of a
-# Gyre::DNS::Server, which may listen at other addresses too, or at none.
+# DNS over HTTPS (RFC 8484) as a Rack app for any server: GET and POST, answered by a
+# Gyre::DNS::Server, which need not listen itself.
 require "socket"
 require "gyre/dns/server"
 

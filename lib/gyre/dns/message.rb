@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# DNS messages for Ruby code: rules, resolver, `gyre dns query`. The bytes are read and written by
+# DNS messages for rules, resolver and `gyre dns query`. Read and written by
 # ext/gyre/dns/message_object.c. Opens no socket.
 require "resolv"
 require "gyre/loop"
@@ -11,7 +11,7 @@ require "gyre/dns/errors"
 Gyre::Loop.require_native("Gyre::DNS")
 
 module Gyre
-  # Server and resolver of the Domain Name System.
+  # Server and resolver for DNS.
   module DNS
     # A question: name (String), type and klass (Integers).
     class Question
@@ -22,8 +22,7 @@ module Gyre
       def to_s = "#{name} #{DNS.class_name(klass)} #{DNS.type_name(type)}"
     end
 
-    # A resource record: name (String), type, klass and ttl (Integers), data (String of bytes, with
-    # uncompressed names).
+    # A record: name (String), type, klass and ttl (Integers), data (bytes with uncompressed names).
     class Record
       # @param name [String, Resolv::DNS::Name]
       # @param ttl [Integer] seconds
@@ -35,20 +34,19 @@ module Gyre
       end
 
       # Made at the first call.
-      #
       # @return [Resolv::DNS::Resource]
-      # @raise [FormatError] for data that has not the form of its type
+      # @raise [FormatError] the data is not of the type's form
       def resource
         @resource ||= Data.decode(type, klass, data).tap { |made| made.instance_variable_set(:@ttl, ttl) }
       end
     end
 
-    # The parts of an OPT record (RFC 6891): udp_bytes, version and flags (Integers), options (Array
-    # of code and bytes).
+    # An OPT record (RFC 6891): udp_bytes, version, flags (Integers), options (Array of code and
+    # bytes).
     class EDNS
-      # The largest packet that is safe on all paths (DNS flag day 2020).
+      # Largest packet that is safe on all paths (DNS flag day 2020).
       UDP_BYTES = 1232
-      # Signatures are wanted (RFC 3225).
+      # DNSSEC signatures are wanted (RFC 3225).
       DO = 0x8000
 
       # @param code [Integer]
@@ -61,9 +59,9 @@ module Gyre
 
     # A message: header, questions, records.
     class Message
-      # A response.
+      # Response.
       QR = 0x8000
-      # An authoritative answer.
+      # Authoritative answer.
       AA = 0x0400
       # Truncated.
       TC = 0x0200
@@ -75,15 +73,14 @@ module Gyre
       AD = 0x0020
       # Checking disabled (RFC 4035).
       CD = 0x0010
-      # Of the longest message, over TCP.
+      # Bytes of the longest message, over TCP.
       BYTES_LIMIT = 65_535
 
       # @return [Integer]
       attr_accessor :id
-      # @return [Integer] the header's second word without the rcode: QR, AA, TC, RD, RA, AD, CD and
-      #   the opcode
+      # @return [Integer] the header's second word without the rcode: flags and opcode
       attr_accessor :flags
-      # @return [Integer] with the upper bits of EDNS
+      # @return [Integer] with EDNS's upper bits
       attr_reader :rcode
       # @return [Array<Question>]
       attr_reader :questions
@@ -140,8 +137,7 @@ module Gyre
         define_method(name) { flags.anybits?(bit) }
       end
 
-      # A message that is longer becomes a truncated one: with its questions, without records.
-      #
+      # A longer message is truncated: its questions, no records.
       # @param limit [Integer] bytes
       # @return [String]
       # @raise [ArgumentError, TypeError] a name or a record cannot be written

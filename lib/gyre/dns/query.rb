@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# One query on the wire and its reply: a random id, the name in random case ("0x20",
-# draft-vixie-dnsext-dns0x20), and the check that a packet answers it. Made by Gyre::DNS::Resolver
-# for a question, or of a client's query that is passed on. Has no socket and no clock.
+# One query and its reply: a random id, the name in random case (draft-vixie-dnsext-dns0x20), and
+# the check that a packet answers it. Made by Gyre::DNS::Resolver, or of a client's query. Has no
+# socket and no clock.
 
 require "gyre/dns/message"
 
@@ -10,24 +10,21 @@ module Gyre
   module DNS
     class Query
       HEADER_BYTES = 12
-      # FORMERR, SERVFAIL, NOTIMP and REFUSED: after these another server is asked, which may know
-      # the answer.
+      # FORMERR, SERVFAIL, NOTIMP, REFUSED: another server may know the answer.
       FAILURES = [1, 2, 4, 5].freeze
-      # Codes with which servers respond that do not know EDNS (RFC 6891, section 7).
+      # Codes of servers that do not know EDNS (RFC 6891, section 7).
       UNKNOWN_EDNS = [1, 4].freeze
-      # The first bytes of a query without the RD bit.
+      # A query's first bytes without the RD bit.
       HEADER = /\A..[\x00-\x7f].\x00\x01/mn.freeze
       PADDED_BYTES, PADDING = 128, 12 # a multiple, and the code of the option (RFC 7830)
       private_constant :HEADER, :PADDED_BYTES, :PADDING
 
-      # @param name [String]
-      # @param type [Integer]
-      # @raise [ArgumentError] it cannot be a name
+      # Raises ArgumentError for an invalid name.
       def self.ask(name, type)
         new(Message.query(name, type).encode, edns: true)
       end
 
-      # @return [Query, nil] nil unless the bytes are a query with one question
+      # Returns nil unless the bytes are a query with one question.
       def self.wrap(bytes)
         return unless bytes.b.match?(HEADER)
 
@@ -35,21 +32,18 @@ module Gyre
         query if query.bytes
       end
 
-      # @return [String, nil] the reply that counts, or else the last one of a server that could not
-      #   answer
+      # The accepted reply, or the last failure of a server.
       attr_reader :reply
-      # @return [ServerAddress] its server
+      # The reply's server.
       attr_reader :server
-      # @return [String, nil] as sent
       attr_reader :bytes
 
-      # @return [Array<String>] servers and reasons
+      # "server: reason" for each.
       attr_reader :failures
 
-      # @return [String] the reason for the missing reply
       def failure = failures.empty? ? "no response in time" : failures.uniq.first(3).join(", ")
 
-      # @param edns [Boolean] whether it ends with an OPT record of ours
+      # `edns`: whether the query ends with our own OPT record.
       def initialize(given, edns: false)
         @given = given
         @edns = edns
@@ -59,13 +53,11 @@ module Gyre
         renew if @question_bytes
       end
 
-      # @return [String] two bytes
       def id = @bytes.byteslice(0, 2)
 
-      # @return [Boolean]
       def answered? = @answered
 
-      # Keeps a packet, for which {#verdict} returned `verdict`.
+      # Keeps a packet with its {#verdict}.
       def keep(packet, verdict, server)
         return if @answered
 
@@ -89,8 +81,8 @@ module Gyre
         @bytes
       end
 
-      # @return [String] the bytes for an encrypted connection, whose length then tells little (RFC
-      #   8467, section 4.1). A query that is passed on stays as it is
+      # Pads for an encrypted connection (RFC 8467, section 4.1); passed-on queries stay as they
+      # are.
       def padded
         return @bytes unless @edns
 
@@ -98,7 +90,7 @@ module Gyre
         @bytes.byteslice(0..-3) << [zeros + 4, PADDING, zeros].pack("n3") << ("\0" * zeros)
       end
 
-      # If the packet comes from a server that may not know EDNS, leaves it out from now on.
+      # Leaves out EDNS from now on if the packet's server may not know it.
       def leave_out_edns?(packet)
         return false unless @edns && UNKNOWN_EDNS.include?(packet.getbyte(3) & 15)
 
@@ -109,9 +101,8 @@ module Gyre
         true
       end
 
-      # @return [Symbol, nil] :answer; :failure, with a code of FAILURES; :truncated, also for an
-      #   answer with the name in another case, as only TCP proves where it comes from; nil: answers
-      #   something else
+      # Returns :answer; :failure, with a code of FAILURES; :truncated, also for a name in another
+      # case, as only TCP proves the sender; nil for anything else.
       def verdict(packet)
         return if packet.bytesize < HEADER_BYTES || !packet.start_with?(id) ||
                   (packet.getbyte(2) & 0xf8) != (0x80 | (@bytes.getbyte(2) & 0x78))
@@ -127,7 +118,7 @@ module Gyre
         failure ? :failure : :answer
       end
 
-      # @return [String, nil] the reply with the id and the spelling of the given query
+      # Returns the reply with the given query's id and spelling.
       def restored
         return unless reply
 
@@ -139,7 +130,7 @@ module Gyre
 
       private
 
-      # Returns the length of the question, nil if it is none.
+      # Returns the question's length; nil if malformed.
       def measure
         at = HEADER_BYTES
         while (length = @given.getbyte(at)) && length.positive?

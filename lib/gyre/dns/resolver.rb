@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Resolves names: hosts file, search domains, cache, and name servers (Gyre::DNS::Upstream). Used by
-# programs, and for host names of the whole process (dns/host_names.rb). Follows aliases within an
-# answer only, as the servers are recursive ones.
+# Resolves names by hosts file, search domains, cache and name servers (Gyre::DNS::Upstream), for
+# programs and the process's host names (dns/host_names.rb). Follows aliases only within an answer,
+# as its servers are recursive.
 
 require "gyre/dns/address_order"
 require "gyre/dns/cache"
@@ -16,11 +16,11 @@ require "gyre/sync/promise"
 require "gyre/sync/spin_lock"
 
 module Gyre
-  # Names and servers of the Domain Name System.
+  # Server and resolver for DNS.
   module DNS
-    # No server has answered, or none could.
+    # No server could answer.
     class NoAnswer < Error
-      # @return [Message, nil] of the server that failed
+      # @return [Message, nil] the failed server's
       attr_reader :message_received
 
       # @api private
@@ -33,14 +33,13 @@ module Gyre
       def silent? = @message_received.nil?
     end
 
-    # Every method may be called from any thread. With a scheduler other fibers run meanwhile.
-    #
+    # Any thread may call its methods. With a scheduler other fibers run meanwhile.
     # @example
     #   resolver = Gyre::DNS::Resolver.new
     #   resolver.addresses("example.org")                        # => ["2001:db8::1", "192.0.2.1"]
     #   resolver.records("example.org", "MX").map(&:resource)
     class Resolver
-      # The most aliases that are followed in an answer.
+      # Most aliases to follow in an answer.
       ALIASES_LIMIT = 16
       A, CNAME, SOA, AAAA, ANY = 1, 5, 6, 28, 255
       NXDOMAIN = 3
@@ -49,12 +48,10 @@ module Gyre
       # @return [Cache]
       attr_reader :cache
 
-      # Without `servers` it works like the system's, from resolv.conf, which is read again when it
-      # changes.
-      #
+      # Without `servers` it follows resolv.conf and its changes.
       # @param servers [Array<String>] as {Upstream#initialize} takes them
       # @param search [Array<String>] domains behind names, with servers given
-      # @param ndots [Integer] dots from which on a name is tried as it is first, with servers given
+      # @param ndots [Integer] dots from which on a name is first tried as it is, with servers given
       # @param hosts [String, nil] path of the hosts file; nil: none
       # @param resolv_conf [String] path
       # @param cache [Cache]
@@ -74,11 +71,10 @@ module Gyre
         end
       end
 
-      # Asks the servers, or the cache, about this name only.
-      #
+      # Asks only about this name.
       # @param name [String]
       # @param type [String, Integer, Class] "MX", 15, Resolv::DNS::Resource::IN::MX
-      # @return [Message] also one without the name; from the cache, with the TTLs of its arrival
+      # @return [Message] also without the name; a cached one has its original TTLs
       # @raise [NoAnswer]
       # @raise [ArgumentError] it cannot be a name or a type
       def query(name, type = A)
@@ -96,10 +92,8 @@ module Gyre
       end
 
       # Asks for both families at once.
-      #
       # @param name [String] with search domains, unless it ends with a dot
-      # @return [Array<String>] IP addresses in the order in which to try them (RFC 6724); empty
-      #   without any
+      # @return [Array<String>] IP addresses in the order to try them (RFC 6724); may be empty
       # @raise [NoAnswer, ArgumentError]
       def addresses(name)
         return [name] if name.match?(Resolv::AddressRegex)
@@ -112,7 +106,7 @@ module Gyre
         AddressOrder.sort(found.uniq)
       end
 
-      # Passes a query's bytes on, see {Upstream#forward}.
+      # Passes on a query's bytes, see {Upstream#forward}.
       # @return [String, nil]
       def forward(bytes) = upstream.forward(bytes)
 
@@ -129,7 +123,7 @@ module Gyre
         @upstream
       end
 
-      # Closes connections.
+      # Closes connections; later queries open new ones.
       # @return [nil]
       def close = @upstream&.close
 
@@ -144,9 +138,8 @@ module Gyre
                                            rotate: @configuration.rotate?, **options)
       end
 
-      # Yields one name after the other until the block returns something. If a server failed for
-      # one of them, which may have been the right name, raises at the end; if no server answered at
-      # all, raises at once.
+      # Yields names until the block returns something. Raises at the end if a server failed for one
+      # of them, which may be the right one; at once if no server answered.
       def search(name)
         failure = nil
         configuration.candidates(name).each do |candidate|
@@ -180,8 +173,8 @@ module Gyre
 
       # --- questions ---
 
-      # Returns a message or a NoAnswer for each question. A question is under way once, for all
-      # callers; another one takes over if its caller is stopped.
+      # Returns a message or a NoAnswer for each question. Callers share questions under way;
+      # another caller takes over if one is stopped.
       def ask(questions)
         found = {}
         until (left = questions - found.keys).empty?
@@ -192,9 +185,8 @@ module Gyre
         found.values_at(*questions)
       end
 
-      # Returns the questions that the caller has to ask, and those that others are asking, with
-      # their promises. A caller that blocks its loop waits for none, as fibers of the loop could
-      # not answer it.
+      # Returns the questions to ask, and promises for those that others ask. A caller that blocks
+      # its loop waits for none, as fibers of the loop could not answer.
       def take(questions, found)
         mine, others = [], {}
         @pid, @flights = Process.pid, {} if @pid != Process.pid # a forked child gets no answers of its parent's
@@ -235,8 +227,7 @@ module Gyre
         NoAnswer.new("#{question.first}: #{error.message}")
       end
 
-      # The answer that something does not exist is kept for the time in the zone's SOA (RFC 2308,
-      # section 5).
+      # Keeps a negative answer for the time in the zone's SOA (RFC 2308, section 5).
       def store(question, message)
         if message.rcode.zero? && select(message, *question).any?
           return @cache.store(question, message, message.answers.map(&:ttl).min)

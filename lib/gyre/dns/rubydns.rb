@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # `require "gyre/dns/rubydns"`: RubyDNS and the parts of Async::DNS that its programs use, on
-# Gyre::DNS::Server. `require "rubydns"` loads this file from then on, with or without the gem.
+# Gyre::DNS::Server. A later `require "rubydns"` changes nothing, with or without the gem.
 
 raise LoadError, "require gyre/dns/rubydns: the rubydns gem is loaded already. Require this before it" if defined?(RubyDNS)
 
@@ -11,7 +11,7 @@ $LOAD_PATH.unshift(File.join(__dir__, "rubydns", "features"))
 
 module Gyre
   module DNS
-    # The methods of Resolv::DNS::Message that rules call on query and response.
+    # Methods of Resolv::DNS::Message that rules call.
     module ResolvMethods
       { qr: Message::QR, aa: Message::AA, tc: Message::TC, rd: Message::RD, ra: Message::RA }.each do |name, bit|
         define_method(name) { flags.anybits?(bit) ? 1 : 0 }
@@ -23,7 +23,6 @@ module Gyre
         define_method(:"each_#{name}") { |&block| public_send(section).each { |each| block.call(ResolvMethods.name(each), each.ttl, each.resource) } }
       end
 
-      # @return [Array(Resolv::DNS::Name, Integer, Resolv::DNS::Resource)]
       def answer = answers.map { |record| [ResolvMethods.name(record), record.ttl, record.resource] }
 
       def question = questions.map { |each| [ResolvMethods.name(each), each.resource_class] }
@@ -36,7 +35,7 @@ module Gyre
     end
     Message.include(ResolvMethods)
 
-    # RubyDNS's question is a name.
+    # A question that is a name, as in RubyDNS.
     module NamedQuestion
       def question = ResolvMethods.name(@question)
     end
@@ -55,7 +54,7 @@ module Async
       end
     end
 
-    # A resolver that asks these name servers; if none are given, those of the system.
+    # Asks these name servers, or the system's.
     class Resolver < Gyre::DNS::Resolver
       def initialize(endpoints = [], **)
         addresses = endpoints.to_a.reject { |transport, *| transport == :tcp }
@@ -63,7 +62,7 @@ module Async
       end
     end
 
-    # A server whose subclass answers in `process`.
+    # Subclasses answer in `process`.
     class Server
       # Gyre's rules, asked by the server.
       class Rules < Gyre::DNS::Rules
@@ -98,7 +97,7 @@ module Async
   end
 end
 
-# What RubyDNS's programs call.
+# The interface of RubyDNS.
 module RubyDNS
   Resolver = Async::DNS::Resolver
 
@@ -129,7 +128,7 @@ end
 
 unless defined?(IO::Endpoint)
   class IO
-    # The addresses that RubyDNS's programs make with the gem io-endpoint.
+    # Addresses that programs make with the gem io-endpoint.
     module Endpoint
       def self.udp(host, port, **) = [:udp, host, port]
       def self.tcp(host, port, **) = [:tcp, host, port]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Rules written as RubyDNS's: patterns, types and blocks. Turns a request's bytes into a response's.
-# Called by the server for requests that no zone answers.
+# Rules like RubyDNS's: patterns, types, blocks. Makes responses to requests that no zone answers,
+# for the server.
 require "ipaddr"
 require "gyre/dns/transaction"
 
@@ -15,9 +15,9 @@ module Gyre
     #     otherwise { |transaction| transaction.fail!(:NXDomain) }
     #   end
     class Rules
-      # Networks that {Transaction#passthrough!} works for by default.
+      # Default networks of {Transaction#passthrough!}.
       LOOPBACK = %w[127.0.0.0/8 ::1/128].freeze
-      # Flags of a request that its response repeats: opcode, RD, CD.
+      # Request flags that the response repeats: opcode, RD, CD.
       REPEATED = 0x7910
       Rule = Struct.new(:pattern, :types, :block)
       private_constant :REPEATED, :Rule
@@ -27,7 +27,7 @@ module Gyre
       # @return [Array<String>] name servers
       attr_reader :upstreams
 
-      # @param recursion [Array<String>] networks that {Transaction#passthrough!} works for
+      # @param recursion [Array<String>] networks that may use {Transaction#passthrough!}
       # @yield the rules
       def initialize(recursion: LOOPBACK, &block)
         @networks = recursion.map { |network| IPAddr.new(network) }
@@ -39,7 +39,7 @@ module Gyre
         instance_eval(&block) if block
       end
 
-      # @return [Boolean] whether questions that no rule fits have no block
+      # @return [Boolean] whether unmatched questions have no block
       # @api private
       def open? = @otherwise.nil?
 
@@ -47,7 +47,6 @@ module Gyre
       def empty? = @rules.empty? && @otherwise.nil?
 
       # Adds a rule.
-      #
       # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
@@ -58,14 +57,14 @@ module Gyre
         @rules << Rule.new(pattern.is_a?(String) ? pattern.delete_suffix(".") : pattern, numbers, block)
       end
 
-      # @yieldparam transaction [Transaction] if no rule fits; without this the response is REFUSED
+      # @yieldparam transaction [Transaction] of an unmatched question; without a block they are
+      #   REFUSED
       # @return [void]
       def otherwise(&block)
         @otherwise = block
       end
 
       # Serves a zone file.
-      #
       # @param origin [String]
       # @param path [String]
       # @return [void]
@@ -73,21 +72,18 @@ module Gyre
         @zones[origin.to_s.delete_suffix(".")] = path.to_s
       end
 
-      # Passes on questions that no zone and no rule answers, from {#recursion} networks only.
-      #
-      # @param servers [Array<String>] addresses as the resolver takes them
+      # Passes on all other questions, from {#recursion} networks only.
+      # @param servers [Array<String>] as for {Upstream#initialize}
       # @return [void]
       def upstream(*servers) = @upstreams.concat(servers.flatten)
 
-      # @param networks [Array<String>] that {Transaction#passthrough!} and {#upstream} work for,
-      #   instead of loopback
+      # @param networks [Array<String>] that may use {Transaction#passthrough!} and {#upstream}
       # @return [void]
       def recursion(*networks)
         @networks = networks.flatten.map { |network| IPAddr.new(network) }
       end
 
       # Names a block for {#fire}.
-      #
       # @return [void]
       def on(name, &block)
         @events[name.to_sym] = block
@@ -96,7 +92,7 @@ module Gyre
       # @return [Object] the named block's value
       def fire(name, *arguments) = @events[name.to_sym]&.call(*arguments)
 
-      # Called within a rule: goes on with the next one.
+      # Continues with the next rule, within a rule.
       def next! = throw(:rule, :next)
 
       # @param peer [Addrinfo, nil] nil: unknown
@@ -148,7 +144,7 @@ module Gyre
 
       private
 
-      # Names are compared without case, as clients may vary it (0x20).
+      # Ignores case, which clients may vary (0x20).
       def match_of(pattern, name, transaction)
         case pattern
         when String then pattern.casecmp(name)&.zero?
@@ -173,7 +169,7 @@ module Gyre
         Message.new(id, Message::QR | flags & REPEATED, rcode: rcode, questions: questions, edns: edns)
       end
 
-      # Over HTTPS it may run in a thread of another server.
+      # May run in another server's thread, over HTTPS.
       def report(error)
         return Fiber.scheduler.report(error, Fiber.current) if Fiber.scheduler.is_a?(Scheduler)
 

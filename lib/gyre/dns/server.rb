@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension moves
-# packets and answers what is in zones; Rules answers the rest. Queries over HTTPS come to the same
-# server. Handles no signals and reads no configuration.
+# packets and answers from zones; Rules answer the rest. Handles no signals and reads no
+# configuration.
 require "securerandom"
 require "gyre/net"
 require "gyre/net/tls"
@@ -16,8 +16,7 @@ require "gyre/dns/zone_file"
 
 module Gyre
   module DNS
-    # Serves until it is stopped.
-    #
+    # Serves until stopped.
     # @param endpoints [Array<String>] as {Server#initialize}
     # @yield the rules, see {Rules}
     # @return [void]
@@ -30,12 +29,11 @@ module Gyre
       STREAM_PLACES = 100
       private_constant :STREAM_PLACES
 
-      # Binds, so that privileges may be dropped before {#run}.
-      #
-      # @param endpoints [Array<String>] "host:port" is UDP and TCP there; udp://, tcp://,
-      #   tls://host:853?cert=PATH&key=PATH. Without a port: 53, with TLS 853. Also RubyDNS's [:udp,
-      #   host, port]
-      # @param load [#call, nil] returns {Rules}, again at each {#reload}; nil: evaluates the block
+      # Binds, so that {#run} needs no privileges.
+      # @param endpoints [Array<String>] "host:port" is UDP and TCP; udp://, tcp://,
+      #   tls://host:853?cert=PATH&key=PATH. Default port 53, TLS 853. Also RubyDNS's [:udp, host,
+      #   port]
+      # @param load [#call, nil] returns {Rules}, also at each {#reload}; nil: evaluates the block
       # @param log [#write, nil] gets a line for each response
       # @param sockets [Sockets, nil] bound ones instead of endpoints
       # @param settings [Hash] see docs/dns.md
@@ -84,13 +82,11 @@ module Gyre
         end
       end
 
-      # Ends {#run}. Responses that wait for something are not sent.
-      #
+      # Ends {#run}; unfinished responses are not sent.
       # @return [void]
       def stop = @stopped.resolve
 
-      # Loads rules and zones again. If that fails, keeps the former ones.
-      #
+      # Loads rules and zones again; keeps the former ones on failure.
       # @return [void]
       # @raise [StandardError, ScriptError] as they raise it
       def reload
@@ -105,8 +101,7 @@ module Gyre
         @rules, @upstream = rules, upstream
       end
 
-      # Answers a request that came by other means (RFC 8484).
-      #
+      # Answers a request from elsewhere (RFC 8484).
       # @param bytes [String]
       # @param sockaddr [String] the client's struct sockaddr; "": unknown, and without recursion
       # @return [String, nil] the response; nil if none is due
@@ -123,7 +118,7 @@ module Gyre
         end
       end
 
-      # Called by Receiver for a request that rules have to answer.
+      # Called by Receiver for a request to rules.
       # @api private
       def call(bytes, sockaddr, limit, edns)
         @rules.call(bytes, sockaddr, limit, edns).tap { |response| log(response, sockaddr) }
@@ -170,8 +165,7 @@ module Gyre
 
       # --- streams ---
 
-      # Requests come one after another; responses leave as they are ready (RFC 7766, section
-      # 6.2.1.1).
+      # Reads requests in order; sends responses as they are ready (RFC 7766, section 6.2.1.1).
       def serve(stream)
         stream.read_timeout_s = @settings[:idle_timeout_s]
         stream.write_timeout_s = @settings[:idle_timeout_s]

@@ -1,22 +1,21 @@
 # frozen_string_literal: true
 
-# The address of a name server as programs and users write it. Used by Gyre::DNS::Upstream and `gyre
-# dns query`. Asks no resolver: over UDP a server is an IP address.
+# A name server's address as programs and users write it. Used by Gyre::DNS::Upstream and `gyre dns
+# query`. Resolves nothing: over UDP a server is an IP address.
 
 require "socket"
 require "resolv"
 
 module Gyre
   module DNS
-    # `name` is that of its certificate; `path` that of HTTPS.
+    # `name`: the certificate's; `path`: for HTTPS.
     ServerAddress = Struct.new(:protocol, :host, :port, :name, :path) do
       self::PORTS = { "udp" => 53, "tcp" => 53, "tls" => 853, "https" => 443 }.freeze
       self::FORM = %r{\A(?:(?<scheme>\w+)://)?(?:\[(?<v6>[^\]]+)\]|(?<host>[^\[\]:/#]+))(?::(?<port>\d{1,5}))?
                       (?<path>/[^\#]*)?(?:\#(?<name>[\w.-]+))?\z}x.freeze
 
       # Reads "192.0.2.1", "udp://192.0.2.1:53", "tcp://…", "tls://192.0.2.1:853#name" or
-      # "https://host/dns-query"; IPv6 addresses with a port stand in brackets.
-      #
+      # "https://host/dns-query"; an IPv6 address with a port needs brackets.
       # @param text [String, ServerAddress]
       # @return [ServerAddress]
       # @raise [ArgumentError]

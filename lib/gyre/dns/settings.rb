@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The settings of a DNS server: keywords of Gyre::DNS.run, flags of `gyre dns`.
+# Settings of a DNS server: keywords of Gyre::DNS.run, flags of `gyre dns`.
 require "gyre/settings"
 
 module Gyre

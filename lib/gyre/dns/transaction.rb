@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# One question and the response that rules make of it, with RubyDNS's methods. Made by Rules for
-# each question.
+# One question and its response, with RubyDNS's methods. Made by Rules.
 require "gyre/dns/message"
 
 module Gyre
   module DNS
-    # A question in work. The block of a rule gets it.
+    # A question to answer, for the block of a rule.
     class Transaction
-      # Seconds; RubyDNS's.
+      # Seconds, as in RubyDNS.
       DEFAULT_TTL = 86_400
       SECTIONS = { answer: :answers, authority: :authority, additional: :additional }.freeze
       private_constant :SECTIONS
@@ -35,13 +34,13 @@ module Gyre
         @remote_address ||= Addrinfo.new(@sockaddr) unless @sockaddr.empty?
       end
 
-      # @return [Hash] remote_address:, and those given to {#append!}
+      # @return [Hash] remote_address:, and options of {#append!}
       def options = { remote_address: remote_address, **@options }
 
-      # @return [String] the name asked for, without a final dot
+      # @return [String] the question's, without a final dot
       def name = @question.name
 
-      # @return [Integer] the type asked for
+      # @return [Integer] the question's
       def type = @question.type
 
       # @return [Class] of Resolv::DNS::Resource, such as IN::A
@@ -53,20 +52,19 @@ module Gyre
       # @return [String]
       def to_s = "#{name} #{DNS.type_name(type)}"
 
-      # Adds a resource of the class asked for.
-      #
-      # @param arguments [Array] of the resource class's `new`: an address for IN::A, a name for
+      # Adds a resource of the question's class.
+      # @param arguments [Array] for the resource class's `new`: an address for IN::A, a name for
       #   IN::CNAME
       # @param ttl [Integer] seconds
-      # @param name [String, nil] the record's; nil: the name asked for
-      # @param resource_class [Class, nil] nil: the one asked for
+      # @param name [String, nil] the record's; nil: the question's
+      # @param resource_class [Class, nil] nil: the question's
       # @param section [Symbol] :answer, :authority or :additional
       # @return [true]
-      # @raise [ArgumentError] the resource cannot be made of these
+      # @raise [ArgumentError] the arguments make no such resource
       def respond!(*arguments, **options)
         options = arguments.pop if arguments.last.is_a?(Hash)
         made = options[:resource_class]
-        # An address needs no objects of resolv.
+        # Avoids objects of resolv for an address.
         data = Wire.address(type, arguments[0]) if made.nil? && arguments.size == 1 && @question.klass == 1
         return add([(made || resource_class).new(*arguments)], options) unless data
 
@@ -74,7 +72,6 @@ module Gyre
       end
 
       # Adds resources.
-      #
       # @param resources [Array<Resolv::DNS::Resource>]
       # @param options [Hash] ttl:, name:, section: as {#respond!}
       # @return [true]
@@ -83,8 +80,7 @@ module Gyre
         true
       end
 
-      # Lets the rules answer another question into the same response, such as a CNAME's target.
-      #
+      # Lets rules answer another question into this response, such as a CNAME's target.
       # @param name [String]
       # @param resource_class [Class]
       # @return [true]
@@ -96,10 +92,9 @@ module Gyre
       end
 
       # Answers with a resolver's reply.
-      #
       # @param resolver [Resolver, Upstream]
-      # @param force [Boolean] also if the request does not want recursion
-      # @param name [String, nil] to ask for instead
+      # @param force [Boolean] also without the RD flag
+      # @param name [String, nil] to ask about instead
       # @yieldparam reply [Message] before it is copied
       # @return [Boolean] whether there was a reply
       def passthrough!(resolver, force: false, name: nil, **)
@@ -121,7 +116,7 @@ module Gyre
       # @return [Message, nil] the resolver's reply
       def passthrough(resolver, name: nil, **) = forward(resolver, name)&.then { |reply| Message.parse(reply) }
 
-      # @return [String, nil] an upstream's reply, which is the response as it is
+      # @return [String, nil] an upstream's reply as the whole response
       # @api private
       attr_reader :reply
 
@@ -134,8 +129,7 @@ module Gyre
       end
       alias failure! fail!
 
-      # Does nothing, as a response has its question already; RubyDNS's programs call it.
-      #
+      # Does nothing: RubyDNS's programs call it, but the response has its question.
       # @return [void]
       def append_question! = nil
 
@@ -148,15 +142,15 @@ module Gyre
         true
       end
 
-      # EDNS concerns one hop only (RFC 6891), so the upstream gets ours.
+      # EDNS concerns one hop (RFC 6891): the upstream gets ours.
       def forward(resolver, name)
         edns = EDNS.new(EDNS::UDP_BYTES, 0, @query.edns ? @query.edns.flags & EDNS::DO : 0, [])
         flags = Message::RD | @query.flags & (Message::CD | Message::AD)
         resolver.forward(Message.query(name || self.name, type, @question.klass, id: @query.id, flags: flags, edns: edns).encode)
       end
 
-      # Resolves only for loopback and the server's networks, as a resolver for everybody is a tool
-      # for attacks with forged addresses.
+      # Resolves only for loopback and the server's networks, as an open resolver serves attacks
+      # with forged addresses.
       def recursive?(force)
         (force || @query.recursion_desired?) && @rules.recursion_allowed?(remote_address)
       end

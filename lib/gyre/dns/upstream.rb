@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Name servers, and how they are asked: over UDP from a new port, over TCP for what UDP truncates,
-# over TLS, in turn or all at once. Gyre::DNS::Resolver asks by it, and servers pass queries on
-# (Upstream#forward). The caller waits in its own fiber or thread; nothing runs between the calls.
+# Name servers and the ways to ask them: UDP from a new port, TCP after truncation, TLS; in turn or
+# at once. Used by Gyre::DNS::Resolver, and to pass on queries. The caller's fiber or thread waits;
+# nothing runs between calls.
 
 require "gyre/clock"
 require "gyre/dns/exchange"
@@ -14,25 +14,25 @@ require "gyre/sync/semaphore"
 
 module Gyre
   module DNS
-    # Name servers. Every method may be called from any thread.
+    # Any thread may call its methods.
     class Upstream
-      # Exchanges under way at once; each has a socket for each server asked. Others wait.
+      # Exchanges at once, each with a socket per server; others wait.
       PLACES = 500
-      # {#forward} goes over to a socket with another port after this number of queries or seconds.
+      # {#forward} changes its socket, and so the port, after so many queries or seconds.
       USES_LIMIT, AGE_LIMIT_S = 500, 2
       Lease = Struct.new(:socket, :uses, :until_s)
       private_constant :USES_LIMIT, :AGE_LIMIT_S, :Lease
 
       # @return [Array<ServerAddress>]
       attr_reader :servers
-      # @return [Integer] packets that answered nothing asked: forged, late, or of another question
+      # @return [Integer] packets without a question: forged or late
       attr_reader :ignored
 
       # @param addresses [Array<String>] as {ServerAddress.parse} reads them
-      # @param timeout_s [Numeric] for each server, each time
+      # @param timeout_s [Numeric] per server and attempt
       # @param attempts [Integer] rounds over all servers
-      # @param race [Boolean] whether all servers are asked at once over UDP, and the first answer
-      #   counts; otherwise in turn, from the last good one on
+      # @param race [Boolean] asks all servers at once over UDP; otherwise in turn from the last
+      #   good one
       # @param rotate [Boolean] whether queries begin with different servers
       # @param tls [TLS::Context, nil] of a client; nil: verifies by the system's authorities
       # @raise [ArgumentError]
@@ -52,11 +52,10 @@ module Gyre
         begin_anew
       end
 
-      # Passes a query on. The reply has the query's id, and its name in the query's case.
-      #
+      # Passes on a query. The reply has the query's id and its spelling of the name.
       # @param bytes [String] a query with one question
-      # @return [String, nil] the whole reply, also of a server's failure; nil without one in time,
-      #   and for other bytes
+      # @return [String, nil] the whole reply, even a server's failure; nil if none came, or for
+      #   other bytes
       def forward(bytes)
         query = Query.wrap(bytes) or return
         exchange([query], reuse: true)
@@ -64,8 +63,7 @@ module Gyre
       end
 
       # Asks until each query has its reply or all attempts are over. Leaves the replies in the
-      # queries. Raises no errors of the network.
-      #
+      # queries. Raises no network errors.
       # @api private
       def exchange(queries, reuse: false)
         begin_anew if @pid != Process.pid
@@ -92,7 +90,7 @@ module Gyre
       # @api private
       def count_ignored = @ignored += 1
 
-      # A connected socket: the kernel drops what comes from others.
+      # A connected socket: the kernel drops other senders' packets.
       # @api private
       def take_socket(server, reuse)
         lease = @idle[server].pop if reuse
@@ -113,7 +111,7 @@ module Gyre
         reuse && lease.uses < USES_LIMIT && @pid == Process.pid ? @idle[server].push(lease) : lease.socket.close
       end
 
-      # @return [UpstreamStream, UpstreamHTTPS] of the server: TCP, if it is one of UDP
+      # @return [UpstreamStream, UpstreamHTTPS] for the server, TCP in place of UDP
       # @api private
       def stream(server)
         @streams[server] ||= (server.protocol == "https" ? UpstreamHTTPS : UpstreamStream).new(server, @tls)
@@ -121,7 +119,7 @@ module Gyre
 
       private
 
-      # Called in a forked child, too, as sockets and places are its parent's.
+      # Also in a forked child, as sockets and places belong to the parent.
       def begin_anew
         @places = Semaphore.new(PLACES)
         @pid = Process.pid
@@ -141,8 +139,7 @@ module Gyre
         exchange&.close
       end
 
-      # Returns lists of servers, one list after the other: those of one list are asked at the same
-      # time.
+      # Returns lists of servers; those of one list are asked at once.
       def turns
         return [@servers] if @race
 

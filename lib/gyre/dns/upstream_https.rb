@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A name server over HTTPS (RFC 8484), by the HTTP client. Made by Gyre::DNS::Upstream. Adds
-# nothing to what the client does about connections, HTTP/2 and proxies.
+# A name server over HTTPS (RFC 8484), by the HTTP client. Made by Gyre::DNS::Upstream.
 
 require "gyre/clock"
 require "gyre/http/client"
@@ -18,7 +17,7 @@ module Gyre
         @client = HTTP::Client.new(tls: tls, body_bytes_limit: Message::BYTES_LIMIT)
       end
 
-      # Returns a Hash of query and packet, as {UpstreamStream#exchange}.
+      # Returns {query => packet}, as {UpstreamStream#exchange}.
       def exchange(queries, until_s)
         return queries.to_h { |query| [query, post(query, until_s)] } unless queries.size > 1 && Task.current?
 

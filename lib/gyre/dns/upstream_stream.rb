@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A name server over TCP (RFC 7766) or TLS (RFC 7858): callers share a connection, and replies come
-# in any order. Made by Gyre::DNS::Upstream. Holds no fiber: one of the waiting callers reads for
-# all.
+# A name server over TCP (RFC 7766) or TLS (RFC 7858): callers share a connection, replies come in
+# any order. Made by Gyre::DNS::Upstream. Holds no fiber: one waiting caller reads for all.
 
 require "gyre/clock"
 require "gyre/net"
@@ -17,9 +16,9 @@ module Gyre
         @lock = Thread::Mutex.new
       end
 
-      # Returns a Hash with a packet for each query; nil for a reply that did not come in time. A
-      # server may close a connection at any time (RFC 7766, section 6.2.4), so a query that failed
-      # on an older connection is sent again.
+      # Returns {query => packet}, nil for a reply that did not come in time. Servers may close at
+      # any time (RFC 7766, section 6.2.4), so a query that failed on an older connection is sent
+      # again.
       def exchange(queries, until_s)
         return once(queries, until_s) if Fiber.scheduler && !Fiber.current_scheduler # the reader may be a fiber that cannot run
 
@@ -64,7 +63,7 @@ module Gyre
         transport&.abandon unless connected
       end
 
-      # One connection, and its queries under way.
+      # One connection with its queries.
       class Connection
         def initialize(transport)
           @transport = transport
@@ -76,7 +75,7 @@ module Gyre
           @good = true
         end
 
-        # False once a reply did not come in time, or the server has ended the stream.
+        # False once a reply is late, or the server has ended the stream.
         def usable?
           return @good unless @good && @waiting.empty?
           return true if @transport.read_available.is_a?(Symbol)
@@ -109,7 +108,7 @@ module Gyre
           false
         end
 
-        # print_hierarchy shows it for fibers that wait here.
+        # Shown by print_hierarchy for fibers that wait here.
         def label = "a reply of a name server"
 
         private

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A file of the system's settings, parsed again when it changes. Used by Gyre::DNS::Resolver and by
-# `require "gyre/dns"`. Asks the kernel about it at most once a second and keeps it closed.
+# A file of system settings, parsed again when it changes. Asks the kernel at most once a second and
+# keeps the file closed.
 
 require "gyre/clock"
 
@@ -10,7 +10,7 @@ module Gyre
     class WatchedFile
       CHECK_S = 1
 
-      # The block makes a value of the file's text, which is empty without a file.
+      # The block parses the file's text, "" without a file.
       def initialize(path, &parse)
         @path = path
         @parse = parse

@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
-# A record's data as zone files write it (RFC 1035, 3597, 4034 and those of each type). Used by
-# zone files. Knows no owner, class or TTL.
+# Parses records' data in zone files (RFC 1035, 3597, 4034, and each type's).
 require "gyre/dns/message"
 
 module Gyre
   module DNS
-    # @api private
     module ZoneData
       NAME, TEXTS, NUMBERS = [:name], [:texts], %i[u16 u8 u8].freeze
-      # The fields of each type; the last may take all remaining words.
+      # Fields by type; the last may take all remaining words.
       FIELDS = {
         "A" => [:ip4], "AAAA" => [:ip6], "NS" => NAME, "CNAME" => NAME, "PTR" => NAME, "DNAME" => NAME, "MX" => %i[u16 name],
         "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text], "RP" => %i[name name],
@@ -27,11 +25,7 @@ module Gyre
       private_constant :NAME, :TEXTS, :NUMBERS, :LIMITS, :PACKED, :UNITS, :REST
 
       class << self
-        # @param type [Integer]
-        # @param words [Array<String>] escaped as in the file
-        # @param origin [String] for names without a final dot
-        # @return [String] the data
-        # @raise [ArgumentError]
+        # `words` are escaped as in the file; `origin` ends relative names. Raises ArgumentError.
         def parse(type, words, origin)
           return unknown(words) if words.first == "\\#"
 
@@ -41,7 +35,6 @@ module Gyre
           words.empty? ? data : raise(ArgumentError, "#{words.first.inspect} is one word too many")
         end
 
-        # @return [String] absolute
         def absolute(name, origin)
           return origin if name == "@"
           return name if name.match?(/(?<!\\)(?:\\\\)*\.\z/)
@@ -49,8 +42,7 @@ module Gyre
           origin == "." ? "#{name}." : "#{name}.#{origin}"
         end
 
-        # @return [Integer] seconds of a TTL such as 3600 or 1h30m
-        # @raise [ArgumentError]
+        # Parses a TTL such as 3600 or 1h30m.
         def seconds(word)
           raise ArgumentError, "#{word.inspect} is not a time" unless word.match?(/\A(?:\d+|(?:\d+[smhdw])+)\z/i)
 

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Zone files (RFC 1035, section 5): reads one whole into a Zone, or raises with the line of the
-# first mistake. Called by the server and `gyre dns`. Includes no other files.
+# Reads a zone file (RFC 1035, section 5) into a Zone, or raises with the first mistake's line.
+# Called by the server and `gyre dns`. Includes no other files.
 require "strscan"
 require "gyre/dns/zone_data"
 
 module Gyre
   module DNS
-    # Records of a zone in memory; the extension has its methods.
+    # Records in memory; the extension defines its methods.
     class Zone
       # @param origin [String] such as "example.org"
       # @param path [String]
@@ -29,7 +29,7 @@ module Gyre
     # A mistake in a zone file; the message begins with file and line.
     class ZoneError < ArgumentError; end
 
-    # One reading of a zone file.
+    # Reads a zone file.
     # @api private
     class ZoneFile
       WORD = /(?:[^\s()";\\]|\\\d{3}|\\[^\d\n])+/n.freeze
@@ -64,7 +64,7 @@ module Gyre
         raise ZoneError, "#{@path}:#{line}: #{error.message}"
       end
 
-      # The words up to the line's end, or beyond it within parentheses.
+      # Returns words up to the line's end, or the end of parentheses.
       def entry
         words, depth, line = [], 0, @line
         until @scanner.eos?
@@ -107,7 +107,7 @@ module Gyre
         end
       end
 
-      # TTL and class may stand in either order, or be missing.
+      # TTL and class are optional, in either order.
       def ttl_class_type(words)
         ttl = nil
         until (word = words.shift.to_s).empty?

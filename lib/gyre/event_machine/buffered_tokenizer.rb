@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# BufferedTokenizer: text in pieces in, whole tokens out. EventMachine defines it at the top level,
-# and the drop-in does so, too.
+# BufferedTokenizer: pieces of text in, whole tokens out. The drop-in defines it at the top level,
+# as EventMachine does.
 
 module Gyre
   module EventMachine

@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# EventMachine.Callback: the one way in which EventMachine's methods take a callback.
+# EventMachine.Callback, by which all methods of EventMachine take a callback.
 
 module Gyre
   module EventMachine
     # Makes a callable of an object and a method name, a callable, or a block.
-    #
     # @param object [Object, #call, nil]
     # @param method [Symbol, nil]
     # @return [#call]

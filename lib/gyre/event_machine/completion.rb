@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine's Completion: callbacks for any states. States that complete it drop the callbacks
-# of all other completing states.
+# EventMachine's Completion: callbacks for any states.
 require "gyre/event_machine/callback"
 
 module Gyre
@@ -28,9 +27,8 @@ module Gyre
       def fail(*args) = change_state(:failed, *args)
       alias set_deferred_failure fail
 
-      # Calls back when the state is entered, or at once if it has been. When the operation
-      # completes, callbacks of the other completing states are dropped.
-      #
+      # Calls back when the state is entered, or at once if it has been. Completion drops callbacks
+      # of all other completing states.
       # @param state [Symbol] a state; `:completed` is each of {#completion_states}
       def stateback(state, *callable, &block)
         callback = EventMachine.Callback(*callable, &block)
@@ -69,7 +67,6 @@ module Gyre
       def completion_states = %i[succeeded failed]
 
       # Fails after that time, unless completed earlier.
-      #
       # @param seconds [Numeric]
       # @param args [Array] for the errbacks
       def timeout(seconds, *args)

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# EventMachine's Deferrable: callbacks for the success or failure of an operation. Mixed into
-# connections, requests and whatever programs define, so it needs no initialize.
+# EventMachine's Deferrable. Mixed into connections, requests and programs' objects, so it needs no
+# initialize.
 
 module Gyre
   module EventMachine
-    # Callbacks for the success or failure of an operation. The status may change more than once;
-    # each change drops the callbacks of the other status.
+    # Callbacks for the success or failure of an operation; a change of status drops the callbacks
+    # of the other one.
     module Deferrable
       autoload :Pool, "gyre/event_machine/pool" # as old programs write EM::Deferrable::Pool
 
-      # Passes a value on: to the callbacks of a Deferrable, else as the result.
-      #
+      # Passes on a value: to the callbacks of a Deferrable, else as the result.
       # @param source [Deferrable, #call, Object] a callable is called first
       # @param callback [#call, nil]
       # @param errback [#call, nil]
@@ -26,12 +25,10 @@ module Gyre
       end
 
       # Calls the block on success, at once if it has happened.
-      #
       # @return [self]
       def callback(&block) = on_deferred_status(:succeeded, :failed, @callbacks ||= [], block)
 
       # Calls the block on failure, at once if it has happened.
-      #
       # @return [self]
       def errback(&block) = on_deferred_status(:failed, :succeeded, @errbacks ||= [], block)
 
@@ -41,9 +38,8 @@ module Gyre
       # @param block [Proc] an errback not called yet
       def cancel_errback(block) = @errbacks&.delete(block)
 
-      # Changes the status and calls the callbacks of the new one. A callback that changes it again
-      # passes other arguments to the remaining ones.
-      #
+      # Calls the callbacks of the new status. A callback that changes it again gives other
+      # arguments to the remaining ones.
       # @param status [Symbol] `:unknown`, `:succeeded`, `:failed`
       # @param args [Array] for the callbacks
       def set_deferred_status(status, *args)
@@ -65,7 +61,6 @@ module Gyre
       alias set_deferred_failure fail
 
       # Fails after that time, unless the status changes earlier.
-      #
       # @param seconds [Numeric]
       # @param args [Array] for the errbacks
       # @return [self]
@@ -75,7 +70,7 @@ module Gyre
         self
       end
 
-      # Cancels the timeout, if there is one.
+      # Ignored without a timeout.
       def cancel_timeout
         @deferred_timeout&.cancel
         @deferred_timeout = nil
@@ -102,7 +97,7 @@ module Gyre
       end
     end
 
-    # A Deferrable and nothing else.
+    # A plain Deferrable.
     class DefaultDeferrable
       include Deferrable
     end

@@ -23,7 +23,7 @@ module Gyre
         @active_at = Clock.now
       end
 
-      # Makes the connection; its callbacks may already use the descriptor.
+      # Makes the connection, whose callbacks may already use the descriptor.
       def open(handler, arguments)
         guarded { @connection = handler.new(@signature, *arguments) }
         @reactor.conns[@signature] = @connection
@@ -89,7 +89,7 @@ module Gyre
 
       def paused? = @paused
 
-      # Stops watching; the caller has the descriptor.
+      # Stops watching and gives the descriptor to the caller.
       def detach
         close
         @ending.detached = true
@@ -113,7 +113,7 @@ module Gyre
       def peername = (io.getpeername.then { |address| address unless address.empty? } unless io.closed?)
       def sockname = (io.getsockname unless io.closed?)
 
-      # The reactor ends, behind its last callback.
+      # Ends with the reactor, after its last callback.
       def release
         drained? unless over?
         unbound
@@ -150,7 +150,7 @@ module Gyre
         @reactor.emit(self)
       end
 
-      # Watches for input unless something forbids it.
+      # Watches for input if allowed.
       def watch
         wanted = !over? && !@paused && @callback != :is_awaited && reads?
         return if wanted == @reactor.loop.watching?(self)
@@ -162,7 +162,7 @@ module Gyre
         @reactor.loop.watch_io(@signature, io, true, true) unless @reactor.loop.watching?(@signature)
       end
 
-      # Ends: the connection learns of it, then the descriptor is closed.
+      # Tells the connection of the end, then closes the descriptor.
       def unbound
         return if over?
 
@@ -193,7 +193,7 @@ module Gyre
       # Whether `writable` runs a callback.
       def room_calls_back? = true
 
-      # Sends what it can; true if nothing is left, or nothing needs to be sent.
+      # Sends what it can; true if nothing is left.
       def drained? = true
 
       def shut = io.close

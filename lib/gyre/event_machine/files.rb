@@ -1,21 +1,19 @@
 # frozen_string_literal: true
 
-# Files: sending them, and watching them.
+# Sends and watches files.
 
 module Gyre
   module EventMachine
-    # Sends a file in pieces, as fast as the peer takes them; its callbacks tell of the end.
+    # Sends a file in pieces, as fast as the peer takes them; its callbacks report the end.
     class FileStreamer
       include Deferrable
 
-      # It waits while more bytes than these are unsent.
+      # Unsent bytes beyond which it waits.
       BackpressureLevel = 50_000
       ChunkSize = 16_384
       MappingThreshold = 16_384
 
-      # @param connection [Connection]
-      # @param filename [String]
-      # @param options [Hash] :http_chunks encodes the pieces as HTTP's chunks
+      # `http_chunks: true` encodes the pieces as HTTP's chunks.
       def initialize(connection, filename, options = {})
         @connection = connection
         @chunks = options[:http_chunks]
@@ -41,27 +39,21 @@ module Gyre
       end
     end
 
-    # Tells of changes of a file.
+    # Reports changes of a file.
     class FileWatch < Connection
-      # @return [String]
       attr_reader :path
 
-      # @api private
       def self.new(_signature, *arguments)
         super(EventMachine.reactor.signature, *arguments)
       end
 
-      # @return [void]
       def file_modified; end
 
-      # @return [void]
       def file_deleted; end
 
-      # @return [void]
       def file_moved; end
 
-      # @return [void]
-      # @raise [InvalidSignature] it is over, or another one watches the same file
+      # Raises InvalidSignature if it is over, or has been replaced.
       def stop_watching
         raise InvalidSignature, "invalid signature" unless @file
 
@@ -72,8 +64,7 @@ module Gyre
         EventMachine.next_tick { unbind }
       end
 
-      # A file has one watch at a time.
-      # @api private
+      # A file has one watch only.
       def watch(path)
         @path = path
         @file = File.open(path)
@@ -82,10 +73,8 @@ module Gyre
         taken ? @file = @file.close : EventMachine.reactor.loop.watch_file(self, path)
       end
 
-      # @api private
       def watches?(identity) = @file && identify(@file) == identity
 
-      # @api private
       def ready
         return unless @file
         return file_modified if File.exist?(@path) && File.open(@path) { |file| watches?(identify(file)) }
@@ -94,7 +83,6 @@ module Gyre
         stop_watching if @file&.stat&.nlink&.zero?
       end
 
-      # @api private
       def release
         @file&.close
         @file = nil
@@ -106,10 +94,7 @@ module Gyre
     end
 
     class << self
-      # Watches a file.
-      # @param path [String]
-      # @return [FileWatch]
-      # @raise [BadFile] it cannot be watched
+      # Raises BadFile for a file that cannot be watched.
       def watch_file(path, handler = nil, *arguments)
         watch = klass_from_handler(FileWatch, handler, *arguments).new(nil, *arguments)
         watch.watch(path)
@@ -118,9 +103,7 @@ module Gyre
         watch
       end
 
-      # @param signature [Integer]
-      # @param path [String] of a file of 32 KB at most
-      # @return [Integer] bytes
+      # Takes files up to 32 KB. Returns their bytes.
       def send_file_data(signature, path)
         raise "file too large: stream_file_data sends it" if File.size(path) > 32 * 1024
 

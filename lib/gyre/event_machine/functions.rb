@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The functions of EventMachine's extension that take a connection's signature. Few programs call
-# them; some ask whether they are there.
+# EventMachine's functions for a connection's signature. Few programs call them; some test for them.
 
 module Gyre
   module EventMachine
@@ -18,18 +17,12 @@ module Gyre
         define_method(function) { |signature, *arguments| reactor.conns.fetch(signature).__send__(method, *arguments) }
       end
 
-      # @param signature [Integer] a server's, too
-      # @return [String, nil] packed
       def get_sockname(signature) = reactor.descriptors[signature]&.io&.getsockname
 
-      # @param signature [Integer]
-      # @return [String, nil] packed
       def get_peername(signature) = reactor.conns[signature]&.get_peername
 
-      # @api private
       def send_data(signature, data, _size = nil) = reactor.descriptors[signature]&.send_data(data) || -1
 
-      # @api private
       def watch_filename(path) = watch_file(path).signature
     end
   end

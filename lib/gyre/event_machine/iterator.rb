@@ -1,37 +1,37 @@
 # frozen_string_literal: true
 
-# EventMachine's Iterator: asynchronous work for each item, a number of items at a time. The work
-# ends its item by a call, not by returning.
+# EventMachine's Iterator: asynchronous work on each item, several at a time. A call ends an item's
+# work, not a return.
 
 module Gyre
   module EventMachine
-    # Asynchronous work over a list.
+    # Runs asynchronous work on each item of a list.
     class Iterator
-      # A callable list returns it at its end.
+      # Value that ends a callable list.
       Stop = "EM::Stop"
 
-      # The end of one item's work, once.
+      # Passed to the work; its call ends the item.
       class Step
         def initialize(method, &over)
           @method = method
           @over = over
         end
 
-        # Ends the item of {Iterator#each}.
+        # Ends an item of {Iterator#each}.
         def next
           raise "call #{@method} here: its result belongs to the iteration" unless @method == :next
 
           finish
         end
 
-        # @param result [Object] of the item, for {Iterator#map} and {Iterator#inject}
+        # @param result [Object] the item's, for {Iterator#map} and {Iterator#inject}
         def return(result)
           raise NoMethodError, "each has no result of an item: call next" if @method == :next
 
           finish(result)
         end
 
-        # Either of them.
+        # Does the same as {#next} or {#return}.
         def call(*result)
           @method == :next ? self.next : self.return(*result)
         end
@@ -50,7 +50,7 @@ module Gyre
       # @return [Integer]
       attr_reader :concurrency
 
-      # @param list [#to_a, #call] the items, or a callable for the next item, at the end {Stop}
+      # @param list [#to_a, #call] the items, or a callable that returns the next item or {Stop}
       # @param concurrency [Integer] the number of items at a time
       def initialize(list, concurrency = 1)
         raise ArgumentError, "concurrency must be greater than 0" unless concurrency.positive?
@@ -62,14 +62,14 @@ module Gyre
         @state = :fresh
       end
 
-      # @param number [Integer] takes effect on an iteration under way
+      # @param number [Integer] also for a running iteration
       def concurrency=(number)
         @concurrency = number
         EventMachine.next_tick { fill }
       end
 
       # @param work [#call] called with an item and a {Step}
-      # @param after [#call, nil] called at the end of all
+      # @param after [#call, nil] called at the end
       # @return [self]
       def each(work = nil, after = nil, &block) = start(work || block, :next, after) { nil }
 
@@ -82,8 +82,8 @@ module Gyre
       end
 
       # @param object [Object]
-      # @param work [#call] called with the object, an item and a {Step}, whose `return` takes the
-      #   next object
+      # @param work [#call] called with the object, an item and a {Step}, whose `return` takes a new
+      #   object
       # @param after [#call] called with the last object
       # @return [self]
       def inject(object, work, after)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine's Pool: resources, and work that waits for one. The work returns a Deferrable; when
-# that has succeeded or failed, the resource is free again.
+# EventMachine's Pool: work waits for a resource, and returns a Deferrable whose end frees it.
 require "gyre/event_machine/queue"
 
 module Gyre
@@ -21,8 +20,7 @@ module Gyre
         requeue(resource)
       end
 
-      # Removes a resource; one in use leaves the pool at the end of its work.
-      #
+      # Removes a resource, which may be in use.
       # @param resource [Object]
       def remove(resource)
         @contents.delete(resource)
@@ -32,14 +30,12 @@ module Gyre
       # @return [Array] a copy
       def contents = @contents.dup
 
-      # Sets a callback for failed work: it gets the resource, which then does not return to the
-      # pool.
+      # Sets a callback for failed work; it gets the resource, which leaves the pool.
       def on_error(*callable, &block)
         @on_error = EventMachine.Callback(*callable, &block)
       end
 
-      # Calls the work with a resource, once there is one.
-      #
+      # Calls the work with a free resource, maybe later.
       # @yieldreturn [Deferrable, Completion]
       def perform(*callable, &block)
         work = EventMachine.Callback(*callable, &block)
@@ -47,7 +43,7 @@ module Gyre
       end
       alias reschedule perform
 
-      # @return [Integer] work without a resource yet
+      # @return [Integer] work that waits for a resource
       def num_waiting = @resources.num_waiting
 
       # @param resource [Object]

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Child processes: EventMachine.popen and system, and what tells when a process ends.
+# Child processes: EventMachine.popen, system and watch_process.
 require "shellwords"
 
 module Gyre
@@ -9,8 +9,6 @@ module Gyre
     class DeferrableChildProcess < Connection
       include Deferrable
 
-      # @param command [String, Array<String>]
-      # @return [DeferrableChildProcess]
       def self.open(command) = EventMachine.popen(command, self)
 
       def initialize
@@ -18,15 +16,12 @@ module Gyre
         @data = []
       end
 
-      # @api private
       def receive_data(data) = @data << data
 
-      # @api private
       def unbind = succeed(@data.join)
     end
 
     # Collects a child's output for {EventMachine.system}.
-    # @api private
     class SystemCmd < Connection
       def initialize(callback)
         super
@@ -39,26 +34,21 @@ module Gyre
       def unbind = @callback&.call(@output.join, get_status)
     end
 
-    # Tells when a process ends. It does not tell of forks, which Linux does not report.
+    # Reports the end of a process, but no forks, which Linux does not report.
     class ProcessWatch < Connection
       POLL_S = 0.05
       private_constant :POLL_S
 
-      # @return [Integer]
       attr_reader :pid
 
-      # @api private
       def self.new(_signature, *arguments)
         super(EventMachine.reactor.signature, *arguments)
       end
 
-      # @return [void]
       def process_forked; end
 
-      # @return [void]
       def process_exited; end
 
-      # @return [void]
       def stop_watching
         raise InvalidSignature, "invalid signature" unless @timer
 
@@ -68,7 +58,6 @@ module Gyre
         EventMachine.next_tick { unbind }
       end
 
-      # @api private
       def watch(pid)
         @pid = pid
         raise Unsupported, "no process #{pid}" if over?
@@ -95,11 +84,8 @@ module Gyre
     end
 
     class << self
-      # Starts a child; its output is the connection's data, and what is sent is its input.
-      #
-      # @param command [String, Array<String>] a String is split as a shell does, and runs without
-      #   one
-      # @return [Connection]
+      # Starts a child, whose output and input are the connection's. A String is split as by a
+      # shell, and runs without one.
       def popen(command, handler = nil, *arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
         words = command.is_a?(String) ? Shellwords.shellwords(command) : command
@@ -108,10 +94,7 @@ module Gyre
         connection
       end
 
-      # Runs a command. A first callable is given the connection, the last one output and status.
-      #
-      # @param command [String]
-      # @return [Integer] pid
+      # The first callable gets the connection, the last one output and status. Returns the pid.
       def system(command, *arguments, &callback)
         callback ||= arguments.pop if arguments.last.is_a?(Proc)
         beginning = arguments.pop if arguments.last.is_a?(Proc)
@@ -119,10 +102,7 @@ module Gyre
         popen(command, SystemCmd, callback) { |connection| beginning&.call(connection) }.get_pid
       end
 
-      # Watches a process.
-      # @param pid [Integer]
-      # @return [ProcessWatch]
-      # @raise [Unsupported] there is no such process
+      # Raises Unsupported if there is no such process.
       def watch_process(pid, handler = nil, *arguments)
         watch = klass_from_handler(ProcessWatch, handler, *arguments).new(nil, *arguments)
         watch.watch(pid.to_i)

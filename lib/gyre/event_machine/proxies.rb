@@ -1,23 +1,22 @@
 # frozen_string_literal: true
 
-# Proxies: one connection's input goes to another one without receive_data.
+# Passes a connection's input to another one, without receive_data.
 
 module Gyre
   module EventMachine
-    # The way from a stream to another.
-    # @api private
+    # Between two streams.
     class Proxy
       attr_reader :target, :bytes
 
-      # The source is paused while more than `buffer_bytes` are unsent at the target; `length` bytes
-      # are sent in all. 0 means no limit for either.
+      # Pauses the source while more than `buffer_bytes` are unsent at the target; sends `length`
+      # bytes in all. 0: no limit.
       def initialize(source, target, buffer_bytes, length)
         @source, @target, @buffer_bytes = source, target, buffer_bytes
         @left = length.positive? ? length : nil
         @bytes = 0
       end
 
-      # Returns the bytes beyond the length.
+      # Returns bytes beyond the length.
       def pass(data)
         rest = @left && data.bytesize > @left ? data.byteslice(@left..) : nil
         data = data.byteslice(0, @left) if rest
@@ -74,20 +73,12 @@ module Gyre
     end
 
     class << self
-      # Sends a connection's input to another one.
-      #
-      # @param from [Connection]
-      # @param to [Connection]
-      # @param bufsize [Integer] unsent bytes at which reading pauses; 0: never
-      # @param length [Integer] bytes in all; 0: no limit
-      # @return [void]
+      # Pauses the source while more than `bufsize` bytes are unsent; passes on `length` bytes in
+      # all. 0: no limit.
       def enable_proxy(from, to, bufsize = 0, length = 0) = start_proxy(from.signature, to.signature, bufsize, length)
 
-      # @param from [Connection]
-      # @return [void]
       def disable_proxy(from) = stop_proxy(from.signature)
 
-      # @api private
       def start_proxy(from, to, bufsize, length)
         source, target = [from, to].map { |signature| reactor.descriptors.fetch(signature) { raise "not a connection: #{signature}" } }
         source.links.proxy = Proxy.new(source, target, bufsize, length)

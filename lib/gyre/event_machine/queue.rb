@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# EventMachine's Queue: any thread pushes and pops, callbacks run on the reactor's thread.
+# EventMachine's Queue: any thread pushes and pops; callbacks run on the reactor's thread.
 require "gyre/event_machine/callback"
 
 module Gyre
@@ -12,8 +12,7 @@ module Gyre
         @waiting = []
       end
 
-      # Calls back on the reactor's thread, with an item or once there is one.
-      #
+      # Calls back on the reactor's thread with an item, maybe later.
       # @return [nil]
       def pop(*callable, &block)
         callback = EventMachine.Callback(*callable, &block)
@@ -21,7 +20,7 @@ module Gyre
         nil
       end
 
-      # @param items [Array] items for the end of the queue
+      # @param items [Array]
       def push(*items)
         EventMachine.schedule do
           @items.concat(items)
@@ -36,7 +35,7 @@ module Gyre
       # @return [Integer]
       def size = @items.size
 
-      # @return [Integer] callbacks without an item yet
+      # @return [Integer] callbacks that wait
       def num_waiting = @waiting.size
     end
   end

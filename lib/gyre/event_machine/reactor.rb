@@ -43,7 +43,7 @@ module Gyre
         raise error if error
       end
 
-      # Ends `run` after the events that are queued now. From any thread, or a trap handler.
+      # Ends `run` after queued events. Any thread or trap handler may call it.
       def stop
         @stopping = true
         @loop&.emit(:halt)
@@ -52,7 +52,7 @@ module Gyre
       # From any thread.
       def next_tick(callable) = @ticks.push(callable)
 
-      # From any thread: runs the block in the reactor's thread, at once if that is this one.
+      # Runs the block in the reactor's thread, at once if that is this one. Any thread may call it.
       def in_turn(&block) = in_thread? ? yield : next_tick(block)
 
       def signature = @signature += 1
@@ -73,7 +73,7 @@ module Gyre
       # Queues a call of the object's `ready`.
       def emit(object) = @loop.emit(object)
 
-      # Hands an exception of a callback to the error handler, or stops.
+      # Gives a callback's exception to the error handler, or stops.
       def failed(error)
         handler = EventMachine.error_handler_block
         raise error if handler.nil? || !error.is_a?(StandardError)

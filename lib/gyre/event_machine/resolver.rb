@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# EM::DNS::Resolver: host names to addresses, as Deferrables, by Gyre::DNS::Resolver. A callback
-# waits for it.
+# EM::DNS::Resolver: host names to addresses as Deferrables, by Gyre::DNS::Resolver.
 require "resolv"
 require "gyre/dns/resolver"
 require "gyre/event_machine/deferrable"
@@ -29,7 +28,7 @@ module Gyre
             request
           end
 
-          # @param addresses [Array<String>] of the name servers to ask, instead of the system's
+          # @param addresses [Array<String>] name servers instead of the system's
           def nameservers=(addresses)
             @nameservers = addresses
             @loop = nil
@@ -49,7 +48,7 @@ module Gyre
             end
           end
 
-          # @return [nil] there is no socket of EventMachine's own
+          # @return [nil] EventMachine has no socket of its own here
           def socket; end
 
           private
@@ -63,7 +62,7 @@ module Gyre
             reason ? request.fail(reason) : request.succeed(addresses) if addresses || reason
           end
 
-          # One for each run of the reactor.
+          # One per run of the reactor.
           def resolver
             return @resolver if @loop.equal?(EventMachine.reactor.loop)
 

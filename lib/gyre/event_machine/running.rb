@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# EventMachine's functions around the reactor: run, stop, ticks, hooks, errors. One reactor serves
-# the process, or each thread has its own (`one_for_each_thread`).
+# EventMachine's functions for the reactor: run, stop, ticks, hooks, errors. One reactor serves the
+# process, or each thread has its own (`one_for_each_thread`).
 require "gyre/event_machine/callback"
 
 module Gyre
@@ -9,18 +9,13 @@ module Gyre
     @threads_apart = false
 
     class << self
-      # @return [Proc, nil]
-      # @api private
       attr_reader :error_handler_block
 
-      # Gives each thread a reactor of its own; one reactor serves the process otherwise.
-      # @param apart [Boolean]
+      # Gives each thread its own reactor.
       def one_for_each_thread=(apart)
         @threads_apart = apart
       end
 
-      # @return [Reactor]
-      # @api private
       def reactor
         return @reactor ||= Reactor.new unless @threads_apart
 
@@ -28,12 +23,8 @@ module Gyre
         thread.thread_variable_get(:gyre_reactor) || Reactor.new.tap { |reactor| thread.thread_variable_set(:gyre_reactor, reactor) }
       end
 
-      # Runs the block, then events until {stop}. In a running reactor it only calls the block.
-      #
-      # @param blk [#call, nil] instead of the block
-      # @param tail [#call, nil] called at the end
-      # @return [void]
-      # @raise what a callback has raised without an {error_handler}
+      # Runs the block, then events until {stop}, then `tail`. Only calls the block in a running
+      # reactor. Raises a callback's exception, without an {error_handler}.
       def run(blk = nil, tail = nil, &block)
         renew_after_fork
         reactor.tails.unshift(tail) if tail
@@ -43,7 +34,7 @@ module Gyre
         nil
       end
 
-      # Runs the block, and nothing else.
+      # Runs only the block.
       def run_block(&block)
         run do
           block.call
@@ -51,8 +42,7 @@ module Gyre
         end
       end
 
-      # Ends {run}. From any thread, or a trap handler.
-      # @raise [RuntimeError] nothing runs
+      # Ends {run}. Any thread or trap handler may call it.
       def stop
         raise "eventmachine not initialized: evma_stop_machine" unless reactor.running?
 
@@ -60,16 +50,12 @@ module Gyre
       end
       alias stop_event_loop stop
 
-      # @return [Boolean]
       def stopping? = reactor.running? && reactor.stopping?
 
-      # @return [Boolean]
       def reactor_running? = reactor.running?
 
-      # @return [Thread, nil]
       def reactor_thread = reactor.thread
 
-      # @return [Boolean]
       def reactor_thread? = reactor.in_thread?
 
       # Calls at once in the reactor's thread, else in the next turn.
@@ -78,8 +64,7 @@ module Gyre
         reactor_running? && reactor_thread? ? callback.call : next_tick { callback.call }
       end
 
-      # Calls in the next turn. From any thread.
-      # @param callable [#call, nil] instead of the block
+      # Calls in the next turn. Any thread may call it.
       def next_tick(callable = nil, &block)
         raise ArgumentError, "no proc or block given" unless callable.respond_to?(:call) || block
 
@@ -87,8 +72,7 @@ module Gyre
         nil
       end
 
-      # Runs a reactor in a forked process.
-      # @return [Integer] its pid
+      # Runs a reactor in a forked process. Returns its pid.
       def fork_reactor(&block)
         Kernel.fork do
           renew_after_fork
@@ -99,12 +83,12 @@ module Gyre
       # Called when {run} ends, the last hook first.
       def add_shutdown_hook(&block) = reactor.tails << block
 
-      # Called with what a callback raises; without a block, `run` raises it again.
+      # Called with a callback's exception; without a block, `run` raises exceptions again.
       def error_handler(callback = nil, &block)
         @error_handler_block = callback || block
       end
 
-      # @return [Time, nil] nil outside of {run}
+      # Returns nil outside of {run}.
       def current_time = (Time.now if reactor_running?)
 
       private

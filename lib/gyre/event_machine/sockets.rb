@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# EventMachine's functions that make connections and servers: they choose the handler's class, and
-# open sockets for descriptors/.
+# EventMachine's functions that make connections and servers, with a handler's class and a
+# descriptor.
 
 module Gyre
   module EventMachine
@@ -10,14 +10,8 @@ module Gyre
     @accept_count = 10
 
     class << self
-      # Listens.
-      #
-      # @param server [String] host, or the path of a Unix socket
-      # @param port [Integer, nil]
-      # @param handler [Class, Module, nil] a subclass of Connection, or what is mixed into one
-      # @yieldparam connection [Connection] a new one
-      # @return [Integer] signature, for {stop_server}
-      # @raise [RuntimeError] it cannot listen
+      # Takes host and port, or the path of a Unix socket; `handler` is a subclass of Connection, or
+      # a module for one. Returns a signature for {stop_server}. Yields new connections.
       def start_server(server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
@@ -28,14 +22,10 @@ module Gyre
         raise "no acceptor (port is in use or requires root privileges): #{error.message}"
       end
 
-      # @param path [String]
-      # @return [Integer] signature
       def start_unix_domain_server(path, *arguments, &block) = start_server(path, *arguments, &block)
       alias start_unix_server start_unix_domain_server
 
-      # Serves a socket that listens already.
-      # @param socket [#fileno, Integer]
-      # @return [Integer] signature
+      # Serves a socket that listens already. Returns a signature.
       def attach_server(socket, handler = nil, *arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
         io = server_of(socket.respond_to?(:fileno) ? socket.fileno : socket)
@@ -43,7 +33,6 @@ module Gyre
         Descriptors::Acceptor.new(running_reactor, io, [klass, arguments, block, socket]).signature
       end
 
-      # @param signature [Integer]
       def stop_server(signature)
         server = reactor.descriptors[signature] or return
         reactor.in_turn do
@@ -53,18 +42,10 @@ module Gyre
       end
       alias stop_tcp_server stop_server
 
-      # Connects. The connection's `connection_completed` or `unbind` follows.
-      #
-      # @param server [String] host, or the path of a Unix socket
-      # @param port [Integer, nil]
-      # @param handler [Class, Module, nil]
-      # @yieldparam connection [Connection]
-      # @return [Connection]
-      # @raise [ConnectionError] there is no such host
+      # Connects as {start_server} listens; `connection_completed` or `unbind` follows. Raises
+      # ConnectionError for an unknown host.
       def connect(server, port = nil, handler = nil, *arguments, &block) = bind_connect(nil, nil, server, port, handler, *arguments, &block)
 
-      # Connects from an address.
-      # @return [Connection]
       def bind_connect(bind_address, bind_port, server, port = nil, handler = nil, *arguments)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
@@ -73,12 +54,9 @@ module Gyre
         connection
       end
 
-      # @param path [String]
-      # @return [Connection]
       def connect_unix_domain(path, *arguments, &block) = connect(path, *arguments, &block)
 
       # Connects an ended connection again.
-      # @return [Connection] the handler
       def reconnect(server, port, handler)
         raise "invalid handler" unless handler.respond_to?(:connection_completed)
         return handler if reactor.conns.key?(handler.signature)
@@ -88,10 +66,6 @@ module Gyre
         handler
       end
 
-      # Opens a UDP socket.
-      # @param address [String]
-      # @param port [Integer]
-      # @return [Connection]
       def open_datagram_socket(address, port, handler = nil, *arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
         connection = packets_at(resolve(address, port, :DGRAM).ip_address, port.to_i).open(klass, arguments)
@@ -99,14 +73,10 @@ module Gyre
         connection
       end
 
-      # Tells when the program can read or write an IO, by notify_readable and notify_writable.
-      # @param io [IO, Integer]
-      # @return [Connection]
+      # Reports by notify_readable and notify_writable when the program can read or write an IO.
       def watch(io, handler = nil, *arguments, &block) = attach_io(Descriptors::Watched, io, handler, arguments, &block)
 
-      # Takes over an IO: the connection receives what the IO reads, and sends through it.
-      # @param io [IO, Integer]
-      # @return [Connection]
+      # Takes over an IO, for the connection to read and write.
       def attach(io, handler = nil, *arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
         if %i[notify_readable notify_writable].any? { |name| klass.public_method_defined?(name) }
@@ -120,22 +90,17 @@ module Gyre
       # @return [Connection]
       def open_keyboard(handler = nil, *arguments, &block) = attach_io(Descriptors::Keyboard, $stdin.dup, handler, arguments, &block)
 
-      # @return [Integer]
       def connection_count = reactor.descriptors.size
       alias get_connection_count connection_count
 
-      # @return [Integer] connections that are about to be closed
       def num_close_scheduled = reactor.descriptors.each_value.count(&:closing?)
 
-      # @return [Integer] connections that are accepted for one event
       def get_simultaneous_accept_count = @accept_count
 
-      # @param count [Integer]
       def set_simultaneous_accept_count(count)
         @accept_count = count.positive? ? count : 1
       end
 
-      # @api private
       def klass_from_handler(klass = Connection, handler = nil, *arguments)
         klass = class_of(handler, klass) if handler
         arity = klass.instance_method(:initialize).arity
@@ -153,7 +118,7 @@ module Gyre
         reactor
       end
 
-      # The port may be omitted: any other object in its place is the handler.
+      # If the port is omitted, the handler takes its place.
       def place(port, handler, arguments)
         [port && Integer(port), handler, arguments]
       rescue ArgumentError, TypeError
@@ -232,7 +197,7 @@ module Gyre
         raise ConnectionError, "couldn't bind: #{error.message}"
       end
 
-      # Parks the callback for a name that needs a server.
+      # Parks the callback if a name needs a server.
       def resolve(host, port, type, problem = "unable to resolve address")
         return Addrinfo.getaddrinfo(host, port, nil, type, nil, Socket::AI_NUMERICHOST).first if host.match?(/\A[\d.]+\z|:/)
         return unscheduled { Addrinfo.getaddrinfo(host, port, nil, type) }.first if host == "localhost"

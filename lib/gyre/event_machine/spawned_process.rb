@@ -1,27 +1,25 @@
 # frozen_string_literal: true
 
-# EM.spawn: a block that runs once for each message, in a later tick, with the process as self.
+# EM.spawn: a block runs for each message, in a later tick, with the process as self.
 
 module Gyre
   module EventMachine
-    # A spawned block returns it in order to continue with another block.
+    # Returned by a spawned block, to continue with another block.
     Yielded = Struct.new(:block, :notify)
     private_constant :Yielded
 
-    # @return [SpawnedProcess] runs the block for each message
+    # @return [SpawnedProcess]
     def self.spawn(&block) = SpawnedProcess.new.tap { |process| process.set_receiver(block) }
 
-    # The last call of a spawned block: from then on messages run the block given here.
+    # Called at a spawned block's end: later messages run the given block.
     def self.yield(&block) = Yielded.new(block, false)
 
-    # The last call of a spawned block: the block given here runs in a later tick, without a
-    # message.
+    # Called at a spawned block's end: the given block runs in a later tick, without a message.
     def self.yield_and_notify(&block) = Yielded.new(block, true)
 
     # A block and its messages.
     class SpawnedProcess
       # Runs the block in a later tick.
-      #
       # @param args [Array] the block's arguments
       def notify(*args)
         EventMachine.next_tick do

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# EventMachine's ThreadedResource: a thread for an object whose calls block, for a Pool.
+# EventMachine's ThreadedResource: an object with its own thread for blocking calls, for a Pool.
 require "gyre/event_machine/completion"
 
 module Gyre
   module EventMachine
-    # An object that only its own thread uses.
+    # An object that only one thread uses.
     class ThreadedResource
       # @yieldreturn [Object] the resource
       def initialize
@@ -31,8 +31,7 @@ module Gyre
         completion
       end
 
-      # Ends the thread after the calls that it has.
-      #
+      # Ends the thread after pending calls.
       # @return [Thread]
       def shutdown
         @jobs << nil

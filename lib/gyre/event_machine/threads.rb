@@ -1,44 +1,36 @@
 # frozen_string_literal: true
 
-# EventMachine.defer: a pool of threads for work that blocks, whose results come back to the
-# reactor.
+# EventMachine.defer: threads for blocking work, whose results return to the reactor.
 
 module Gyre
   module EventMachine
     @threadpool_size = 20
 
     class << self
-      # @return [Integer]
       attr_accessor :threadpool_size
-      # @return [Array<Thread>, nil]
       attr_reader :threadpool
 
-      # Runs an operation in a thread, and a callback with its result in the reactor.
-      #
-      # @param operation [#call, nil] instead of the block
-      # @param callback [#call, nil] is given the result
-      # @param errback [#call, nil] is given an exception; without it the exception is the reactor's
+      # Runs an operation in a thread; the callback gets its result in the reactor, the errback an
+      # exception.
       def defer(operation = nil, callback = nil, errback = nil, &block)
         spawn_threadpool unless @threadpool
         @threadqueue << [operation || block, callback, errback, reactor]
         nil
       end
 
-      # @return [Boolean] whether all that was deferred has run
+      # True if no deferred work is left.
       def defers_finished?
         return true unless @threadpool
 
         @threadqueue.empty? && @deferred_results.zero? && @threadqueue.num_waiting == @threadpool.size
       end
 
-      # @api private
       def spawn_threadpool
         @threadqueue = Thread::Queue.new
         @deferred_results = 0
         @threadpool = Array.new(@threadpool_size.to_i) { Thread.new(@threadqueue) { |queue| work(queue) } }
       end
 
-      # @api private
       def stop_threads
         return if @threads_apart # other reactors use them
 

@@ -1,12 +1,11 @@
 # frozen_string_literal: true
 
-# EventMachine's TickLoop: a callback for each tick of the reactor, until it returns :stop.
+# EventMachine's TickLoop: calls back in each tick, until the callback returns :stop.
 require "gyre/event_machine/callback"
 
 module Gyre
   module EventMachine
     # Makes and starts a {TickLoop}.
-    #
     # @return [TickLoop]
     def self.tick_loop(*callable, &block) = TickLoop.new(*callable, &block).tap(&:start)
 
@@ -18,13 +17,13 @@ module Gyre
         @stopped = true
       end
 
-      # Calls back at the next stop, at once if stopped.
+      # Calls back at the next stop; at once if stopped.
       def on_stop(*callable, &block)
         callback = EventMachine.Callback(*callable, &block)
         @stopped ? callback.call : @on_stop << callback
       end
 
-      # Stops and calls the callbacks of the stop.
+      # Calls the callbacks of {#on_stop}.
       def stop
         @stopped = true
         @on_stop.shift.call until @on_stop.empty?

@@ -1,28 +1,22 @@
 # frozen_string_literal: true
 
-# EventMachine's timers: functions that return signatures, and the classes on top of these.
+# EventMachine's timers: functions with signatures, and classes.
 
 module Gyre
   module EventMachine
-    # Calls once.
+    # Calls back once.
     class Timer
-      # @param interval [Numeric] seconds
-      # @param callback [#call, nil] instead of the block
       def initialize(interval, callback = nil, &block)
         @signature = EventMachine.add_timer(interval, callback || block)
       end
 
-      # @return [void]
       def cancel = EventMachine.cancel_timer(@signature)
     end
 
-    # Calls again and again.
+    # Calls back again and again.
     class PeriodicTimer
-      # @return [Numeric] seconds
       attr_accessor :interval
 
-      # @param interval [Numeric] seconds
-      # @param callback [#call, nil] instead of the block
       def initialize(interval, callback = nil, &block)
         @interval = interval
         @code = callback || block
@@ -30,13 +24,11 @@ module Gyre
         schedule
       end
 
-      # @return [void]
       def cancel
         EventMachine.cancel_timer(@signature)
         @cancelled = true
       end
 
-      # @api private
       def fire
         @code.call
         schedule
@@ -52,10 +44,7 @@ module Gyre
     @max_timers = 100_000
 
     class << self
-      # Calls once.
-      # @param interval [Numeric] seconds
-      # @param callback [#call, nil] instead of the block
-      # @return [Integer, nil] for {cancel_timer}; nil without a callback
+      # Returns a signature for {cancel_timer}; nil without a callback.
       def add_timer(interval, callback = nil, &block)
         callback ||= block or return
         raise "eventmachine not initialized: add_oneshot_timer" unless reactor_running?
@@ -64,21 +53,17 @@ module Gyre
         reactor.add_timer(interval.to_f, callback)
       end
 
-      # @return [PeriodicTimer]
       def add_periodic_timer(interval, callback = nil, &block) = PeriodicTimer.new(interval, callback || block)
 
-      # @param timer [Integer, Timer, PeriodicTimer]
-      # @return [void]
+      # Takes a signature or a timer.
       def cancel_timer(timer)
         timer.respond_to?(:cancel) ? timer.cancel : reactor.cancel_timer(timer)
         nil
       end
 
-      # @return [Integer]
       def get_max_timers = @max_timers
       alias get_max_timer_count get_max_timers
 
-      # @param count [Integer]
       def set_max_timers(count)
         raise "eventmachine already initialized: evma_set_max_timer_count" if reactor_running?
 

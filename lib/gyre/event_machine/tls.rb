@@ -1,30 +1,28 @@
 # frozen_string_literal: true
 
-# TLS of EventMachine's connections: the arguments of start_tls in, contexts of Gyre::TLS out. A
-# connection's ssl_verify_peer judges certificates; with an option, authorities do instead.
+# TLS of EventMachine's connections: makes Gyre::TLS contexts of start_tls's arguments.
+# ssl_verify_peer judges certificates, or authorities by an option.
 
 module Gyre
   module EventMachine
-    # What start_tls was given.
-    # @api private
     class TLSSettings
       VERSIONS = { "tlsv1" => 0x301, "tlsv1_1" => 0x302, "tlsv1_2" => 0x303, "tlsv1_3" => 0x304 }.freeze
       # Versions that libssl no longer has.
       FORMER = %w[sslv2 sslv3].freeze
       CONTEXTS_LIMIT = 64
-      # libssl refuses versions before 1.2 at its usual level of security.
+      # libssl's usual security level refuses versions before 1.2.
       ANY_CIPHER = "ALL:@SECLEVEL=0"
 
       @contexts = {}
 
       class << self
-        # One context serves all connections with the same settings and files.
+        # Connections with the same settings and files share a context.
         def context(key)
           @contexts.clear if @contexts.size > CONTEXTS_LIMIT
           @contexts[key] ||= yield
         end
 
-        # A certificate of its own for a server without one, as EventMachine has it.
+        # A self-made certificate for a server without one, as EventMachine has it.
         def identity
           @identity ||= begin
             require "openssl"
@@ -47,7 +45,7 @@ module Gyre
         @versions = versions
       end
 
-      # nil if libssl has none of the versions.
+      # Returns nil if libssl has none of the versions.
       def context(server)
         return if @versions == []
 
@@ -64,7 +62,7 @@ module Gyre
 
       private
 
-      # By authorities, and a server by its name.
+      # True if authorities judge.
       def verified? = @arguments[:verify] || @arguments[:ca]
 
       def files = @arguments.values_at(:private_key_file, :cert_chain_file, :ca, :dhparam).compact.reject(&:empty?)
@@ -98,9 +96,8 @@ module Gyre
         { ca: @arguments[:ca], verify: verified? ? true : false, ciphers: ciphers, alpn: @arguments[:alpn] || [] }
       end
 
-      # A server speaks TLS 1.3 only if the program names that version. With 1.2 a refused client
-      # learns of it in the handshake, and its callback comes after the server's, as old programs
-      # expect.
+      # A server speaks TLS 1.3 only if told to: with 1.2 a refused client learns of it in the
+      # handshake, and its callback comes after the server's, as old programs expect.
       def particulars(server)
         newest = @versions ? @versions.max : (VERSIONS["tlsv1_2"] if server)
         { oldest: @versions&.min, newest: newest, groups: @arguments[:ecdh_curve],
@@ -111,7 +108,7 @@ module Gyre
     # TLS of a stream until the handshake is over, with the verification of the peer.
     # @api private
     class Handshake
-      # The exception that the judge has raised.
+      # The judge's exception.
       attr_reader :error
 
       def initialize(arguments)
@@ -143,56 +140,45 @@ module Gyre
     end
 
     class << self
-      # @api private
       def set_tls_parms(signature, arguments)
         handshake = Handshake.new(arguments)
         reactor.descriptors[signature]&.handshake = handshake
       end
 
-      # @api private
       def start_tls(signature) = reactor.descriptors[signature]&.start_tls
 
-      # Runs the block without the scheduler: it waits as if there were no fibers.
-      # @api private
+      # Runs the block without the scheduler.
       def unscheduled(&block) = Fiber.new(blocking: true, &block).resume
     end
 
-    # Methods for TLS.
     class Connection
-      # Begins TLS. `ssl_handshake_completed` follows.
-      #
-      # @param arguments [Hash] private_key_file:, cert_chain_file:, private_key:, cert:,
-      #   private_key_pass:; verify_peer: (ssl_verify_peer judges), fail_if_no_peer_cert:;
-      #   verify: and ca: (authorities judge, and a server needs the name sni_hostname:);
-      #   ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:
-      # @return [void]
-      # @raise [FileNotFoundException]
-      # @raise [ArgumentError] a file is wrong
+      # Begins TLS; `ssl_handshake_completed` follows. Takes private_key_file:, cert_chain_file:,
+      # private_key:, cert:, private_key_pass:; verify_peer: (ssl_verify_peer judges),
+      # fail_if_no_peer_cert:; verify:, ca: (authorities judge; a server needs sni_hostname:);
+      # ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:. Raises FileNotFoundException,
+      # ArgumentError.
       def start_tls(arguments = {})
         EventMachine.set_tls_parms(@signature, arguments)
         EventMachine.start_tls(@signature)
         nil
       end
 
-      # @return [String, nil] PEM
+      # Returns PEM, or nil.
       def get_peer_cert
         der = @gyre_descriptor.transport.peer_certificate_der
         "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n" if der
       end
 
-      # @return [Integer, nil]
       def get_cipher_bits = @gyre_descriptor.transport.tls_cipher_bits
 
-      # @return [String, nil]
       def get_cipher_name = @gyre_descriptor.transport.tls_cipher
 
-      # @return [String, nil]
       def get_cipher_protocol = @gyre_descriptor.transport.tls_version
 
-      # @return [String, nil] the name that a client asked for
+      # Returns the name that the client asked for, or nil.
       def get_sni_hostname = @gyre_descriptor.transport.tls_server_name
 
-      # @return [String, nil] the protocol agreed on
+      # Returns the negotiated protocol, or nil.
       def get_alpn_protocol = @gyre_descriptor.transport.alpn
     end
   end

@@ -1,59 +1,48 @@
 # frozen_string_literal: true
 
-# The functions that tune EventMachine. Gyre's loop chooses its backend by itself, so most of them
-# have no effect.
+# Functions that tune EventMachine; most have no effect, as Gyre's loop chooses its backend.
 require "etc"
 
 module Gyre
   module EventMachine
-    # The version of the gem whose functions these are.
+    # Version of the gem with these functions.
     VERSION = "1.2.7"
-    # Classes of the system's errors, by number.
+    # Classes of system errors, by number.
     ERRNOS = Errno.constants.map { |name| Errno.const_get(name) }.grep(Class).to_h { |error| [error::Errno, error] }.freeze
 
     @heartbeat_interval = 2.0
 
     class << self
-      # @return [Float] seconds; connections have timers of their own
+      # Seconds; without effect.
       attr_reader :heartbeat_interval
       alias get_heartbeat_interval heartbeat_interval
 
-      # @param seconds [Numeric]
       def heartbeat_interval=(seconds)
         @heartbeat_interval = seconds.to_f
       end
       alias set_heartbeat_interval heartbeat_interval=
 
-      # @return [Boolean]
       def epoll? = true
 
-      # @return [Boolean]
       def kqueue? = false
 
-      # Gyre::Loop has chosen.
       def epoll = true
 
-      # Gyre::Loop has chosen.
       def kqueue = false
 
-      # @param value [Boolean]
       def epoll=(value); end
 
-      # @param value [Boolean]
       def kqueue=(value); end
 
-      # @return [Boolean]
       def ssl? = TLS.available?
 
-      # @return [Symbol]
       def library_type = :extension
 
-      # Timers are exact.
+      # Does nothing: timers are exact.
       def set_quantum(_milliseconds) = nil
       alias set_timer_quantum set_quantum
 
-      # @param count [Integer, nil] the limit of descriptors
-      # @return [Integer] the present limit
+      # Limits the number of descriptors, if given. Returns the present limit.
       def set_descriptor_table_size(count = nil)
         soft, hard = Process.getrlimit(:NOFILE)
         Process.setrlimit(:NOFILE, count, [hard, count].max) if count && count != soft
@@ -61,8 +50,7 @@ module Gyre
       end
       alias set_rlimit_nofile set_descriptor_table_size
 
-      # @param name [String] a user's, whose rights this process keeps
-      # @return [void]
+      # Takes the user whose rights this process keeps.
       def set_effective_user(name)
         user = Etc.getpwnam(name)
         Process.initgroups(name, user.gid)
@@ -71,7 +59,6 @@ module Gyre
       end
       alias setuid_string set_effective_user
 
-      # @return [void]
       def initialize_event_machine; end
       alias release_machine initialize_event_machine
       alias cleanup_machine initialize_event_machine

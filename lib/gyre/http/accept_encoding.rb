@@ -1,19 +1,18 @@
 # frozen_string_literal: true
 
-# The content coding that a client prefers (RFC 9110, section 12.5.3). Used by Files::Root for files
-# in several codings, and by Compression.
+# Chooses a content coding for a client (RFC 9110, section 12.5.3), for Files::Root and Compression.
 
 module Gyre
   module HTTP
     module AcceptEncoding
-      # Limit of all fields together; beyond it the body stays uncompressed.
+      # Limit of all fields; beyond it the body stays uncompressed.
       BYTES_LIMIT = 1024
       ALIASES = { "x-gzip" => "gzip" }.freeze
       private_constant :BYTES_LIMIT, :ALIASES
 
       module_function
 
-      # `available` lists codings in order of preference; returns nil for an uncompressed body.
+      # `available` is in order of preference; returns nil for an uncompressed body.
       def choose(header, available)
         return if header.nil? || available.empty? || header.bytesize > BYTES_LIMIT
 

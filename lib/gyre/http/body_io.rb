@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# The argument of a streaming body (Rack SPEC, "Streaming Body"): reads the request's body and
-# writes the response's, both with the socket's backpressure. Made by Response, one for each
-# streaming response. Buffers nothing: reads go to rack.input, writes to the Response.
+# The argument of a streaming body (Rack SPEC, "Streaming Body"). Made by Response. Buffers nothing:
+# reads from rack.input, writes to the Response, both with the socket's backpressure.
 
 require "forwardable"
 
 module Gyre
   module HTTP
-    # Both directions of one request.
+    # A request's body for reading and its response's for writing.
     class BodyIO
       extend Forwardable
 
@@ -20,8 +19,7 @@ module Gyre
         @reading = @writing = true
       end
 
-      # The methods of IO: `read(length = nil, buffer = nil)`, `readpartial(length, buffer = nil)`,
-      # `gets`.
+      # IO's `read(length = nil, buffer = nil)`, `readpartial(length, buffer = nil)`, `gets`.
       def_delegators :reader, :read, :readpartial, :gets
       alias read_partial readpartial
 
@@ -35,7 +33,6 @@ module Gyre
       end
 
       # Writes Strings; waits while the client is slow.
-      #
       # @param strings [Array<#to_s>]
       # @return [Integer] bytes written
       # @raise [Errno::EPIPE, Errno::ECONNRESET, WriteTimeout] the client is gone
@@ -54,7 +51,6 @@ module Gyre
       end
 
       # Does nothing: writes are not buffered.
-      #
       # @return [self]
       def flush
         raise IOError, "not opened for writing" unless @writing
@@ -69,7 +65,6 @@ module Gyre
       end
 
       # Ends the response.
-      #
       # @return [nil]
       def close_write
         return unless @writing
@@ -80,7 +75,6 @@ module Gyre
       end
 
       # Ends both directions. May be called again.
-      #
       # @return [nil]
       def close
         close_read

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # The HTTP client: `require "gyre/http/client"`. Gyre::HTTP.get and Gyre::HTTP::Client, for tasks,
-# fibers and plain threads. Chooses the pool, builds requests, follows redirects, repeats requests
-# where that is safe.
+# fibers and threads. Chooses pools, builds requests, follows redirects, repeats safe requests.
 
 require "gyre/clock"
 require "gyre/http/client/app"
@@ -19,8 +18,8 @@ require "gyre/version"
 
 module Gyre
   module HTTP
-    # A client with the connections that it keeps: a pool for each origin and each thread's loop;
-    # threads without a loop share one. Fibers and threads may share a client.
+    # Keeps connections in a pool for each origin and thread's loop; threads without a loop share
+    # one. Fibers and threads may share a client.
     class Client
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       SKIMMED_BYTES = 65_536
@@ -31,12 +30,12 @@ module Gyre
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
       private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options
 
-      # @param base_url [String, #call, nil] begins the addresses of requests that are paths; or a
-      #   Rack app, which then responds in place of any server
+      # @param base_url [String, #call, nil] prefix of relative addresses; or a Rack app instead of
+      #   a server
       # @param headers [Hash{String => String}] of each request
-      # @param basic [Array(String, String), nil] name and password, sent to base_url's origin only;
-      #   without a base_url to each origin that a request names
-      # @param bearer [String, nil] a token, sent likewise
+      # @param basic [Array(String, String), nil] name and password for base_url's origin; without
+      #   base_url for all
+      # @param bearer [String, nil] a token for the same
       # @param cookies [Boolean] whether to keep cookies and send them back
       # @param tls [TLS::Context, nil] with authorities or a certificate of one's own; HTTP/2 needs
       #   `alpn: %w[h2 http/1.1]` in it
@@ -78,22 +77,21 @@ module Gyre
       # Sends a PATCH request; see {#request}.
       def patch(url, body = nil, **options, &block) = request("PATCH", url, body: body, **options, &block)
 
-      # Sends a request. Without a block reads the whole body, up to body_bytes_limit. With a block,
-      # yields the response, whose body then streams; what the block has not read of it is dropped.
-      #
+      # Sends a request. Reads the whole body up to body_bytes_limit, or yields the response and
+      # streams its body; drops what the block leaves unread.
       # @param method [String, Symbol]
-      # @param url [String] http://…, https://…, or a path behind base_url
+      # @param url [String] http://…, https://…, or a path below base_url
       # @param body [String, IO, #each, nil] an IO or an object with each streams
-      # @param headers [Hash{String => String, nil}] nil leaves a usual one out
+      # @param headers [Hash{String => String, nil}] nil omits a usual one
       # @param query [Hash, nil] added to the address
       # @param json [Object, nil] the body
-      # @param form [Hash, nil] the body, as a form of HTML
+      # @param form [Hash, nil] the body, as an HTML form
       # @param multipart [Hash{String => Object}, nil] the body, as a form with files: a String, an
       #   IO, or a Hash with content:, filename:, content_type:
       # @param timeout_s [Numeric, nil] for the whole request
       # @param interim [#call, nil] gets status and headers of each interim response (103)
       # @yieldparam response [Response]
-      # @return [Response, Object] what the block returns, if there is one
+      # @return [Response, Object] or the block's value
       # @raise [Error]
       # @raise [ArgumentError] the address, a header or the body is not one
       def request(method, url, **options)
@@ -107,19 +105,17 @@ module Gyre
         end
       end
 
-      # Sends a request, and returns the response as soon as its head has come. The caller reads or
-      # closes it. The connection of a forgotten one is closed when the response is collected.
-      #
+      # Returns the response once its head has come. The caller reads or closes it; a collected
+      # response closes its connection.
       # @param options [Hash] as of {#request}
       # @return [Response]
       # @raise [Error, ArgumentError]
       def stream(method, url, **options) = respond(method, url, **options).guard
 
-      # Sends GET requests at the same time; yields the responses in the order in which they come.
-      #
+      # Sends GET requests at the same time; yields responses as they come.
       # @param urls [Enumerable<String>]
       # @param limit [Integer] at a time
-      # @param on_error [#call, nil] gets each {Error}; nil: the first ends all, and is raised
+      # @param on_error [#call, nil] gets each {Error}; nil: raises the first and stops
       # @yieldparam response [Response]
       # @return [nil]
       # @raise [Error]
@@ -142,7 +138,6 @@ module Gyre
       end
 
       # Closes kept connections. A later request makes new ones.
-      #
       # @return [nil]
       def close
         @homes.each_value { |pools| pools.values.each(&:close) } # others may add pools meanwhile
@@ -204,14 +199,14 @@ module Gyre
         end
       end
 
-      # Only the origin of base_url gets the secret fields of each request.
+      # Only base_url's origin gets the secret fields.
       def new_pool(scheme, host, port)
         fields = @host.nil? || [scheme, host, port] == [@scheme, @host, @port] ? @headers : @headers.except(*Request::SECRET)
         origin = Origin.new(scheme, host, port, @options)
         @app ? App.new(@app, origin, fields) : Pool.new(origin, @limits, fields)
       end
 
-      # A redirect begins without those that were kept for another path or have changed.
+      # A redirect starts without cookies that belong to another path or have changed.
       def with_cookies(request)
         text = @cookies&.header(request.pool.origin, request.target) or return request
         request.dup.tap { |copy| copy.fields = { **request.fields, "cookie" => [request.fields["cookie"], text].compact.join("; ") } }
@@ -320,7 +315,7 @@ module Gyre
     end
 
     class << self
-      # @return [Client] for requests without a client of their own; one of each Ractor
+      # @return [Client] shared by requests without an own one; one per Ractor
       def client = Ractor.current[:gyre_http_client] ||= Client.new
 
       # @!method get(url, **options)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A Rack middleware, added by Gyre::Web::Server with the setting `compress`: compresses responses
-# for clients that accept a coding. gzip comes with Ruby; br and zstd need the gem brotli or
-# zstd-ruby, loaded by the app. Leaves files to Static, which sends precompressed ones.
+# Rack middleware for the setting `compress`: compresses responses for clients that accept a coding.
+# br and zstd need the gem brotli or zstd-ruby. Leaves files to Static, which sends precompressed
+# ones.
 
 require "gyre/http/accept_encoding"
 require "gyre/http/compressors"
@@ -11,7 +11,7 @@ require "gyre/http/files/media_types"
 
 module Gyre
   module HTTP
-    # Compresses responses of a text-like type, except small ones and those with special headers.
+    # Compresses text-like responses, except small and special ones.
     class Compression
       # Smaller bodies gain nothing.
       MINIMUM_BYTES = 1024
@@ -24,8 +24,8 @@ module Gyre
 
       # @param app [#call] a Rack app
       # @param minimum_bytes [Integer] shorter bodies stay uncompressed
-      # @param types [Regexp, nil] content-types to compress; nil: text, JSON, XML, JavaScript, SVG
-      #   and similar ones, except event streams
+      # @param types [Regexp, nil] content-types to compress; nil: text-like ones, without event
+      #   streams
       # @param codings [Hash{String => #new}] by name, in order of preference
       def initialize(app, minimum_bytes: MINIMUM_BYTES, types: nil, codings: Compressors.available)
         @app = app
@@ -73,7 +73,6 @@ module Gyre
         !file?(body)
       end
 
-      # True for a file, which Sendfile sends.
       def file?(body)
         body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
       end
@@ -91,7 +90,7 @@ module Gyre
         fields["vary"] = former.empty? ? "accept-encoding" : "#{former}, accept-encoding"
       end
 
-      # The same content in other bytes has a weak validator (RFC 9110, section 8.8.1) and no
+      # Other bytes with the same content have a weak validator (RFC 9110, section 8.8.1), no
       # ranges.
       def encoded(fields, coding)
         fields["content-encoding"] = coding

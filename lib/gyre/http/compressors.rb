@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compressors for Compression, and response bodies that pass through them. Larger data is compressed
-# in a thread of Gyre::Offload, so that the loop continues.
+# Compressors for Compression, and bodies that pass through them. Larger data is compressed in a
+# thread of Gyre::Offload.
 
 require "zlib"
 require "gyre/http/body_io"
@@ -9,10 +9,10 @@ require "gyre/offload"
 
 module Gyre
   module HTTP
-    # A compressor has write(string), which returns bytes for the client, and finish, which returns
-    # the rest. Both may be empty. close may be called at any time.
+    # A compressor's write(string) returns bytes for the client, finish the rest; both may be empty.
+    # close may be called at any time.
     module Compressors
-      # Size limit for compressing on the loop: takes a fraction of a millisecond.
+      # Largest data for the loop's thread: a fraction of a millisecond.
       INLINE_BYTES = 8 * 1024
       PIECE_BYTES = 256 * 1024
       private_constant :INLINE_BYTES, :PIECE_BYTES
@@ -76,7 +76,7 @@ module Gyre
 
       module_function
 
-      # Codings whose library is loaded, in order of preference.
+      # Codings with a loaded library, in order of preference.
       def available
         codings = {}
         codings["br"] = Brotli if defined?(::Brotli::Compressor)
@@ -94,7 +94,7 @@ module Gyre
         compressor&.close
       end
 
-      # Compresses long strings in a thread, piece by piece, so that a cancelled request ends soon.
+      # Compresses long strings in a thread, piece by piece: a cancelled request ends soon.
       def run(compressor, string, flush: true)
         return string if string.empty? # zlib has nothing to flush then and raises
         return compressor.write(string, flush: flush) if string.bytesize <= INLINE_BYTES
@@ -112,7 +112,7 @@ module Gyre
         Offload.call(abandon: false) { compressor.finish }
       end
 
-      # A body with each: sends each part as soon as the app yields it.
+      # A body with each.
       class Parts
         def initialize(body, kind)
           @body = body
@@ -136,7 +136,7 @@ module Gyre
         end
       end
 
-      # A body with call: sends each write to its stream at once.
+      # A body with call.
       class Call
         def initialize(body, kind)
           @body = body
@@ -158,7 +158,6 @@ module Gyre
         end
       end
 
-      # The output of a call body's BodyIO.
       class Output
         def initialize(stream, compressor)
           @stream = stream
@@ -178,7 +177,7 @@ module Gyre
           @stream.close_write
         end
 
-        # Frees the compressor's memory in any case.
+        # Always frees the compressor's memory.
         def close
           @compressor&.close
           @compressor = nil

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The template of each request's Rack environment; ext/gyre/http/env.c fills in the copies. Server
-# makes one for each acceptor.
+# The template of Rack environments, which ext/gyre/http/env.c fills in. Server makes one per
+# acceptor.
 
 require "gyre/http/input"
 
@@ -13,9 +13,8 @@ module Gyre
       private_constant :WEBSOCKET_KEY
 
       class << self
-        # Returns the constant entries of a server's requests, and placeholders for the others:
-        # filling existing keys is cheaper. `extra` adds entries; `early_hints` adds
-        # rack.early_hints.
+        # Returns constant entries, and placeholders for others, as filling existing keys is
+        # cheaper. `extra` adds entries, `early_hints` rack.early_hints.
         def template(scheme: "http", errors: $stderr, early_hints: false, extra: {})
           template = {
             "REQUEST_METHOD" => "GET".b.freeze, "SCRIPT_NAME" => "".b.freeze, "PATH_INFO" => nil, "QUERY_STRING" => "".b.freeze,
@@ -31,16 +30,15 @@ module Gyre
           template.merge!(extra).freeze
         end
 
-        # Makes a CONNECT for a WebSocket (RFC 8441) look like an upgrade of HTTP/1.1: routes,
+        # Makes a CONNECT for a WebSocket (RFC 8441) look like HTTP/1.1's upgrade, so that routes,
         # Gyre::WebSocket and hijacking gems serve both. The key proves nothing here.
         def upgrade(env, exchange)
           env.update("REQUEST_METHOD" => "GET", "HTTP_CONNECTION" => "Upgrade", "HTTP_UPGRADE" => "websocket",
                      "HTTP_SEC_WEBSOCKET_KEY" => WEBSOCKET_KEY, "rack.hijack" => exchange)
         end
 
-        # Adds a verified client certificate, if one was requested: under the names of Apache's
-        # mod_ssl, and as puma.peercert (an OpenSSL::X509::Certificate). A `der` of nil means that
-        # the client sent no certificate.
+        # Adds a verified client certificate under mod_ssl's names and as puma.peercert (an
+        # OpenSSL::X509::Certificate). `der` is nil if the client sent none.
         def client_certificate(env, der)
           env["SSL_CLIENT_VERIFY"] = der ? "SUCCESS" : "NONE"
           return unless der

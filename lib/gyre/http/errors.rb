@@ -1,27 +1,25 @@
 # frozen_string_literal: true
 
-# Errors of HTTP, sorted by their origin: the client (RequestError, RequestCut), a slow client
-# (WriteTimeout), the app (LengthError, RequestTimeout). The connection raises all but LengthError;
-# Service handles them.
+# Errors of HTTP by origin: client (RequestError, RequestCut), slow client (WriteTimeout), app
+# (LengthError, RequestTimeout). The connection raises all but LengthError; Service handles them.
 
 require "gyre/errors"
 
 module Gyre
   module HTTP
-    # A fault in a request's body, found while reading: too slow (408), too long (413), a bad chunk
-    # (400) or too many trailers (431). An app may rescue it and respond; otherwise the client gets
-    # that status.
+    # A fault in a request's body: too slow (408), too long (413), a bad chunk (400), too many
+    # trailers (431). If the app does not rescue it, the client gets that status.
     class RequestError < Gyre::ProtocolError; end
 
     # The client closed before the announced end of its body.
     class RequestCut < EOFError; end
 
-    # The client read nothing of its response for too long; the connection is closed.
+    # The client read nothing for too long; the connection is closed.
     class WriteTimeout < IOError; end
 
-    # The request exceeded limits.request_timeout_s: raised in the app, at its current wait. Not a
-    # StandardError: a `rescue => error` does not swallow it. An app may rescue it and respond;
-    # otherwise the client gets 503.
+    # The request exceeded limits.request_timeout_s; raised at the app's current wait. Not a
+    # StandardError, so that `rescue => error` does not swallow it. If the app does not rescue it,
+    # the client gets 503.
     class RequestTimeout < Exception; end # rubocop:disable Lint/InheritException
 
     # The app's body has more or fewer bytes than its content-length.

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Tells whether this build has HTTP/2 (RFC 9113). libnghttp2 handles the frames; the code is in C
-# (ext/gyre/http/h2).
+# Tells whether this build has HTTP/2 (RFC 9113), by libnghttp2 (ext/gyre/http/h2).
 
 require "gyre/loop"
 
 module Gyre
   module HTTP
     module H2
-      # True if built with libnghttp2: serves "h2" by ALPN and the preface (RFC 9113, section 3).
+      # True if built with libnghttp2: serves "h2" by ALPN and by the preface (RFC 9113, section 3).
       def self.available?
         Loop.native? && const_defined?(:Exchange, false)
       end

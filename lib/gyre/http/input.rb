@@ -1,18 +1,17 @@
 # frozen_string_literal: true
 
-# rack.input: a request's body for apps (Rack SPEC, "The Input Stream"). Made by the connection for
-# each request with a body; other requests share EMPTY. Exchange#read_body reads bytes on demand:
-# only gets reads ahead. Keeps no bytes and cannot rewind.
+# rack.input: a request's body (Rack SPEC, "The Input Stream"). Made by the connection; requests
+# without a body share EMPTY. Reads bytes on demand, and only gets reads ahead. Cannot rewind.
 
 module Gyre
   module HTTP
     # The body of one request. All Strings are BINARY.
     class Input
-      # Bytes requested from the connection if the caller gives no length.
+      # Bytes to read if the caller gives no length.
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
 
-      # rack.input of every request without a body. Has no state, so closing does nothing.
+      # rack.input without a body; closing does nothing.
       class Empty
         # @return [String, nil] like IO#read at the end
         def read(length = nil, buffer = nil)
@@ -48,7 +47,7 @@ module Gyre
         end
       end
 
-      # The body of requests without a body.
+      # Shared by requests without a body.
       EMPTY = Empty.new.freeze
 
       # @param exchange [Exchange]
@@ -58,8 +57,7 @@ module Gyre
         @closed = false
       end
 
-      # Reads like IO#read: the whole rest, or length bytes (fewer only at the end).
-      #
+      # Reads like IO#read.
       # @param length [Integer, nil]
       # @param buffer [String, nil] its content is replaced
       # @return [String, nil] nil at the end, if a length other than 0 was given
@@ -79,8 +77,7 @@ module Gyre
         content if length.nil? || !content.empty?
       end
 
-      # Reads available bytes like IO#readpartial; waits only for the first byte.
-      #
+      # Reads like IO#readpartial; waits only for the first byte.
       # @param length [Integer] bytes at most
       # @param buffer [String, nil] its content is replaced
       # @return [String]
@@ -115,7 +112,6 @@ module Gyre
       end
 
       # Ends reading; the connection handles the rest of the body.
-      #
       # @return [nil]
       def close
         @closed = true

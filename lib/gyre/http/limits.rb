@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Every size, count and time limit of a web server and its connections, and the status sent beyond
-# each limit. The acceptor reads a Limits object when a server starts.
+# Limits of a web server and its connections, with the status sent beyond each.
 
 require "gyre/settings/limits"
 
@@ -10,7 +9,7 @@ module Gyre
     row = Gyre::Settings.method(:row)
     megabyte = 1 << 20
 
-    # Zero is allowed if a row's range includes it. A limit without a status closes the connection.
+    # A limit without a status closes the connection.
     Limits = Gyre::Settings::Limits.of(
       row[:request_line_bytes_limit, :bytes, "the request line with its line end", default: 8_192, status: 414],
       row[:header_count_limit, :count, "header lines of a request", default: 128, status: 431],

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The open-ended responses of one server: event streams, upgraded connections, hijacked sockets, and
-# idle streaming bodies. Added by Response and the acceptor; ended by Server when it stops. Closes
-# no socket and writes nothing.
+# A server's open-ended responses: event streams, upgraded connections, hijacked sockets, idle
+# streaming bodies. Added by Response and the acceptor, ended by a stopping Server. Closes no
+# socket.
 
 require "gyre/errors"
 
@@ -10,7 +10,7 @@ module Gyre
   module HTTP
     # Used in the thread of the server's loop, except {#hijacked}.
     class OpenResponses
-      # A running response, and the bytes sent at the last check.
+      # A response, and its sent bytes at the last check.
       Entry = Struct.new(:response, :bytes)
       private_constant :Entry
 
@@ -21,14 +21,12 @@ module Gyre
         @ending = false
       end
 
-      # Wraps a response that continues until either side ends it. Raises Gyre::Stop when the server
-      # stops.
+      # Wraps an endless response. Raises Gyre::Stop when the server stops.
       def endless(&block)
         enter(@endless, true, &block)
       end
 
-      # Wraps a streaming body, which may end by itself. Raises Gyre::Stop when the server stops and
-      # the body has sent nothing for a while.
+      # Wraps a streaming body. Raises Gyre::Stop when the server stops and the body is idle.
       def streaming(response, &block)
         enter(@streaming, Entry.new(response, nil), &block)
       end
@@ -43,16 +41,14 @@ module Gyre
         @endless.size
       end
 
-      # Ends endless responses with Gyre::Stop at their current wait, and hijacked sockets with an
-      # end of file.
+      # Raises Gyre::Stop in endless responses, and ends hijacked sockets' input.
       def finish
         @ending = true
         interrupt(@endless.keys)
         @sockets.each_key { |socket| end_input(socket) }
       end
 
-      # Called repeatedly while the server stops: ends streaming bodies without progress since the
-      # last call, unless the client is slow.
+      # Ends streaming bodies without progress since the last call, unless the client is slow.
       def finish_quiet
         quiet = @streaming.select do |_fiber, entry|
           before = entry.bytes

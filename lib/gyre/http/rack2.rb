@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Adapts the server to apps on Rack 2, whose SPEC requires more than that of Rack 3. Added by Server
-# only if Rack 2 is loaded. Sends nothing itself.
+# Adapts the server to apps on Rack 2. Added by Server only if Rack 2 is loaded.
 
 require "gyre/http/input"
 require "gyre/http/rewindable_input"
@@ -44,7 +43,7 @@ module Gyre
         env["rack.response_finished"] << ->(*) { input.discard }
       end
 
-      # Makes a header for each line of a value: "set-cookie" => "a=1\nb=2".
+      # Makes a header of each line of a value: "set-cookie" => "a=1\nb=2".
       def split(headers)
         return headers unless headers.respond_to?(:any?) && headers.any? { |_, value| several?(value) }
 

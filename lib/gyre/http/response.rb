@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Sends the slower kinds of Rack responses: bodies with each, call or to_path, unusual arrays,
-# partial hijack, upgrades. Made by Service when Exchange#write_response declines a response. Uses
-# Exchange's primitives; never closes the app's body (Service does), and rescues no error of the app
-# or the client.
+# Sends unusual Rack responses: bodies with each, call or to_path, partial hijack, upgrades. Made by
+# Service when Exchange#write_response declines. Never closes the app's body (Service does), and
+# rescues no error of app or client.
 
 require "gyre/http/errors"
 require "gyre/http/files/body"
@@ -27,8 +26,8 @@ module Gyre
         @finished = @writing = false
       end
 
-      # Writes the whole response; waits while the client is slow. Raises ArgumentError or TypeError
-      # before any byte is sent, LengthError if the body does not match its content-length.
+      # Raises ArgumentError or TypeError before any byte is sent, LengthError if the body does not
+      # match its content-length.
       def deliver
         raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
@@ -41,7 +40,7 @@ module Gyre
         end
       end
 
-      # Writes for BodyIO: adds framing, and refuses more bytes than announced.
+      # Writes for BodyIO; refuses more bytes than announced.
       def write(string)
         raise TypeError, "a body must give Strings, not #{string.class}" unless string.is_a?(String)
         return string.bytesize unless @framing
@@ -74,8 +73,7 @@ module Gyre
 
       private
 
-      # Collects lower-case names, with Strings or Arrays of Strings as values; separates entries
-      # for the server.
+      # Collects lower-case names and values; separates entries for the server.
       def collect(headers)
         unless headers.respond_to?(:each)
           raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}"
@@ -91,8 +89,8 @@ module Gyre
         end
       end
 
-      # Rack SPEC: to_ary returns the parts of each and closes the body; each precedes call; to_path
-      # gives the same bytes as each.
+      # Rack SPEC: to_ary returns each's parts and closes the body; each precedes call; to_path
+      # gives the same bytes.
       def send_body
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
         @headers.delete("transfer-encoding") # else the framing is the server's
@@ -119,7 +117,7 @@ module Gyre
         finish
       end
 
-      # Checked before any byte is sent, so that the client gets a 500 and not a truncated response.
+      # Checks before any byte is sent: the client gets a 500, not a truncation.
       def check_length(length)
         return if announced.nil? || announced == length || @exchange.head_only? || [204, 304].include?(@status)
 
@@ -142,7 +140,7 @@ module Gyre
         @headers["content-type"].to_s.start_with?("text/event-stream")
       end
 
-      # Ends an event stream in order, unless the server stops during a write.
+      # Ends an event stream, unless the server stops during a write.
       def endless(&block)
         @exchange.leave_place
         @open_responses.endless(&block)
@@ -151,13 +149,13 @@ module Gyre
         raise
       end
 
-      # An IO also has to_path, which is nil for a pipe or a socket.
+      # An IO's to_path is nil for a pipe or socket.
       def file_path
         path = @body.to_path if @body.respond_to?(:to_path)
         path if path.is_a?(String)
       end
 
-      # Returns false if nothing was sent: the body's each must send the file.
+      # False if nothing was sent: the body's each must send the file.
       def write_file(path)
         file = path && open_file(path) or return false
         begin
@@ -170,8 +168,8 @@ module Gyre
         end
       end
 
-      # For a missing or special file, the body's each decides. Opens non-blocking: a FIFO would
-      # wait for a writer.
+      # The body's each decides about missing and special files. Opens non-blocking, as a FIFO would
+      # wait.
       def open_file(path)
         file = File.open(path, File::RDONLY | File::NONBLOCK | File::BINARY)
         return OpenFile.of(file) if file.stat.file?
@@ -182,7 +180,7 @@ module Gyre
         nil
       end
 
-      # Runs no app code any more, so a slow client may take any time.
+      # Runs no app code, so that a slow client may take any time.
       def write_download(body)
         @exchange.leave_place
         write_parts(body)
@@ -207,7 +205,7 @@ module Gyre
         end
       end
 
-      # Sends the bytes unchanged; only the end of the connection surely marks their end.
+      # Only the connection's end surely marks these bytes' end.
       def write_chunks(chunks, coding)
         return finish_headless if @exchange.head_only?
 
@@ -219,8 +217,8 @@ module Gyre
         finish
       end
 
-      # The app can no longer refuse the body, and 100 must precede the head: sends 100 now to a
-      # client that expects it.
+      # Sends an awaited 100 now: it must precede the head, and the app can no longer refuse the
+      # body.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
         start(announced || :chunked)
@@ -232,8 +230,7 @@ module Gyre
         stream.close
       end
 
-      # Reads first from the app's Input, which may hold bytes read ahead by gets; a wrapper has
-      # none.
+      # Reads the app's Input first, which may hold bytes that gets read ahead.
       def input
         input = @env["rack.input"]
         input.respond_to?(:readpartial) ? input : Input.new(@exchange)
@@ -257,7 +254,7 @@ module Gyre
         @announced = value&.to_i
       end
 
-      # Gives the socket to the app, which closes it at any time.
+      # Gives the socket to the app, which closes it.
       def partial_hijack(callable)
         return finish_headless if @exchange.head_only?
 
@@ -279,8 +276,8 @@ module Gyre
         @exchange.finish_body
       end
 
-      # Checks for an upgrade (RFC 9110, section 7.8). A refusing app (403, for example) may leave
-      # rack.protocol in its headers.
+      # Is it an upgrade (RFC 9110, section 7.8)? A refusing app (403) may leave rack.protocol in
+      # its headers.
       def upgrade?
         protocol = @special["rack.protocol"]
         offered = @env["rack.protocol"]
@@ -293,7 +290,7 @@ module Gyre
         true
       end
 
-      # RFC 9110, section 9.3.6: a 2xx to CONNECT has no framing; the tunnel follows.
+      # A 2xx to CONNECT has no framing (RFC 9110, section 9.3.6).
       def tunnel?
         @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
       end
@@ -337,8 +334,8 @@ module Gyre
         @exchange.write_response(400, { "content-type" => "text/plain" }, ["the response opens no WebSocket\n"])
       end
 
-      # HTTP/2 has no 101: a 2xx to CONNECT opens the stream in both directions (RFC 9113, section
-      # 8.5; RFC 8441, section 5).
+      # HTTP/2 has no 101: a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441,
+      # section 5).
       def switch_stream
         raise ArgumentError, "there is no 101 in HTTP/2" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]
 
@@ -347,7 +344,7 @@ module Gyre
         both_ways(@body.respond_to?(:each) ? ->(io) { @body.each { |part| io.write(part) } } : @body)
       end
 
-      # The stream has no socket of its own: the app gets the argument of a streaming body.
+      # A stream has no socket: the app gets a streaming body's argument.
       def both_ways(callable)
         @framing = @exchange.write_head(@status, @headers, :close)
         @exchange.leave_place

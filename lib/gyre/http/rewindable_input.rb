@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A rewinding rack.input, as Rack 2's SPEC requires: Rack2 puts it around an Input. Reads the whole
-# body at the first use, into memory or, beyond a limit, into a temporary file.
+# A rewinding rack.input for Rack 2. Reads the whole body of an Input at its first use, into memory
+# or a temporary file.
 
 require "forwardable"
 require "stringio"
@@ -29,7 +29,7 @@ module Gyre
         nil
       end
 
-      # Deletes the temporary file at the end of its request.
+      # Deletes the temporary file.
       def discard
         @kept.close! if @kept.respond_to?(:close!)
       end

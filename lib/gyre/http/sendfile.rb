@@ -1,24 +1,22 @@
 # frozen_string_literal: true
 
-# A Rack middleware, added by Gyre::Web::Server with the setting `sendfile`: sends a file that the
-# app names in X-Sendfile (Rack::Sendfile, Rails' send_file) or X-Accel-Redirect. Never sends a file
-# outside the folders of that setting.
+# Rack middleware for the setting `sendfile`: sends a file named by the app in X-Sendfile
+# (Rack::Sendfile, Rails' send_file) or X-Accel-Redirect, only from folders of that setting.
 
 require "gyre/http/files/respond"
 require "gyre/http/files/root"
 
 module Gyre
   module HTTP
-    # The app has authorized the client; this class handles conditions and ranges.
+    # The app authorizes the client; this class handles conditions and ranges.
     class Sendfile
       NAMES = %w[x-sendfile x-accel-redirect].freeze
-      # Headers with a proxy's instructions for Rack::Sendfile. A client's copy of them would choose
-      # the file (CVE-2025-61780).
+      # A proxy's instructions for Rack::Sendfile; from a client they would choose the file
+      # (CVE-2025-61780).
       FORGED = %w[HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING].freeze
       private_constant :NAMES, :FORGED
 
-      # `log.error` reports files that are not sent. Raises ExtensionRequired without the C
-      # extension.
+      # `log.error` reports unsent files. Raises ExtensionRequired.
       def initialize(app, roots, log:)
         Loop.require_native("Gyre::HTTP::Sendfile")
         @app = app

@@ -1,34 +1,34 @@
 # frozen_string_literal: true
 
-# Serves a Rack app over HTTP/1 and HTTP/2 from listening sockets, on this thread's loop. Started by
-# Gyre::Web::Server and by tests, under a scheduler of the native engine. Binds nothing and handles
-# no signals. Gyre::HTTP::NativeAcceptor (C) holds the connections:
+# Serves a Rack app over HTTP/1 and HTTP/2 on this thread's loop, under a native scheduler. Started
+# by Gyre::Web::Server and tests. Binds nothing and handles no signals. Gyre::HTTP::NativeAcceptor
+# (C) holds the connections:
 #
 #   NativeAcceptor.new(sockets, handler, limits, template, contexts, capacity)
-#       sockets    Array of listening IOs (non-blocking), which it never closes
-#       handler    call(exchange): run in a pooled fiber when a connection has a complete head, or one to refuse; raises SystemExit
-#                  and SignalException only. error(message): for the log. hijacked(socket). refused(env, status, bytes, seconds)
+#       sockets    non-blocking listening IOs, which it never closes
+#       handler    call(exchange): run in a pooled fiber for each complete or refused head; raises only SystemExit and SignalException.
+#                  error(message): for the log. hijacked(socket). refused(env, status, bytes, seconds)
 #       template   Env.template, frozen
-#       contexts   a Gyre::TLS::Context or nil for each socket; `contexts=` takes others for new connections
+#       contexts   a Gyre::TLS::Context or nil per socket; `contexts=` replaces them for new connections
 #       capacity   Capacity.new(limits): the server's places and budgets, shared by its acceptors
 #   Before start:
-#       expect_proxies(versions, ranges)   for each socket 1, 2 or 3 (either) if connections begin with a PROXY header, 0 if not;
-#                                          the peers let in (family, bits, 16 bytes of address each; none: all)
+#       expect_proxies(versions, ranges)   per socket 1, 2, 3 (either) or 0 (no PROXY header); allowed peers (family, bits, 16 bytes of
+#                                          address each; none: all)
 #       cancel_when_client_gone=(bool)     a client's reset raises Gyre::Stop in its request
 #       extended_connect=(bool)            announces RFC 8441 to HTTP/2 clients
-#       exempt=(paths), files=(nil or call(path) → Boolean, which must not wait)   requests that need no place
-#       shared=(bool)                      other processes accept from the same sockets: connections are taken in turns
-#   NativeAcceptor.map_shares, .place=     before forks, in each fork: processes leave connections to one that has far fewer
-#   start            accepts from now on, on the loop of the calling thread
-#   stop             accepts what the kernel has ready, and no more; connections go on, the sockets may be closed
-#   drain            stop; idle connections close, new ones have 0.25 s for their first byte, no response keeps its connection,
-#                    WebSockets close with 1001, a thousand a second
-#   interrupt(exception)   raises in each fiber that runs the handler, or a WebSocket's code; returns how many
+#       exempt=(paths), files=(nil or call(path) → Boolean, never waits)   requests that need no place
+#       shared=(bool)                      other processes accept from these sockets: they take turns
+#   NativeAcceptor.map_shares, .place=     before forks, in each fork: processes yield to one with far fewer connections
+#   start            accepts on the calling thread's loop
+#   stop             accepts the kernel's queue, then stops; the sockets may be closed
+#   drain            stop; idle connections close, new ones have 0.25 s for a first byte, responses close theirs, WebSockets get 1001 (a
+#                    thousand a second)
+#   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns their number
 #   close            stop, and all connections close at once
 #   full?            the queue for places is full
 #   stats            Hash of counts: connections: idle: running: accepted: requests: …
 #   measurements     Hash for /metrics: responses, durations, waits, lag, received_bytes, sent_bytes
-#   oldest(limit)    Array of [env, seconds]: the requests that run for the longest time
+#   oldest(limit)    Array of [env, seconds] of the longest running requests
 #   Beyond limits.connections_limit a connection gets 503 without a handler. After EMFILE on accept it pauses for a second.
 
 require "forwardable"
@@ -47,16 +47,15 @@ require "gyre/net/tls"
 
 module Gyre
   module HTTP
-    # A server of one app. Delegates `stats`, `oldest`, `full?`, `interrupt`, `stop`, `drain` and
-    # `close` to the acceptor.
+    # Serves one app; delegates to the acceptor.
     class Server
       extend Forwardable
 
       # Time for a cancelled request to unwind before its connection is closed.
       UNWIND_S = 1.0
-      # Seconds without a write after which a streaming body counts as ended during shutdown.
+      # Seconds without a write until a streaming body counts as idle in the shutdown.
       QUIET_S = 1.0
-      # Seconds between two checks for the last request during shutdown.
+      # Seconds between checks in the shutdown.
       LOOK_S = 0.01
       # Result of {#stats} before {#start}.
       NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
@@ -74,10 +73,9 @@ module Gyre
       attr_reader :capacity
       def_delegators :@acceptor, :stats, :oldest, :full?, :interrupt, :stop, :drain, :close
 
-      # Never closes `listeners`, an Array (#to_io). `access_log` gets (env, status, body bytes,
-      # seconds) after each request; after a refused head, env is incomplete. `tls` and
-      # `proxy_protocol` ("v1", "v2", "any") may name listeners; `proxies` are the peers allowed to
-      # connect there.
+      # Never closes `listeners`. `access_log` gets (env, status, body bytes, seconds) after each
+      # request; env of a refused head is incomplete. `tls` and `proxy_protocol` ("v1", "v2", "any")
+      # may name listeners; `proxies` are the peers allowed there.
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
                      tls: nil, proxy_protocol: {}, proxies: [], early_hints: false, **options)
         Loop.require_native("the HTTP server")
@@ -94,8 +92,8 @@ module Gyre
         configure(**options)
       end
 
-      # Accepts connections from now on, on this thread's loop. Raises RuntimeError without a native
-      # scheduler, or on a second call.
+      # Accepts connections on this thread's loop. Raises RuntimeError without a native scheduler or
+      # on a second call.
       def start
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
@@ -103,8 +101,7 @@ module Gyre
         self
       end
 
-      # Sets certificates, authorities and settings for new connections. Open connections keep
-      # theirs.
+      # Sets certificates, authorities and settings for new connections.
       def tls=(tls)
         contexts = contexts(tls)
         raise ArgumentError, "the same listeners as before need a context" unless contexts.map(&:nil?) == @contexts.map(&:nil?)
@@ -112,13 +109,11 @@ module Gyre
         @acceptor.contexts = @contexts = contexts
       end
 
-      # Number of requests that {#shutdown} ends at once: event streams, upgraded and hijacked
-      # connections.
+      # Number of event streams, upgraded and hijacked connections, which {#shutdown} ends at once.
       def endless = @open_responses.count
 
-      # Drains, ends open-ended responses, waits for running requests, cancels the rest, and closes.
-      # Runs in a fiber of the loop. A streaming body gets Gyre::Stop once it has sent nothing for a
-      # second. Returns true if it cancelled no other request.
+      # Drains, ends open-ended responses, waits for running requests, cancels the rest, closes.
+      # Runs in a fiber of the loop. True if it cancelled no other request.
       def shutdown(timeout_s)
         drain
         @open_responses.finish
@@ -142,7 +137,7 @@ module Gyre
 
       private
 
-      # `exempt` paths, and paths for which `files` returns true, need no place.
+      # Paths in `exempt`, or for which `files` returns true, need no place.
       def configure(cancel_when_client_gone: false, exempt: [], files: nil, extended_connect: false)
         @acceptor.shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
         @acceptor.cancel_when_client_gone = cancel_when_client_gone

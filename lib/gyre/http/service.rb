@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Runs a Rack app on HTTP exchanges: the loop over a connection's requests, responses to exceptions,
-# and the end of a request (body.close, rack.response_finished, access log). Called by the acceptor
-# in a pooled fiber for a connection with a request. #respond handles the usual response, Response
-# all others. Never touches a socket.
+# Runs a Rack app on HTTP exchanges: a connection's requests, responses to exceptions, and a
+# request's end (body.close, rack.response_finished, access log). The acceptor calls it in a pooled
+# fiber. #respond handles usual responses, Response all others. Never touches a socket.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -14,13 +13,12 @@ require "gyre/http/open_responses"
 module Gyre
   module HTTP
     class Service
-      # Exceptions that never become a response: they end the process, the task or the thread.
-      # `exit` in an app ends only its request.
+      # Exceptions that end process, task or thread. `exit` in an app ends only its request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
-      # Errors of a client that has gone. Ignored on a closed or hijacked connection.
+      # Errors of a gone client; ignored on a closed or hijacked connection.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
-      # Status in the access log if the client closed before the app's response (as in nginx).
+      # Logged if the client closed before the response (as in nginx).
       NO_STATUS = 499
       # Names a fiber that runs a request in a watchdog's report.
       Work = Struct.new(:env) do
@@ -32,8 +30,8 @@ module Gyre
 
       attr_writer :watched
 
-      # `access_log` gets (env, status, body bytes, seconds) after each request; a status of nil
-      # means hijacked.
+      # `access_log` gets (env, status, body bytes, seconds) after each request; status nil:
+      # hijacked.
       def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new)
         @app = app
         @open_responses = open_responses
@@ -42,8 +40,7 @@ module Gyre
         @access_log = access_log
       end
 
-      # Serves all requests of the connection. Afterwards the connection is idle, closed or hijacked
-      # (see Exchange).
+      # Serves the connection's requests; it is idle, closed or hijacked afterwards.
       def call(exchange)
         env = exchange.next_request
         while env
@@ -62,7 +59,7 @@ module Gyre
         @open_responses.hijacked(socket)
       end
 
-      # Logs requests with a refused head for the acceptor; the app does not receive them.
+      # Logs a refused head, which the app never sees.
       def refused(env, status, bytes, seconds)
         @access_log&.call(env, status, bytes, seconds)
       end
@@ -73,7 +70,7 @@ module Gyre
 
       private
 
-      # The hot path: usually just app.call, write_response and finish.
+      # The hot path: app.call, write_response, finish.
       def respond(exchange, env)
         Thread.current[:gyre_work] = Work.new(env) if @watched
         started = Clock.now if @access_log
@@ -95,8 +92,7 @@ module Gyre
         @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, Clock.now - started)
       end
 
-      # Returns the status for the log; nil if the app writes the response itself on a hijacked
-      # socket.
+      # Returns the status for the log; nil if the app itself responds on a hijacked socket.
       def logged(exchange, status)
         exchange.hijacked? && !exchange.head_sent? ? nil : status || NO_STATUS
       end
@@ -109,8 +105,8 @@ module Gyre
         report(env, error, "the body's close")
       end
 
-      # Calls them in reverse order (Rack SPEC); an exception does not stop the others. After a full
-      # hijack the status is nil, and a failed write is not an error.
+      # Calls them in reverse order (Rack SPEC), despite exceptions. After a full hijack the status
+      # is nil, and a failed write is no error.
       def finished(callables, exchange, env, status, headers, error)
         if exchange.hijacked? && !exchange.head_sent?
           status = nil
@@ -125,8 +121,8 @@ module Gyre
         end
       end
 
-      # True for the exit of another thread, which Ruby raises in the main thread, in any fiber: it
-      # ends the server.
+      # True for another thread's exit, which Ruby raises in any fiber of the main thread: it ends
+      # the server.
       def foreign?(error)
         error.backtrace&.none? { |line| line.start_with?(__FILE__) }
       end
@@ -148,7 +144,7 @@ module Gyre
         refuse(exchange, env, 500, "Internal Server Error") unless gone
       end
 
-      # Truncates a response already begun, visibly for the client.
+      # Truncates a begun response, visibly for the client.
       def refuse(exchange, env, status, reason)
         if exchange.head_sent?
           cut(exchange, env)
@@ -160,7 +156,7 @@ module Gyre
         nil # the client is gone
       end
 
-      # An HTTP/1.0 body ends with the connection, so only a reset shows the truncation.
+      # Only a reset shows a truncation of an HTTP/1.0 body.
       def cut(exchange, env)
         env["SERVER_PROTOCOL"] == "HTTP/1.0" ? exchange.reset : exchange.close
       end

@@ -1,19 +1,18 @@
 # frozen_string_literal: true
 
-# A Rack middleware, added by Gyre::Web::Server with the setting `static`: sends requested files
-# before the app is called. Other requests go to the app unchanged.
+# Rack middleware for the setting `static`: sends requested files; other requests go to the app.
 
 require "gyre/http/files/respond"
 require "gyre/http/files/root"
 
 module Gyre
   module HTTP
-    # Files from one or several folders.
+    # Sends files of one or several folders.
     #
     #   use Gyre::HTTP::Static, "public", immutable: true
     class Static
       # @param app [#call] a Rack app
-      # @param roots [String, Files::Root, Array<Files::Root>] the first one with the file sends it
+      # @param roots [String, Files::Root, Array<Files::Root>] the first with the file sends it
       # @param options (see Files::Root#initialize)
       # @raise [ArgumentError] a folder does not exist
       # @raise [ExtensionRequired] without the C extension
@@ -30,10 +29,8 @@ module Gyre
         ((method == "GET" || method == "HEAD") && found(env)) || @app.call(env)
       end
 
-      # True if a path leads to a file, as far as known without waiting for a disk.
-      #
       # @param path [String] percent-encoded (PATH_INFO)
-      # @return [Boolean]
+      # @return [Boolean] whether there is such a file; false if only the disk could tell
       def file?(path)
         @roots.any? { |root| (name = root.name(path)) && root.known?(name) }
       end

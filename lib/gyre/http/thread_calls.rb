@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Lets other threads use a request: the calling thread waits while a fiber of the loop's thread, to
-# which fibers and descriptors belong, runs the call. Called by an exchange's primitives
-# (ext/gyre/http/exchange.c).
+# Lets other threads use a request: the thread waits while a fiber of the loop's thread runs the
+# call. Used by an exchange's primitives (ext/gyre/http/exchange.c).
 
 require "gyre/errors"
 require "gyre/http/service"
@@ -10,7 +9,7 @@ require "gyre/http/service"
 module Gyre
   module HTTP
     class ThreadCalls
-      # One call: made in the waiting thread, run in the loop's thread.
+      # Made in the waiting thread, run in the loop's.
       class Call
         def initialize(thread_calls, exchange, name, arguments)
           @thread_calls = thread_calls
@@ -21,7 +20,6 @@ module Gyre
           @left = @answered = false
         end
 
-        # Runs in the loop's thread, in its own fiber.
         def call
           return if @left || @answered
 
@@ -38,7 +36,7 @@ module Gyre
           abandon unless @answered
         end
 
-        # Waits in the other thread; returns or raises the method's result.
+        # Returns or raises the method's result, in the other thread.
         def wait
           value, error = @results.pop
           raise_again(error) if error
@@ -46,9 +44,8 @@ module Gyre
           value
         end
 
-        # Ends the call in the other thread, after any exception. If the loop's fiber still waits
-        # for it, ends that wait, so that other threads may read the body. A partly sent message
-        # closes its connection.
+        # Ends the call after an exception in the other thread. Also ends the fiber's wait, so that
+        # other threads may read the body; a partly sent message closes its connection.
         def leave
           @left = true
           return if @answered
@@ -76,7 +73,6 @@ module Gyre
           raise error
         end
 
-        # Called in the loop's thread.
         def stop
           Fiber.scheduler.fiber_interrupt(@fiber, stopped) if @fiber
         end
@@ -86,7 +82,7 @@ module Gyre
         end
       end
 
-      # Uses acceptor.post to call {#start} soon in the loop's thread.
+      # {#start} runs soon in the loop's thread, by acceptor.post.
       def initialize(acceptor)
         @acceptor = acceptor
         @calls = {}.compare_by_identity
@@ -94,8 +90,7 @@ module Gyre
         @ended = false
       end
 
-      # Calls a method in the loop's thread, from another thread. Raises IOError if the loop has
-      # ended meanwhile.
+      # Calls a method in the loop's thread, from another. Raises IOError if the loop has ended.
       def call(exchange, name, arguments)
         call = Call.new(self, exchange, name, arguments)
         @calls[call] = true
@@ -115,7 +110,7 @@ module Gyre
         @acceptor.post
       end
 
-      # Called in the loop's thread. Later jobs have the next turn: a thread may post without end.
+      # Later jobs get the next turn: a thread may post endlessly.
       def start(scheduler)
         @posted.size.times do
           scheduler.spawn(job = @posted.shift)
@@ -124,7 +119,7 @@ module Gyre
         end
       end
 
-      # Fails all waiting calls when the loop ends.
+      # Fails all waiting calls at the loop's end.
       def close
         @ended = true
         @calls.each_key.to_a.each(&:abandon)

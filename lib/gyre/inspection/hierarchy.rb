@@ -16,7 +16,6 @@ module Gyre
   # Prints all present calls of Gyre.run, on all threads, with their tasks: wait, age and place of
   # each. May be called anywhere, also in a trap handler; shows holders of mutexes only for the
   # calling thread's tasks.
-  #
   # @param out [#puts]
   # @param backtrace [Boolean] prints each task's whole backtrace, without Gyre's own part
   # @return [nil]

@@ -20,7 +20,6 @@ module Gyre
 
     class << self
       # Watches this thread's loop until {#stop}, or until it is closed.
-      #
       # @param limit_s [Numeric] how long the loop may be held before it is reported
       # @param out [#puts] is written to by the watchdog's thread
       # @param scheduler [Scheduler]

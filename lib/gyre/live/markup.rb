@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# HTML that is safe to send, and templates that escape everything else. Views and Live make it.
+# Trusted HTML, and templates that escape everything else.
 
 require "erb"
 
 module Gyre
   class Live
-    # Trusted HTML.
+    # HTML that is safe to send.
     class Markup
-      # @param value [Object] escaped, except for Markup and for what Rails calls html_safe
+      # @param value [Object] escaped unless it is Markup or Rails' html_safe
       # @return [Markup]
       def self.of(value)
         return value if value.is_a?(Markup)
@@ -24,10 +24,10 @@ module Gyre
       # @return [String]
       def to_s = @html
 
-      # ERB whose <%= %> escapes, and whose methods return Markup.
+      # ERB that escapes <%= %> and makes Markup.
       # @api private
       class Template < ERB
-        # Passes values on instead of their to_s.
+        # Passes on values instead of their to_s.
         class Compiler < ERB::Compiler
           def add_insert_cmd(out, content) = out.push("_erbout << ::Gyre::Live::Markup.of((#{content})).to_s")
         end

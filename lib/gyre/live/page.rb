@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One open page: runs its view as the WebSocket's handler, and sends what has changed. It holds no
-# fiber while nothing happens, except for each Live#every.
+# An open page: handles its WebSocket with the view, and sends changes. Holds a fiber only for each
+# Live#every.
 
 require "gyre/broadcast"
 require "gyre/sync/queue"
@@ -9,13 +9,12 @@ require "json"
 
 module Gyre
   class Live
-    # Handler of WebSocket.open. The page sends ["", token] once, then [event, value]; it gets
-    # [first line, lines to drop, new lines, token or null].
-    # @api private
+    # The page sends ["", token], then [event, value]; it gets [first line, lines to drop, new
+    # lines, token or null].
     class Page
       WAITING_LIMIT = 1000 # messages of topics that the view has not handled
 
-      # The view's block for a topic, as a subscriber of Broadcast.
+      # The view's block for a topic; a subscriber of Broadcast.
       class Subscription
         def initialize(page, block)
           @page = page
@@ -94,8 +93,7 @@ module Gyre
         nil
       end
 
-      # Runs a block in the next turn, together with others that came meanwhile. False: the page is
-      # too slow and has to connect again.
+      # Runs blocks together in the next turn. False: the page is too slow and must reconnect.
       def later(block, argument)
         return false if @socket.closed?
         return @socket.close(1013, "too slow") || false if @waiting.size >= WAITING_LIMIT
@@ -107,7 +105,7 @@ module Gyre
 
       private
 
-      # Refuses values that cannot be sent to a page: half of a surrogate pair, 1e999.
+      # Refuses values that no page can get: half of a surrogate pair, 1e999.
       def parse(message)
         JSON.parse(message, max_nesting: 10).tap { |parsed| JSON.generate(parsed) }
       rescue JSON::ParserError, JSON::GeneratorError
@@ -123,7 +121,7 @@ module Gyre
         push
       end
 
-      # The page is connected; it sends a token if it was connected before.
+      # Handles a page's first message; `token` is from before it reconnected.
       def join(event, token)
         return false unless event == ""
 
@@ -144,7 +142,7 @@ module Gyre
         end
       end
 
-      # Returns the lines from the first to the last that differ.
+      # Returns the differing lines.
       def changes(old, new)
         shorter = [old.size, new.size].min
         first = (0...shorter).find { |index| old[index] != new[index] } || shorter
@@ -152,7 +150,7 @@ module Gyre
         [first, old.size - first - last, new[first...new.size - last]]
       end
 
-      # Like `guard` of WebSocket::Session, for code outside of the WebSocket's callbacks.
+      # Like WebSocket::Session's `guard`, outside of callbacks.
       def guard
         yield
       rescue WebSocket::ClosedError

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The kept variables of a view as its page holds them: JSON that is signed, not encrypted. Called by
-# Live.
+# A view's kept variables in its page: signed JSON, not encrypted. Called by Live.
 
 require "json"
 require "openssl"
@@ -9,12 +8,11 @@ require "securerandom"
 
 module Gyre
   class Live
-    # Signs and checks tokens: the JSON in Base64, a dot, and its HMAC.
-    # @api private
+    # A token is the JSON in Base64, a dot, and its HMAC.
     module State
       SECRET_BYTES = 32
 
-      # Made when this file is loaded, so that all workers have the secret of the mold.
+      # Made here, before the mold forks, so that all workers share it.
       @secret = SecureRandom.bytes(SECRET_BYTES)
 
       class << self
@@ -31,7 +29,7 @@ module Gyre
           "#{text}.#{signature(view, text)}"
         end
 
-        # @return [Hash] empty, if another view or secret has signed it
+        # Returns {} if another view or secret signed it.
         def verify(view, token)
           text, signature = token.to_s.split(".", 2)
           return {} unless signature && OpenSSL.secure_compare(signature, signature(view, text))

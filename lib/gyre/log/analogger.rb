@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# `require "gyre/log/analogger"`: Swiftcore::Analogger::Client with the original's names, for
-# programs that used the analogger gem's client. Logs to any Analogger server, with acknowledgements
-# if the server offers them; otherwise like Gyre::Log::Client. Do not load the gem beside it.
+# Swiftcore::Analogger::Client with the original's names. `require "gyre/log/analogger"`; do not
+# load the analogger gem beside it. Uses acknowledgements if the server offers them.
 
 require "gyre/log/client"
 
@@ -10,13 +9,12 @@ require "gyre/log/client"
 module Swiftcore
   # The original gem's module.
   class Analogger
-    # A log client that keeps unsent records on disk; docs/log.md lists the differences to the
-    # original.
+    # A log client that keeps unsent records on disk; docs/log.md lists differences to the original.
     class Client < Gyre::Log::Client
       # The server refuses a wrong key; `new`, `log` and `reconnect` raise it.
       FailedToAuthenticate = Gyre::Log::Denied
 
-      # The defaults of Analogger's client: times in seconds, limits of queues in bytes.
+      # Defaults of Analogger's client: times in seconds, limits in bytes.
       DEFAULTS = { connection_failure_timeout: 86_400 * 2, max_failure_count: (1 << 62) - 1,
                    persistent_queue_limit: 10_737_412_742, reconnect_throttle_interval: 0.1,
                    ram_queue_limit: Gyre::Log::ClientOptions::DEFAULTS[:memory_limit], tmplog: nil }.freeze
@@ -28,15 +26,14 @@ module Swiftcore
         end
       end
 
-      # New clients copy the settings of the class. A started client ignores later changes, except
-      # of `connection_failure_timeout` and `max_failure_count`.
+      # New clients copy them; a started client reads only `connection_failure_timeout` and
+      # `max_failure_count` again.
       DEFAULTS.each_key do |name|
         define_method(name) { @originals.fetch(name) } unless name == :tmplog
         define_method(:"#{name}=") { |value| @originals[name] = value }
       end
 
       # Connects. Without a server, messages go to the spool.
-      #
       # @param service [#to_s]
       # @param host [String]
       # @param port [Integer]

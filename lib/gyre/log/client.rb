@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Client: logs to a log server from any Ruby program, as a Logger. `require
-# "gyre/log/client"`. Needs neither loop nor scheduler; works in threads, fibers, signal handlers
-# and forked children. Puts records into an outbox; the thread of its Gyre::Log::Sender sends them.
+# Gyre::Log::Client: a Logger for a log server. `require "gyre/log/client"`. Needs neither loop nor
+# scheduler; works in threads, fibers, signal handlers and forked children. Puts records into an
+# outbox, which the thread of its Gyre::Log::Sender sends.
 
 require "gyre/log/client/address"
 require "gyre/log/errors"
@@ -25,38 +25,34 @@ module Gyre
       def self.finalizer(sender) = proc { sender.close(Float::INFINITY) }
 
       # Starts to connect and returns at once.
-      #
       # @param service [String] the messages' service; without ":"
       # @param host [String, nil] default 127.0.0.1
       # @param port [Integer, nil] default 6766
       # @param address [String, nil] instead of host and port: tcp://host:port or unix:///path
       # @param key [String, nil] the server's key
-      # @param acknowledged [Boolean, :if_possible] false: Analogger's protocol; :if_possible:
-      #   Analogger's protocol only if the server has no other (refuses messages beyond it until
-      #   then)
+      # @param acknowledged [Boolean, :if_possible] false: Analogger's protocol; :if_possible: only
+      #   if the server has no other
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
-      # @param tls [Boolean, Hash, TLS::Context, nil] true: with the system's authorities; a Hash:
-      #   what {TLS.client} takes
+      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash for
+      #   {TLS.client}
       # @param connect_timeout [Numeric] seconds to wait for a connection
       # @param options [Hash]
-      # @option options [String, Boolean] :spool folder for records that the server has not taken;
-      #   true: one of this user's; false: none
+      # @option options [String, Boolean] :spool folder for unsent records; true: a default; false:
+      #   none
       # @option options [Integer] :spool_limit bytes on disk; 1 GiB
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
-      # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise
+      # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts), :raise
       #   (SpoolFull)
-      # @option options [Numeric] :stall_timeout seconds without a response before the connection
-      #   closes; 10
-      # @option options [Numeric] :flush_timeout default wait of {#flush}, seconds; 5. Rails calls
-      #   it after each request: set 0 there
-      # @option options [Numeric] :exit_timeout seconds that sending may delay the exit of the
-      #   process; 5
-      # @option options [Range] :retry_interval seconds between attempts to connect: the first and
-      #   the longest pause; 0.1..5.0
-      # @option options [Numeric] :adoption_interval seconds between searches for spools of dead
-      #   processes; 60
+      # @option options [Numeric] :stall_timeout seconds without a response until a reconnect; 10
+      # @option options [Numeric] :flush_timeout of {#flush}, seconds; 5. Rails flushes after each
+      #   request: use 0
+      # @option options [Numeric] :exit_timeout seconds that sending may delay the exit; 5
+      # @option options [Range] :retry_interval first and longest pause between attempts, seconds;
+      #   0.1..5.0
+      # @option options [Numeric] :adoption_interval seconds between searches for orphaned spools;
+      #   60
       # @option options [#call] :report gets errors, as Strings; default: $stderr
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
@@ -77,7 +73,6 @@ module Gyre
       end
 
       # Waits for the connection.
-      #
       # @param timeout_s [Numeric]
       # @return [Boolean] whether it is connected
       # @raise [Denied, Incompatible]
@@ -87,9 +82,8 @@ module Gyre
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
 
-      # Waits until the server has acknowledged everything logged before; with the old protocol,
-      # until the kernel has taken it.
-      #
+      # Waits until the server has acknowledged all earlier records (old protocol: until they are
+      # written).
       # @param timeout_s [Numeric]
       # @return [Boolean] false after the timeout
       # @raise [Denied, Incompatible] messages are kept
@@ -100,9 +94,7 @@ module Gyre
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
       end
 
-      # Sends all records, including the spools of ended processes; unsent records stay in the spool
-      # for the next client of this service.
-      #
+      # Sends all records; the next client of this service finds unsent ones in the spool.
       # @param timeout_s [Numeric]
       # @return [void]
       def close(timeout_s = 5)
@@ -133,8 +125,8 @@ module Gyre
         @sender.error unless @sender.state == :connected
       end
 
-      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (last
-      #   number), spooled:, dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
+      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,
+      #   dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
       def stats = @sender.stats
 
       # @return [String] without the key
@@ -153,7 +145,7 @@ module Gyre
         true
       end
 
-      # Handles messages that `Outbox#append` refuses: other objects, no room, or a pending refusal.
+      # Handles other objects, a full outbox, and a pending refusal.
       def append_slowly(severity, message)
         check(severity, message)
         ready
@@ -183,7 +175,7 @@ module Gyre
         @sender.drop if @options.when_full == :drop_oldest
       end
 
-      # Restarts the sender in a child forked without hooks, and after its thread was killed.
+      # Restarts the sender in a forked child, or after its thread was killed.
       def ready
         raise Closed, "the log client of #{@service.inspect} is closed" if @sender.closing?
 

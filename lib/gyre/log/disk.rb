@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Makes files durable. Used by the outputs, journals and disk queues of the log. All functions block
-# and must run in a thread.
+# Makes files of the log durable. All functions block and must run in a thread.
 
 module Gyre
   module Log
@@ -15,17 +14,16 @@ module Gyre
 
       module_function
 
-      # Makes written bytes durable. Blocks, so it runs in a thread. The kernel reports a write
-      # error once: it marks the failed pages as clean, and the next call succeeds. After an error,
-      # only bytes written again are safe. IO#fdatasync is unsafe: after an error Ruby tries
-      # fsync(2) and returns its result.
+      # Makes written bytes durable. The kernel reports a write error once, marks the pages as
+      # clean, and the next call succeeds: after an error, only bytes written again are safe.
+      # IO#fdatasync hides errors: Ruby then tries fsync(2) and returns its result.
       def sync(io)
         io.fsync
       rescue *UNSYNCABLE
         nil
       end
 
-      # Makes a new or renamed file's name durable. Blocks, so it runs in a thread.
+      # Makes a file's new name durable.
       def sync_folder(path) = File.open(File.dirname(path)) { |folder| sync(folder) }
 
       # Reads from a file that is open only for writing, even if the file was renamed.
@@ -41,7 +39,6 @@ module Gyre
       end
 
       # Drops a file's written pages from the page cache, so that the next read uses the disk.
-      # Blocks, so it runs in a thread.
       def forget_pages(path)
         File.open(path, "r+b") do |io|
           sync(io)

@@ -1,17 +1,15 @@
 # frozen_string_literal: true
 
-# An ordered queue of records on disk: a folder of segments, protected by a lock. A client keeps
-# unsent records there (client/spools.rb), a server keeps records for an output (output/spill.rb).
-# Sends nothing, and syncs only in {#sync}.
+# A queue of records on disk: a folder of segments under a lock. Clients keep unsent records there
+# (client/spools.rb), a server records for an output (output/spill.rb). Syncs only in {#sync}.
 #
 #   <folder>/lock               flock(2), gone with its process; also holds a note, such as a client's secret
 #           /00000001.records   see disk_queue/segment.rb; the oldest one first
 #
 #   oldest segment: [ done | given out | unread ] … newest segment: [ unread ] ← append
 #
-# Only {#acknowledge} and {#evict} advance a segment's position; a finished segment is deleted. So a
-# crash loses no unfinished record. Skips and reports damaged records, and keeps their segment as
-# *.damaged.
+# Only {#acknowledge} and {#evict} advance a segment's position, so a crash loses no unfinished
+# record. Reports damaged records, and keeps their segment as *.damaged.
 
 require "gyre/log/disk_queue/segment"
 require "gyre/settings/units"
@@ -26,7 +24,7 @@ module Gyre
       attr_reader :path
       attr_reader :limit
 
-      # Returns the first whole records that fit the limit, at least one record.
+      # Returns the first whole records within the limit, but at least one.
       def self.cut(bytes, limit)
         return bytes.bytesize if bytes.bytesize <= limit
 
@@ -89,7 +87,7 @@ module Gyre
         dropped
       end
 
-      # Drops the oldest segment, which frees its disk space.
+      # Drops the oldest segment, which frees disk space.
       def evict_segment = evict(@limit - bytesize + @segments.first.bytesize)
 
       def unread? = @segments.any? { |segment| more?(segment) }
@@ -189,8 +187,7 @@ module Gyre
         length && (length + Records::HEADER_BYTES)
       end
 
-      # Skips a record torn or damaged by a crash. Continues after a damaged record if its length is
-      # valid.
+      # Skips a record torn or damaged by a crash, and continues after it if its length is valid.
       def skip(segment, offset)
         behind = offset + (length_at(segment, offset) || @record_limit)
         return cut(segment, offset) if behind > segment.size && segment.equal?(@found_last)
@@ -221,8 +218,8 @@ module Gyre
         tidy { segment.position = offset }
       end
 
-      # Reports a failing disk. If the position cannot be written, this process still has it in
-      # memory; only a later process would send finished records again.
+      # Reports a failing disk. An unwritten position stays in memory; only a later process would
+      # send finished records again.
       def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Parses a finished line of text: time, service, severity and the original message. Used by readers
-# of the log: `gyre log tail`, and web pages that follow the log. Reads and writes no files.
+# Parses a finished line of text for readers of the log (`gyre log tail`, web pages).
 
 require "json"
 require "time"
@@ -39,7 +38,7 @@ module Gyre
 
       private
 
-      # Takes the line's time as local: right if the server is in this zone.
+      # Takes the line's time as local.
       def rfc3339
         Time.strptime(time, "%Y/%m/%d %H:%M:%S").iso8601
       rescue ArgumentError

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Exceptions of a log client besides ArgumentError (for invalid messages), and the exceptions that
-# its threads survive. Defines classes only.
+# Errors of a log client besides ArgumentError, and the errors that its threads survive.
 
 require "gyre/errors"
 
@@ -13,7 +12,7 @@ module Gyre
     # The server does not speak the acknowledged protocol.
     class Incompatible < Error; end
 
-    # The server assigns the client's id to another client. The client continues with a new id.
+    # The id is another client's at the server. The client continues with a new id.
     class IdentityTaken < ProtocolError; end
 
     # The queue is full and when_full is :raise.
@@ -22,7 +21,7 @@ module Gyre
     # The client was closed.
     class Closed < Error; end
 
-    # Threads of a client rescue these, as a dead thread would raise them in `join`, amid spooling.
+    # Rescued by a client's threads: a dead thread would raise them in `join`, amid spooling.
     FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end
 end

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Every size, count and time that bounds the log server and its connections. The server reads a
-# Limits object when it starts. Stores limits and enforces none.
+# Limits of the log server and its connections: sizes, counts, times. Enforces none.
 
 require "gyre/settings/limits"
 

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Makes an output for log lines from its settings. Called by the server for each entry of `logs`,
-# and for `default_log`. Every output has the same methods (see Output below).
+# Makes an output for log lines from its settings, for each entry of `logs` and for `default_log`.
 
 require "gyre/log/limits"
 require "gyre/log/output/access"
@@ -18,22 +17,19 @@ module Gyre
   module Log
     # Methods of each output:
     #
-    #   prepare               gets ready to write, however long that takes
-    #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}.
-    #                         Afterwards, with clients after sync, data gets other bytes: it must not be kept
-    #   sync                  returns when all that was written is durable; never holds up the loop
-    #   reopen  close         HUP, false when the former file is still written to; the end. A file also has reopen_soon, for a HUP in
-    #                         the middle of a write
-    #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; raises Unavailable
-    #                         until that is known
-    #   format                :text, :json or :redis: what its sink makes; sink_options: that, and what else Ingest#sink needs
-    #   trouble               nil, or why it cannot write at the moment; status: that, and how much is spilled
-    #   rest(s)  resume       before an end, and when there is none after all
+    #   prepare               gets ready to write; may take long
+    #   write(data, clients)  writes all; may take long. clients: {client id => last sequence number in data}. Does not keep data
+    #   sync                  returns when all written bytes are durable; never blocks the loop
+    #   reopen  close         for HUP (false if it keeps the former file); the end. A file has reopen_soon for a HUP during a write
+    #   stored_by(client id)  the last stored sequence number of a client; raises Unavailable until known
+    #   format                :text, :json or :redis;  sink_options: for Ingest#sink
+    #   trouble               nil, or why it cannot write now;  status: the same, and spilled bytes
+    #   rest(s)  resume       before an end; when the end was cancelled
     #   to_s                  its name
     module Output
       class << self
-        # `settings` come from SETTINGS; `key` is the configuration's name for them. Raises
-        # ArgumentError naming the key.
+        # `settings` come from SETTINGS. Raises ArgumentError naming `key`, the configuration's word
+        # for them.
         def open(settings, key: "logfile", report: nil, spill_bytes_limit: Limits.new.spill_bytes_limit)
           settings = SETTINGS.complete(settings.reject { |_, value| value == "" })
           output = plain(settings, target(settings), { format: settings[:format].to_sym, report: report })
@@ -60,7 +56,7 @@ module Gyre
           output.close unless spilling
         end
 
-        # Duplicates the stream, so that closing the output leaves the program's stream open.
+        # Duplicates the stream, as closing an output must not close the program's stream.
         def standard(stream, name, common)
           Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
         end

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Checks that this user owns files before a disk queue opens, writes or sends them. Another user
-# could otherwise plant records, which this program would send as its own, or a symlink to any file.
-# Called by Gyre::Log::Spools, DiskQueue::Segment and Output::Spill.
+# Checks that this user owns the files of a disk queue: another user could plant records, or a
+# symlink to any file. Called by Gyre::Log::Spools, DiskQueue::Segment and Output::Spill.
 
 module Gyre
   module Log

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The log server: collects messages as its settings say. Made by `gyre log` and by tests. Connects
-# the parts (ingest, outputs, committer, hub). Gyre::Log::Lifecycle runs, ends and restarts the
-# server; Gyre::Log::Connection serves clients.
+# The log server of `gyre log`: connects ingest, outputs, committer and hub. Gyre::Log::Lifecycle
+# runs, ends and restarts it; Gyre::Log::Connection serves clients.
 
 require "gyre"
 require "gyre/net/endpoint"
@@ -20,7 +19,6 @@ require "gyre/log/server/server_status"
 
 module Gyre
   module Log
-    #
     #   server = Gyre::Log::Server.new(bind: 6766, default_log: "log/all.log")
     #   server.run
     class Server
@@ -41,27 +39,25 @@ module Gyre
       # @return [Routing]
       attr_reader :routing
 
-      # @param bind [String, Integer, Gyre::Endpoint, Array] the main port, for Analogger's clients
-      #   and ours
+      # @param bind [String, Integer, Gyre::Endpoint, Array] the main port
       # @param key [String, nil] that clients must send
       # @param logs [Array<Hash>] as in the configuration (docs/log.md)
       # @param default_log [String, Hash] a path, or as one of logs
       # @param levels [Array<String>, nil] severities that are written; nil: all
       # @param interval [Numeric] seconds between writes
-      # @param sync_interval [Numeric, nil] seconds between syncs, for what no acknowledged client
-      #   waits for
+      # @param sync_interval [Numeric, nil] seconds between syncs of unacknowledged messages
       # @param inputs [Array<Hash>] as in the configuration (docs/log.md)
       # @param tls [Hash, nil] cert:, key:, ca:, crl:, verify: of the main port
       # @param limits [Hash, Limits] by the names in docs/log.md
-      # @param raw [Boolean] writes messages unescaped, with line ends: lines can be forged
-      # @param origin [Boolean, nil] whether lines name host and process of the client; nil: not in
+      # @param raw [Boolean] writes messages unescaped, with line ends: clients can forge lines
+      # @param origin [Boolean, nil] whether lines name the client's host and process; nil: not in
       #   text
       # @param signals [Boolean] whether the server handles INT, TERM, HUP and USR2
       # @param report [#puts] gets lines about the server itself
-      # @param restart [#call, nil] called for USR2 in a task, with the names of inherited inputs;
-      #   returns arguments for Process.exec (Array) or the reason against a restart (String)
-      # @param handover [#listeners, #connections, #close_others, #signalled?, #exec, nil] transfers
-      #   sockets from and to another process (Gyre::CLI::Log::Handover); nil: no restart
+      # @param restart [#call, nil] for USR2: gets names of inherited inputs in a task; returns
+      #   arguments for Process.exec, or why it cannot (String)
+      # @param handover [Gyre::CLI::Log::Handover, nil] moves sockets between processes; nil: no
+      #   restart
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
@@ -82,9 +78,7 @@ module Gyre
         @lifecycle = Lifecycle.new(self, @hub, @acceptors, handover, restart)
       end
 
-      # Opens the sockets. Clients can connect at once and are served when the server runs. {#run}
-      # also calls this method.
-      #
+      # Opens the sockets, so that clients can connect before {#run} serves them.
       # @return [self]
       # @raise [SystemCallError, SocketError] the message names the address; no socket stays open
       def listen
@@ -102,12 +96,10 @@ module Gyre
         raise
       end
 
-      # @return [Array<Gyre::Endpoint>] listening addresses with the ports chosen by the kernel; the
-      #   main port first
+      # @return [Array<Gyre::Endpoint>] listening addresses with their ports; the main port first
       def endpoints = @acceptors.map { |acceptor| acceptor.listener.endpoint }
 
       # Serves until stopped. Inside Gyre.run other tasks continue meanwhile.
-      #
       # @yield [self] once it serves
       # @return [Boolean] whether every received message was written
       # @raise [SystemCallError, SocketError] (see #listen)
@@ -120,25 +112,21 @@ module Gyre
         close
       end
 
-      # Requests the end, from any thread or signal handler; returns at once. A second call ends the
-      # server without waiting for the outputs.
-      #
+      # Requests the end; a second call does not wait for the outputs. Any thread or signal handler
+      # may call it.
       # @return [void]
       def stop = @hub.loop.emit(:stop_serving)
 
-      # Requests that all outputs write and reopen their files.
-      #
+      # Requests that all outputs reopen their files.
       # @return [void]
       def reopen = @hub.loop.emit(:reopen)
 
-      # Reopens the files like {#reopen}, and tells a connection whether all outputs succeeded.
-      #
+      # Reopens files, and tells a connection whether all outputs succeeded.
       # @param connection [#reopened]
       # @return [void]
       def reopen_for(connection) = @lifecycle.reopen("as a client has asked") { |done| connection.reopened(done) }
 
       # Requests a restart.
-      #
       # @return [void]
       def restart = @hub.loop.emit(:restart)
 
@@ -149,7 +137,6 @@ module Gyre
       def status_line = ServerStatus.new(self, @hub, @lifecycle.started_s).to_json
 
       # Writes a line about the server itself.
-      #
       # @param message [String]
       # @return [void]
       def report(message)
@@ -158,8 +145,7 @@ module Gyre
         nil # standard error is closed
       end
 
-      # Releases all resources. {#run} calls it at its end.
-      #
+      # Releases all resources; {#run} ends with it.
       # @return [void]
       def close
         @acceptors.each { |acceptor| acceptor.listener.close }

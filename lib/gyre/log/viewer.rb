@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Reads a log server's status, and its lines as they arrive. Used by `gyre log status` and `gyre log
-# tail`, and by web pages. Each call has its own connection; under a scheduler only the calling
-# fiber waits.
+# Reads a log server's status, and its lines as they arrive, for `gyre log status`, `gyre log tail`,
+# web pages. Each call has its own connection; under a scheduler only the calling fiber waits.
 
 require "json"
 require "gyre/net"
@@ -19,7 +18,7 @@ module Gyre
     class Viewer
       # The port of a log server.
       DEFAULT_PORT = 6766
-      # Longer than any line; a status lists a thousand clients.
+      # Longer than any line and status.
       LINE_BYTES_LIMIT = 16 * 1024 * 1024
       private_constant :LINE_BYTES_LIMIT
 
@@ -49,9 +48,8 @@ module Gyre
         raise ProtocolError, "#{self} answered what is not a status"
       end
 
-      # Makes the server write, sync and reopen its files. Returns when that is done: the renamed
-      # files may be compressed afterwards.
-      #
+      # Makes the server write, sync and reopen its files; renamed files may be compressed
+      # afterwards.
       # @param within_s [Numeric]
       # @return [void]
       # @raise [ProtocolError] the server still writes to one of the former files
@@ -64,7 +62,6 @@ module Gyre
       end
 
       # Yields lines of the log until the server ends, or the block breaks.
-      #
       # @param service [String, nil] nil: every service
       # @param connected [#call, nil] called once the server has accepted the connection
       # @yieldparam line [String] binary, without its line end

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Analogger's frames, as bytes and values: the first frame of all protocols. Called by the server
-# for a connection's first frame, and by clients; the ingest reads later frames. Pure: no socket, no
-# clock.
+# Analogger's frames: the first frame of all protocols, for the server and for clients; the ingest
+# reads later frames. Pure: no socket, no clock.
 #
 #   LLLL LLLL ":" service ":" severity ":" message       LLLL: the bytes of the whole frame, four decimal digits, twice
 
 module Gyre
   module Log
-    # Frames of the old wire. All resulting Strings are BINARY.
+    # Frames of the old wire; resulting Strings are BINARY.
     module Wire
       HEADER_BYTES = 8
       # The shortest frame: its header and three colons.
@@ -25,7 +24,7 @@ module Gyre
       private_constant :HEADER
 
       class << self
-        # Raises ArgumentError if a frame cannot hold the arguments.
+        # Raises ArgumentError if no frame can hold the arguments.
         def frame(service, severity, message)
           service, severity, message = [service, severity, message].map { |part| part.to_s.b }
           { "service" => service, "severity" => severity }.each do |name, part|
@@ -37,8 +36,8 @@ module Gyre
           raise ArgumentError, "a frame has less than #{FRAME_BYTES_LIMIT} bytes, and this one would have #{bytes}"
         end
 
-        # Returns the frame's length, or the fault of its header. The order matters: a server must
-        # not wait for the bytes of a wrong length.
+        # Returns the frame's length, or its fault. Checks first: a server must not wait for the
+        # bytes of a wrong length.
         def length(header, limit: FRAME_BYTES_LIMIT)
           bytes = HEADER.match?(header) ? header.byteslice(0, 4).to_i : 0
           return CHECKSUM_FAILED if bytes < FRAME_BYTES_LEAST
@@ -46,7 +45,7 @@ module Gyre
           bytes < limit ? bytes : TOO_LONG
         end
 
-        # Parses a whole frame. Returns service, severity and message; nil without three colons.
+        # Returns a whole frame's service, severity and message; nil without three colons.
         def parts(frame)
           return unless frame.getbyte(HEADER_BYTES) == 58
 
@@ -55,7 +54,7 @@ module Gyre
         end
 
         # Reads a connection's first frame. Returns nil (incomplete), a String (the fault), or
-        # service:, severity:, key: and rest:, the bytes after the frame.
+        # service:, severity:, key: and rest: (the bytes after the frame).
         def authentication(bytes, limit: FRAME_BYTES_LIMIT)
           return if bytes.bytesize < HEADER_BYTES
 

@@ -6,11 +6,11 @@ require "uri"
 
 module Gyre
   module Memcached
-    # One server's address and weight; `path` is that of a Unix socket, with a nil port.
+    # `path`: a Unix socket's, then without a port.
     Address = Struct.new(:host, :port, :path, :weight, :user, :password, keyword_init: true) do
       # Takes "host", "host:port:weight", "[::1]:11211", "/path:weight", "unix:///path",
-      # "memcached://user:password@host:port", an Array of these or a String with commas; nil:
-      # $MEMCACHE_SERVERS or 127.0.0.1:11211.
+      # "memcached://user:password@host:port", Arrays or comma-separated; nil: $MEMCACHE_SERVERS or
+      # 127.0.0.1:11211.
       def self.list(servers)
         servers = from_environment if servers.nil?
         texts = Array(servers)
@@ -41,7 +41,7 @@ module Gyre
         new(host: match[:six] || match[:name], port: port(match[:first], text), weight: weight(match[:second], text)).freeze
       end
 
-      # Decides the placement of keys, like Dalli's server names.
+      # Decides keys' placement, like Dalli's server names.
       def name = path || "#{host}:#{port}"
 
       def unix? = !path.nil?

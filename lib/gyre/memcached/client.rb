@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# The memcached client: the methods for programs. Chooses the server of each key, and decides about
-# retries; memcached/commands.rb makes commands, servers have the connections. A call looks
-# synchronous: with a scheduler it parks its fiber, and commands of all fibers in a turn are sent
-# together; in a plain thread it blocks only that thread.
+# The memcached client's methods. Chooses each key's server and decides about retries;
+# memcached/commands.rb makes commands, servers have connections. With a scheduler a call parks its
+# fiber, and a turn's commands are sent together; in a plain thread it blocks only that thread.
 
 require "gyre/memcached/address"
 require "gyre/memcached/commands"
@@ -17,15 +16,15 @@ require "gyre/memcached/server"
 
 module Gyre
   module Memcached
-    # A client of one or several memcached servers. Fibers and threads may share it.
+    # Fibers and threads may share a client.
     #
-    # Every method raises NetworkError if the connection fails and the command cannot be repeated,
+    # Methods raise NetworkError if a connection fails and the command cannot be repeated,
     # NoServerError without an available server, ProtocolError for a malformed reply, ServerError or
-    # CommandError for a server's error, ArgumentError for invalid arguments. `options` of a method
-    # are Dalli's: `raw: true`, `compress: false`, and so on.
+    # CommandError for a server's error, ArgumentError for invalid arguments. Their `options` are
+    # Dalli's: `raw: true`, `compress: false` …
     class Client
-      # `servers` as in {Address.list}; options as in {Options}, also as a Hash like Dalli's. Raises
-      # ArgumentError with the fault.
+      # `servers` as for {Address.list}; options as for {Options}, also as Dalli's Hash. Raises
+      # ArgumentError.
       def initialize(servers = nil, table = nil, **options)
         @options = Options.of(table, options)
         @keys = @options.keys
@@ -49,8 +48,8 @@ module Gyre
         Server::Failed.retrying { (@single || @ring.server_for(key)).get(key) }
       end
 
-      # Stores a value and returns its CAS number; false on failure. A `ttl` of nil means the
-      # client's expires_in; see {Expiry#seconds}.
+      # Stores a value and returns its CAS number; false on failure. `ttl` nil: the client's
+      # expires_in; see {Expiry#seconds}.
       def set(key, value, ttl = nil, options = nil)
         return run(@commands.set(key, value, ttl, options)) if options || !@quiet.empty?
 
@@ -73,25 +72,23 @@ module Gyre
       # Sets the time to live. Returns true, or nil for a missing key.
       def touch(key, ttl = nil) = run(@commands.touch(key, ttl))
 
-      # Stores a value only if the key is missing. Returns the CAS number, or false if the key
-      # exists.
+      # Stores a value for a missing key. Returns the CAS number, or false.
       def add(key, value, ttl = nil, options = nil) = run(@commands.add(key, value, ttl, options))
 
-      # Stores a value only if the key exists. Returns the CAS number, or false if the key is
-      # missing.
+      # Stores a value for an existing key. Returns the CAS number, or false.
       def replace(key, value, ttl = nil, options = nil) = run(@commands.replace(key, value, ttl, options))
 
-      # Appends bytes to a raw value. Returns true if the key exists.
+      # Appends to a raw value. True if the key exists.
       def append(key, value, options = nil) = run(@commands.append(key, value, options))
 
-      # Prepends bytes to a raw value. Returns true if the key exists.
+      # Prepends to a raw value. True if the key exists.
       def prepend(key, value, options = nil) = run(@commands.prepend(key, value, options))
 
-      # Adds to a counter; beyond 64 bits the counter wraps to 0. Returns nil for a missing key;
-      # `default` and `ttl` (seconds) make a new counter.
+      # Adds to a counter, which wraps at 64 bits. Returns nil for a missing key; `default` and
+      # `ttl` make a new counter.
       def incr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.incr(key, amount, ttl, default, options))
 
-      # Subtracts from a counter, down to 0. Otherwise works like {#incr}.
+      # Subtracts from a counter down to 0; otherwise like {#incr}.
       def decr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.decr(key, amount, ttl, default, options))
 
       # Returns or yields value and CAS number (0 for a missing key).
@@ -100,23 +97,23 @@ module Gyre
         block_given? ? yield(*found) : found
       end
 
-      # Stores a value unless it has changed since the CAS number was read. Returns the new number,
-      # or false.
+      # Stores a value unless changed since its CAS number was read. Returns the new number, or
+      # false.
       def set_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.set_cas(key, value, cas, ttl, options))
 
       def replace_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.replace_cas(key, value, cas, ttl, options))
 
-      # Deletes a value unless it has changed; returns true if it was deleted.
+      # Deletes a value unless changed; true if deleted.
       def delete_cas(key, cas = 0, options = nil) = run(@commands.delete_cas(key, cas, options))
 
-      # Replaces a value by the block's result. Returns the CAS number, false after a change by
-      # another client, nil for a missing key.
+      # Replaces a value by the block's. Returns the CAS number, false after another client's
+      # change, nil for a missing key.
       def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
 
-      # Works like {#cas}, but also stores a missing value; the block gets nil then.
+      # Like {#cas}, but yields nil for a missing key, and stores it.
       def cas!(key, ttl = nil, options = nil, &block) = change(key, true, ttl, options, &block)
 
-      # Gets a value; for a missing key, stores and returns the block's value.
+      # Gets a value, or stores and returns the block's.
       def fetch(key, ttl = nil, options = nil)
         options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
         value = get(key, options)
@@ -126,9 +123,8 @@ module Gyre
         yield.tap { |made| add(key, made, ttl, options) }
       end
 
-      # Works like {#fetch}, but only one of several callers runs its block; the others get the old
-      # value, or "". The block has `lock_ttl` seconds. The value is refreshed in the last
-      # `recache_threshold` seconds of its life.
+      # Like {#fetch}, but only one caller runs its block, for `lock_ttl` seconds; others get the
+      # old value, or "". Refreshes a value in its last `recache_threshold` seconds.
       def fetch_with_lock(key, ttl: nil, lock_ttl: 30, recache_threshold: nil, req_options: nil)
         raise ArgumentError, "fetch_with_lock needs a block that makes the value" unless block_given?
 
@@ -140,21 +136,20 @@ module Gyre
         yield.tap { |made| set(key, made, ttl, req_options) }
       end
 
-      # Returns value, cas, miss, stale, won_recache, lost_recache, and values requested by the
-      # options.
+      # Returns value, cas, miss, stale, won_recache, lost_recache, and values that options request.
       def get_with_metadata(key, options = {}) = run(@commands.get_with_metadata(key, options))
 
       def get_with_metadata_result(key, options = {}) = Result.new(get_with_metadata(key, options))
 
       # --- many keys ---
 
-      # Returns or yields values by key, without missing keys; nil with a block.
+      # Returns or yields found values by key; nil with a block.
       def get_multi(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi)
         each_pair(@multi.get(keys.flatten.compact, req_options), &block)
       end
 
-      # Returns or yields values and CAS numbers by key; nil with a block.
+      # Returns or yields found values and CAS numbers by key; nil with a block.
       def get_multi_cas(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi_cas)
         each_pair(@multi.get_cas(keys.flatten.compact, req_options), &block)
@@ -169,8 +164,7 @@ module Gyre
         get_multi_with_metadata(*keys, req_options: req_options).transform_values { |fields| Result.new(fields) }
       end
 
-      # Raises ArgumentError or SerializationError for a value that cannot be stored, but stores the
-      # other values.
+      # Raises ArgumentError or SerializationError for an invalid value, but stores the others.
       def set_multi(pairs, ttl = nil, options = nil)
         refuse_in_quiet(:set_multi)
         @multi.set(pairs, @expiry.seconds(ttl), options)
@@ -184,8 +178,8 @@ module Gyre
 
       # --- several commands ---
 
-      # Sends the block's commands together at its end; sends none if the block raises. Returns the
-      # results in order. Raises the first error after all commands are done.
+      # Sends the block's commands together, or none if it raises. Returns results in order; raises
+      # the first error after all.
       def pipeline
         pipeline = Pipeline.new(@commands)
         yield pipeline
@@ -194,13 +188,12 @@ module Gyre
         failure ? raise(failure) : results
       end
 
-      # Returns an object with this client's methods; each returns a Gyre::Promise at once.
+      # Returns an object whose methods return Gyre::Promises.
       def async = Async.new(self)
 
       # In the block, set, add, replace, delete, append, prepend, incr, decr and flush return nil
-      # without waiting, and failures are not reported. All commands are done when the block ends.
-      # Other methods raise NotPermittedInQuiet; all raise NoServerError without an available server
-      # for their key.
+      # without waiting or reporting failures; all are done at its end. Other methods raise
+      # NotPermittedInQuiet; all raise NoServerError.
       def quiet
         fiber = Fiber.current
         return yield if @quiet[fiber]
@@ -232,7 +225,7 @@ module Gyre
       end
       alias flush_all flush
 
-      # Returns statistics by server name; nil for an unavailable server.
+      # Returns statistics by server; nil for an unavailable one.
       def stats(type = nil)
         text = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
         on_servers { |server| line(server, :stats, text) }.to_h
@@ -242,20 +235,20 @@ module Gyre
         on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
       end
 
-      # Returns versions by server name; nil for an unavailable server.
+      # Returns versions by server; nil for an unavailable one.
       def version
         on_servers { |server| line(server, :version, "version\r\n") }.to_h
       end
 
-      # Raises NoServerError if no server is available.
+      # Raises NoServerError if all are down.
       def alive! = @ring.server_for("")
 
-      # Yields the client itself: callers may share it.
+      # Yields the client, as callers may share it.
       def with
         yield self
       end
 
-      # Closes all connections; the next call reconnects.
+      # Closes connections; the next call reconnects.
       def close
         @servers.each(&:close)
         nil
@@ -271,11 +264,10 @@ module Gyre
 
       def command(name, *arguments) = @commands.public_send(name, *arguments).keep
 
-      # `how` is :send, or :hold to send it with other commands.
+      # `how`: :send, or :hold until other commands are sent.
       def start(command, how) = server_of(command).carry_out(command, how)
 
-      # Sends the commands together and returns their results. The block receives each Error; its
-      # value replaces that result.
+      # Sends commands together and returns results; the block's value replaces an Error.
       def together(commands)
         calls = Server.together(@servers) do
           commands.map do |command|
@@ -323,14 +315,14 @@ module Gyre
 
       def quiet? = !@quiet.empty? && @quiet.key?(Fiber.current)
 
-      # Sends a command of a quiet block.
+      # In a quiet block.
       def drop(server)
         @quiet[Fiber.current][server] = true
         yield
         nil
       end
 
-      # Waits for one reply of each server: replies come in order, so it is the last.
+      # Waits for one reply of each server: the last, as replies are in order.
       def settle(servers)
         calls = servers.map { |server| unreported { server.line(:quiet, "mn\r\n", :send) if server.connection } }
         calls.each { |call| unreported { call&.value } }
@@ -365,7 +357,7 @@ module Gyre
         nil
       end
 
-      # Returns nil for an unavailable server.
+      # nil for an unavailable server.
       def on_servers
         @servers.map do |server|
           [server.name, (yield(server) if server.alive?)]

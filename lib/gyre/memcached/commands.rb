@@ -1,25 +1,25 @@
 # frozen_string_literal: true
 
-# Makes the command of each method for one key, and converts its reply to a value. Used by the
-# client and by pipelines. Pure: uses no server.
+# Makes each method's command for one key, and converts its reply, for the client and pipelines.
+# Uses no server.
 
 require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Result of a get with cache_nils for a missing key.
+    # A missing key's result with cache_nils.
     NOT_FOUND = Object.new
     class << NOT_FOUND
       def inspect = "Gyre::Memcached::NOT_FOUND"
     end
     NOT_FOUND.freeze # so that Ractors have it, too
 
-    # One command of the meta protocol: `name` is the client's method, `idempotent` allows a
-    # repetition, `result` converts a Reply to the method's value.
+    # A command of the meta protocol: `name`: the client's method; `idempotent`: may be repeated;
+    # `result`: converts a Reply.
     Command = Struct.new(:name, :verb, :key, :flags, :bytes, :value_flags, :ttl, :idempotent, :result) do
       def value(reply) = result.is_a?(Symbol) ? reply.public_send(result) : result.call(reply)
 
-      # Copies key and value for a command that is sent later, as the caller may change them.
+      # Copies key and value, which the caller may change before they are sent.
       def keep
         self.key = key.dup.freeze unless key.frozen?
         self.bytes = bytes.dup.freeze unless bytes.nil? || bytes.frozen?
@@ -27,8 +27,7 @@ module Gyre
       end
     end
 
-    # The commands of one client. Completes keys and serializes values; raises ArgumentError before
-    # any byte is sent.
+    # Completes keys and serializes values; raises ArgumentError before any byte is sent.
     class Commands
       ROUTING = { p_token: " P", l_token: " L" }.freeze
       FORBIDDEN = /[\x00-\x20\x7F]/
@@ -99,7 +98,6 @@ module Gyre
         options[:drop_value] ? "#{flags} x" : flags
       end
 
-      # Checks for 64 bits.
       def number(name, value)
         return if value.nil?
 
@@ -144,7 +142,7 @@ module Gyre
 
       def wanted(options) = raw?(options) ? " v" : " v f"
 
-      # Result for a missing key.
+      # A missing key's result.
       def missing(options) = options && options[:cache_nils] ? NOT_FOUND : nil
 
       def value_of(reply, options, missing = nil)
@@ -169,7 +167,7 @@ module Gyre
         raise ArgumentError, "#{name} must be an Integer, got #{value.inspect[0, 80]}"
       end
 
-      # Flags for proxies, which memcached ignores.
+      # For proxies; memcached ignores them.
       def routing(options)
         return "" unless options.is_a?(Hash) && (options.key?(:p_token) || options.key?(:l_token))
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compresses large values in the format of zlib, like Dalli, or of gzip. Called by Values. Limits
-# the size of decompressed values.
+# Compresses large values as zlib, like Dalli, or gzip; limits decompressed values. Called by
+# Values.
 
 require "zlib"
 require "gyre/memcached/errors"
@@ -12,7 +12,7 @@ module Gyre
       SLICE_BYTES = 65_536
       private_constant :SLICE_BYTES
 
-      # `window_bits` are those of zlib's deflateInit2: 15 is zlib's format, 31 gzip's.
+      # `window_bits` of deflateInit2: 15 for zlib's format, 31 for gzip's.
       def initialize(window_bits)
         @window_bits = window_bits
       end
@@ -24,7 +24,7 @@ module Gyre
         close(stream)
       end
 
-      # Raises DeserializationError if the result is too long, damaged or truncated.
+      # Raises DeserializationError for a long, damaged or truncated value.
       def decompress(bytes, max_bytes: nil)
         stream = Zlib::Inflate.new(@window_bits)
         output = String.new(encoding: Encoding::BINARY)
@@ -42,14 +42,14 @@ module Gyre
 
       private
 
-      # Ruby warns about a stream closed before its end.
+      # An unfinished stream would warn.
       def close(stream)
         stream.reset unless stream.finished?
         stream.close
       end
 
-      # After a signal, zlib before 3.2.4 reports an empty input as an error; the stream keeps its
-      # work (ruby/zlib#49). `finish` detects a truncated value.
+      # After a signal, zlib before 3.2.4 takes an empty input for an error, but keeps its work
+      # (ruby/zlib#49). `finish` detects truncation.
       def inflate(stream, slice)
         rest = stream.inflate(slice) { |piece| yield piece }
         yield rest if rest
@@ -57,7 +57,7 @@ module Gyre
         nil
       end
 
-      # A signal makes zlib return early (ruby/zlib#49); the stream tells whether it has ended.
+      # A signal makes zlib return early (ruby/zlib#49); the stream knows its end.
       def finish(stream, output)
         until stream.finished?
           piece = stream.finish
@@ -78,7 +78,7 @@ module Gyre
 
     ZLIB = Compressor.new(Zlib::MAX_WBITS).freeze
 
-    # gzip's format, with a checksum.
+    # With a checksum.
     GZIP = Compressor.new(Zlib::MAX_WBITS + 16).freeze
   end
 end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `require "gyre/memcached/dalli"`: replaces Dalli::Client by Gyre's client, so that programs and
-# libraries for the dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli) run unchanged.
-# `require "dalli"` loads this file from then on, with or without the gem.
+# `require "gyre/memcached/dalli"`: Dalli::Client by Gyre's client, for programs and libraries of
+# the dalli gem (Rails' :mem_cache_store, Rack::Session::Dalli). A later `require "dalli"` changes
+# nothing, with or without the gem.
 
 if defined?(Dalli)
   raise LoadError, "require gyre/memcached/dalli: the dalli gem is loaded already. Require this before it, or leave dalli out of the Gemfile"
@@ -16,7 +16,7 @@ require "gyre/memcached/dalli/client"
 
 $LOAD_PATH.unshift(File.join(__dir__, "dalli", "features"))
 
-# The dalli gem's public classes, without internal ones (Ring, KeyManager, …).
+# The gem's public classes.
 module Dalli
   VERSION = "5.3.2"
   MIN_SUPPORTED_MEMCACHED_VERSION = "1.6"
@@ -29,8 +29,7 @@ module Dalli
   UnmarshalError = Gyre::Memcached::DeserializationError
   NotPermittedMultiOpError = Gyre::Memcached::NotPermittedInQuiet
 
-  # Exceptions for programs that rescue them. This client retries by itself, and replies come in
-  # order.
+  # For programs that rescue them; this client retries itself, and replies are in order.
   class RetryableNetworkError < NetworkError; end
   class UnexpectedReplyKeyError < DalliError; end
 
@@ -38,16 +37,16 @@ module Dalli
   GzipCompressor = Gyre::Memcached::GZIP
   CacheResult = Gyre::Memcached::Result
 
-  # The result of `get` for a missing key with `cache_nils: true`.
+  # `get`'s result for a missing key with `cache_nils: true`.
   NOT_FOUND = Gyre::Memcached::NOT_FOUND
 
-  # Thread.current[QUIET] is true in a quiet block.
+  # Thread.current[QUIET] is true in quiet blocks.
   QUIET = :dalli_multi
 
-  # Raised for a value over the limit: a DalliError, as in Dalli.
+  # A DalliError, as in Dalli.
   class ValueOverMaxSize < DalliError; end
 
-  # JSON without objects of other classes.
+  # JSON without other classes' objects.
   module JSONSerializer
     def self.dump(value) = JSON.generate(value)
 

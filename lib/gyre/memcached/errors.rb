@@ -1,38 +1,37 @@
 # frozen_string_literal: true
 
-# The errors of a memcached client, besides ArgumentError for invalid arguments. memcached/dalli.rb
-# defines Dalli's names for them. Defines classes only.
+# Errors of a memcached client besides ArgumentError. memcached/dalli.rb has Dalli's names for them.
 
 require "gyre/errors"
 
 module Gyre
   module Memcached
-    # The superclass of a client's errors, except for a caller's mistakes.
+    # All but the caller's mistakes.
     class Error < Gyre::Error; end
 
-    # A server was unreachable, closed the connection or exceeded the timeout.
+    # A server is unreachable, closed the connection or is too slow.
     class NetworkError < Error; end
 
     class NoServerError < Error; end
 
     class ProtocolError < NetworkError; end
 
-    # A server replied with SERVER_ERROR, because its memory is full, for example.
+    # SERVER_ERROR, for example of a full memory.
     class ServerError < Error; end
 
-    # A server replied with CLIENT_ERROR or ERROR: the command is invalid, such as incr of text.
+    # CLIENT_ERROR or ERROR: an invalid command, such as incr of text.
     class CommandError < Error; end
 
-    # The serializer cannot restore such an object unchanged.
+    # The serializer could not restore such an object unchanged.
     class SerializationError < Error; end
 
-    # A stored value does not have the format of the client's serializer or compressor.
+    # A stored value is not in the client's format.
     class DeserializationError < Error; end
 
-    # A method that needs a reply was called in a quiet block, where commands have none.
+    # A quiet block's commands have no replies.
     class NotPermittedInQuiet < Error; end
 
-    # The value is larger than the servers accept.
+    # The value exceeds the servers' limit.
     class ValueTooLarge < ArgumentError; end
   end
 end

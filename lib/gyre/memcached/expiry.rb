@@ -1,25 +1,24 @@
 # frozen_string_literal: true
 
-# Converts times to live to memcached's form: seconds up to 30 days, a Unix time for longer times.
-# Called by the client.
+# Converts times to live to memcached's form: seconds up to 30 days, beyond that Unix time.
 
 module Gyre
   module Memcached
     class Expiry
-      # memcached treats larger numbers as a Unix time.
+      # Larger numbers are Unix time.
       INTERVAL_S_LIMIT = 30 * 24 * 60 * 60
 
-      # memcached keeps times in signed 32-bit integers.
+      # Signed 32-bit integers.
       ACCEPTED = (-(2**31)..(2**31) - 1).freeze
 
-      # A `default_s` of nil means no expiry; `clock` returns Unix time.
+      # `default_s` nil: no expiry; `clock` returns Unix time.
       def initialize(default_s = nil, clock: -> { Time.now.to_i })
         @clock = clock
         @default_s = default_s ? whole(default_s) : 0
       end
 
-      # Takes seconds, a future Unix time, or digits; 0: no expiry, negative: expired, nil: the
-      # client's default. Raises ArgumentError.
+      # Takes seconds, a future Unix time, or digits; 0: no expiry; negative: expired; nil: the
+      # default. Raises ArgumentError.
       def seconds(ttl)
         ttl = ttl.nil? ? @default_s : whole(ttl)
         if ttl > INTERVAL_S_LIMIT

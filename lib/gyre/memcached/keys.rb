@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Converts a caller's key to the key that is sent, like Dalli: checks it, adds the namespace, and
-# shortens it by a digest beyond memcached's limit. Called by the client before anything is sent.
-# memcached_wire.c encodes spaces and non-ASCII bytes as base64.
+# Converts keys like Dalli: checks, adds the namespace, shortens beyond memcached's limit by a
+# digest. memcached_wire.c encodes spaces and non-ASCII bytes as base64.
 
 require "digest/md5"
 
 module Gyre
   module Memcached
     class Keys
-      # memcached's limit for the key on the wire.
+      # On the wire.
       BYTES_LIMIT = 250
 
       # Keys with these or with non-ASCII bytes are sent as base64.
@@ -17,7 +16,7 @@ module Gyre
       CONTROL = /[\x00-\x1F\x7F]/
       private_constant :ENCODED, :CONTROL
 
-      # Precedes the digest; Dalli writes "md5" for any digest.
+      # Precedes any digest, as in Dalli.
       MARK = ":md5:"
       private_constant :MARK
 
@@ -29,12 +28,11 @@ module Gyre
         @refused = control_characters ? nil : CONTROL
       end
 
-      # The prefix for the C extension, which makes usual keys by itself. False if the prefix may
-      # change with each call.
+      # The prefix for the C extension's fast path; false if it may change.
       def fixed_prefix = @namespace.is_a?(Proc) ? false : @prefix
 
-      # Raises ArgumentError if the key is empty, has control characters, or its encoding does not
-      # match the namespace.
+      # Raises ArgumentError for an empty key, control characters, or an encoding unlike the
+      # namespace's.
       def full(key)
         key = key.to_s unless key.is_a?(String)
         raise ArgumentError, "key cannot be blank" if key.empty?
@@ -47,8 +45,7 @@ module Gyre
         raise ArgumentError, "the key #{key.inspect[0, 80]} is in #{key.encoding}, in which nothing can stand beside it: encode it as UTF-8"
       end
 
-      # Maps the keys to send to the caller's keys, for commands with many keys. Sends a repeated
-      # key once.
+      # Maps sent keys to callers' keys; repeated ones are sent once.
       def callers(keys)
         keys.each_with_object({}) { |key, callers| callers[full(key)] ||= key.to_s }
       end
@@ -65,8 +62,7 @@ module Gyre
         wire_bytes(key) > BYTES_LIMIT ? shortened(key) : key
       end
 
-      # Dalli allows 250 bytes with a namespace and 249 without one. A key in base64 gets a shorter
-      # beginning.
+      # As in Dalli: 250 bytes with a namespace, else 249; fewer in base64.
       def shortened(key)
         digest = @digest_class.hexdigest(key)
         kept = [BYTES_LIMIT - (@namespace ? 0 : 1) - MARK.size - digest.size, 0].max

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Commands for many keys over all servers: sends all before it waits for any reply. Called by the
-# client.
+# Commands for many keys: sends all before it waits for replies. Called by the client.
 
 require "gyre/memcached/server"
 
@@ -69,7 +68,7 @@ module Gyre
 
       def at_single = available { Server::Failed.retrying { yield @single } }
 
-      # Skips keys without an available server, like Dalli.
+      # Skips keys without a server, like Dalli.
       def spread(full, &start)
         results = []
         failures = Hash.new(0).compare_by_identity # Server => failed groups of keys
@@ -91,22 +90,21 @@ module Gyre
         results
       end
 
-      # Another server may replace a failed one.
+      # Another server may take a failed one's place.
       def retry_elsewhere(error, keys, again, failures)
         return again.concat(keys) if error.retry?(true, failures) || (!@single && error.elsewhere?(true, failures))
 
         error.raise_to_caller
       end
 
-      # Sends one command a key. Repeats only failed commands. Omits missing keys and keys without
-      # an available server.
+      # Sends a command per key; repeats failed ones. Omits missing keys and keys without a server.
       def each(keys)
         commands = keys.to_h { |key| [key.to_s, yield(key)] }
         results = @client.together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }
         commands.keys.zip(results).reject { |_, result| NOT_FOUND.equal?(result) }.to_h
       end
 
-      # Returns nil if no server is available.
+      # nil if all are down.
       def available
         yield
       rescue NoServerError

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A client's options under Dalli's names, grouped by the part that uses them. Made by the client
-# once. Unknown names raise an error, so that misspelt names are found.
+# A client's options under Dalli's names. Unknown names raise, so that misspelt ones are found.
 
 require "digest/md5"
 require "gyre/memcached/expiry"
@@ -18,7 +17,7 @@ module Gyre
       logger = type["LOGGER", "a Logger, or return one when it is called"] { |value| value if value.respond_to?(:call) || value.respond_to?(:warn) }
       digest = type["DIGEST", "a class like Digest::SHA256, with hexdigest"] { |value| value if value.respond_to?(:hexdigest) }
       separator = type["CHARACTER", "one character like : or /, no letter, digit or space"] { |value| value.to_s[/\A[^a-zA-Z0-9\x00-\x20\x7F]\z/] }
-      # Accepts a Float, such as Rails' 1.5.megabytes.
+      # Takes Floats, such as Rails' 1.5.megabytes.
       bytes = type["BYTES", "a number of bytes like 500, 64k or 10M"] do |value|
         Units.bytes(value.is_a?(Float) && value.finite? ? value.to_i : value)
       end
@@ -58,8 +57,8 @@ module Gyre
         ]
       }, what: "option of a memcached client")
 
-      # Dalli's options without effect here: pipelines need no lock, replies are always matched, and
-      # TCP settings belong to the transport.
+      # Dalli's options that are needless here: pipelines need no lock, replies always match, TCP
+      # settings are the transport's.
       WITHOUT_EFFECT = %i[threadsafe keepalive sndbuf rcvbuf defer_drain verify_reply_keys enforce_read_timeout silence_marshal_warning
                           otel_db_statement otel_peer_service protocol pool_size pool_timeout].freeze
 
@@ -70,7 +69,7 @@ module Gyre
       attr_reader :expiry
       attr_reader :tls
 
-      # `keywords` override `table`, Dalli's Hash.
+      # `keywords` override `table`.
       def self.of(table, keywords)
         raise ArgumentError, "options must be a Hash, got #{table.inspect[0, 80]}" unless table.nil? || table.is_a?(Hash)
 
@@ -88,15 +87,15 @@ module Gyre
 
       def failover? = @all[:failover]
 
-      # True if fetch treats a stored nil as a value.
+      # True if fetch takes a stored nil as a value.
       def cache_nils? = @all[:cache_nils]
 
-      # The user name for servers without one in their address.
+      # For servers without one in their address.
       def username = @all[:username]
 
       def password = @all[:password]
 
-      # Seconds to wait for the next reply; nil: no limit. A repeated call waits that long again.
+      # Seconds to wait for a reply, also of a repeated call; nil: no limit.
       def timeout_s = @all[:socket_timeout]
 
       def connect_timeout_s = @all[:connect_timeout] || timeout_s
@@ -108,21 +107,21 @@ module Gyre
 
       def down_retry_s = @all[:down_retry_delay]
 
-      # Reports when a server goes down and comes back.
+      # Reports servers' failures and returns.
       def logger = @all[:logger].respond_to?(:call) ? @all[:logger].call : @all[:logger]
 
-      # Ractor.new copies its arguments, and copies these options first.
+      # Ractor.new copies its arguments, these options first.
       def initialize_clone(...)
         raise TypeError, "a memcached client cannot be given to another Ractor: make one there"
       end
 
-      # Hides the values, as one is a password.
+      # Hides values, one of which is a password.
       def inspect = "#<#{self.class}>"
 
       private
 
-      # Copies the settings of a Ruby context. Ruby hides the content of certificate stores.
-      # set_params gives the system's store to a context without authorities.
+      # Copies a Ruby context's settings, except hidden certificate stores; set_params gives the
+      # system's to a context without authorities.
       def context_of(context)
         return unless context
         return TLS.context(context, server: false) if context.is_a?(TLS::Context)

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Commands sent without waiting for earlier replies: batches (Client#pipeline) and promises
-# (Client#async). Made by the client. The promise of a single command holds no thread. Defines
-# methods from text, as Ractors cannot call methods defined by blocks.
+# Commands without waiting for earlier replies: batches (Client#pipeline) and promises
+# (Client#async). A single command's promise holds no thread. Methods are text, as Ractors call none
+# defined by blocks.
 
 require "gyre/clock"
 require "gyre/sync/promise"
 
 module Gyre
   module Memcached
-    # A batch with the client's methods for one key. Sends all commands at the end of the block.
+    # Has the client's methods for one key; sends all commands after the block.
     class Pipeline
       METHODS = %i[get gat touch get_cas get_with_metadata set set_cas add replace replace_cas append prepend incr decr delete delete_cas].freeze
 
@@ -63,7 +63,7 @@ module Gyre
         Promise.new.tap { |promise| promise.reject(error) }
       end
 
-      # Runs in a fiber; without a loop in a thread.
+      # In a fiber; without a loop in a thread.
       def later(&work)
         promise = Promise.new
         Fiber.current_scheduler ? Fiber.schedule { settle(promise, &work) } : Thread.new { settle(promise, &work) }
@@ -79,7 +79,7 @@ module Gyre
       end
     end
 
-    # A promise of one command for a thread without a loop: the waiting threads read the reply.
+    # One command's promise without a loop: waiting threads read the reply.
     class Deferred < Promise
       def initialize(command, call, &again)
         super()
@@ -88,7 +88,7 @@ module Gyre
         @again = [again] # Array#pop is one step for all threads
       end
 
-      # Waits for the value. Raises the command's error, or TimeoutError.
+      # Raises the command's error, or TimeoutError.
       def wait(timeout: nil)
         return super unless pending?
 
@@ -99,8 +99,8 @@ module Gyre
 
       private
 
-      # Every waiting thread calls it, and the first result counts. A failed call is repeated once
-      # in its own thread, so that exceptions in waiting threads cannot stop it.
+      # Called by waiting threads; the first result counts. A failed call is repeated in its own
+      # thread, which their exceptions cannot stop.
       def take
         resolve(@command.value(@call.value))
       rescue Server::Failed

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# An item with its metadata. Made by the client's methods that end in `_result`.
+# An item with metadata, from methods with `_result`.
 
 module Gyre
   module Memcached

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Finds the server of a key by the consistent hash of Dalli and libmemcached, so that all three find
-# each other's keys. Called by the client for each command.
+# Finds a key's server by the consistent hash of Dalli and libmemcached, which so find each other's
+# keys.
 
 require "digest/sha1"
 require "zlib"
@@ -9,18 +9,18 @@ require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Servers on a circle of 32-bit numbers, each at many points. A key belongs to the next point
-    # below its CRC-32.
+    # Servers have many points on a circle of 32-bit numbers; a key belongs to the next point below
+    # its CRC-32.
     class Ring
-      # Points of a server of average weight.
+      # Points of an average server.
       POINTS = 160
 
-      # Other points to try if the server of a key is unavailable.
+      # Points to try if a key's server is down.
       DETOURS = 19
 
       attr_reader :servers
 
-      # The servers' names decide the placement.
+      # Servers' names decide the placement.
       def initialize(servers, failover: true)
         @servers = servers
         @failover = failover
@@ -29,7 +29,7 @@ module Gyre
 
       def server_for(key) = find(key, &:alive?) || raise(NoServerError, "No server available")
 
-      # Checks each server only once. Omits keys without a server.
+      # Checks each server once. Omits keys without one.
       def groups(keys)
         alive = Hash.new { |known, server| known[server] = server.alive? }.compare_by_identity
         groups = keys.group_by { |key| find(key) { |server| alive[server] } }
@@ -53,7 +53,7 @@ module Gyre
         nil
       end
 
-      # The last point not above the hash; for a smaller hash, the last point of all.
+      # Returns the last point up to the hash, or the last of all.
       def at(hash)
         above = @points.bsearch_index { |point| point > hash } || @points.size
         @owners[above - 1]

@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
-# The default serializer: nil, true, false, numbers, Strings, Symbols, Arrays and Hashes, in
-# MessagePack's form (github.com/msgpack/msgpack, spec.md). Called by Values. Reads only these
-# types, and refuses objects that would not come back equal.
+# The default serializer: nil, true, false, numbers, Strings, Symbols, Arrays, Hashes as MessagePack
+# (github.com/msgpack/msgpack, spec.md). Refuses other objects, and those that would not come back
+# equal.
 
 require "gyre/memcached/errors"
 
 module Gyre
   module Memcached
-    # Writes and reads objects without calling code of their classes.
+    # Calls no code of objects' classes.
     module Serializer
-      # Numbers of MessagePack's extension types; msgpack-ruby also uses 0 for Symbols.
+      # MessagePack's extension types; msgpack-ruby also has 0 for Symbols.
       SYMBOL = 0
       INTEGER = 1 # beyond 64 bits: hexadecimal digits
       STRING = 2 # of another encoding: its name, a NUL, the bytes
 
-      # Directives of pack by code; the last two bits of a code tell the size.
+      # pack's directives by code; a code's last two bits tell the size.
       NUMBERS = { 0xca => "g", 0xcb => "G", 0xcc => "C", 0xcd => "n", 0xce => "N", 0xcf => "Q>",
                   0xd0 => "c", 0xd1 => "s>", 0xd2 => "l>", 0xd3 => "q>" }.freeze
       private_constant :NUMBERS
@@ -24,10 +24,10 @@ module Gyre
 
       module_function
 
-      # Raises SerializationError for any other class, including subclasses.
+      # Raises SerializationError for other classes and subclasses.
       def dump(value) = Writer.new.write(value, 0)
 
-      # Raises DeserializationError for another form or for extra bytes.
+      # Raises DeserializationError for another form or extra bytes.
       def load(bytes) = Reader.new(bytes.encoding == Encoding::BINARY ? bytes : bytes.b).read_all
 
       def to_s = name
@@ -118,7 +118,7 @@ module Gyre
           append(bytes)
         end
 
-        # The codes of the three sizes are consecutive.
+        # Codes of the three sizes are consecutive.
         def write_head(code, size)
           if size < 0x100 then @to << [code, size].pack("CC")
           elsif size < 0x10000 then @to << [code + 1, size].pack("Cn")
@@ -130,7 +130,7 @@ module Gyre
           size < 0x10000 ? @to << [code, size].pack("Cn") : @to << [code + 1, size].pack("CN")
         end
 
-        # `<<` on a binary String refuses non-ASCII text of another encoding.
+        # `<<` refuses non-ASCII text of other encodings.
         def append(text)
           @to << (text.ascii_only? ? text : text.b)
         end
@@ -201,8 +201,8 @@ module Gyre
           read(depth + 1)
         end
 
-        # Each value takes at least a byte. A larger count is refused before memory is reserved;
-        # missing values of outer levels count too.
+        # A value takes a byte at least: refuses larger counts, with outer levels' missing values,
+        # before memory is reserved.
         def check(count, depth)
           refuse("it is nested more than #{DEPTH_LIMIT} deep") if depth >= DEPTH_LIMIT
           refuse("it is cut off") if count > @bytes.bytesize - @at - @owed

@@ -34,9 +34,8 @@ module Gyre
 
     # A home's pipeline to one server, in C.
     class Connection
-      # Called by the extension for a fiber of another library's scheduler: the scheduler may drop
-      # the fiber, so a thread reads instead.
-      # @api private
+      # Called by the extension in another library's scheduler, which may drop the fiber: a thread
+      # reads instead.
       def wait_beside(call, timeout_s) = Offload.call { wait(call, timeout_s) }
     end
 
@@ -100,8 +99,8 @@ module Gyre
 
       # A connection failed during a call; the client decides about a retry.
       class Failed < StandardError
-        # Each call has its own limit of failures. At the next attempt the key may belong to another
-        # server. Raises the last failure. `idempotent`: the call may run twice.
+        # Raises the last of the call's failures; at the next attempt the key may belong to another
+        # server. `idempotent`: the call may run twice.
         def self.retrying(idempotent = true)
           failures = 0
           begin
@@ -121,9 +120,8 @@ module Gyre
           @limit = limit
         end
 
-        # A malformed reply is still a reply: its command is not sent again. A server that is down
-        # and never replied on this connection was unreachable: another server takes its place, or
-        # none.
+        # Sends nothing again after a malformed reply. If the server is down and never replied on
+        # this connection, another takes its place, or none.
         def retry?(idempotent, failures)
           return elsewhere?(idempotent, failures) if @down && !@answered
 
@@ -145,9 +143,8 @@ module Gyre
 
       private
 
-      # Called by the extension if the current home has no connection. A blocking fiber of a loop's
-      # thread takes no lock: the holder may be another fiber of that thread, which cannot run
-      # meanwhile.
+      # Called by the extension without a connection. A blocking fiber of a loop's thread takes no
+      # lock: its holder may be a fiber of the same thread.
       def connect
         renew_after_fork if @pid != Process.pid
         return connect_alone if Fiber.scheduler && !Fiber.current_scheduler
@@ -208,9 +205,8 @@ module Gyre
         "tcp://#{@address.host.include?(":") ? "[#{@address.host}]" : @address.host}:#{@address.port}"
       end
 
-      # memcached -Y takes name and password as the value of a first `set` (doc/protocol.txt,
-      # "Authentication"). A server without -Y would store them readably, so `version` is sent
-      # first.
+      # memcached -Y takes name and password as a first `set` (doc/protocol.txt, "Authentication").
+      # Other servers would store them readably, so `version` comes first.
       def log_in(transport)
         transport.read_timeout_s = transport.write_timeout_s = @options.timeout_s
         transport.write("version\r\n")
@@ -231,8 +227,8 @@ module Gyre
         @closing = []
       end
 
-      # Called by the extension for a call on a failed connection. The failure counts once for all
-      # calls that it ended. `answered`: the server has replied on this connection.
+      # Called by the extension for a call on a failed connection; one failure counts once for all
+      # its calls. `answered`: the server has replied on it.
       def fail_call(command, reason, sent, answered)
         broken = sweep
         @cause = reason

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Converts a caller's object to stored bytes and flags, and back: serializes, compresses and checks
-# the size. Uses Dalli's flags, so that both can share a cache. Called by the client.
+# Converts objects to stored bytes and flags, and back: serializes, compresses, checks the size.
+# Dalli's flags allow a shared cache.
 
 require "timeout"
 require "gyre/memcached/compressor"
@@ -15,11 +15,11 @@ module Gyre
       COMPRESSED = 2
       UTF8 = 4
 
-      # memcached 1.6 adds this to key and value for its limit (-I): 48 bytes of header, 8 of CAS, 4
-      # of flags, the key's NUL and the value's CRLF.
+      # memcached 1.6 adds it to key and value (-I): 48 bytes of header, 8 of CAS, 4 of flags, NUL,
+      # CRLF.
       ITEM_BYTES = 63
 
-      # Exceptions that interrupt a serializer from outside.
+      # May interrupt a serializer.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
       private_constant :OUTSIDE
 
@@ -38,22 +38,21 @@ module Gyre
 
       def raw? = @raw
 
-      # Limit for the extension, which stores shorter Strings in UTF-8 or binary unchanged. A limit
-      # of -1 means never.
+      # Bytes up to which the extension stores UTF-8 or binary Strings unchanged; -1: never.
       def direct_bytes
         return -1 if @raw || !@string_fastpath
 
         [@compress ? @compression_min_size - 1 : @value_max_bytes, @value_max_bytes - ITEM_BYTES - Keys::BYTES_LIMIT].min
       end
 
-      # Returns bytes and flags; options of nil mean the client's.
+      # Returns bytes and flags; nil options: the client's.
       def dump(key, value, raw: nil, compress: nil, string_fastpath: nil)
         bytes, flags = @raw || raw ? [raw_bytes(key, value), 0] : encode(key, value, compress, string_fastpath)
         check_size(key, bytes)
         [bytes, flags]
       end
 
-      # `bytes` may become the value itself. Raises DeserializationError.
+      # `bytes` may become the value. Raises DeserializationError.
       def load(bytes, flags)
         return bytes if flags.zero? || @raw
 
@@ -78,7 +77,7 @@ module Gyre
         [@compressor.compress(bytes), flags | COMPRESSED]
       end
 
-      # Serializes a subclass of String, which would otherwise come back as a String.
+      # Serializes String's subclasses, which would come back as Strings.
       def unserialized_flags(value, fastpath)
         return unless value.instance_of?(String) && (fastpath.nil? ? @string_fastpath : fastpath)
 

@@ -12,7 +12,6 @@ require "gyre/scheduler/host_names"
 module Gyre
   module Net
     # Works like IO.select, which in Ruby 3.1 asks no scheduler.
-    # @api private
     def self.select(readable, writable, within_s)
       scheduler = Fiber.current_scheduler
       (scheduler.respond_to?(:io_select) ? scheduler.method(:io_select) : IO.method(:select)).call(readable, writable, nil, within_s)
@@ -26,8 +25,7 @@ module Gyre
       # Errors of this machine's own network: another address's error is more useful.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
-      # `timeout_s` includes name resolution; nil: the system's limits. `only` tells which Addrinfo
-      # may be tried.
+      # `timeout_s` includes name resolution; nil: the system's limits. `only` filters Addrinfos.
       def initialize(endpoint, timeout_s, only = nil)
         @endpoint = endpoint
         @only = only
@@ -37,8 +35,8 @@ module Gyre
         @errors = {} # Addrinfo => SystemCallError
       end
 
-      # Names each address and its answer in errors; raises Errno::ETIMEDOUT, or SocketError without
-      # an address.
+      # Errors name each address and its answer; Errno::ETIMEDOUT, or SocketError without an
+      # address.
       def connect
         connected = race(in_turns(allowed(resolve))) or raise failure
         connected.setsockopt(:TCP, :NODELAY, true)

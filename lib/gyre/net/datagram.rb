@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
-# Packets over UDP or a Unix datagram socket, for any program: waits let other fibers run with a
-# scheduler, and otherwise block only the thread. ext/gyre/net/datagram* moves packets; this file
-# has addresses and methods. Made by Gyre.datagram.
+# Packets over UDP or a Unix datagram socket: waits let other fibers run, or block only the thread.
+# ext/gyre/net/datagram* moves packets; this file has addresses and methods. Made by Gyre.datagram.
 require "socket"
 require "gyre/loop"
 require "gyre/net/endpoint"
 
 module Gyre
-  # Opens a datagram socket: bound to an address, connected to one, or both.
-  #
+  # Opens a datagram socket, bound, connected, or both.
   # @example a server
   #   Gyre.datagram("udp://127.0.0.1:7007") do |socket|
   #     socket.each { |packet| packet.reply(packet.bytes) }
@@ -20,14 +18,13 @@ module Gyre
   #     socket.receive(timeout: 1)&.bytes
   #   end
   # @param address [String, Endpoint, nil] to receive at: udp://host:port or unixgram:///path. Port
-  #   0 lets the kernel choose; host "*" means every address of this machine; a name means its first
-  #   address. nil: the kernel chooses
+  #   0 or nil: the kernel chooses; host "*": every address; a name: its first address
   # @param connect [String, Endpoint, nil] see {Datagram#connect}
-  # @param bytes_limit [Integer] the largest packet received whole, 65,536 at most
-  # @yieldparam socket [Datagram] closed behind the block
-  # @return [Datagram, Object] what the block returns, if there is one
-  # @raise [ArgumentError] for a wrong address, or none at all
-  # @raise [SystemCallError, SocketError] the address cannot be had
+  # @param bytes_limit [Integer] largest packet received whole, up to 65,536
+  # @yieldparam socket [Datagram] closed after the block
+  # @return [Datagram, Object] or the block's value
+  # @raise [ArgumentError] an invalid address, or none
+  # @raise [SystemCallError, SocketError] the address is unavailable
   # @raise [ExtensionRequired] without the C extension
   def self.datagram(address = nil, connect: nil, bytes_limit: Datagram::BYTES_LIMIT)
     Loop.require_native("Gyre.datagram")
@@ -43,18 +40,17 @@ module Gyre
     end
   end
 
-  # A socket for packets, which may get lost.
+  # A socket for packets, which may be lost.
   class Datagram
     # Larger than any packet.
     BYTES_LIMIT = 65_536
     # @api private
     TRANSPORTS = %i[udp unixgram].freeze
-    # The kernel names such a Unix socket, so that peers can reply (unix(7), autobind).
+    # The kernel names the Unix socket, so that peers can reply (unix(7), autobind).
     AUTOBIND = [Socket::AF_UNIX].pack("S").freeze
     private_constant :AUTOBIND
 
-    # The address of a packet's sender or recipient. Equal addresses are equal peers, and the same
-    # key in a Hash.
+    # The address of a sender or recipient; a key for a Hash.
     class Peer
       # @return [String] struct sockaddr
       attr_reader :sockaddr
@@ -76,8 +72,8 @@ module Gyre
         address.ip_port if address&.ip?
       end
 
-      # @return [String, nil] of a Unix socket, "@…" in the abstract namespace; nil over UDP, and
-      #   a sender without an address
+      # @return [String, nil] a Unix socket's, "@…" in the abstract namespace; nil over UDP or
+      #   without an address
       def path
         return unless address&.unix?
 
@@ -144,7 +140,7 @@ module Gyre
       end
 
       # @param address [String, Endpoint]
-      # @param family [Integer, nil] of the socket; an IPv6 one reaches IPv4 addresses as well
+      # @param family [Integer, nil] the socket's; an IPv6 one also reaches IPv4 addresses
       # @return [Addrinfo]
       # @api private
       def resolve(address, family = nil)
@@ -167,7 +163,7 @@ module Gyre
         Addrinfo.udp("::ffff:#{address.ip_address}", address.ip_port)
       end
 
-      # "*": one socket for both families, if the machine has both.
+      # For "*": one socket for both families, if the machine has them.
       def bind_ip(endpoint)
         return Listener.ip(endpoint.with(host: resolve(endpoint).ip_address), backlog: 0) unless endpoint.host == "*"
 
@@ -185,8 +181,7 @@ module Gyre
       end
     end
 
-    # From now on sends to and receives from this peer only.
-    #
+    # From now on sends to and receives from only this peer.
     # @param address [String, Endpoint, Peer]
     # @return [self]
     # @raise [SystemCallError, SocketError]
@@ -199,16 +194,13 @@ module Gyre
     end
 
     # Waits for a packet.
-    #
-    # @param timeout [Numeric, nil] seconds; nil: without end
-    # @return [Packet, nil] nil after the time
-    # @raise [IOError] the socket is closed, in another fiber or thread too
-    # @raise [SystemCallError] Errno::ECONNREFUSED: nothing receives at the connected peer, see
-    #   udp(7)
+    # @param timeout [Numeric, nil] seconds; nil: no limit
+    # @return [Packet, nil] nil after the timeout
+    # @raise [IOError] the socket is or gets closed
+    # @raise [SystemCallError] Errno::ECONNREFUSED: nothing receives at the connected peer (udp(7))
     def receive(timeout: nil) = take(timeout)
 
     # Yields each packet until the socket is closed.
-    #
     # @yieldparam packet [Packet]
     # @return [self, Enumerator]
     # @raise [SystemCallError] as {#receive}
@@ -222,17 +214,16 @@ module Gyre
     end
 
     # Sends a packet, at once.
-    #
     # @param bytes [String]
-    # @param to [Packet, Peer, String, Endpoint, nil] a packet's sender, a peer, an address; nil:
-    #   the connected peer. resolves a name each time
+    # @param to [Packet, Peer, String, Endpoint, nil] a packet's sender, a peer, an address (its
+    #   name is resolved each time); nil: the connected peer
     # @return [Integer] bytes
-    # @raise [SystemCallError] Errno::EMSGSIZE: it is too long; Errno::ECONNREFUSED: nothing
-    #   received an earlier one (udp(7)), or this one over a Unix socket; Errno::EAGAIN: the
-    #   receiver's queue is full, over a Unix socket that is not connected
+    # @raise [SystemCallError] Errno::EMSGSIZE: too long; Errno::ECONNREFUSED: nothing received an
+    #   earlier packet (udp(7)), or this one over a Unix socket; Errno::EAGAIN: the receiver's queue
+    #   is full, over an unconnected Unix socket
     def send(bytes, to: nil) = transmit(bytes, to.nil? || to.is_a?(Packet) ? to : sockaddr(to))
 
-    # @return [Integer, nil] the local port, of UDP
+    # @return [Integer, nil] the local UDP port
     def port
       address = to_io.local_address
       address.ip_port if address.ip?
@@ -241,8 +232,7 @@ module Gyre
     # @return [Peer] the local address
     def local = Peer.new(to_io.local_address.to_sockaddr)
 
-    # Sends pending replies and closes the socket. May be called again.
-    #
+    # Sends pending replies and closes. May be called again.
     # @return [nil]
     def close
       return if closed?

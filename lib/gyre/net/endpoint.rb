@@ -1,87 +1,79 @@
 # frozen_string_literal: true
 
-# An address to listen on or connect to: tcp://host:port, unix:///path, host:port, a port;
-# ssl://host:port if the caller serves TLS; udp://host:port, unixgram:///path for datagrams. Parses
-# and checks it. Servers bind it, which makes Gyre::Listener objects. Holds no socket and never
-# accepts.
+# An address to listen on or connect to, such as tcp://host:port or unix:///path: parses and checks
+# it. Servers bind it to Gyre::Listener objects. Holds no socket.
 
 require "socket"
 require "gyre/net/connector"
 require "gyre/net/listener"
 
 module Gyre
-  # An address to listen on, or to connect to. Immutable; two endpoints of one address are equal.
+  # Immutable; endpoints of one address are equal.
   class Endpoint
-    # Connections that the kernel keeps ready for accept, lowered to net.core.somaxconn.
+    # Connections that the kernel keeps ready, up to net.core.somaxconn.
     BACKLOG = 4096
-    # sun_path of sockaddr_un holds 108 bytes, the last one NUL (unix(7)).
+    # sun_path holds 108 bytes with a NUL (unix(7)).
     UNIX_PATH_BYTES_LIMIT = 107
-    # Retries for a kernel's port that is free for one address family only.
+    # Retries for a port that is free in one address family only.
     CHOSEN_PORT_TRIES = 10
 
-    # Always loopback, whatever a resolver returns (RFC 6761, section 6.3); may end with a dot.
+    # Always loopback (RFC 6761, section 6.3); may end with a dot.
     LOCALHOST = /\Alocalhost\.?\z/i
     private_constant :LOCALHOST
 
     # Versions of the PROXY protocol.
     PROXY_PROTOCOLS = %w[v1 v2 any].freeze
 
-    # Options after any stream's address.
+    # Options after a stream's address.
     OPTIONS = %w[proxy_protocol= backlog= low_latency=].freeze
     private_constant :OPTIONS
 
-    # The forms of each transport.
+    # Each transport's form.
     FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
 
     # @return [Symbol] :tcp, :unix, :udp or :unixgram
     attr_reader :transport
-    # @return [String, nil] host as written, without brackets; "*" means every address of this
-    #   machine
+    # @return [String, nil] as written, without brackets; "*": every address of this machine
     attr_reader :host
-    # @return [Integer, nil] TCP port; 0 lets the kernel choose
+    # @return [Integer, nil] 0: the kernel chooses
     attr_reader :port
-    # @return [String, nil] path of a Unix socket; "@…" is in Linux's abstract namespace
+    # @return [String, nil] a Unix socket's; "@…": in Linux's abstract namespace
     attr_reader :path
-    # @return [Integer, nil] permissions of the socket file; nil: by the umask
+    # @return [Integer, nil] the socket file's permissions; nil: by the umask
     attr_reader :mode
-    # @return [Hash{Symbol => Object}, nil] TLS settings by name, as written behind the address;
-    #   nil: no TLS
+    # @return [Hash{Symbol => Object}, nil] TLS settings in the address; nil: no TLS
     attr_reader :tls
-    # @return [String, nil] "v1", "v2" or "any": connections begin with a header of the PROXY
-    #   protocol
+    # @return [String, nil] "v1", "v2" or "any": connections begin with a PROXY header
     attr_reader :proxy_protocol
-    # @return [Integer, nil] connections that may wait to be accepted; nil: {BACKLOG}
+    # @return [Integer, nil] connections that may wait; nil: {BACKLOG}
     attr_reader :backlog
 
     class << self
       # Reads an address.
       #
-      # - `tcp://host:port` (also `http://`): a host name, an IPv4 address, an IPv6 address in
-      #   brackets, or `*` (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1, if
-      #   the machine has both.
-      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's
-      #   permissions.
-      # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the
-      #   scheme.
-      # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`): TLS over TCP, if the
-      #   caller takes it; and `unix:///path?cert=PATH&key=PATH`. `%3F` and the like stand for
-      #   bytes.
-      # - `?proxy_protocol=v1`, `v2` or `any` behind a stream's address: connections begin with a
-      #   header of the PROXY protocol, if the caller takes it.
-      # - `?backlog=1024`: connections that may wait to be accepted. As in Puma, a Unix socket's
-      #   permissions may also be `?umask=0117`, and `?low_latency=true` is accepted, as TCP always
-      #   has it.
-      # - `udp://` and `unixgram://` are for datagrams, if the caller takes them.
-      #
+      # - `tcp://host:port` (also `http://`): a name, an IPv4 address, an IPv6 address in brackets,
+      # or `*` (every address).
+      #   `localhost` means 127.0.0.1 and ::1, as far as the machine has them.
+      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660`: the file's
+      # permissions.
+      # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without a scheme.
+      # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`) and
+      # `unix:///path?cert=PATH&key=PATH`:
+      #   TLS, if the caller takes it. `%3F` and the like are bytes.
+      # - `?proxy_protocol=v1`, `v2` or `any` after a stream's address: a PROXY header, if the
+      # caller takes it.
+      # - `?backlog=1024`: connections that may wait. As in Puma: `?umask=0117` for a Unix socket,
+      # and
+      #   `?low_latency=true`, which TCP always has.
+      # - `udp://`, `unixgram://`: datagrams, if the caller takes them.
       # @param address [String, Integer, Endpoint]
       # @param host [String] if the address is only a port
       # @param port [Integer] if the address has none
-      # @param transports [Array<Symbol>] served by the caller: :tcp, :unix, :udp, :unixgram
-      # @param tls [Boolean] whether the caller takes TLS settings out of an address, and checks
-      #   their names
+      # @param transports [Array<Symbol>] the caller's: :tcp, :unix, :udp, :unixgram
+      # @param tls [Boolean] whether the caller takes and checks TLS settings in an address
       # @param proxy [Boolean] whether the caller takes the PROXY protocol
       # @return [Endpoint]
-      # @raise [ArgumentError] for an unreadable address, with what was expected
+      # @raise [ArgumentError] tells what was expected
       def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix], tls: false, proxy: false)
         endpoint = case address
                    when Endpoint then address
@@ -203,9 +195,9 @@ module Gyre
     # @param port [Integer, nil] for :tcp and :udp
     # @param path [String, nil] for :unix and :unixgram
     # @param mode [Integer, nil] permissions, for :unix and :unixgram
-    # @param tls [Hash{Symbol => Object}, nil] settings of TLS
+    # @param tls [Hash{Symbol => Object}, nil]
     # @param proxy_protocol [String, nil] one of {PROXY_PROTOCOLS}
-    # @param backlog [Integer, nil] connections that may wait to be accepted
+    # @param backlog [Integer, nil] connections that may wait
     # @raise [ArgumentError] the path is too long for the kernel
     def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil, proxy_protocol: nil, backlog: nil)
       @transport = transport
@@ -223,15 +215,12 @@ module Gyre
                            "this one has #{path.bytesize}"
     end
 
-    # Listens: one listener for a Unix socket, one for each address of a host with TCP and UDP;
-    # opens all or none.
-    #
-    # @param backlog [Integer] connections that may wait to be accepted, unless the address sets it
-    # @param except [Array<String>] IP addresses served by something else
+    # Listens by one listener for a Unix socket, or one per address of a host; opens all or none.
+    # @param backlog [Integer] unless the address sets it
+    # @param except [Array<String>] IP addresses to leave out
     # @return [Array<Gyre::Listener>]
-    # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this
-    #   endpoint
-    # @raise [SocketError] when the host has no address
+    # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; names this endpoint
+    # @raise [SocketError] the host has no address
     def bind(backlog: BACKLOG, except: [])
       backlog = @backlog || backlog
       return [Listener.unix(self, backlog: backlog)] if path
@@ -240,7 +229,7 @@ module Gyre
       begin
         bind_addresses(backlog, except)
       rescue Errno::EADDRINUSE
-        # The port chosen at the first address may be taken at the second.
+        # The first address's port may be taken at the second.
         raise unless port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
 
         retry
@@ -248,7 +237,7 @@ module Gyre
     end
 
     # @return [Array<String>] IP addresses
-    # @raise [SocketError] when the host has none
+    # @raise [SocketError] the host has none
     # @api private
     def addresses
       case host
@@ -260,26 +249,23 @@ module Gyre
       raise SocketError, "listen on #{self}: no address for #{host.inspect} (#{error.message})"
     end
 
-    # Connects as a client: over TCP to the first address that answers.
-    #
-    # @param timeout_s [Numeric, nil] for a TCP connection in all, names included; a Unix socket
-    #   connects at once or never
-    # @param only [#to_proc, nil] takes an Addrinfo of a TCP host; whether it may be tried
+    # Connects, over TCP to the first address that answers.
+    # @param timeout_s [Numeric, nil] for name and TCP connection; a Unix socket never waits
+    # @param only [#to_proc, nil] takes an Addrinfo of a TCP host; false skips it
     # @return [Socket]
-    # @raise [SystemCallError] names the attempts; Errno::ETIMEDOUT: the time is over;
-    #   Errno::EAGAIN: the Unix socket's queue is full
-    # @raise [SocketError] when the host has no address
+    # @raise [SystemCallError] names the attempts; Errno::ETIMEDOUT; Errno::EAGAIN: the Unix
+    #   socket's queue is full
+    # @raise [SocketError] the host has no address
     def connect(timeout_s, only: nil)
       return connect_to_path if path
 
       Net::Connector.new(self, timeout_s, only).connect
     end
 
-    # @return [Addrinfo] of a Unix socket
+    # @return [Addrinfo] a Unix socket's
     def unix_address = Addrinfo.unix(path.sub(/\A@/, "\0"))
 
-    # @return [String] the address with its scheme, as {.parse} reads it; without the settings of
-    #   TLS options, which may be secret
+    # @return [String] with scheme, for {.parse}; without TLS settings, maybe secret
     def to_s = "#{tls && !path ? "ssl" : transport}://#{path || authority}"
 
     # @param scheme [String] for TCP without TLS
@@ -288,19 +274,19 @@ module Gyre
       transport == :tcp ? "#{tls ? "https" : scheme}://#{authority}" : to_s
     end
 
-    # @return [String, nil] the host for resolvers, not all of which know "localhost."
+    # @return [String, nil] the host for resolvers, some of which do not know "localhost."
     # @api private
     def resolvable_host = LOCALHOST.match?(host.to_s) ? "localhost" : host
 
     # @return [Boolean] whether it is for datagrams
     def datagram? = %i[udp unixgram].include?(transport)
 
-    # @param port [Integer] chosen by the kernel
+    # @param port [Integer] the kernel's
     # @param host [String] the bound address
     # @param tls [Hash{Symbol => Object}, nil]
     # @param proxy_protocol [String, nil]
     # @param backlog [Integer, nil]
-    # @return [Endpoint] the same endpoint with these
+    # @return [Endpoint] a copy with these
     def with(port: @port, host: @host, tls: @tls, proxy_protocol: @proxy_protocol, backlog: @backlog)
       Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: proxy_protocol, backlog: backlog)
     end
@@ -337,7 +323,7 @@ module Gyre
       "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
     end
 
-    # Omits addresses of a family that this machine lacks, if another can be bound.
+    # Omits addresses of a family that this machine lacks, if another remains.
     def bind_addresses(backlog, except)
       listeners = []
       missing = nil

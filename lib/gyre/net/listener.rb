@@ -1,21 +1,21 @@
 # frozen_string_literal: true
 
-# A listening socket with its real address, and for a Unix socket the file. Made by
-# Gyre::Endpoint#bind; servers accept from it (to_io, fileno), and the caller of `bind` closes it.
-# Adopts a former process's open socket. Knows no protocol.
+# A listening socket with its address, and a Unix socket's file. Made by Gyre::Endpoint#bind;
+# servers accept from it, the caller of `bind` closes it. Also adopts a former process's socket.
+# Knows no protocol.
 
 require "socket"
 require "gyre/clock"
 
 module Gyre
-  # A socket that listens, or receives datagrams.
+  # Listens, or receives datagrams.
   class Listener
-    # Network errors of a connection that has gone before its accept (accept(2), "Error handling").
+    # Errors of a connection that has gone before its accept (accept(2), "Error handling").
     GONE = [Errno::EINTR, Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
             Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
     # Seconds of a server's pause when it cannot accept.
     PAUSE_S = 1.0
-    # Seconds to wait for another server that takes a Unix socket in the same folder.
+    # Seconds to wait for another server that opens a Unix socket in the folder.
     FOLDER_LOCK_S = 1.0
     private_constant :FOLDER_LOCK_S
 
@@ -26,16 +26,15 @@ module Gyre
 
     class << self
       # Listens on one IP address.
-      #
       # @param endpoint [Gyre::Endpoint] its host is an IP address
       # @param backlog [Integer]
-      # @param only_v6 [Boolean] false lets an IPv6 socket on :: take IPv4 connections as well
+      # @param only_v6 [Boolean] false: an IPv6 socket on :: also takes IPv4
       # @return [Listener]
       # @raise [SystemCallError]
       def ip(endpoint, backlog:, only_v6: true)
         address = Addrinfo.public_send(endpoint.transport, endpoint.host, endpoint.port)
         open(address.afamily, endpoint) do |socket|
-          # Skips UDP, where REUSEADDR would let two servers share the port (socket(7)).
+          # Not for UDP, where it would let two servers share the port (socket(7)).
           socket.setsockopt(:SOCKET, :REUSEADDR, true) unless endpoint.datagram?
           socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
           socket.bind(address)
@@ -44,13 +43,12 @@ module Gyre
         end
       end
 
-      # Listens on a Unix socket. Replaces the file of a dead server, not of a living one.
-      #
+      # Listens on a Unix socket; replaces the file only of a dead server.
       # @param endpoint [Gyre::Endpoint]
       # @param backlog [Integer]
       # @return [Listener]
-      # @raise [SystemCallError] Errno::EADDRINUSE if another socket listens there, Errno::EEXIST if
-      #   the file is not a socket
+      # @raise [SystemCallError] Errno::EADDRINUSE: another socket listens; Errno::EEXIST: the file
+      #   is no socket
       def unix(endpoint, backlog:)
         path = endpoint.path
         abstract = path.start_with?("@")
@@ -64,14 +62,13 @@ module Gyre
         end
       end
 
-      # Takes over a socket bound by a former process: inherited through exec, or from the parent.
-      #
+      # Takes over a former process's bound socket, inherited through exec or from the parent.
       # @param descriptor [Integer]
-      # @param endpoint [Gyre::Endpoint] the address it was bound for; the kernel knows the port
+      # @param endpoint [Gyre::Endpoint] its original address
       # @param owned [Boolean] whether only this process has it
       # @param file [Boolean] whether {#close} removes a Unix socket's file
       # @return [Listener]
-      # @raise [ArgumentError] if it is not a listening socket of this kind
+      # @raise [ArgumentError] it is no listening socket of this kind
       def adopt(descriptor, endpoint, owned: false, file: true)
         socket = Socket.for_fd(descriptor)
         raise ArgumentError, "it is another kind of socket, or does not listen" unless bound_for?(socket, endpoint)
@@ -102,7 +99,7 @@ module Gyre
         socket&.close unless opened # also after Thread#raise
       end
 
-      # Makes the file with its mode, as a later chmod might hit another user's link.
+      # Makes the file with its mode, as a later chmod might follow another user's link.
       def bind_path(socket, endpoint)
         umask = File.umask(~endpoint.mode & 0o777) if endpoint.mode
         socket.bind(endpoint.unix_address)
@@ -110,9 +107,8 @@ module Gyre
         File.umask(umask) if umask
       end
 
-      # Serializes servers: a socket looks stale between bind and listen, and another server may
-      # take the place of a stale file between probe and removal. Continues without the lock if the
-      # folder cannot be locked.
+      # Serializes servers: between bind and listen a socket looks stale, and a stale file may be
+      # replaced between probe and removal. Continues if the folder cannot be locked.
       def in_turn(folder)
         begin
           file = File.open(folder, File::RDONLY | File::NONBLOCK) if folder
@@ -126,8 +122,7 @@ module Gyre
         file&.close # also after Thread#raise, which must not leave the folder locked
       end
 
-      # Only a non-blocking connect tells whether a server listens. EAGAIN means a full backlog, and
-      # so a server (unix(7)).
+      # Only a non-blocking connect detects a server; EAGAIN means its backlog is full (unix(7)).
       def remove_stale(endpoint)
         path = endpoint.path
         raise Errno::EEXIST unless File.lstat(path).socket?
@@ -150,7 +145,7 @@ module Gyre
 
     # @param socket [Socket] bound and listening
     # @param endpoint [Gyre::Endpoint]
-    # @param file [File::Stat, nil] the Unix socket's file; {#close} removes it
+    # @param file [File::Stat, nil] a Unix socket's, removed by {#close}
     # @param adopted [Boolean] another process may have the same socket
     def initialize(socket, endpoint, file: nil, adopted: false)
       @socket = socket
@@ -182,11 +177,10 @@ module Gyre
     # @return [Socket]
     def to_io = @socket
 
-    # Takes a connection without waiting. The caller pauses for {PAUSE_S} after a raised error, as
-    # in ext/gyre/net/acceptor.c.
-    #
-    # @return [Array(Socket, Addrinfo), :gone, nil] :gone: the peer of a waiting connection has
-    #   gone; nil: none waits
+    # Takes a connection without waiting. After an error the caller pauses for {PAUSE_S}, as in
+    # ext/gyre/net/acceptor.c.
+    # @return [Array(Socket, Addrinfo), :gone, nil] :gone: the waiting peer has left; nil: none
+    #   waits
     # @raise [SystemCallError] such as a lack of descriptors or memory
     # @raise [IOError] it is closed
     # @api private
@@ -203,13 +197,10 @@ module Gyre
     # @return [Boolean]
     def closed? = @socket.closed?
 
-    # Refuses new connections; waiting ones can still be accepted. Call it before the last accepts,
-    # and {#close} soon after: connections in between would be reset, perhaps with a request. Over
-    # TCP the kernel then drops SYNs, which clients repeat after a second: they find a successor, or
-    # are refused before sending anything. Handshakes in progress may still end. Ignored in a forked
-    # child, with an adopted socket (shared with another process), and without support of the
-    # kernel.
-    #
+    # Refuses new connections before the last accepts; {#close} must follow soon, as it resets
+    # connections in between. Over TCP the kernel drops SYNs: clients repeat them after a second and
+    # find a successor, or are refused before they send anything. Handshakes in progress may end.
+    # Ignored in a forked child, for an adopted socket, and without the kernel's support.
     # @return [void]
     def refuse
       return if closed? || datagram? || @adopted || @owner != Process.pid
@@ -221,8 +212,7 @@ module Gyre
       nil # unknown here
     end
 
-    # Stops listening and removes the Unix socket's file if it is still ours. May be called again.
-    #
+    # Stops listening and removes a Unix socket's own file. May be called again.
     # @return [void]
     def close
       return if @socket.closed?
@@ -244,22 +234,21 @@ module Gyre
       socket.setsockopt(:SOCKET, :ATTACH_FILTER, no_syn)
     end
 
-    # A child forked before has the same socket and may use it.
+    # A child forked before may still use the socket.
     def unfilter
       socket.setsockopt(:SOCKET, :DETACH_FILTER, 0) if @filtered
     rescue SystemCallError
       nil # none was attached
     end
 
-    # Returns a struct sock_fprog (socket(7), linux/filter.h) with a program that starts at the TCP
-    # header: load the byte of flags; drop on SYN, else accept. Packets without SYN pass, so a
-    # handshake's last ACK arrives.
+    # Returns a struct sock_fprog (socket(7), linux/filter.h): loads the TCP header's flags, drops
+    # packets with SYN. A handshake's last ACK has none.
     def no_syn
       program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
     end
 
-    # Keeps the file of a successor (another inode) and, in a forked child, that of the parent.
+    # Keeps a successor's file (another inode), and the parent's in a forked child.
     def remove_file
       return unless @file && @owner == Process.pid
 

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Listening sockets that give transports: Gyre.listen. An error of one connection ends that
-# connection only.
+# Gyre.listen: listening sockets that give transports. An error ends only its connection.
 require "gyre/clock"
 require "gyre/settings/units"
 require "gyre/run"
@@ -10,17 +9,17 @@ module Gyre
   module Net
     # Accepts connections.
     class Server
-      # Errors that a peer, or the path to it, causes for its connection.
+      # Errors that a peer or its path causes.
       OF_PEERS = [Errno::ECONNRESET, Errno::ECONNABORTED, Errno::EPIPE, Errno::ETIMEDOUT, Errno::EHOSTUNREACH, Errno::ENETUNREACH,
                   TLS::Error, ProtocolError].freeze
-      # Seconds between two reports of peers' faults.
+      # Seconds between reports of peers' faults.
       REPORT_S = 1.0
       private_constant :OF_PEERS, :REPORT_S
 
-      # @return [Array<Endpoint>] the addresses bound, with the ports that the kernel chose
+      # @return [Array<Endpoint>] bound addresses with their ports
       attr_reader :endpoints
       # @return [Hash{Symbol => Integer}] connections: (open), accepted:, refused: (beyond the
-      #   limit), handshakes_failed: (of TLS, or too late), cut: (by their peers)
+      #   limit), handshakes_failed:, cut: (by peers)
       attr_reader :stats
 
       # @api private
@@ -41,12 +40,10 @@ module Gyre
       # @return [Integer, nil] the TCP port
       def port = endpoints.first.port
 
-      # Serves each connection in a task of its own until the server is closed or the present task
-      # is stopped; then ends those tasks. Works anywhere, like {Gyre.run}. An exception of a block
-      # ends its connection and is reported; faults of peers (a reset, a broken TLS record) at most
-      # one line a second. Drops peers that fail in the TLS handshake.
-      #
-      # @yieldparam transport [Transport] closed behind the block
+      # Serves each connection in a task until the server is closed or this task stopped. Works
+      # anywhere, like {Gyre.run}. A block's exception ends its connection and is reported; peers'
+      # faults at most once a second. Drops peers that fail in the TLS handshake.
+      # @yieldparam transport [Transport] closed after the block
       # @return [void]
       def each(&block)
         Gyre.run("listen on #{endpoints.join(", ")}") do |task|
@@ -105,7 +102,7 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether the peer made the handshake
+      # @return [Boolean] whether the handshake succeeded
       def secure(transport)
         transport.start_tls(@context, timeout_s: @handshake_timeout_s) if @context
         true

@@ -1,52 +1,47 @@
 # frozen_string_literal: true
 
-# TLS by options: certificates and keys (files or PEM), authorities, protocols, host names in; a
-# context for transports out. Used by the servers and clients of every protocol. A faulty file
-# raises an ArgumentError that names it, before anything starts. libssl does the work
-# (ext/gyre/net/tls*.c); nothing asks for a passphrase.
+# Makes TLS contexts of options: certificates and keys (files or PEM), authorities, protocols, host
+# names. For servers and clients of all protocols. A faulty file raises an ArgumentError with its
+# name. libssl does the work (ext/gyre/net/tls*.c); nothing asks for a passphrase.
 require "gyre/errors"
 require "gyre/loop"
 
 module Gyre
-  # TLS 1.2 and 1.3. Servers use the ciphers and groups of Mozilla's intermediate configuration
-  # (without DHE), within the system's level of security; clients use libssl's.
+  # TLS 1.2 and 1.3. Servers use Mozilla's intermediate configuration (without DHE), within the
+  # system's security level; clients use libssl's defaults.
   module TLS
     # The peer broke TLS, or its certificate is invalid.
     class Error < Gyre::Error; end
 
-    # The peer's stream ended without TLS's end, so it may be truncated (RFC 8446, section 6.1). A
-    # protocol whose messages have a length may take it for an end.
+    # The stream ended without TLS's end, so it may be truncated (RFC 8446, section 6.1); harmless
+    # if messages have a length.
     class Truncated < Error; end
 
     class << self
-      # @return [Boolean] whether the extension is there, and was built with libssl
+      # @return [Boolean] whether the extension was built with libssl
       def available? = Loop.native? && Context.private_method_defined?(:build)
 
-      # The context of a server.
-      #
-      # @param cert [String] PEM, or the path of a file: the server's certificate, then those up to
-      #   the root
-      # @param key [String] PEM, or the path of a file
-      # @param key_passphrase [String, nil] of an encrypted key
-      # @param names [Hash{String => Context}] other identities by host name; "*.example.org" stands
-      #   for one label (SNI, RFC 6066). Only their certificates count; this
-      #   context decides about clients
-      # @param alpn [Array<String>] protocols, the preferred one first (RFC 7301); a client that
-      #   offers only others is refused
-      # @param ca [String, nil] path of a PEM file or folder (as `openssl rehash` makes it) with the
-      #   authorities of clients' certificates
-      # @param verify [Boolean, :optional] whether clients must show a certificate; :optional takes
-      #   those without one, too
-      # @param crl [String, nil] PEM, or the path of a file: a revocation list of each authority; a
-      #   certificate without a list of its authority is refused
-      # @param ciphers [String, nil] of TLS 1.2, as openssl-ciphers(1) writes them
-      # @param ciphersuites [String, nil] of TLS 1.3
+      # Makes a server's context.
+      # @param cert [String] PEM or path: the server's certificate, then those up to the root
+      # @param key [String] PEM or path
+      # @param key_passphrase [String, nil]
+      # @param names [Hash{String => Context}] other certificates by host name (SNI, RFC 6066);
+      #   "*.example.org" stands for one label. This context decides about clients
+      # @param alpn [Array<String>] protocols, the preferred first (RFC 7301); refuses clients that
+      #   offer only others
+      # @param ca [String, nil] PEM file or folder (`openssl rehash`) with clients' authorities
+      # @param verify [Boolean, :optional] whether clients must show a certificate; :optional: they
+      #   may
+      # @param crl [String, nil] PEM or path: each authority's revocation list; refuses certificates
+      #   without one
+      # @param ciphers [String, nil] for TLS 1.2, see openssl-ciphers(1)
+      # @param ciphersuites [String, nil] for TLS 1.3
       # @param min_version [String] "1.2" or "1.3"
-      # @param ticket_keys [TicketKeys, nil] those of other contexts and processes, so that sessions
-      #   resume at any of them; nil: this context has its own keys
+      # @param ticket_keys [TicketKeys, nil] shared with other contexts and processes, where
+      #   sessions then resume, too
       # @return [Context]
-      # @raise [ArgumentError] names the file that is missing, unreadable or wrong
-      # @raise [ExtensionRequired] where Gyre was built without libssl
+      # @raise [ArgumentError] names the missing, unreadable or invalid file
+      # @raise [ExtensionRequired] without libssl
       def server(cert:, key:, names: {}, ca: nil, crl: nil, verify: !ca.nil?, **options)
         raise ArgumentError, "tls: to verify clients, ca must name the authorities whose certificates are good" if verify && ca.nil?
         raise ArgumentError, "tls: crl is for certificates of clients, and verify is false" if crl && !verify
@@ -54,33 +49,30 @@ module Gyre
         Context.new(server: true, cert: cert, key: key, ca: ca, crl: crl, verify: verify, **options, names: names)
       end
 
-      # The context of a client. Keeps the newest session of each of its last 64 servers, and
-      # resumes it.
-      #
-      # @param ca [String, nil] path of a PEM file or folder; nil: the system's authorities
-      # @param cert [String, nil] the client's own certificate, PEM or path
-      # @param key [String, nil] of the certificate, PEM or path
+      # Makes a client's context, which keeps and resumes the newest session of its last 64 servers.
+      # @param ca [String, nil] PEM file or folder; nil: the system's authorities
+      # @param cert [String, nil] the client's certificate, PEM or path
+      # @param key [String, nil] its key, PEM or path
       # @param alpn [Array<String>] as for {server}
-      # @param verify [Boolean] whether the server's certificate must be good, and for the name that
-      #   is connected to; false is for tests only
+      # @param verify [Boolean] whether to verify the server's certificate and name; false only for
+      #   tests
       # @return [Context]
-      # @raise [ArgumentError] names the file that is missing, unreadable or wrong
-      # @raise [ExtensionRequired] where Gyre was built without libssl
+      # @raise [ArgumentError] names the missing, unreadable or invalid file
+      # @raise [ExtensionRequired] without libssl
       def client(ca: nil, cert: nil, key: nil, alpn: [], verify: true)
         raise ArgumentError, "tls: a cert needs its key, and a key its cert" if cert.nil? != key.nil?
 
         Context.new(server: false, cert: cert, key: key, ca: ca, verify: verify, alpn: alpn)
       end
 
-      # @return [Context] the client that `tls: true` stands for, one of each Ractor: to read the
-      #   system's authorities takes some 20 ms, and sessions resume within a context. It keeps
-      #   the authorities that it has read
-      # @raise [ExtensionRequired] where Gyre was built without libssl
+      # @return [Context] for `tls: true`, one per Ractor: reading the system's authorities takes
+      #   some 20 ms, and sessions resume within a context
+      # @raise [ExtensionRequired] without libssl
       def shared_client = Ractor.current[:gyre_tls_client] ||= client
 
       # @api private
-      # @param given [Object] what a caller was given as tls:
-      # @param server [Boolean] the side that it is for
+      # @param given [Object] a caller's tls:
+      # @param server [Boolean] which side it is for
       # @return [Context, nil]
       # @raise [ArgumentError] for anything else
       def context(given, server:)
@@ -93,16 +85,16 @@ module Gyre
       end
     end
 
-    # The TLS settings and keys of one side. Made by {TLS.server} and {TLS.client}; many transports,
-    # in any thread, may share it.
+    # TLS settings and keys of one side, for many transports in any thread. Made by {TLS.server} and
+    # {TLS.client}.
     class Context
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze
       PEM = "-----BEGIN"
-      # Not a path: several lines, or DER in base64.
+      # No path: several lines, or DER in base64.
       KEY_TEXT = %r{\n|\AM[A-Za-z0-9+/]{40,}=*\z}.freeze
       private_constant :VERIFY, :PEM, :KEY_TEXT
 
-      # Loads the extension only here, as the portable engine works without it.
+      # Loads the extension only here; the portable engine works without it.
       # @api private
       def self.new(*, **)
         Loop.require_native("TLS")
@@ -133,22 +125,22 @@ module Gyre
         names.each { |name, identity| add_name(name, identity) }
       end
 
-      # @return [Hash{String => Context}] other identities of a server, by host name
+      # @return [Hash{String => Context}] a server's other certificates by host name
       attr_reader :names
 
-      # @return [String] what messages call its certificate
+      # @return [String] the certificate's, in messages
       def name = "the certificate#{" #{@certificate_name}" if @certificate_name}"
 
-      # @return [Time, nil] from when on the certificate is good
+      # @return [Time, nil] begin of the certificate's validity
       def not_before = time(0)
 
-      # @return [Time, nil] until when the certificate is good
+      # @return [Time, nil] end of the certificate's validity
       def not_after = time(1)
 
-      # @return [Boolean] whether it asks its peers for their certificates
+      # @return [Boolean] whether it requests peers' certificates
       def verifies? = @verifies
 
-      # @return [Boolean] whether it is of {TLS.server}
+      # @return [Boolean] whether {TLS.server} made it
       def server? = @server
 
       # @return [String]
@@ -161,14 +153,14 @@ module Gyre
         Time.at(seconds) unless seconds.nil? || seconds.zero?
       end
 
-      # Hides text that is the key itself, even if its PEM is broken.
+      # Hides a key's text, even a broken PEM.
       def name_of(text) = (text unless text.nil? || text.include?(PEM) || text.b.match?(KEY_TEXT))
 
       def mode(verify)
         VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
       end
 
-      # Reads the file first, for a message with its name, which libssl's lacks.
+      # Reads the file first, as libssl's messages lack its name.
       def authorities(path)
         return {} unless path
 
@@ -182,7 +174,7 @@ module Gyre
         raise ArgumentError, "tls: the certificate #{"#{name_of(text)} " if name_of(text)}holds no PEM certificate"
       end
 
-      # DER has bytes that PEM never has.
+      # DER has bytes that PEM has not.
       def pem(what, text)
         pem = text.nil? || text.include?(PEM) ? text : read(what, text)
         return pem unless pem&.include?("\0")
@@ -198,7 +190,7 @@ module Gyre
         raise ArgumentError, "tls: the #{what} #{path}: #{error.message.sub(/ @ .*/, "")}"
       end
 
-      # Encodes names for the wire, each after a byte with its length.
+      # Encodes names for the wire, each after its length in a byte.
       def protocols(names)
         names.map do |name|
           raise ArgumentError, "tls: alpn: a protocol has 1 to 255 bytes, got #{name.inspect}" unless (1..255).cover?(name.bytesize)
@@ -208,20 +200,18 @@ module Gyre
       end
     end
 
-    # Keys that encrypt session tickets (RFC 8446, section 4.6.1). Has a new key each interval; the
-    # two before it still decrypt. Processes with the same keys resume each other's sessions, and
-    # compute the same later keys: one hand-over of a state suffices. Past keys cannot be computed
-    # from it.
+    # Keys of session tickets (RFC 8446, section 4.6.1): a new one each interval; the two before
+    # still decrypt. Processes with the same keys resume each other's sessions and compute the same
+    # later keys, but no past ones.
     class TicketKeys
       INTERVAL_S = 2 * 3600 # what libssl gives a session
-      # The variable of the environment with the number of the keys' descriptor, and the pipe's
-      # inode number: see {#hand_over}.
+      # Environment variable with the descriptor and inode of the keys' pipe: see {#hand_over}.
       VARIABLE = "GYRE_TLS_TICKET_KEYS_FD"
       PIPE_BYTES = 4096
       private_constant :PIPE_BYTES
 
       class << self
-        # The extension allocates them.
+        # The extension allocates.
         # @api private
         def new(*, **)
           Loop.require_native("TLS")
@@ -230,27 +220,26 @@ module Gyre
           super
         end
 
-        # @return [TicketKeys] those of this process and of the children that it forks; the ones
-        #   handed over to this process, if any
+        # @return [TicketKeys] this process's and its forked children's; those handed over to it, if
+        #   any
         # @raise [ExtensionRequired]
         def shared
           @shared ||= taken_over || new
         end
 
-        # @param saved [String] what {#save} returned, in another process
+        # @param saved [String] {#save}'s result in another process
         # @return [TicketKeys]
-        # @raise [ArgumentError] it is something else
+        # @raise [ArgumentError] anything else
         def load(saved) = new(saved: saved)
 
         # @api private
         # @param pipe [IO]
-        # @return [String] distinguishes it from every other one
+        # @return [String] the pipe's own
         def identity(pipe) = pipe.stat.then { |stat| "#{stat.dev}-#{stat.ino}" }
 
         private
 
-        # Checks that the descriptor still is the keys' pipe, as another file may have its number by
-        # now. Never waits, as all bytes are there.
+        # Checks that the descriptor is still the keys' pipe. Never waits, as all bytes are there.
         def taken_over
           number, identity = ENV.delete(VARIABLE)&.split("/")
           reader = IO.for_fd(Integer(number, 10), autoclose: false) if number
@@ -264,8 +253,8 @@ module Gyre
         end
       end
 
-      # @param interval_s [Integer] how long a key encrypts
-      # @param saved [String, nil] what {#save} returned
+      # @param interval_s [Integer] seconds that a key encrypts
+      # @param saved [String, nil] {#save}'s result
       # @raise [ArgumentError]
       def initialize(interval_s: INTERVAL_S, saved: nil)
         raise ArgumentError, "tls: interval_s must be 1 or more" unless interval_s.is_a?(Integer) && interval_s.positive?
@@ -273,15 +262,14 @@ module Gyre
         build(saved || interval_s)
       end
 
-      # For a program that this process is about to start or to become:
+      # For a program that this process will start or become:
       #
       #   environment, reader = keys.hand_over
       #   Process.spawn(environment, *command, reader => reader)
       #
-      # The keys go through a pipe, for an environment can be read by others.
-      #
-      # @return [Array(Hash{String => String}, IO)] what the program needs in its environment, and
-      #   the descriptor, which the program needs under the same number; the caller closes it
+      # Uses a pipe, as others can read an environment.
+      # @return [Array(Hash{String => String}, IO)] the program's environment, and a descriptor that
+      #   it needs under the same number; the caller closes it
       def hand_over
         reader, writer = IO.pipe
         writer.write(save)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The settings of a TLS server as rows, for gyre serve and gyre log. Keywords of TLS.server. It
-# opens no file.
+# A TLS server's settings as rows, for gyre serve and gyre log: keywords of TLS.server. Opens no
+# file.
 
 require "gyre/settings"
 
@@ -24,7 +24,7 @@ module Gyre
       row[:min_version, %w[1.2 1.3], "lowest version", default: "1.2"]
     ].freeze
 
-    # Advice for obsolete words and for words of other programs.
+    # Advice for obsolete words and other programs' words.
     FOREIGN_WORDS = {
       certificate: "write cert", certificate_file: "write cert", ssl_certificate: "write cert", cert_path: "write cert",
       cert_pem: "write cert, which takes PEM, too", key_pem: "write key, which takes PEM, too", private_key: "write key", key_path: "write key",

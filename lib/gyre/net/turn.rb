@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
 # The turn to read from a transport or write to it: a Mutex with a timeout. transport_object.c makes
-# it for the first waiting reader or writer, takes it (rb_mutex_trylock), and waits here.
+# it for the first waiter, takes it (rb_mutex_trylock), and waits here.
 
 require "gyre/sync/waiters"
 
 module Gyre
   class Transport
-    # The fiber that took it gives it back.
+    # Given back by the fiber that took it.
     class Turn < Thread::Mutex
       def initialize
         super
         @waiters = Waiters.new(self)
       end
 
-      # Returns false after the timeout, true if it may be free.
+      # False after the timeout, true if it may be free.
       def wait(timeout_s) = @waiters.wait(timeout_s) { locked? }
 
-      # Wakes another caller if the woken one cannot take it.
+      # Wakes another caller in place of the woken one.
       def pass = @waiters.wake
 
       def release

@@ -1,30 +1,28 @@
 # frozen_string_literal: true
 
 # Runs tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and gems on top
-# (async-http, io-endpoint) take the thread's scheduler for Async's own: as parent of the first
-# task, and to enter, suspend and interrupt fibers. Requires nothing of Async; nothing else of Gyre
-# calls it.
+# (async-http, io-endpoint) take the thread's scheduler for Async's: as parent of the first task,
+# and to enter, suspend and interrupt fibers. Requires nothing of Async.
 
 module Gyre
   class Scheduler
-    # The methods of Async's scheduler that its tasks call.
+    # Methods of Async's scheduler for its tasks.
     class AsyncGuests
-      # The timer of a `with_timeout`; its time is set once.
+      # A timer of `with_timeout`, set once.
       Timeout = Struct.new(:time) do
         def now = Clock.now
 
         def duration = time - now
       end
 
-      # Extends a scheduler that has such tasks.
+      # Extends a scheduler with such tasks.
       module Host
         # Fiber.schedule in an Async task makes an Async task.
         def fiber(*arguments, **options, &block)
           options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
         end
 
-        # Raises in the fiber that is the first argument, at its wait; the others are those of
-        # Kernel#raise.
+        # Raises in the first argument's fiber, at its wait; the rest are Kernel#raise's.
         def raise(*arguments, **options)
           fiber, *exception = arguments
           return super unless fiber.is_a?(Fiber)
@@ -46,15 +44,15 @@ module Gyre
         @scheduler = scheduler
       end
 
-      # Async calls it for a task that has no other parent.
+      # Called for a task without a parent.
       def add_child(child) = async_root.__send__(:add_child, child)
 
       def async(*arguments, **options, &block)
         ::Async::Task.new(::Async::Task.current? || async_root, **options, &block).tap { |task| task.run(*arguments) }
       end
 
-      # Enters a fiber; the caller continues when that fiber waits. A new task runs in a pooled
-      # fiber of this scheduler. If a Gyre::Task calls, the new task is its child and ends with it.
+      # Enters a fiber until that waits. A new task runs in a pooled fiber; in a Gyre::Task it is a
+      # child and ends with it.
       def resume(fiber, *arguments)
         return resume_new(fiber, arguments) if fiber.backtrace.empty?
 
@@ -62,10 +60,10 @@ module Gyre
         @scheduler.yield
       end
 
-      # Suspends the current fiber until {#resume} or {#push}.
+      # Suspends the fiber until {#resume} or {#push}.
       def transfer = @scheduler.block(:async, nil)
 
-      # Enters a fiber soon, or calls `transfer` of another object.
+      # Enters a fiber soon, or calls another object's `transfer`.
       def push(one)
         return @scheduler.unblock(:async, one) if one.is_a?(Fiber)
 
@@ -80,12 +78,12 @@ module Gyre
         @scheduler.timeout_after(duration, exception, message) { block.arity.zero? ? yield : yield(timeout) }
       end
 
-      # Returns the load of the loop, for Async::Idler.
+      # For Async::Idler.
       def load = 0.0
 
       private
 
-      # Async moves a transient task up to its parent's parent, so it ends only with the whole run.
+      # Async moves a transient task to its grandparent, so it ends only with the run.
       def resume_new(fiber, arguments)
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# ConditionVariable#wait in a scheduler's fiber. Passes on a signal whose fiber is stopped, times
-# out, or takes the mutex again. Ruby has removed the fiber from the waiters already, so no other
-# fiber would get the signal. Signals once more.
+# ConditionVariable#wait in a scheduler's fiber: signals once more if the signalled fiber is
+# stopped, times out, or takes the mutex again. Ruby has removed it from the waiters, so the signal
+# would be lost.
 
 module Gyre
   class Scheduler

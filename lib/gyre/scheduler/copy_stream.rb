@@ -1,10 +1,8 @@
 # frozen_string_literal: true
 
-# IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on IO.copy_stream copies between IOs
-# in C without asking the scheduler, as blocking work; a thread could not be stopped, as it uses the
-# caller's memory. Wraps the end that may wait in an object with a single method: if one end is not
-# an IO, Ruby reads and writes like a program. Copies regular files in a thread, as they wait for
-# the disk only.
+# IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies between IOs in C, as
+# blocking work that no thread could stop. Wraps the end that may wait in an object with one method,
+# so that Ruby reads and writes like a program. Copies regular files in a thread.
 
 require_relative "../loop/select"
 
@@ -33,7 +31,7 @@ module Gyre
         end
       end
 
-      # True for an IO that is not a regular file.
+      # True for an IO other than a regular file.
       def self.waits?(one) = one.is_a?(IO) && !Loop::Select.blocking { one.stat.file? }
     end
 

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Lets Fiber#raise and Fiber#kill reach a fiber that waits in a scheduler of Gyre's. Ruby would
-# transfer control there, and the caller, in no queue, would never run again. Raises the exception
-# at the fiber's wait instead, like Scheduler#fiber_interrupt; the caller then continues, as after
-# Scheduler#yield. Leaves other fibers to Ruby.
+# Lets Fiber#raise and Fiber#kill reach a fiber that waits in Gyre's scheduler: Ruby would transfer
+# there, and the caller would never run again. Raises at the fiber's wait, like
+# Scheduler#fiber_interrupt, and the caller continues. Leaves other fibers to Ruby.
 
 module Gyre
   class Scheduler
@@ -19,7 +18,7 @@ module Gyre
         scheduler.yield
       end
 
-      # Fiber#kill came with Ruby 3.3.
+      # Since Ruby 3.3.
       if Fiber.method_defined?(:kill)
         def kill
           scheduler = Fiber.scheduler
@@ -31,8 +30,8 @@ module Gyre
         end
       end
 
-      # For the engines: Fiber#kill at the fiber's wait. If the fiber has resumed a waiting fiber,
-      # raises a Stop in that one, and ends the fiber as soon as it continues.
+      # Fiber#kill for the engines. If the fiber has resumed a waiting fiber, raises a Stop there,
+      # then ends this one.
       def self.end_here(fiber)
         begin
           RUBYS_KILL.bind_call(fiber)
@@ -42,9 +41,8 @@ module Gyre
         Kernel.raise Stop, "a fiber that resumes this one was killed"
       end
 
-      # Returns the exception that Kernel#raise would raise, with the backtrace of the wait unless
-      # given. From Ruby 4.0 on an exception without a cause gets one: the error that the caller is
-      # handling, unless the exception has caused that error.
+      # Returns the exception of Kernel#raise, with the wait's backtrace unless given. From Ruby 4.0
+      # on it gets as cause the error that the caller is handling, unless it caused that error.
       def self.exception(*arguments, **options)
         given = options.slice(:cause)
         error = build(*arguments, **options.except(:cause))
@@ -65,7 +63,7 @@ module Gyre
         exception
       end
 
-      # Only a raise sets a cause; the backtrace stays. Without `cause` in `given`, Ruby chooses.
+      # Only a raise sets a cause. Without `cause` in `given`, Ruby chooses.
       def self.with_cause(error, given)
         backtrace = error.backtrace
         Kernel.raise(error, **given)

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# File#flock in a fiber of a Gyre::Scheduler. Ruby calls no hook here, so that waiting for a lock of
-# another fiber of the same thread would stop the thread. Tries the lock first, then waits for it in
-# a thread while others run. An abandoned wait (a timeout, a stopped task) never takes the lock
-# later.
+# File#flock in a fiber of a Gyre::Scheduler: Ruby has no hook, and waiting for another fiber's lock
+# would stop the thread. Tries first, then waits in a thread. An abandoned wait (a timeout, a stop)
+# never takes the lock later.
 
 require_relative "../offload"
 
@@ -19,8 +18,8 @@ module Gyre
 
       private
 
-      # Unlocks a lock taken at the moment of a cancellation. An earlier lock is lost in any case:
-      # flock(2) drops it before waiting.
+      # Unlocks a lock taken during a cancellation. flock(2) has dropped an earlier lock before
+      # waiting.
       def lock_in_thread(operation)
         locked = false
         result = Offload.call(abandon: :seen) { flock(operation) }

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Keeps a forked child off its parent's loop. Hooks into Process._fork (Ruby 3.1), used by fork and
-# IO.popen("-"), and into Process.daemon; calls the thread's scheduler on either engine. Ruby 4.0
-# removes the scheduler from the child's thread and makes the forking fiber a blocking one. Inside
-# Gyre.run it is set again, for the continuing task and the tasks that it starts.
+# Keeps a forked child off its parent's loop, by hooks into Process._fork (fork, IO.popen("-")) and
+# Process.daemon, on either engine. Ruby 4.0 removes the scheduler in the child and makes the
+# forking fiber blocking; inside Gyre.run it is set again.
 
 module Gyre
   class Scheduler
@@ -23,8 +22,7 @@ module Gyre
         pid
       end
 
-      # The thread's fibers continue in the daemon, which replaces the calling process; other
-      # threads do not.
+      # The thread's fibers, but no other threads, continue in the daemon.
       def daemon(*)
         from = Process.pid
         scheduler = Fiber.scheduler

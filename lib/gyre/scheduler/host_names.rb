@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# The slot for a resolver of host names: asked by the scheduler and by Gyre.connect before the
-# system. `require "gyre/dns"` fills it. Resolves nothing itself.
+# The slot for a resolver of host names, asked before the system by the scheduler and Gyre.connect.
+# `require "gyre/dns"` fills it.
 
 module Gyre
   module HostNames
     class << self
-      # Returns the addresses, which are none for an unknown name; nil if getaddrinfo has to answer.
+      # Returns addresses, [] for an unknown name; nil: ask getaddrinfo.
       def resolve(name) = resolver&.call(name)
 
-      # Each Ractor has its own, as resolvers cannot be shared.
+      # One per Ractor, as resolvers cannot be shared.
       if defined?(Ractor)
         def resolver = Ractor.current[:gyre_host_names]
 

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Mutex#sleep in a scheduler's fiber, and thus ConditionVariable#wait. On Ruby 3.1, a fiber that is
-# stopped or out of time there continues without the mutex: the `synchronize` around it raises a
-# ThreadError instead. Later Rubies take the mutex again, unless a second exception follows, such as
-# a timeout after a stop. Always takes it again here. ConditionVariable#wait (condition_wait.rb)
-# does the same by itself, as Ruby 4.0 calls no method of a plain Mutex there.
+# Mutex#sleep in a scheduler's fiber, and thus ConditionVariable#wait. On Ruby 3.1 a stopped or late
+# fiber continues without the mutex, and `synchronize` raises ThreadError; later Rubies take it
+# again unless a second exception follows, such as a timeout after a stop. Always takes it here.
+# condition_wait.rb does the same, as Ruby 4.0 calls no method of a plain Mutex there.
 
 module Gyre
   class Scheduler
     module MutexSleep
       def sleep(*) = MutexSleep.owning(self) { super }
 
-      # Runs the block, which releases the mutex for a sleep, and then holds the mutex again.
+      # The block releases the mutex for a sleep; afterwards it is held again.
       def self.owning(mutex)
         before = $!
         yield
@@ -21,8 +20,8 @@ module Gyre
         raise stop if stop
       end
 
-      # Returns the stop (`before`) that a timeout replaced. Otherwise a program that rescues the
-      # timeout would continue although it was stopped.
+      # Returns the stop (`before`) replaced by a timeout: a program that rescues the timeout must
+      # not continue.
       def self.overtaken(error, before)
         until error.nil? || error.equal?(before)
           return error if error.is_a?(Stop)
@@ -31,8 +30,7 @@ module Gyre
         end
       end
 
-      # Defers exceptions for the thread meanwhile, so that none replaces `stop`, which is
-      # propagating.
+      # Defers the thread's exceptions, which must not replace the propagating `stop`.
       def self.take_again(mutex, stop = nil)
         later = nil
         begin

@@ -1,17 +1,15 @@
 # frozen_string_literal: true
 
-# Covers socket calls that ask no scheduler while they succeed: under a flood, a fiber that accepts
-# or receives datagrams would never let others run. Calls Scheduler#pace before each in a fiber of a
-# Gyre::Scheduler, which yields once the slice of time is over. The scheduler's own hooks pace reads
-# and writes.
+# Calls Scheduler#pace before socket calls that ask no scheduler while they succeed: under a flood,
+# an accepting or receiving fiber would never let others run. Hooks pace reads and writes.
 
 require "socket"
 
 module Gyre
   class Scheduler
-    # Prepended to sockets' classes. Written out, as a Ractor calls no method defined by a block.
+    # Prepended to sockets' classes. Written out, as Ractors call no methods defined by blocks.
     module Pacing
-      # In a fiber of a Gyre::Scheduler: yields if due.
+      # Yields if due.
       def self.pace
         scheduler = Fiber.current_scheduler
         scheduler.pace if scheduler.is_a?(Scheduler)

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# A fiber of both engines' pools, which runs one job after another. The program may keep it after
-# its job (Fiber.current of a finished task). A kept fiber counts as ended and refuses to be
-# entered: it would switch to other fibers, and its caller would never run again. The engines enter
-# fibers by Fiber's own transfer.
+# A fiber of the engines' pools, for one job after another. A fiber kept by the program
+# (Fiber.current) refuses to be entered after its job: its caller would never run again. Engines
+# enter by Fiber's own transfer.
 
 module Gyre
   class Scheduler
     class PooledFiber < Fiber
-      # True if it can be used for another job.
+      # True if it can take another job.
       alias usable? alive?
 
       def alive? = super && !idle?
@@ -17,7 +16,7 @@ module Gyre
 
       def raise(...) = idle? ? refuse("dead fiber called") : super(...)
 
-      # Fiber#kill came with Ruby 3.3. Ignores an ended fiber.
+      # Since Ruby 3.3. Ignores an ended fiber.
       if Fiber.method_defined?(:kill)
         def kill = idle? ? self : super
       end

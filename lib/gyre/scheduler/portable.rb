@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, without a
-# compiler or with GYRE_BACKEND=select. portable/fibers.rb moves the fibers, loop/portable.rb asks
+# Gyre::Scheduler::Portable: fiber scheduler hooks in plain Ruby over IO.select, without a compiler
+# or with GYRE_BACKEND=select. portable/fibers.rb moves fibers, loop/portable.rb asks the kernel.
+# Behaves like the native twins in ext/gyre/fiber.
 # the kernel. Parameters, results and errors equal those of the native twins in ext/gyre/fiber.
 require "fcntl"
 require "forwardable"
@@ -12,26 +13,24 @@ require_relative "portable/fibers"
 
 module Gyre
   class Scheduler
-    # Extends each scheduler on the backend select.
+    # Extends schedulers on the backend select.
     module Portable
       extend Forwardable
 
-      # At the end, how many times the remaining fibers are stopped, and the seconds that they have
-      # each time.
+      # Times that remaining fibers are stopped at the end, with this many seconds each.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
-      # Without the hooks io_read and io_write Ruby reads and writes itself, and calls io_wait when
-      # it would block. A read from a descriptor in blocking mode (an inherited stdin) then stops
-      # the whole loop, and before 4.0 a close by another fiber raises in the closing fiber, or
-      # crashes. 3.2.5 had a broken interface.
+      # Without the hooks io_read and io_write Ruby calls io_wait when it would block; then a read
+      # from a blocking descriptor (an inherited stdin) stops the loop, and before 4.0 a close by
+      # another fiber raises there, or crashes. 3.2.5 had a broken interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
-      # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
+      # Before 3.3.1 io_write's buffer could lose its lock (bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
-      # Ruby 4.1 passes an offset and the maximum; earlier versions the minimum and an offset.
-      # Written from the documentation of 4.1 and untested there.
+      # Ruby 4.1 passes an offset and a maximum, earlier versions a minimum and an offset. Untested
+      # on 4.1.
       BOUNDED = IO.const_defined?(:Buffer) && IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3
       AGAIN = -Errno::EAGAIN::Errno
-      # Bytes that a ready pipe takes without waiting: POSIX's minimum of PIPE_BUF.
+      # A ready pipe takes these bytes without waiting: POSIX's minimum of PIPE_BUF.
       PIPE_BYTES = 512
       private_constant :READS, :WRITES, :BOUNDED, :AGAIN, :PIPE_BYTES
 
@@ -44,20 +43,19 @@ module Gyre
 
       # --- fibers ---
 
-      # Runs callable.call(*arguments), or the block, in a pooled non-blocking fiber, at once up to
-      # its first wait.
+      # Runs callable.call(*arguments), or the block, in a pooled fiber up to its first wait.
       def spawn(callable = nil, *arguments, &block)
         open!
         @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments)
       end
 
-      # Fiber.schedule (Fiber::Scheduler#fiber): a fiber of its own, which ends with the block.
+      # Fiber::Scheduler#fiber, for Fiber.schedule: a new fiber, which ends with the block.
       def fiber(*arguments, **options, &block)
         open!
         @fibers.spawn(block, arguments, options)
       end
 
-      # Requeues the current fiber at the end and runs the others first (Fiber::Scheduler#yield).
+      # Runs the other ready fibers first (Fiber::Scheduler#yield).
       def yield
         @fibers.requeue
         nil
@@ -68,14 +66,14 @@ module Gyre
         waiter.strand.take_early(blocker) || park(waiter, timeout)
       end
 
-      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. A fiber that is not
-      # parked skips its next block.
+      # Makes a blocked fiber ready (Fiber::Scheduler#unblock); one that has not parked skips its
+      # next block. Any thread may call it.
       def unblock(blocker, fiber)
         @fibers.inbox.unblock(fiber, blocker) unless @closed
       end
 
-      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). A sleep of zero seconds lets
-      # every other ready fiber run first.
+      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). 0 seconds: all ready fibers run
+      # first.
       def kernel_sleep(duration = nil)
         if duration && seconds(duration).zero?
           @fibers.requeue
@@ -85,17 +83,16 @@ module Gyre
         true
       end
 
-      # For ConditionVariable#wait (see condition_wait.rb).
+      # For condition_wait.rb.
       def_delegators :@fibers, :expect_signal, :signalled?
 
-      # Has a fiber raise an exception at its present or next wait
-      # (Fiber::Scheduler#fiber_interrupt). From any thread.
+      # Raises an exception in a fiber at its present or next wait
+      # (Fiber::Scheduler#fiber_interrupt). Any thread may call it.
       def fiber_interrupt(fiber, exception)
         @fibers.inbox.interrupt(fiber, exception) unless @closed
       end
 
-      # Runs the block and raises in it after the time (Fiber::Scheduler#timeout_after, for
-      # Timeout.timeout). Ignored once the block has ended.
+      # Runs the block with a time limit (Fiber::Scheduler#timeout_after, for Timeout.timeout).
       def timeout_after(duration, *exception)
         return yield(duration) if duration.nil?
 
@@ -113,8 +110,8 @@ module Gyre
 
       # --- callbacks, for waits without a fiber ---
 
-      # Calls the block on the loop while the descriptor is ready. The block must not wait, but may
-      # spawn a fiber. A watch keeps `run` going.
+      # Calls the block on the loop while the descriptor is ready; it must not wait. A watch keeps
+      # `run` going.
       def watch(io, events, &block)
         open!
         callback = Callback.new(self, @handles, block)
@@ -161,7 +158,7 @@ module Gyre
           count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
           return count unless count == AGAIN && called_by?("sysread")
 
-          # IO#sysread does not wait by itself and would raise EAGAIN.
+          # IO#sysread would raise EAGAIN instead of waiting.
           transfer_bytes(io, IO::READABLE, 1, offset) { |start, _| read_once(io, buffer, start) }
         end
       end
@@ -175,7 +172,7 @@ module Gyre
       end
 
       if RUBY_ENGINE == "ruby" && RUBY_VERSION >= "4"
-        # Reads at an offset of a file, in a thread (Fiber::Scheduler#io_pread).
+        # Reads at an offset in a thread (Fiber::Scheduler#io_pread).
         def io_pread(io, buffer, from, *bounds)
           offset, most = span(buffer, *bounds)
           buffer.set_string(Offload.call { io.pread(most, from) }, offset)
@@ -185,7 +182,7 @@ module Gyre
           -error.errno
         end
 
-        # Writes at an offset of a file, in a thread (Fiber::Scheduler#io_pwrite).
+        # Writes at an offset in a thread (Fiber::Scheduler#io_pwrite).
         def io_pwrite(io, buffer, from, *bounds)
           bytes = buffer.get_string(*span(buffer, *bounds))
           Offload.call(abandon: false) { io.pwrite(bytes, from) }
@@ -193,7 +190,7 @@ module Gyre
           -error.errno
         end
 
-        # Closes a descriptor and has the loops check its waits (Fiber::Scheduler#io_close).
+        # Closes a descriptor; the loops check its waits (Fiber::Scheduler#io_close).
         def io_close(descriptor)
           Fiber.blocking { IO.for_fd(descriptor).close }
           @loop.descriptor_closed(descriptor)
@@ -211,14 +208,14 @@ module Gyre
 
       # --- the loop ---
 
-      # Drives the loop until nothing is left to do.
+      # Drives the loop until nothing is left.
       def run
         open!
         @fibers.drive { |drive| @fibers.none_but?(drive) && @handles.empty? }
         self
       end
 
-      # Drives the loop until the block is true; asks it at least once a turn.
+      # Drives the loop until the block is true; calls it at least once a turn.
       def run_until
         open!
         @fibers.drive { yield }
@@ -233,13 +230,13 @@ module Gyre
         nil
       end
 
-      # Runs what is left and closes the loop. Ruby calls it when the thread ends or gets another
-      # scheduler (Fiber::Scheduler#scheduler_close).
+      # Runs the rest and closes the loop, at the thread's end or before another scheduler
+      # (Fiber::Scheduler#scheduler_close).
       def scheduler_close
         return if @closed
 
         @fibers.check_thread
-        # Runs in a separate fiber, as a rescue here would clear the exception that ends the thread.
+        # In another fiber, as a rescue here would clear the exception that ends the thread.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume
       end
@@ -249,7 +246,7 @@ module Gyre
 
       def backend = Loop::Select::NAME
 
-      # For print_hierarchy, the watchdog, the search for deadlocks, and scheduler/pacing.rb.
+      # For print_hierarchy, watchdog, deadlocks, and scheduler/pacing.rb.
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
       # In a forked child only the forking fiber continues, on a new loop.
@@ -261,8 +258,7 @@ module Gyre
         @handles.clear
       end
 
-      # For Process.daemon: all fibers continue in another process. IO.select keeps nothing in the
-      # kernel.
+      # For Process.daemon: IO.select keeps nothing in the kernel.
       def process_move; end
 
       private
@@ -281,7 +277,7 @@ module Gyre
         timer&.cancel
       end
 
-      # With `waits`, remaining fibers run to their ends.
+      # With `waits`, the remaining fibers run to their end.
       def run_and_close(waits)
         run if waits
       ensure
@@ -334,7 +330,7 @@ module Gyre
         raise "the scheduler is closed" if @closed
       end
 
-      # Returns the minimum and its offset, from this Ruby's arguments after the buffer.
+      # Returns the minimum and its offset.
       def least(buffer, first, second = 0) = BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
 
       # Returns the offset and the maximum.
@@ -357,9 +353,8 @@ module Gyre
         end
       end
 
-      # True if the hook was called by a method with such an end of its name; a subclass's overrides
-      # between the two do not count. A call with a timeout of zero must not wait, so no other fiber
-      # runs.
+      # True if a method with this suffix called the hook, perhaps through a subclass's overrides. A
+      # call with a timeout of zero must not wait.
       def called_by?(suffix)
         caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
       end
@@ -371,7 +366,7 @@ module Gyre
         io_wait(io, events, nil) unless ready
       end
 
-      # A pipe in blocking mode that is ready takes PIPE_BYTES at once, but may wait with more.
+      # A ready blocking pipe takes PIPE_BYTES at once, but may wait with more.
       def write_once(io, buffer, offset, waits)
         bounded = waits && buffer.size - offset > PIPE_BYTES && !io.stat.file?
         part = bounded ? buffer.slice(offset, PIPE_BYTES) : buffer

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# IO#pwrite in a scheduler's fiber. Ruby 3.3 and 3.4 look for the hook io_pwrite without the GVL and
-# make an object for its arguments, even without the hook: a garbage collection of another thread at
-# that moment crashes the process. In a blocking fiber pwrite just writes.
+# IO#pwrite in a scheduler's fiber, written in a blocking fiber: Ruby 3.3 and 3.4 look for the hook
+# io_pwrite without the GVL and make an object, during which another thread's garbage collection
+# crashes the process.
 
 module Gyre
   class Scheduler

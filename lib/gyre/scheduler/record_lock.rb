@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
-# IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock on a part of a file, for which Ruby
-# asks no scheduler. Tries again and again, with pauses in which others run. Waiting in a thread
-# would be wrong: an abandoned wait might still take the lock, or lose a lock of the process. Unlike
-# the kernel, does not notice two processes that wait for each other.
+# IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock on a part of a file, without a
+# hook. Tries again and again, with pauses; an abandoned wait in a thread might still take the lock.
+# Notices no deadlock of two processes.
 
 require "fcntl"
 
 module Gyre
   class Scheduler
     module RecordLock
-      # Maps waiting commands to non-waiting ones. 38 and 37: F_OFD_SETLKW and F_OFD_SETLK of Linux.
+      # Commands that do not wait. 38 and 37: Linux' F_OFD_SETLKW and F_OFD_SETLK.
       AT_ONCE = { Fcntl::F_SETLKW => Fcntl::F_SETLK }.merge(RUBY_PLATFORM.include?("linux") ? { 38 => 37 } : {}).freeze
       PAUSE_S = 0.001
       PAUSE_S_LIMIT = 0.05

@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
-# TCPSocket.new with a host name, in a fiber of a Gyre::Scheduler. Since Ruby 3.4 it tries IPv4 and
-# IPv6 at once (RFC 8305), in C code that asks no scheduler and stops all fibers of the thread until
-# the name is resolved. Tries one address after another here, like Ruby up to 3.3, by the hooks
-# address_resolve and io_wait. Changes nothing elsewhere, or if the caller gives fast_fallback.
-# Net::HTTP and most clients use it.
+# TCPSocket.new with a host name in a fiber of a Gyre::Scheduler, for Net::HTTP and most clients.
+# Since Ruby 3.4 it tries IPv4 and IPv6 at once (RFC 8305), in C that stops all fibers during
+# resolution. Tries addresses one by one here, like Ruby up to 3.3, by hooks; leaves calls with
+# fast_fallback alone.
 
 require "socket"
 

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Thread#raise into a thread in Gyre.run, as Timeout around it does. Ruby raises the exception in
-# the running fiber, which may be any task's. A computing task may rescue it; otherwise Gyre.run
-# raises it, as it was meant for the thread. The scheduler therefore records each such exception
-# before it is sent.
+# Thread#raise into a thread in Gyre.run, as by Timeout around it. Ruby raises in the running fiber,
+# of any task, which may rescue it; otherwise Gyre.run raises it. The scheduler records such
+# exceptions before they are sent.
 
 module Gyre
   class Scheduler

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# Opens paths that wait for another program, in a fiber of a Gyre::Scheduler: a FIFO until its other
-# end is open, a serial line until there is a carrier. Checks the path first: before 3.4 Ruby asks
-# no scheduler, and later versions do not tell the path. Opens these in a thread, which a cancelled
-# wait ends too: it might still meet the other end. Opens everything else at once.
+# Opens paths that wait for another program in a thread, in a fiber of a Gyre::Scheduler: a FIFO, a
+# serial line. Checks the path first: Ruby before 3.4 has no hook, and later hooks get no path. A
+# cancelled wait ends the thread, which might still meet the other end. Opens everything else at
+# once.
 
 require_relative "../loop/select"
 require_relative "../offload"
@@ -25,8 +25,8 @@ module Gyre
         end
       end
 
-      # Prepended to IO's singleton class. Defined by text, as Ractors cannot call methods of a
-      # block.
+      # Prepended to IO's singleton class. Written out, as Ractors call no methods defined by
+      # blocks.
       module Names
         %i[sysopen read binread readlines write binwrite].each do |name|
           class_eval <<~RUBY, __FILE__, __LINE__ + 1
@@ -45,14 +45,14 @@ module Gyre
         end
       end
 
-      # Included in Object, before Kernel: gems alias Kernel's own.
+      # In Object, before Kernel, whose own methods gems alias.
       module Open
         private
 
         def open(path, ...) = WaitingPath.waits?(path) ? File.open(path, ...) : super
       end
 
-      # True if the calling fiber's scheduler handles it.
+      # True if the fiber's scheduler handles it.
       def self.waits?(path)
         return false unless Fiber.current_scheduler.is_a?(Scheduler)
 

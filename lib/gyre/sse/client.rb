@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Server-sent events as a client (WHATWG HTML, section 9.2): reads a stream of the HTTP client and
-# connects again where it was left. `require "gyre/sse/client"`. Parses; opens no socket by itself.
+# A client for server-sent events (WHATWG HTML, section 9.2): reads a stream of the HTTP client, and
+# reconnects after its last event. `require "gyre/sse/client"`.
 
 require "gyre/http/client"
 require "gyre/sse"
 
 module Gyre
   module SSE
-    # What a server sent: type ("message" unless it says otherwise), data, and the last id so far.
+    # An event: type (default "message"), data, and the last id so far.
     Event = Struct.new(:type, :data, :id)
 
-    # Cuts a stream into events; pieces may end anywhere.
+    # Cuts a stream, in any pieces, into events.
     # @api private
     class Parser
       MARK = "\xEF\xBB\xBF".b.freeze
@@ -20,7 +20,7 @@ module Gyre
 
       # @return [String, nil] of the last event
       attr_reader :id
-      # @return [Float, nil] what the server has asked for
+      # @return [Float, nil] the server's wish
       attr_reader :retry_s
 
       def initialize(id = nil, limit: 1 << 20)
@@ -80,7 +80,7 @@ module Gyre
       end
     end
 
-    # A stream of events that goes on over broken connections.
+    # A stream of events that survives broken connections.
     #
     #   Gyre::SSE::Client.new("https://example.com/events").each { |event| puts event.data }
     class Client
@@ -89,15 +89,15 @@ module Gyre
       LEAST_S = 0.05 # times the failures in a row, whatever the server asks for
       private_constant :AGAIN, :WAIT_LIMIT_S, :LEAST_S
 
-      # @return [String, nil] sent as Last-Event-ID with the next connection
+      # @return [String, nil] sent when it reconnects
       attr_reader :last_event_id
 
       # @param url [String]
-      # @param client [HTTP::Client] its read_timeout_s ends a silent connection
+      # @param client [HTTP::Client] whose read_timeout_s ends a silent connection
       # @param headers [Hash{String => String}]
-      # @param last_event_id [String, nil] where an earlier stream was left
-      # @param retry_s [Numeric] before it connects again, until the server says otherwise; doubled
-      #   with each failure in a row, up to a minute
+      # @param last_event_id [String, nil] of an earlier stream
+      # @param retry_s [Numeric] the first pause; the server may set another. Doubles with each
+      #   failure in a row, up to a minute
       def initialize(url, client: HTTP.client, headers: {}, last_event_id: nil, retry_s: 3)
         @url = url
         @client = client
@@ -106,9 +106,8 @@ module Gyre
         @retry_s = retry_s
       end
 
-      # Yields events until the block leaves or the server ends the stream for good (204). Connects
-      # again after the end of a connection, an error of the network, and 429 or 5xx.
-      #
+      # Yields events until the block leaves or the server ends the stream (204). Reconnects after a
+      # connection's end, network errors, 429 and 5xx.
       # @yieldparam event [Event]
       # @return [self, Enumerator]
       # @raise [HTTP::Client::Error] the first connection fails, or the server refuses
@@ -144,7 +143,7 @@ module Gyre
         @client.stream("GET", @url, headers: headers, timeout_s: nil)
       end
 
-      # Returns how long to wait, if the server asks for it.
+      # Returns the seconds that the server asks to wait, if any.
       def refused(response)
         response.check unless AGAIN.include?(response.status)
         raise ProtocolError, "#{response.url} responded with #{response.status} instead of events" unless AGAIN.include?(response.status)
@@ -152,7 +151,7 @@ module Gyre
         response.retry_after_s || @retry_s
       end
 
-      # Returns whether an event came.
+      # True if an event came.
       def read(response)
         type = response["content-type"].to_s
         raise ProtocolError, "#{response.url} sends #{type.inspect} instead of events" unless type.match?(%r{\Atext/event-stream\s*(;|\z)}i)

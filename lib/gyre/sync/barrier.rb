@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A group of tasks that are awaited together, in the order of their ends, or stopped together.
-# Belongs to the thread that uses it, and starts its tasks by a parent, which stays responsible for
-# them.
+# A group of tasks, awaited in the order of their ends, or stopped together. Belongs to the thread
+# that uses it. A parent starts its tasks and stays responsible.
 
 require "gyre/sync/queue"
 require "gyre/task"
@@ -13,15 +12,14 @@ module Gyre
   #   mirrors.each { |mirror| barrier.async { fetch(mirror) } }
   #   barrier.wait { |task| break task.wait }
   class Barrier
-    # Ended tasks that are not awaited yet.
+    # Ended tasks that are not awaited.
     class Ended < Queue
-      # @return [String] what {Barrier#wait} waits for, in print_hierarchy
+      # @return [String] for print_hierarchy
       def label = "a task of a barrier"
     end
     private_constant :Ended
 
-    # @param parent [Task, Semaphore, #async, nil] what starts the tasks; nil: the task that calls
-    #   {#async}
+    # @param parent [Task, Semaphore, #async, nil] starts the tasks; nil: the caller of {#async}
     def initialize(parent: nil)
       @parent = parent
       @tasks = {}.compare_by_identity # not awaited yet
@@ -29,7 +27,6 @@ module Gyre
     end
 
     # Starts a task of this group.
-    #
     # @param name [String, nil] as for {Task#async}
     # @yieldparam task [Task]
     # @return [Task]
@@ -44,12 +41,11 @@ module Gyre
       end
     end
 
-    # Waits until all tasks of the group are over, including those added meanwhile.
-    #
-    # @yieldparam task [Task] each, in the order in which they end; `break` leaves the others
-    #   running. Without a block, the first failed task ends the wait.
+    # Waits until all tasks have ended, including later ones.
+    # @yieldparam task [Task] each, as it ends; `break` leaves the others running. Without a block,
+    #   the first failed task ends the wait
     # @return [self]
-    # @raise [Exception] without a block: what a task raised
+    # @raise [Exception] without a block: a task's
     def wait
       until @tasks.empty?
         task = @ended.pop
@@ -59,8 +55,7 @@ module Gyre
       self
     end
 
-    # Stops all running tasks of the group. If the calling task belongs to the group, stops it last,
-    # by raising Stop here.
+    # Stops all running tasks; the calling one last, by raising Stop here.
     # @return [self]
     def stop
       own = nil
@@ -75,7 +70,7 @@ module Gyre
     end
     alias cancel stop
 
-    # @return [Integer] how many tasks have not been waited for
+    # @return [Integer] tasks that are not awaited
     def size = @tasks.size
 
     # @return [Boolean]

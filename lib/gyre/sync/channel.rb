@@ -1,35 +1,32 @@
 # frozen_string_literal: true
 
-# A bounded channel between tasks and threads. Passes each message straight to a waiting receiver,
-# if any: a send or receive, also in a Gyre.select, happens completely or not at all. Decides when a
-# message can move, and never waits itself: waiters are cases of a Gyre::Selection.
+# A bounded channel between tasks and threads, with messages passed straight to waiting receivers: a
+# send or receive, also in a Gyre.select, happens completely or not at all. Never waits itself:
+# waiters are cases of a Gyre::Selection.
 
 require "gyre/sync/selection"
 require "gyre/sync/spin_lock"
 
 module Gyre
-  # Messages in sending order, at most {#capacity} unreceived ones. With a capacity of 0, {#send}
-  # waits until a caller receives. Every method may be called from any thread, but not in a signal
-  # handler.
+  # Holds up to {#capacity} messages in order; with 0, {#send} waits for a receiver. Any thread may
+  # call its methods, but no signal handler.
   class Channel
     include Enumerable
 
-    # Raised by a send into a closed channel, and by a receive from one that has no messages left.
-    # It ends a `loop`.
+    # A send into a closed channel, or a receive from a closed empty one. Ends a `loop`.
     class ClosedError < ClosedQueueError
       def initialize(message = "the channel is closed")
         super
       end
     end
 
-    # The result of a receive without a message.
     # @api private
     NOTHING = Object.new.freeze
 
-    # @return [Integer, Float] how many messages it holds
+    # @return [Integer, Float] most messages held
     attr_reader :capacity
 
-    # @param capacity [Integer, Float] at least 0; Float::INFINITY: {#send} never waits
+    # @param capacity [Integer, Float] at least 0; with Float::INFINITY {#send} never waits
     def initialize(capacity = 0)
       unless (capacity.is_a?(Integer) && capacity >= 0) || capacity == Float::INFINITY
         raise ArgumentError, "capacity must be an Integer of 0 or more, or Float::INFINITY, not #{capacity.inspect}"
@@ -43,13 +40,12 @@ module Gyre
       @closed = false
     end
 
-    # Sends a message; waits while there is no room.
-    #
+    # Sends a message; waits for room.
     # @param message [Object]
     # @param timeout [Numeric, nil] seconds
     # @return [self]
-    # @raise [ClosedError] when it is closed, or closed while this waits
-    # @raise [TimeoutError] when there is no room in time; the message was not sent then
+    # @raise [ClosedError] it is closed, or gets closed
+    # @raise [TimeoutError] no room in time; the message was not sent
     def send(message, timeout: nil)
       return self if synchronize { send_now(message) }
 
@@ -63,13 +59,11 @@ module Gyre
       send(message)
     end
 
-    # Takes the oldest message; waits for one if necessary. A message for a receiver that is stopped
-    # just then goes to the next.
-    #
+    # Takes the oldest message; waits for one. The next receiver gets the message of a stopped one.
     # @param timeout [Numeric, nil] seconds
     # @return [Object]
-    # @raise [ClosedError] when it is closed and empty
-    # @raise [TimeoutError] when there is none in time
+    # @raise [ClosedError] it is closed and empty
+    # @raise [TimeoutError] no message in time
     def receive(timeout: nil)
       message = synchronize { receive_now }
       return message unless message.equal?(NOTHING)
@@ -94,8 +88,8 @@ module Gyre
       end
     end
 
-    # Ends sending; messages in the channel can still be received. Raises {ClosedError} in a waiting
-    # {#send}, and in a {#receive} that gets nothing any more.
+    # Ends sending; remaining messages can be received. Raises {ClosedError} in a waiting {#send},
+    # and in a {#receive} without a message.
     # @return [self]
     def close
       synchronize do
@@ -110,13 +104,13 @@ module Gyre
     # @return [Boolean]
     def closed? = @closed
 
-    # @return [Integer] messages not received yet
+    # @return [Integer] messages not received
     def size = @messages.size
 
     # @return [Boolean]
     def empty? = @messages.empty?
 
-    # @return [String] its name in print_hierarchy
+    # @return [String] for print_hierarchy
     # @api private
     def label = "a channel of #{@capacity}"
 
@@ -131,7 +125,7 @@ module Gyre
     def synchronize(&block) = @lock.synchronize(&block)
 
     # @api private
-    # @return [Boolean] whether the message was sent; needs the lock, like the methods below
+    # @return [Boolean] whether the message was sent; requires the lock, like the methods below
     # @raise [ClosedError]
     def send_now(message)
       raise ClosedError if @closed
@@ -166,7 +160,7 @@ module Gyre
       synchronize { waiting_like(one).delete(one) }
     end
 
-    # Takes back a message that its receiver could not take, for the next receiver.
+    # Passes a message that its receiver could not take to the next.
     # @api private
     def give_back(message)
       synchronize { hand_over(message) || @messages.unshift(message) }
@@ -176,7 +170,7 @@ module Gyre
 
     def waiting_like(one) = one.is_a?(Selection::Send) ? @senders : @receivers
 
-    # Returns whether a receiver was waiting for a message.
+    # True if a receiver waited.
     def hand_over(message)
       while (receiver = @receivers.shift&.first)
         return true if receiver.take(message)

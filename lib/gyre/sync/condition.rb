@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Tasks wait for an event, which wakes them all and gives them a value. Remembers nothing: a signal
-# without waiters is lost. Gyre::Queue remembers instead.
+# Tasks wait for an event, which wakes them all with a value. A signal without waiters is lost,
+# unlike in Gyre::Queue.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
 
 module Gyre
-  # Every method may be called from any thread.
+  # Any thread may call its methods.
   class Condition
     def initialize
       @waiting = {}.compare_by_identity # no lock needed, see waiters.rb
@@ -15,7 +15,7 @@ module Gyre
 
     # Waits for the next signal.
     # @param timeout [Numeric, nil] seconds
-    # @return [Object, nil] the signal's value; nil when the time is over
+    # @return [Object, nil] the signal's value; nil after the timeout
     def wait(timeout: nil)
       waiter = Waiter.new(self)
       @waiting[waiter] = true
@@ -25,8 +25,8 @@ module Gyre
       @waiting.delete(waiter)
     end
 
-    # Wakes all tasks and threads that wait now.
-    # @param value [Object] what their {#wait} returns
+    # Wakes all present waiters.
+    # @param value [Object] for their {#wait}
     # @return [self]
     def signal(value = nil)
       Thread.handle_interrupt(SpinLock::NEVER) do # otherwise a waiter taken out would not be woken
@@ -42,10 +42,10 @@ module Gyre
     def waiting = @waiting.size
     alias waiting_count waiting
 
-    # @return [Boolean] whether there are no waiters
+    # @return [Boolean]
     def empty? = @waiting.empty?
 
-    # @return [String] the name of its {#wait} in print_hierarchy
+    # @return [String] for print_hierarchy
     # @api private
     def label = "a condition"
 
@@ -53,6 +53,6 @@ module Gyre
     def inspect = "#<#{self.class} #{waiting} waiting>"
   end
 
-  # Async's name for it. Woken tasks run when the signalling task waits, never at once.
+  # Async's name. Woken tasks never run before the signalling task waits.
   Notification = Condition
 end

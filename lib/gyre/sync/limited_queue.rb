@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# A queue with a limit: pushing into a full queue waits, so that a fast producer cannot overrun a
-# slow consumer. Otherwise like Gyre::Queue.
+# A Gyre::Queue with a limit: a push into a full queue waits, so that fast producers cannot overrun
+# slow consumers.
 
 require "gyre/sync/queue"
 
 module Gyre
-  # First in, first out, at most {#limit} items. Every method may be called from any thread.
+  # Holds up to {#limit} items. Any thread may call its methods.
   class LimitedQueue < Queue
     # @return [Integer]
     attr_reader :limit
 
     # @param limit [Integer] at least 1
-    # @param items [#each] to begin with, not more than the limit
+    # @param items [#each] first items, within the limit
     def initialize(limit, items = [])
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}" unless limit.is_a?(Integer) && limit.positive?
       raise ArgumentError, "#{items.count} items are more than the limit of #{limit}" if items.count > limit
@@ -24,10 +24,10 @@ module Gyre
       items.each { |item| @items.push(item) }
     end
 
-    # Adds an item; waits while the queue is full.
+    # Adds an item; waits for room.
     # @param item [Object]
     # @return [self]
-    # @raise [ClosedQueueError] when it is closed, or closed while this waits
+    # @raise [ClosedQueueError] it is closed, or gets closed
     def push(item)
       @pushers.wait { full? && !closed? } until push_now(item)
       @poppers.wake
@@ -44,7 +44,7 @@ module Gyre
     # @return [Integer] number of waiters in {#push}
     def waiting_to_push = @pushers.size
 
-    # @return [String] the name of its {#push} in print_hierarchy
+    # @return [String] for print_hierarchy
     # @api private
     def label = full? ? "room in a queue of #{@limit}" : super
 

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# A queue that serves waiters by priority, equal ones in order. Items have no priority and come in
-# pushing order.
+# A queue that serves waiters by priority, equal ones in order. Items stay in order.
 
 require "gyre/sync/queue"
 
 module Gyre
-  # Otherwise as {Queue}. Every method may be called from any thread.
+  # Any thread may call its methods.
   class PriorityQueue < Queue
-    # Wakes the most important waiter first; otherwise like {Waiters}.
+    # Wakes the waiter of highest priority.
     # @api private
     class Waiters < Gyre::Waiters
       private
@@ -26,10 +25,10 @@ module Gyre
       @poppers = Waiters.new(self)
     end
 
-    # Takes the oldest item; waits for one if necessary.
+    # Takes the oldest item; waits for one.
     # @param timeout [Numeric, nil] seconds
-    # @param priority [Numeric] of all waiters, the one with the highest gets the next item
-    # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
+    # @param priority [Numeric] the waiter with the highest gets the next item
+    # @return [Object, nil] nil after the timeout, or if closed and empty
     def pop(timeout: nil, priority: 0) = take(timeout, priority) { return nil }
     alias dequeue pop
   end

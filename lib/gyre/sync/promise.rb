@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A value that any thread sets later, once; any number of tasks and threads may await it. Use a task
-# if a block makes the value.
+# A value that any thread sets once and any tasks and threads await. A task is simpler if a block
+# makes the value.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -9,7 +9,7 @@ require "gyre/sync/spin_lock"
 require "gyre/sync/waiters"
 
 module Gyre
-  # Every method may be called from any thread.
+  # Any thread may call its methods.
   class Promise
     def initialize
       @waiters = Waiters.new(self)
@@ -17,14 +17,14 @@ module Gyre
       @state = :pending
     end
 
-    # Sets the value. Only the first call of this or {#reject} counts.
+    # Sets the value, unless the promise is settled.
     # @param value [Object]
-    # @return [Boolean] whether it counted
+    # @return [Boolean] whether it was set
     def resolve(value = nil) = settle(:resolved, value)
 
-    # Sets an exception instead of a value.
+    # Sets an exception, unless the promise is settled.
     # @param error [Exception, Class, String] as for `raise`
-    # @return [Boolean] whether it counted
+    # @return [Boolean] whether it was set
     def reject(error)
       error = RuntimeError.new(error) if error.is_a?(String)
       raise ArgumentError, "reject needs an exception, a class of them or a String, not #{error.inspect}" unless error.respond_to?(:exception)
@@ -32,9 +32,9 @@ module Gyre
       settle(:rejected, error.exception)
     end
 
-    # Sets what a block returns or raises.
+    # Sets the block's result or exception.
     # @return [Object] the block's value
-    # @raise [Exception] what it raised
+    # @raise [Exception] the block's
     def fulfill
       value = yield
       done = true
@@ -49,8 +49,8 @@ module Gyre
     # Waits for the value.
     # @param timeout [Numeric, nil] seconds
     # @return [Object]
-    # @raise [Exception] its rejection
-    # @raise [TimeoutError] when there is neither in time
+    # @raise [Exception] the rejection
+    # @raise [TimeoutError] not settled in time
     def wait(timeout: nil)
       Clock.within(timeout) do |left|
         break unless pending?
@@ -63,7 +63,7 @@ module Gyre
       @value
     end
 
-    # @return [Object, Exception, nil] what was set, without waiting or raising
+    # @return [Object, Exception, nil] value or exception, without waiting
     def value
       @value unless pending?
     end
@@ -82,7 +82,7 @@ module Gyre
     # @return [Integer] number of waiters
     def waiting = @waiters.size
 
-    # @return [String] the name of its {#wait} in print_hierarchy
+    # @return [String] for print_hierarchy
     # @api private
     def label = "a promise"
 

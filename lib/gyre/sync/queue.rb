@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# A queue between tasks, and between threads and tasks. A Thread::Queue holds the items.
-# Gyre::Waiters has the waiters, as Ruby's own wait has no timeout before 3.2 and forgets the
-# wake-up of a stopped receiver. Never blocks the loop.
+# A queue between tasks, and between threads and tasks. A Thread::Queue holds the items,
+# Gyre::Waiters the waiters: Ruby's wait has no timeout before 3.2 and forgets a stopped receiver's
+# wake-up. Never blocks the loop.
 
 require "gyre/clock"
 require "gyre/sync/waiters"
 
 module Gyre
-  # First in, first out, without a limit. Every method may be called from any thread.
+  # First in, first out, unlimited. Any thread may call its methods.
   class Queue
     include Enumerable
 
-    # @param items [#each] to begin with
+    # @param items [#each] first items
     def initialize(items = [])
       @items = Thread::Queue.new
       @poppers = Waiters.new(self)
@@ -30,7 +30,7 @@ module Gyre
     end
     alias << push
 
-    # Adds some items, as {#push} does.
+    # Adds items.
     # @param items [Array<Object>]
     # @return [self]
     def enqueue(*items)
@@ -38,9 +38,9 @@ module Gyre
       self
     end
 
-    # Takes the oldest item; waits for one if necessary.
+    # Takes the oldest item; waits for one.
     # @param timeout [Numeric, nil] seconds
-    # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
+    # @return [Object, nil] nil after the timeout, or if closed and empty
     def pop(timeout: nil) = take(timeout) { return nil }
     alias dequeue pop
 
@@ -53,8 +53,8 @@ module Gyre
       yield(take(nil) { return self }) while true
     end
 
-    # Starts a task for each item, until the queue is closed and empty. A {Semaphore} as the parent
-    # limits the number of running tasks.
+    # Starts a task for each item until the queue is closed and empty. A {Semaphore} as parent
+    # limits running tasks.
     # @param parent [Task, Semaphore, Barrier, #async]
     # @param options [Hash] for {Task#async}
     # @yieldparam item [Object]
@@ -66,7 +66,7 @@ module Gyre
       each { |item| parent.async(**options) { |task| yield item, task } }
     end
 
-    # Ends pushing; items in the queue can still be taken. A waiting {#pop} returns nil.
+    # Ends pushing; remaining items can be taken. A waiting {#pop} returns nil.
     # @return [self]
     def close
       @items.close
@@ -88,7 +88,7 @@ module Gyre
     def waiting = @poppers.size
     alias waiting_count waiting
 
-    # @return [String] the name of its {#pop} in print_hierarchy
+    # @return [String] for print_hierarchy
     # @api private
     def label = "a queue to be filled"
 
@@ -99,7 +99,7 @@ module Gyre
 
     private
 
-    # Returns an item, or the block's value if the queue is closed or the time is over.
+    # Returns an item; the block's value if closed or too late.
     def take(timeout, priority = 0)
       deadline = timeout && (Clock.now + timeout)
       while true # not `loop`, which would rescue a ClosedQueueError, a StopIteration
@@ -123,8 +123,7 @@ module Gyre
     # Called when an item has left the queue.
     def taken; end
 
-    # Passes an unused or unfinished wake-up to another waiter, as an exception for the thread may
-    # come at any line.
+    # Passes an unused wake-up to another waiter: the thread's exceptions may come at any line.
     def pass_on
       @poppers.wake unless @items.empty?
     end

@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
-# Gyre.select: waits for the first of several things, and does only that one. A selection is one
-# such call. Tries its cases in random order, so that none is starved; if none is possible, each
-# registers where it waits, and the first that becomes possible takes the selection's offer, once.
-# Locks channels together, by id, while their cases are tried and registered, so that no message
-# slips through.
+# Gyre.select: waits for the first of several things, and does only that. Tries its cases in random
+# order, so that none starves; then each registers where it waits, and the first possible one takes
+# the selection's offer, once. Locks channels together, by id, during that, or a message could slip
+# through.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -13,21 +12,18 @@ require "gyre/sync/selection/offer"
 require "gyre/sync/selection/cases"
 
 module Gyre
-  # Waits for the first of several events, handles it, and leaves the others alone. Chooses at
-  # random if several are possible at once.
-  #
+  # Waits for the first of several events and handles it; chooses at random among several.
   # @example
   #   Gyre.select do |on|
   #     on.receive(orders) { |order| cook(order) }
   #     on.send(meals, meal) { meal = nil }
   #     on.timer(60) { sweep_the_floor }
   #   end
-  #
-  # @param timeout [Numeric, nil] seconds; as a timer without a block
-  # @yieldparam on [Selection] to name the cases
-  # @return [Object] what the block of the case returns; without a block the message, the task, the
-  #   signal. nil after the timeout.
-  # @raise [Channel::ClosedError] when the case is one of a closed channel
+  # @param timeout [Numeric, nil] seconds; like a timer without a block
+  # @yieldparam on [Selection] takes the cases
+  # @return [Object] the block's value, or without one the message, task or signal; nil after the
+  #   timeout
+  # @raise [Channel::ClosedError] a case's channel is closed
   def self.select(timeout: nil)
     selection = Selection.new
     yield selection
@@ -53,24 +49,24 @@ module Gyre
     # Sends to a channel.
     # @param channel [Channel]
     # @param message [Object]
-    # @yield when it has been sent
+    # @yield after it is sent
     def send(channel, message, &block) = add(Send.new(channel, message, block))
 
     # Time is over.
     # @param seconds [Numeric]
     def timer(seconds, &block) = add(Timer.new(seconds, block))
 
-    # Something can be read. Needs a Gyre::Scheduler, as in Gyre.run.
+    # An IO can be read; needs a Gyre::Scheduler.
     # @param io [IO, #to_io]
     # @yieldparam io [IO]
     def readable(io, &block) = add(Readiness.new(io, IO::READABLE, block))
 
-    # Something can be written. Needs a Gyre::Scheduler, as in Gyre.run.
+    # An IO can be written; needs a Gyre::Scheduler.
     # @param io [IO, #to_io]
     # @yieldparam io [IO]
     def writable(io, &block) = add(Readiness.new(io, IO::WRITABLE, block))
 
-    # A task is over; its `wait` gives the value or exception.
+    # A task has ended; its `wait` gives value or exception.
     # @param task [Task]
     # @yieldparam task [Task]
     def finished(task, &block) = add(Finish.new(task, block))
@@ -80,16 +76,16 @@ module Gyre
     # @yieldparam name [String]
     def signal(signals, &block) = receive(signals.channel, &block)
 
-    # Runs if nothing else is possible at once. With this case, select never waits.
+    # Runs if nothing else is possible now; select then never waits.
     def default(&block)
       @default = block || proc {}
       self
     end
 
-    # @return [Boolean] whether it has no case yet
+    # @return [Boolean] whether it has no case
     def empty? = @cases.empty? && @default.nil?
 
-    # @return [String] what it waits for
+    # @return [String] for print_hierarchy
     def label
       events = @cases.reject { |one| one.is_a?(Timer) }
       (events.empty? ? @cases : events).join(" or ")
@@ -116,7 +112,7 @@ module Gyre
       self
     end
 
-    # Returns the case taken; nil with a default if none was possible at once.
+    # Returns the case taken; nil with a default and nothing possible.
     def choose
       settled = false
       chosen = try || (wait unless @default)
@@ -126,8 +122,7 @@ module Gyre
       leave(settled) if @offer
     end
 
-    # Returns a case that was possible at once; without one and without a default, all cases wait
-    # now.
+    # Returns a possible case; without one and a default, all cases wait now.
     def try
       locking(channels) do
         chosen = (@cases.size == 1 ? @cases : shuffled(@cases)).find(&:try)
@@ -139,17 +134,16 @@ module Gyre
       end
     end
 
-    # Uses a random order, drawn by Gyre::Testing's seed if there is one.
+    # Random, or by Gyre::Testing's seed.
     def shuffled(cases) = cases.shuffle
 
-    # Returns the case taken.
     def wait
       timer = @cases.grep(Timer).min_by(&:seconds)
       @cases.each(&:wait_elsewhere)
       @offer.wait(timer&.seconds) || timer
     end
 
-    # Defers exceptions for the thread: a case left registered would take a message.
+    # Defers the thread's exceptions: a case left registered would take a message.
     def leave(settled)
       Thread.handle_interrupt(SpinLock::NEVER) do
         @cases.each(&:leave)

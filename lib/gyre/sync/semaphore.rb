@@ -1,22 +1,20 @@
 # frozen_string_literal: true
 
-# Limits the number of simultaneous holders: of connections to a host, queries, open files. First
-# come, first served: a release passes its place to the longest waiter. Knows tasks only to start
-# them (`async`), and holders only for the search for deadlocks. With a block, its fiber is the
-# holder, and no other gives the place back. Without one, the fiber that took the place is the
-# holder, until for the first time another fiber gives a place back.
+# Limits simultaneous holders: connections to a host, queries, open files. First come, first served.
+# Knows holders only for the search for deadlocks: with a block, its fiber, and no other gives back
+# the place; without one, the fiber that took it, until a fiber gives back another's place.
 
 require "gyre/sync/spin_lock"
 require "gyre/task"
 require "gyre/sync/waiter"
 
 module Gyre
-  # Every method may be called from any thread; {#async} within a task.
+  # Any thread may call its methods, but {#async} needs a task.
   class Semaphore
     # @return [Integer]
     attr_reader :limit
 
-    # @param limit [Integer] how many may hold it at once; at least 1
+    # @param limit [Integer] places; at least 1
     def initialize(limit = 1)
       check(limit)
       @limit = limit
@@ -28,8 +26,7 @@ module Gyre
       @lent = false # whether a fiber gave back a place that another one had taken
     end
 
-    # Takes a place; waits for one if necessary. With a block, gives it back at its end.
-    #
+    # Takes a place; waits for one. With a block, gives it back at its end.
     # @return [Object, self] the block's value; self without a block
     def acquire(&block)
       return with_place(Fiber.current, nil, &block) if block
@@ -44,16 +41,15 @@ module Gyre
 
     # Gives a place back.
     # @return [self]
-    # @raise [ThreadError] when none is taken
+    # @raise [ThreadError] no place is taken
     def release
       @lock.synchronize { hand_on }
       @takers.key?(taker) ? forget(@takers, taker) : lend
       self
     end
 
-    # Starts a task that holds a place while it runs. Waits for the place first, which slows a loop
-    # that starts many tasks.
-    #
+    # Starts a task that holds a place while it runs. Waits first, which slows a loop that starts
+    # many tasks.
     # @param name [String, nil] as for {Task#async}
     # @param parent [Task, #async]
     # @param transient [Boolean]
@@ -75,14 +71,13 @@ module Gyre
       end
     end
 
-    # @return [Integer] how many places are taken
+    # @return [Integer] taken places
     def count = @count
 
     # @return [Boolean] whether {#acquire} would wait
     def blocking? = @count >= @limit
 
-    # Sets the number of places. Waiters get new places; with fewer places, none is given out until
-    # enough have come back.
+    # Sets the number of places; with fewer, none is given out until enough have come back.
     # @param limit [Integer] at least 1
     def limit=(limit)
       check(limit)
@@ -95,7 +90,7 @@ module Gyre
       end
     end
 
-    # @return [String] the name of its {#acquire} in print_hierarchy
+    # @return [String] for print_hierarchy
     # @api private
     def label = "a place in a semaphore of #{@limit}"
 
@@ -105,7 +100,7 @@ module Gyre
     # @return [Integer] number of waiters
     def waiting = @waiting.size
 
-    # @return [Array<Fiber>, nil] nil if one is unknown
+    # @return [Array<Fiber>, nil] nil if unknown
     # @api private
     def holders
       return if @lent || @holders.values.sum + @takers.values.sum != @count
@@ -114,7 +109,7 @@ module Gyre
       fibers.uniq if fibers.all?
     end
 
-    # @return [Boolean] whether a place was taken without a block: any thread may give it back
+    # @return [Boolean] whether a place was taken without a block, for any thread to give back
     # @api private
     def lent? = @lent || !@takers.empty?
 
@@ -126,9 +121,8 @@ module Gyre
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
     end
 
-    # Runs the block with a place, and returns the place unless `kept` is true by then. Runs the
-    # block with a place. Takes and returns the place under the lock, which defers exceptions for
-    # the thread, and records `holder` as its holder.
+    # Runs the block with a place, which it returns unless `kept` is true by then. Takes and returns
+    # the place under the lock, which defers the thread's exceptions, and records `holder`.
     def with_place(holder, kept)
       held = waiter = noted = nil
       @lock.synchronize do
@@ -149,13 +143,13 @@ module Gyre
       end
     end
 
-    # Requires the lock. `holder` is the recorded fiber.
+    # Requires the lock. `holder`: the recorded fiber.
     def give_up(holder)
       forget(@holders, holder) if holder
       hand_on
     end
 
-    # Needs the lock.
+    # Requires the lock.
     def hand_on
       raise ThreadError, "release of a semaphore that is not held" if @count.zero?
 

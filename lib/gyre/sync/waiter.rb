@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The wait of a fiber under any Fiber::Scheduler, or of a thread without one. Made by Gyre::Waiters,
-# Condition and Semaphore for each wait; any thread may wake it, even before it has parked.
+# The wait of a fiber under any Fiber::Scheduler, or of a thread. Made by Gyre::Waiters, Condition
+# and Semaphore; any thread may wake it, even before it parks.
 
 require "gyre/clock"
 
@@ -9,7 +9,7 @@ module Gyre
   class Waiter
     attr_reader :value
 
-    # `blocker` is shown by print_hierarchy.
+    # print_hierarchy shows `blocker`.
     def initialize(blocker = self)
       @blocker = blocker
       @woken = @parked = false
@@ -22,7 +22,7 @@ module Gyre
       end
     end
 
-    # Returns whether it was woken in time.
+    # False after the timeout.
     def park(timeout = nil)
       timeout = nil if timeout == Float::INFINITY # ConditionVariable does not take it
       if @scheduler
@@ -44,9 +44,8 @@ module Gyre
 
     private
 
-    # Takes the lock, so that the signal cannot come between the waiting thread's last check and its
-    # sleep, where it would be lost. Takes the lock in a new thread, as the caller may hold other
-    # locks, or be a signal handler.
+    # Takes the lock, as a signal between the waiting thread's check and sleep would be lost; in a
+    # new thread, as the caller may hold other locks, or be a signal handler.
     def signal_thread
       return Thread.new { @lock.synchronize { @condition.signal } } unless @lock.try_lock
 
@@ -54,7 +53,7 @@ module Gyre
       @lock.unlock
     end
 
-    # Repeats with the remaining time: a wait may end early.
+    # Repeats, as a wait may end early.
     def park_until(timeout)
       @parked = true # in this order: `wake` looks here after it has set @woken
       Clock.within(timeout) do |left|

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The waiters for one thing, first come first served, for Gyre::Queue and LimitedQueue. Passes on a
-# wake-up whose receiver is just stopped or out of time. Lets no exception for the thread
-# (Thread#raise, Timeout) come between removing a waiter and waking it.
+# Waiters in order, for Gyre::Queue and LimitedQueue. Passes on the wake-up of a stopped or late
+# receiver. Defers the thread's exceptions (Thread#raise, Timeout) between removing and waking a
+# waiter.
 #
-# Several threads use it without a lock: with compare_by_identity each Hash operation runs in C and
-# keeps the interpreter's lock, so that a waiter is removed only once.
+# Threads use it without a lock: by compare_by_identity each Hash operation is C under the GVL, so
+# that a waiter is removed only once.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -19,8 +19,8 @@ module Gyre
 
     def size = @waiting.size
 
-    # Parks the caller until it is woken. The block, called once the caller can be woken, returns
-    # whether there is still something to wait for. Returns false after the timeout.
+    # Parks the caller until it is woken; false after the timeout. The block, called when a wake-up
+    # is possible, tells whether there is still something to wait for.
     def wait(timeout = nil, rank = 0)
       waiter = Waiter.new(@blocker)
       woken = false
@@ -35,10 +35,9 @@ module Gyre
       end
     end
 
-    # Wakes the longest waiter, if any. From any thread.
+    # Wakes the longest waiter. Any thread may call it.
     def wake = wake_some(1)
 
-    # Wakes every waiter.
     def wake_all = wake_some(@waiting.size)
 
     private

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The access log: a line for each request, written by a separate thread (LineWriter). Called by the
-# HTTP server after each response; closed by Gyre::Web::Server. Never raises and never waits: a
-# failing log must not end or delay a request.
+# The access log: a line per request, written by a thread (LineWriter). Called by the HTTP server
+# after each response; closed by Gyre::Web::Server. Never raises or waits: a failing log must not
+# harm a request.
 
 require "gyre/settings/units"
 require "gyre/web/logs/line_writer"
@@ -11,9 +11,9 @@ require "gyre/web/logs/log_format"
 
 module Gyre
   module Web
-    # Collects lines and writes many with one call.
+    # Writes many lines with one call.
     class AccessLog
-      # A pipe takes this many bytes in one piece, even with other writers (pipe(7)).
+      # A pipe takes so many bytes in one piece (pipe(7)).
       PIPE_BYTES = 4096
       # Seconds for reopening the file.
       REOPEN_S = 5
@@ -21,9 +21,8 @@ module Gyre
 
       # @param format [String] as for {LogFormat.named}, except "none"
       # @param out [IO, StringIO, LogFile] written in another thread
-      # @param log [#error, nil] reports the first failure of a write, the recovery, and the number
-      #   of dropped lines
-      # @param bytes_limit [Integer] limit of pending lines
+      # @param log [#error, nil] reports failing writes, the recovery, and dropped lines
+      # @param bytes_limit [Integer] of pending lines
       def initialize(format = "common", out: $stdout, log: nil, bytes_limit: LineWriter::BYTES_LIMIT)
         @format = LogFormat.named(format)
         @out = out
@@ -33,42 +32,37 @@ module Gyre
         @writer = LineWriter.new(bytes_limit: bytes_limit) { |lines, dropped| write(lines, dropped) }
       end
 
-      # Adds a line; it is written within some milliseconds.
-      #
+      # Adds a line, to be written within milliseconds.
       # @param env [Hash] the Rack environment
       # @param status [Integer]
-      # @param bytes [Integer] of body sent
+      # @param bytes [Integer] of the sent body
       # @param seconds [Float]
       # @return [void]
       def call(env, status, bytes, seconds)
         @writer.add(@format.line(env, status, bytes, seconds))
       end
 
-      # Waits until all pending lines are written.
-      #
+      # Waits until pending lines are written.
       # @return [void]
       def flush
         @writer.call { nil }
       end
 
-      # @return [Integer] lines dropped because too many were pending
+      # @return [Integer] lines dropped beyond bytes_limit
       def dropped = @writer.dropped
 
-      # Writes pending lines for at most a second, and closes the log's own file.
-      #
+      # Writes pending lines for a second at most, and closes the log's file.
       # @return [void]
       def close
         report_dropped(@writer.close)
         @out.close if @out.is_a?(LogFile)
       end
 
-      # True if the format uses response headers (see LogFormat::ResponseHeaders).
-      #
+      # True if the format needs response headers (LogFormat::ResponseHeaders).
       # @return [Boolean]
       def response_headers? = @format.response_headers?
 
-      # Reopens the log's file after a rotation.
-      #
+      # Reopens the file after a rotation.
       # @return [Boolean] false: it has none
       # @raise [SystemCallError] the old file stays in use
       def reopen
@@ -97,7 +91,7 @@ module Gyre
         @log&.error("the access log was not taken in time, and #{Units.count(count, "line")} of it are lost")
       end
 
-      # Cuts lines so that lines of other processes in the same pipe do not tear them.
+      # Cuts lines, as other processes' lines in the pipe must not tear them.
       def pieces(lines)
         return [lines] unless @piped && lines.bytesize > PIPE_BYTES
 

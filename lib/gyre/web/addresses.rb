@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Parses a web server's addresses from its settings, and checks their TLS settings.
-# Gyre::Web::Server and `gyre serve` call it.
+# Parses a web server's addresses and their TLS settings, for Gyre::Web::Server and `gyre serve`.
 
 require "gyre/net/endpoint"
 require "gyre/net/tls_settings"
@@ -30,8 +29,8 @@ module Gyre
 
       module_function
 
-      # Each :bind; then :host with :port, if one is given; otherwise the default: this machine only
-      # in development, every address in other environments (as in rackup).
+      # Returns each :bind; then :host with :port, if given; else the default: this machine in
+      # development, every address otherwise (as rackup).
       def listen(settings, environment, default_port: DEFAULT_PORT)
         addresses = Array(settings[:bind])
         host = settings[:host] || (environment == "development" ? "localhost" : "*")
@@ -40,7 +39,7 @@ module Gyre
         secure(addresses.map { |address| endpoint(address, port: port) }, settings[:tls]).uniq
       end
 
-      # With certificates but no TLS address, every TCP address gets TLS.
+      # Certificates without any TLS address apply to all TCP addresses.
       def secure(endpoints, tls)
         return endpoints if tls.nil? || endpoints.any?(&:tls)
 

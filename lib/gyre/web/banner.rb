@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The text of a starting server: version, engine, addresses. Printed by the command line and the
-# Rackup handler.
+# The text of a starting server: version, engine, addresses. For the command line and Rackup.
 
 require "gyre/loop"
 require "gyre/version"
@@ -9,7 +8,7 @@ require "gyre/version"
 module Gyre
   module Web
     module Banner
-      # Returns the text without its last newline; `workers` counts other processes.
+      # `workers` counts other processes.
       def self.text(server, environment, workers: nil)
         [
           "Gyre #{VERSION} on #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?}",

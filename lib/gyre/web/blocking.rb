@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A Rack middleware for routes that compute or wait in C code: runs their requests, with body and
-# close, in the threads of Gyre.blocking, so that the loop continues. Used in an app's config.ru.
-# Touches no socket.
+# Rack middleware for routes that compute or wait in C: runs whole requests, with body and close, in
+# threads of Gyre.blocking. Used in config.ru.
 
 require "gyre/offload/blocking"
 
@@ -35,14 +34,14 @@ module Gyre
         @paths.nil? || @paths.any? { |root| path == root || path.start_with?("#{root}/") }
       end
 
-      # Closes the body here too, as closing releases objects of this thread or fiber (Active
-      # Record's connection).
+      # Closes the body here too: it releases objects of this thread or fiber (Active Record's
+      # connection).
       def respond(env)
         status, headers, body = @app.call(env)
         [status, headers, whole(body)]
       end
 
-      # A streaming body also runs in a thread, which may use its stream and the request's input.
+      # A streaming body also runs in a thread.
       def whole(body)
         return body if body.respond_to?(:to_path)
         return body.to_ary if body.respond_to?(:to_ary)

@@ -8,35 +8,34 @@ require "gyre/web/settings"
 
 module Gyre
   module Web
-    # The file is unreadable or invalid: a line for each fault, with file and line number.
+    # The file is unreadable or invalid: a line for each fault.
     class ConfigError < Error
       # Valid settings.
       attr_reader :settings
 
-      # `settings` are the valid ones.
+      # `settings`: the valid ones.
       def initialize(message, settings = {})
         super(message)
         @settings = settings
       end
     end
 
-    # The words of the file. The file may also contain a path, a block or other plain Ruby.
+    # The file's words. It may contain any plain Ruby.
     #
     #   bind "tcp://0.0.0.0:80", "unix:///run/app.sock"
     #   log_format "json"
     #   keep_alive_timeout 20
     class Config
-      # The default path; -C names another one.
+      # Default path; -C names another one.
       PATH = "config/gyre.rb"
 
-      # The file's settings.
       def self.load(path)
         new(path).evaluate(File.read(path, encoding: Encoding::UTF_8)) # as Ruby reads a file, whatever the locale
       rescue SystemCallError => error
         raise ConfigError, "#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"
       end
 
-      # The settings of `over` take precedence. Its addresses replace those of `base`.
+      # `over` takes precedence; its addresses replace those of `base`.
       def self.merge(base, over)
         base = base.reject { |name, _| %i[bind host port].include?(name) } if over.key?(:bind)
         base = base.reject { |name, _| name == :bind } if over.key?(:host) || over.key?(:port)
@@ -50,7 +49,7 @@ module Gyre
         @faults = []
       end
 
-      # Runs the file's text and returns its settings. Raises ConfigError.
+      # Returns the file's settings. Raises ConfigError.
       def evaluate(text)
         begin
           instance_eval(text, @path)
@@ -76,8 +75,8 @@ module Gyre
       #   tls cert: "example.pem", key: "example.key"
       #   tls "example.net", "*.example.net", cert: "net.pem", key: "net.key"
       #
-      # The names are its hosts (SNI); a certificate without names serves all other hosts. `true`
-      # alone makes a certificate for development.
+      # Names are hosts (SNI); a certificate without names serves all others. `true` makes a
+      # certificate for development.
       def tls(*names, **settings)
         return @settings[:tls] = true if settings.empty? && [[], [true]].include?(names)
 
@@ -86,10 +85,11 @@ module Gyre
         add(SETTINGS[:tls], [settings])
       end
 
-      # Adds a folder whose files are sent without the app.
+      # Adds a folder of files sent without the app.
       def static(path, **options) = add_folder(:static, path, options)
 
-      # Adds a folder whose files the app may name in X-Sendfile, or with `at:` in X-Accel-Redirect.
+      # Adds a folder of files that the app may name in X-Sendfile, or with `at:` in
+      # X-Accel-Redirect.
       def sendfile(path, **options) = add_folder(:sendfile, path, options)
       # @!endgroup
 
@@ -124,7 +124,7 @@ module Gyre
         false
       end
 
-      # Continues reading, so that all faults are reported together.
+      # Continues, to report all faults together.
       def refuse(message)
         @faults << "#{place(caller_locations)}#{message}"
         nil

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The certificate of `gyre serve --tls`: self-signed, for this machine, kept in the user's cache so
-# that a browser's exception lasts. Used by Gyre::Web::TLSContexts. Unsuitable for servers that
-# other machines reach.
+# The self-signed certificate of `gyre serve --tls` for this machine, kept in the user's cache so
+# that a browser's exception lasts. Used by Gyre::Web::TLSContexts.
 
 require "digest"
 require "fileutils"
@@ -14,7 +13,7 @@ require "gyre/errors"
 
 module Gyre
   module Web
-    # Makes a certificate and its key, or reads earlier ones.
+    # Makes a certificate and key, or reads earlier ones.
     class DevelopmentCertificate
       LOCAL = %w[localhost 127.0.0.1 ::1].freeze
       DAY_S = 86_400
@@ -25,8 +24,7 @@ module Gyre
 
       attr_reader :path
 
-      # `hosts` are names and addresses besides localhost, 127.0.0.1 and ::1; "*" is this machine's
-      # name.
+      # `hosts`: besides localhost, 127.0.0.1 and ::1; "*": this machine's name.
       def initialize(hosts: [], folder: DevelopmentCertificate.folder)
         @hosts = (LOCAL + hosts.map { |host| host == "*" ? Socket.gethostname : host }).map(&:downcase).uniq - ["0.0.0.0", "::"]
         @folder = folder
@@ -34,7 +32,7 @@ module Gyre
         @path = File.join(folder, "#{["localhost", *(Digest::SHA256.hexdigest(others.join(" "))[0, 12] if others.any?)].join("-")}.pem")
       end
 
-      # The folder in the user's cache (XDG Base Directory Specification).
+      # In the user's cache (XDG Base Directory Specification).
       def self.folder
         cache = ENV["XDG_CACHE_HOME"].to_s
         cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # a relative one counts as none
@@ -48,7 +46,7 @@ module Gyre
 
       private
 
-      # Requires the user's own file, unreadable for others, and valid for a while.
+      # Requires the user's own private file, valid for a while.
       def kept
         File.open(@path, File::RDONLY | File::NOFOLLOW) do |file|
           stat = file.stat
@@ -62,7 +60,7 @@ module Gyre
         nil
       end
 
-      # Another process may write too: each file is complete, and the last one stays.
+      # Each process writes a complete file; the last one stays.
       def keep(text)
         FileUtils.mkdir_p(@folder, mode: 0o700)
         new = "#{@path}.#{SecureRandom.hex(8)}"

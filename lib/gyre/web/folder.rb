@@ -1,16 +1,14 @@
 # frozen_string_literal: true
 
-# A folder of files from a command line or the configuration file: `public`, or
-# `public?at=/files&immutable`. Converted by Gyre::Web::Server to a Gyre::HTTP::Files::Root. Does
-# not access the disk.
+# A folder of files in settings: `public`, or `public?at=/files&immutable`. Gyre::Web::Server makes
+# a Gyre::HTTP::Files::Root of it. Does not access the disk.
 
 require "gyre/settings"
 
 module Gyre
   module Web
-    # A folder and its options for HTTP::Files::Root.
+    # A path and options of HTTP::Files::Root.
     Folder = Struct.new(:path, :options) do
-      # Parses a path with optional options after a question mark.
       def self.parse(value, **options)
         return value if value.is_a?(self)
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Words of other servers' configurations, mostly Puma's, with advice. Web::SETTINGS refuses them
-# with this advice, in the configuration file and as flags.
+# Words of other servers' configurations, mostly Puma's: Web::SETTINGS refuses them with this
+# advice.
 
 module Gyre
   module Web

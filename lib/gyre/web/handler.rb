@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Runs a Gyre::Web::Server for `rackup -s gyre` and `rails server -u gyre`, from their options.
-# lib/rackup/handler/gyre.rb and, for Rack 2, lib/rack/handler/gyre.rb register it. rackup adds the
-# middleware and the request log by itself.
+# Runs a Gyre::Web::Server for `rackup -s gyre` and `rails server -u gyre`. Registered by
+# lib/rackup/handler/gyre.rb and, for Rack 2, lib/rack/handler/gyre.rb.
 
 require "gyre/web"
 require "gyre/web/restart_file"
@@ -11,7 +10,7 @@ module Gyre
   module Web
     # Serves apps of rackup and Rails.
     module Handler
-      # Options that rackup and Rails use themselves.
+      # Options for rackup and Rails themselves.
       FOREIGN = %i[
         AccessLog Host Port app binding builder caching config daemonize debug dev_caching environment heapfile include
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
@@ -21,8 +20,8 @@ module Gyre
       private_constant :FOREIGN, :OPTIONS
 
       # @param app [#call] a Rack app
-      # @param options [Hash] :Host, :Port, and Gyre's settings by name (`-O
-      #   bind=unix:///run/app.sock`, `-O keep_alive_timeout=20`), as Strings or Symbols
+      # @param options [Hash] :Host, :Port, and Gyre's settings (`-O keep_alive_timeout=20`), as
+      #   Strings or Symbols
       # @yield [Gyre::Web::Server] once it serves
       # @return [void]
       def self.run(app, **options, &block)
@@ -39,8 +38,7 @@ module Gyre
         exec(options[:restart_cmd]) if restart
       end
 
-      # Rails prints the name at its start.
-      #
+      # Printed by Rails.
       # @return [String]
       def self.to_s = "Gyre"
 
@@ -70,8 +68,7 @@ module Gyre
         "#{row.meaning}#{", several with commas between" if row.list}#{" (default: #{default})" if default}"
       end
 
-      # Warns instead of refusing, as newer versions of rackup or Rails may pass further options.
-      #
+      # Warns, as newer versions of rackup or Rails may have more options.
       # @return [Array<String>]
       def self.unknown(options)
         names = options.keys - %i[bind] - FOREIGN
@@ -80,7 +77,7 @@ module Gyre
         end
       end
 
-      # Runs in its own task, which ends with the server.
+      # In a task, which ends with the server.
       def self.watch_restart_file
         file = RestartFile.new
         Task.current.async("restart file", transient: true) do

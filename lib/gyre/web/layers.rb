@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The layers between the sockets and the app: proxies' headers, identifiers, files, sendfile,
-# compression. Made and closed by Gyre::Web::Server.
+# Layers between sockets and app: proxies' headers, identifiers, files, sendfile, compression. Made
+# and closed by Gyre::Web::Server.
 
 require "gyre/http/compression"
 require "gyre/http/sendfile"
@@ -13,7 +13,6 @@ require "gyre/web/layers/trusted_proxies"
 
 module Gyre
   module Web
-    # The app with its layers, for the server.
     class Layers
       attr_reader :app
       attr_reader :env # what each env has for them
@@ -23,8 +22,8 @@ module Gyre
       attr_reader :exempt # paths that the server answers by itself
       attr_reader :proxies
 
-      # `settings` are rows of SERVER_SETTINGS; `unready` is described in HealthCheck. Raises
-      # ArgumentError if a folder is missing.
+      # `settings`: rows of SERVER_SETTINGS; `unready`: see HealthCheck. Raises ArgumentError if a
+      # folder is missing.
       def initialize(app, log:, unready: -> {}, **settings)
         settings = SERVER_SETTINGS.complete(settings)
         static, sendfile, trusted_proxy = settings.values_at(:static, :sendfile, :trusted_proxy)
@@ -47,7 +46,7 @@ module Gyre
         @app = health unless @exempt.empty?
       end
 
-      # Returns a check for paths of files that are sent without the app.
+      # Returns a check for paths of files that need no app.
       def files = @static&.method(:file?)
 
       def close

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# One run of a web server on the loop, from the first handled signal to an orderly end. Made by
-# Gyre::Web::Server; HTTP::Server handles HTTP.
+# One run of a web server, from the first handled signal to an orderly end. Made by
+# Gyre::Web::Server.
 #
 #   :waiting ── run ──► :serving ── stop, INT, TERM ──► :draining ── all served ──► ended
 #                          │                              │ time over: cancelled ──►  │
 #                          ├── stop_now ──────────────────┴── second signal ─────────►┤
 #                          └── an exception ends the run ──► :broken ────────────────►┘
 #
-# On the server's own loop, fibers left running by the app (Fiber.schedule, Async) are cancelled at
-# the end.
+# On the server's own loop, the app's remaining fibers (Fiber.schedule, Async) are cancelled at the
+# end.
 
 require "gyre/clock"
 require "gyre/settings/units"
@@ -20,11 +20,11 @@ require "gyre/web/signals/task_signal"
 module Gyre
   module Web
     class Lifetime
-      # Seconds for fibers left by the app to unwind.
+      # Seconds for the app's fibers to unwind.
       UNWIND_S = 1.0
       private_constant :UNWIND_S
 
-      # Runs each step even if an exception interrupts the previous one.
+      # Runs each step, even after an exception.
       def self.each_of(step, *others)
         step.call
       ensure
@@ -33,9 +33,8 @@ module Gyre
 
       attr_reader :scheduler # nil before it runs
 
-      # `signals`: names of signals that stop the server, or whether INT and TERM do; nil: on the
-      # main thread. `hang_up` reopens and reloads files. `abandon` is called last if cancelled
-      # requests continue.
+      # `signals`: names that stop the server, or whether INT and TERM do; nil: on the main thread.
+      # `hang_up` reopens and reloads files. `abandon` comes last, if cancelled requests continue.
       def initialize(log:, shutdown_timeout_s:, signals:, before_stop:, hang_up:, abandon:)
         @log = log
         @shutdown_timeout_s = shutdown_timeout_s
@@ -48,14 +47,14 @@ module Gyre
         @began_s = Clock.now
       end
 
-      # Takes :stop, :stop_now or :hang_up, from any thread or signal handler.
+      # Takes :stop, :stop_now, :hang_up. Any thread or signal handler may call it.
       def post(message) = @commands.post(message)
 
       def stopping? = @phase == :draining
 
       def uptime_s = Clock.now - @began_s
 
-      # Yields on the loop to begin; calls `finish` before the loop ends.
+      # Yields on the loop; calls `finish` before its end.
       def run(http, listening, finish:)
         @http = http
         @listening = listening
@@ -90,7 +89,7 @@ module Gyre
         end
       end
 
-      # A loop in a fiber scheduled by the app would keep the process alive.
+      # A loop in the app's fiber would keep the process alive.
       def cancel_fibers(task)
         first = true
         deadline = Clock.now + UNWIND_S
@@ -106,8 +105,8 @@ module Gyre
         end
       end
 
-      # The first signal lets requests finish; the second cancels them. A third signal, or one while
-      # requests are cancelled, is raised. Watches each signal, as a computing app blocks the loop.
+      # The first signal lets requests finish, the second cancels them, later ones are raised.
+      # Watches each, as a computing app blocks the loop.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
@@ -126,19 +125,19 @@ module Gyre
         end
       end
 
-      # logrotate or an operator sends HUP to restart or reopen log files; the kernel sends it at a
-      # terminal's end. Keeps the program's own handler.
+      # HUP means logs to reopen, or the kernel sends it at a terminal's end. Keeps the program's
+      # own handler.
       def heed_hang_up(&block)
         former = Signal.trap("HUP", "DEFAULT")
         Signal.trap("HUP", former || "SYSTEM_DEFAULT")
         return yield unless former == "DEFAULT"
 
         terminal = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
-        # tty? is false for a closed terminal.
+        # False for a closed terminal.
         Signals.handle(%w[HUP], ->(_name) { post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }, &block)
       end
 
-      # Runs in a thread of the watch.
+      # In a thread of the watch.
       def not_heard(event)
         return give_up("a request that computes goes on") if event == :still
 
@@ -167,8 +166,7 @@ module Gyre
         give_up_requests
       end
 
-      # Ends the run after an exception: raised for this thread, or at the end of the task. Ends all
-      # requests.
+      # Ends the run and its requests after an exception for this thread, or at the task's end.
       def break_off
         @phase = :broken
         quit_listening
@@ -181,13 +179,13 @@ module Gyre
         give_up("#{running} cancelled requests go on") if running.positive?
       end
 
-      # An app may rescue its cancellation and continue; Ruby cannot end such a fiber.
+      # An app may rescue its cancellation; Ruby cannot end such a fiber.
       def give_up(what)
         @log.error("#{what}; an app must not rescue Gyre::Stop without raising it again")
         @abandon.call
       end
 
-      # The task's value is true if no request was cancelled.
+      # The task's value: true if no request was cancelled.
       def shutdown(timeout_s)
         Task.current.async("shutdown") do
           @http.shutdown(timeout_s)

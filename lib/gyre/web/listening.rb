@@ -8,11 +8,11 @@ require "gyre/web/tls_contexts"
 
 module Gyre
   module Web
-    # Sockets opened here or given.
+    # Sockets are opened here, or given.
     class Listening
       attr_reader :listeners
 
-      # `given` Listeners replace addresses of `bind`.
+      # `given` Listeners replace `bind`.
       def initialize(bind:, tls:, given:, log:)
         @tls = TLSContexts.new(tls && SETTINGS.check(:tls, tls), log: log)
         @given = given
@@ -34,19 +34,19 @@ module Gyre
 
       def open? = @listeners.any?
 
-      # Includes the ports chosen by the kernel.
+      # With their ports.
       def endpoints = @tls.endpoints(@listeners.map(&:endpoint))
 
-      # Used by HTTP::Server: the TLS::Context of each Listener.
+      # A TLS::Context for each Listener, for HTTP::Server.
       def contexts = by_listener { |endpoint| @contexts[endpoint.tls] }
 
-      # Used by HTTP::Server: "v1", "v2" or "any" for each Listener.
+      # "v1", "v2" or "any" for each Listener, for HTTP::Server.
       def proxy_protocol = by_listener(&:proxy_protocol)
 
       def secure? = @contexts.any?
 
-      # Reads certificates and related files again. On an error, keeps all old contexts and logs the
-      # reason. Yields the new contexts.
+      # Reads certificates and related files again, and yields contexts. On an error, keeps the old
+      # ones and logs the reason.
       def reload
         contexts = @tls.contexts(@wanted)
         @contexts = contexts
@@ -59,12 +59,12 @@ module Gyre
         false
       end
 
-      # Earliest end of a certificate in use; nil without TLS.
+      # The first end of a certificate in use; nil without TLS.
       def certificate_expires
         @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
       end
 
-      # Called before closing, so that the kernel resets no accepted connection.
+      # Precedes the close, so that the kernel resets no accepted connection.
       def refuse = @listeners.each(&:refuse)
 
       def close = @listeners.each(&:close)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The server's own messages: notices (started, stopping), and errors with the time. Used by the HTTP
-# server and Gyre::Web::Server; Gyre::Web::AccessLog logs requests. Never raises, and does not wait
-# for a pipe without a reader.
+# The server's own messages: notices, and errors with the time. For the HTTP server and
+# Gyre::Web::Server. Never raises, nor waits for a stuck pipe.
 
 require "gyre/settings/units"
 require "gyre/web/logs/line_writer"
@@ -10,13 +9,13 @@ require "io/wait"
 
 module Gyre
   module Web
-    # Writes every message at once, so that threads do not mix their messages.
+    # Writes each message at once: threads do not mix them.
     class Log
       # Bytes that a writable pipe takes without waiting (pipe(7)).
       PIPE_BYTES = 4096
       private_constant :PIPE_BYTES
 
-      # @param notices [IO, nil] receives notices; nil drops them
+      # @param notices [IO, nil] nil drops notices
       # @param errors [IO]
       def initialize(notices: nil, errors: $stderr)
         @notices = notices
@@ -30,7 +29,7 @@ module Gyre
         write(@notices, "#{message}\n") if @notices
       end
 
-      # @param message [String] the error; may include a trace on further lines
+      # @param message [String] may have further lines
       # @return [void]
       def error(message)
         write(@errors, "#{Time.now.strftime("%Y-%m-%dT%H:%M:%S.%3N%:z")} gyre: #{message.chomp}\n")
@@ -62,7 +61,7 @@ module Gyre
 
       def pipe?(io) = io.is_a?(IO) && io.stat.then { |stat| stat.pipe? || stat.socket? }
 
-      # Continues in a thread; later messages wait there.
+      # Continues in a thread, where later messages wait.
       def wait(io, text)
         writer = @waiting[io] ||= LineWriter.new do |lines, dropped|
           put(io, lines)

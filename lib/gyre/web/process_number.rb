@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Checks processes by pid, for Reaper, `gyre ctl` and pidfiles. Signals nothing.
+# Checks pids for Reaper, `gyre ctl` and pidfiles. Signals nothing.
 
 module Gyre
   module Web
     module ProcessNumber
       module_function
 
-      # True if a process has this pid, even another user's.
+      # True if any process has this pid.
       def taken?(pid)
         Process.kill(0, pid)
         true

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. Handler and
-# Gyre::CLI::ServeWorkers wait for it. Starts and stops nothing itself.
+# Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. For Handler
+# and Gyre::CLI::ServeWorkers.
 
 module Gyre
   module Web
-    # One file and its last modification time.
+    # A file and its modification time.
     class RestartFile
       PATH = "tmp/restart.txt"
       EVERY_S = 1

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A complete web server: its sockets, its logs and its end. Made by `gyre serve`, the Rackup handler
-# and programs that embed Gyre. HTTP::Server handles HTTP, Lifetime runs and ends the server,
-# CLI::Serve reads flags and files.
+# A complete web server: sockets, logs, end. Made by `gyre serve`, the Rackup handler and embedding
+# programs. HTTP::Server handles HTTP, Lifetime the run, CLI::Serve flags and files.
 
 require "gyre"
 require "gyre/http"
@@ -34,23 +33,20 @@ module Gyre
       attr_reader :limits
 
       # @param app [#call] a Rack app
-      # @param bind [String, Integer, Gyre::Endpoint, Array] one or several addresses for
-      #   {Gyre::Endpoint.parse}; ssl://host:port?cert=PATH&key=PATH for TLS
-      # @param tls [true, Hash, Array<Hash>, nil] certificates for TLS addresses without their own,
-      #   by the names in docs/serve.md; true: one for development
+      # @param bind [String, Integer, Gyre::Endpoint, Array] for {Gyre::Endpoint.parse};
+      #   ssl://host:port?cert=PATH&key=PATH for TLS
+      # @param tls [true, Hash, Array<Hash>, nil] certificates, see docs/serve.md; true: for
+      #   development
       # @param limits [Hash, Gyre::HTTP::Limits] by the names in docs/serve.md
       # @param out [IO] receives the access log
-      # @param log [#info, #error] takes the server's notices and errors; by default errors only, to
-      #   $stderr
-      # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it, or which of them;
-      #   nil: both on the main thread, else none
-      # @param listeners [Array<Gyre::Listener>, nil] already open; replace the addresses of bind
-      # @param before_stop [#call, nil] called on the loop before the end, while connections are
-      #   accepted
-      # @param abandon [#call, nil] called last if cancelled requests continue, to end the process;
-      #   without it {#run} waits for them
-      # @param settings [Hash] other settings of docs/configuration.md: static, log_format, metrics,
-      #   …
+      # @param log [#info, #error] the server's messages; default: errors, to $stderr
+      # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it, or which; nil: on
+      #   the main thread
+      # @param listeners [Array<Gyre::Listener>, nil] open ones, in place of bind
+      # @param before_stop [#call, nil] called on the loop before the end
+      # @param abandon [#call, nil] called last to end the process, if cancelled requests continue;
+      #   without it {#run} waits
+      # @param settings [Hash] others of docs/configuration.md: static, log_format, metrics, …
       # @raise [ArgumentError] names what is wrong
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Addresses::DEFAULT_PORT}", tls: nil, limits: {}, out: $stdout, log: Log.new, signals: nil,
@@ -72,13 +68,10 @@ module Gyre
         @metrics = ControlServer.new(ControlApp.new(self), bind: settings[:metrics], log: log)
       end
 
-      # Opens the sockets. Clients can connect at once and are served when the server runs. {#run}
-      # and {#start} call this method if necessary.
-      #
+      # Opens the sockets; clients can connect before the server runs. {#run} and {#start} call it.
       # @return [self]
       # @raise [SystemCallError, SocketError] the message names the address; no socket stays open
-      # @raise [StartError] the app cannot run on a server whose requests share a thread (see
-      #   Isolation)
+      # @raise [StartError] the app cannot share a thread between requests (Isolation)
       def listen
         return self if @listening.open?
 
@@ -95,17 +88,16 @@ module Gyre
         raise
       end
 
-      # @return [Array<Gyre::Endpoint>] listening addresses with the ports chosen by the kernel
+      # @return [Array<Gyre::Endpoint>] listening addresses with their ports
       def endpoints = @listening.endpoints
 
       # @return [Array<String>] the same addresses as URLs
       def urls = endpoints.map(&:url)
 
-      # @return [Array<String>] where its metrics are
+      # @return [Array<String>]
       def metrics_urls = @metrics.urls
 
       # Serves until stopped. Inside Gyre.run other tasks continue meanwhile.
-      #
       # @yield [self] once it serves
       # @return [void]
       # @raise [SystemCallError, SocketError] (see #listen)
@@ -123,8 +115,7 @@ module Gyre
         close
       end
 
-      # Runs in its own thread; returns as soon as the server listens.
-      #
+      # Runs in its own thread; returns once it listens.
       # @return [self]
       # @raise [SystemCallError, SocketError] (see #listen)
       def start
@@ -135,37 +126,30 @@ module Gyre
         self
       end
 
-      # Requests the end, from any thread or signal handler; returns at once. Accepts no more
-      # connections; running requests may finish within the shutdown timeout and are cancelled
-      # afterwards.
-      #
+      # Requests the end: running requests may finish within the shutdown timeout, and are then
+      # cancelled. Any thread or signal handler may call it.
       # @param now [Boolean] cancels requests at once
       # @return [void]
       def stop(now: false) = @lifetime.post(now ? :stop_now : :stop)
 
-      # Reloads certificates, keys, authorities and revocation lists for new connections; open
-      # connections keep theirs. On an error, keeps the old ones and logs the reason. HUP calls it.
-      # Any thread may call it.
-      #
-      # @return [Boolean] whether the files are in use; true also without TLS
+      # Reloads certificates, keys, authorities and revocation lists for new connections, like HUP.
+      # On an error, keeps the old ones and logs the reason. Any thread may call it.
+      # @return [Boolean] false after an error
       def reload_tls
         return true unless @listening.secure?
 
         @listening.reload { |contexts| @http.tls = contexts }
       end
 
-      # @return [Time, nil] earliest end of a certificate in use; nil without TLS
+      # @return [Time, nil] the first end of a certificate in use; nil without TLS
       def certificate_expires = @listening.certificate_expires
 
-      # Reopens log files and reloads other files of the server, like HUP; from any thread or signal
-      # handler. Returns at once.
-      #
+      # Reopens and reloads files like HUP, later. Any thread or signal handler may call it.
       # @return [void]
       def reload = @lifetime.post(:hang_up)
 
-      # Reopens the access log's file after a rotation. On an error, keeps the old file and logs the
-      # reason. HUP calls it.
-      #
+      # Reopens the access log's file, like HUP. On an error, keeps the old file and logs the
+      # reason.
       # @return [Boolean] false without a file
       def reopen_logs
         return false unless @access_log&.reopen
@@ -177,37 +161,31 @@ module Gyre
         true
       end
 
-      # Waits for the end of a started server.
-      #
+      # Waits for a started server's end.
       # @param timeout_s [Numeric, nil]
       # @return [Boolean] false after the timeout
-      # @raise the error that ended the server, unless it was stopped
+      # @raise the error that ended the server
       def wait(timeout_s = nil)
         !@thread&.join(timeout_s).nil?
       end
 
-      # Releases everything that {#listen} opened, for a server that will not run. {#run} calls it
-      # at its end.
-      #
+      # Releases everything opened by {#listen}; {#run} ends with it.
       # @return [void]
       def close
         Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers, @lifetime].compact.map { |part| part.method(:close) })
       end
 
-      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all
-      #   0 before {#listen}
+      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …
       def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
 
-      # @return [Integer] lines of the access log dropped because too many were pending
+      # @return [Integer] dropped lines of the access log
       def dropped_log_lines = @access_log ? @access_log.dropped : 0
 
-      # Returns the server's state for JSON: for metrics, `gyre top` and a supervisor. Any thread
-      # may call it.
-      #
+      # Returns the server's state for metrics, `gyre top` and a supervisor. Any thread may call it.
       # @return [Hash{String => Object}] (see Snapshot)
       def snapshot = Snapshot.take(self, @http, @lifetime)
 
-      # @return [Hash{String => Hash}] in the form of a supervisor with workers
+      # @return [Hash{String => Hash}] as a supervisor with workers returns
       def snapshots = { "0" => snapshot }
 
       private
@@ -231,7 +209,7 @@ module Gyre
         WatchdogLog.watch(@log)
       end
 
-      # The reason against more requests, or nil.
+      # Why there may be no more requests, or nil.
       def unready = @lifetime.stopping? ? "the server stops" : ("too many requests are waiting" if @http&.full?)
 
       def hang_up

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The settings of a web server: one table for the command line, the configuration file, rackup's
-# options and Gyre::Web::Server. Includes the limits of HTTP.
+# A web server's settings: one table for the command line, configuration file, rackup's options and
+# Gyre::Web::Server, with HTTP's limits.
 
 require "shellwords"
 require "gyre/http/limits"
@@ -42,7 +42,7 @@ module Gyre
 
     row = Gyre::Settings.method(:row)
 
-    # Settings of Gyre::Web::Server, except addresses and limits.
+    # Of Gyre::Web::Server, except addresses and limits.
     SERVER_SETTINGS = Gyre::Settings.new({
       "Files and compression" => [
         row[:static, Types::FOLDER, "a folder whose files are sent without calling the app; options: #{Folder::SETTINGS.words.join(", ")}",
@@ -84,7 +84,6 @@ module Gyre
                                       [name, "it is one of limits: { #{name}: … }"]
                                     end))
 
-    # Settings of `gyre serve`.
     SETTINGS = Gyre::Settings.new(
       {
         "Where to listen" => [

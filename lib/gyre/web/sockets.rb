@@ -1,20 +1,18 @@
 # frozen_string_literal: true
 
-# The listening sockets of a server process: bound here, or inherited from systemd (socket
-# activation), from this process's former program (USR2), or from the supervisor. Made by
-# Gyre::CLI::Serve and its parts. Accepts nothing.
+# A server process's listening sockets: bound, or inherited from systemd, a former program (USR2) or
+# the supervisor. Made by Gyre::CLI::Serve and its parts. Accepts nothing.
 
 require "gyre/errors"
 require "gyre/net/endpoint"
 
 module Gyre
   module Web
-    # Sockets in the order of the settings.
     class Sockets
-      # An inherited socket: its descriptor, its original setting (nil: unknown), its bound address,
-      # whether it ends with this process, and whether a service manager passed it.
+      # An inherited socket: descriptor, original setting (nil: unknown), address, whether it ends
+      # with this process, whether a service manager passed it.
       Inherited = Struct.new(:descriptor, :origin, :host, :port, :path, :owned, :given) do
-        # True if the socket is bound to the endpoint's address, in any spelling.
+        # True if bound to the endpoint's address in any spelling.
         def for?(endpoint)
           return named?(endpoint.path) if path || endpoint.path
           return true if origin == endpoint.to_s # also if the kernel chose the port
@@ -22,15 +20,15 @@ module Gyre
           port == endpoint.port && Inherited.meant(endpoint).include?(host)
         end
 
-        # True if the socket has all addresses of that endpoint.
+        # True for a socket of all the endpoint's addresses.
         def whole?(endpoint) = !path.nil? || origin.nil? || origin == endpoint.to_s
 
-        # Addresses whose connections this socket accepts.
+        # Addresses accepted by this socket.
         def takes
           host == "::" && !Socket.for_fd(descriptor).tap { |socket| socket.autoclose = false }.getsockopt(:IPV6, :V6ONLY).bool ? WILDCARDS : [host]
         end
 
-        # The endpoint made from the bound address, for a socket whose setting is unknown.
+        # Made of the bound address, if the setting is unknown.
         def endpoint
           path ? Endpoint.new(:unix, path: path) : Endpoint.new(:tcp, host: host, port: port)
         end
@@ -42,12 +40,12 @@ module Gyre
           nil # its file has gone, or may not be removed
         end
 
-        # The addresses whose sockets together serve an endpoint; `::` includes IPv4.
+        # An endpoint's addresses; `::` includes IPv4.
         def self.meant(endpoint) = endpoint.host == "::" ? WILDCARDS : endpoint.addresses
 
         private
 
-        # A path may have other names, and another socket may have replaced this one.
+        # A path may have other names, or lead to another socket by now.
         def named?(other)
           return path == other if [path, other].any? { |each| each.nil? || each.start_with?("@") }
 
@@ -56,18 +54,18 @@ module Gyre
       end
       WILDCARDS = %w[0.0.0.0 ::].freeze
 
-      # First descriptor passed by systemd (sd_listen_fds(3)).
+      # Of systemd (sd_listen_fds(3)).
       FIRST_DESCRIPTOR = 3
       private_constant :FIRST_DESCRIPTOR, :WILDCARDS
 
-      # Sockets from systemd; none if they are meant for another process.
+      # Systemd's sockets, if they are meant for this process.
       def self.activated(environment = ENV)
         return [] unless environment["LISTEN_PID"] == Process.pid.to_s
 
         Array.new(environment["LISTEN_FDS"].to_i) { |number| describe(FIRST_DESCRIPTOR + number) }
       end
 
-      # Raises ArgumentError if the descriptor is not a socket.
+      # Raises ArgumentError for no socket.
       def self.describe(descriptor)
         socket = Socket.for_fd(descriptor)
         socket.autoclose = false
@@ -79,22 +77,22 @@ module Gyre
         raise ArgumentError, "descriptor #{descriptor} from systemd is not a listening socket: #{error.message}"
       end
 
-      # Hides inherited sockets from programs started by this process.
+      # Hides inherited sockets from child programs.
       def self.keep_private(descriptors)
         descriptors.each { |descriptor| IO.for_fd(descriptor, autoclose: false).close_on_exec = true }
       end
 
       attr_reader :listeners
 
-      # `making` gets a Unix socket's path or nil, and a block that binds it.
+      # `making` gets a Unix socket's path or nil, and a block to bind it.
       def initialize(making: ->(_path, &bind) { bind.call })
         @making = making
         @listeners = []
         @origins = {}.compare_by_identity
       end
 
-      # Opens the settings' sockets. Returns inherited sockets without an endpoint; on an error,
-      # closes its own sockets. `bind: false` opens only inherited sockets.
+      # Opens the settings' sockets, or for `bind: false` only inherited ones. Returns inherited
+      # sockets without an endpoint. On an error, closes its own.
       def open(endpoints, inherited: [], bind: true)
         endpoints.each do |endpoint|
           mine, inherited = inherited.partition { |socket| socket.for?(endpoint) }
@@ -107,7 +105,6 @@ module Gyre
         raise
       end
 
-      # Takes an inherited socket.
       def adopt(socket, endpoint = socket.endpoint)
         bound = endpoint.path ? endpoint : endpoint.with(host: socket.host)
         add(Listener.adopt(socket.descriptor, bound, owned: socket.owned, file: socket.owned), endpoint)
@@ -121,15 +118,14 @@ module Gyre
         end
       end
 
-      # `owned: false`: the sockets end with another process, which made the list.
+      # `owned: false`: the sockets end with the list's maker.
       def self.from(list, owned: true)
         list.map { |each| Inherited.new(*each.values_at("descriptor", "origin", "host", "port", "path"), owned && each["owned"], !each["owned"]) }
       end
 
       private
 
-      # Binds addresses without an inherited socket, such as the rest of `localhost` after
-      # 127.0.0.1.
+      # Binds addresses without an inherited socket, such as `localhost`'s others after 127.0.0.1.
       def bind_missing(endpoint, mine, others)
         bound = @making.call(endpoint.path) { endpoint.bind(except: mine.flat_map(&:takes)) }
         bound.each { |listener| add(listener, endpoint) }
@@ -138,7 +134,7 @@ module Gyre
         raise StartError, "listen on #{endpoint}: #{other.endpoint}, which this server listens on, is in its place until it is stopped"
       end
 
-      # Makes paths absolute, as a deploy may change the program's folder.
+      # Makes paths absolute: a deploy may change the program's folder.
       def absolute(path) = path.nil? || path.start_with?("@") ? path : File.expand_path(path)
 
       def add(listener, endpoint)

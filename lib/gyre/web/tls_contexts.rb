@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Makes the TLS contexts of a web server's addresses from their settings: reads files, runs
-# passphrase commands, and finds the certificate for development. Called by Gyre::Web::Server when
-# it listens, and to reload certificates. Keeps no file's content.
+# Makes TLS contexts of addresses' settings: reads files, runs passphrase commands, finds the
+# development certificate. Called by Gyre::Web::Server to listen and to reload. Keeps no file's
+# content.
 
 require "gyre/errors"
 require "gyre/http/h2"
@@ -11,16 +11,15 @@ require "gyre/web/addresses"
 
 module Gyre
   module Web
-    # Raises StartError with the address or the file of a mistake.
+    # Raises StartError with the mistake's address or file.
     class TLSContexts
       DAY_S = 86_400
-      # A certificate with less time left causes a warning.
+      # Warns about certificates with less time left.
       SOON_S = 7 * DAY_S
       REPORTED = {}
       private_constant :DAY_S, :SOON_S, :REPORTED
 
-      # true means a certificate for development; of several certificates, the one without :names
-      # serves all other hosts.
+      # `true`: a certificate for development; the one without :names serves all other hosts.
       def initialize(given, log:, ticket_keys: nil, protocols: TLSContexts.protocols)
         @given = given
         @log = log
@@ -28,13 +27,12 @@ module Gyre
         @protocols = protocols
       end
 
-      # Protocols of this build, for ALPN.
+      # For ALPN.
       def self.protocols = HTTP::H2.available? ? %w[h2 http/1.1] : %w[http/1.1]
 
       def endpoints(endpoints) = Addresses.secure(endpoints, @given)
 
-      # Returns contexts by the endpoints' settings ({Endpoint#tls}). Raises StartError with the
-      # fault and its place.
+      # Returns contexts by {Endpoint#tls}. Raises StartError with the fault and its place.
       def contexts(endpoints)
         secure = endpoints.select(&:tls)
         secure.each_with_object({}) { |endpoint, made| made[endpoint.tls] ||= context(endpoint, secure) }
@@ -42,7 +40,7 @@ module Gyre
         raise StartError, error.message
       end
 
-      # Logs each expired or soon expiring certificate once.
+      # Logs each expired or expiring certificate once.
       def warn(contexts)
         contexts.flat_map { |context| [context, *context.names.values] }.uniq.each { |context| warn_of(context) }
       end
@@ -88,7 +86,7 @@ module Gyre
 
       def policy(settings) = settings.slice(:ca, :crl, :verify, :ciphers, :ciphersuites, :min_version)
 
-      # Returns the command's output without its line end (as in Puma). The status is unknown if the
+      # Returns the command's output without its line end (as Puma). Its status is unknown if the
       # app ignores SIGCHLD.
       def passphrase(command)
         return unless command
@@ -114,7 +112,7 @@ module Gyre
         end
       end
 
-      # Reports once in a process and its forks.
+      # Once in a process and its forks.
       def report(message)
         @log.error(message) unless REPORTED[message]
         REPORTED[message] = true

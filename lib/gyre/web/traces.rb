@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Cuts a trace below Gyre's file that called the program's code, as that part is the same for every
-# program. Used for messages about a rackup file or a hook. Prints nothing.
+# Cuts traces below Gyre's calling file, for messages about a rackup file or hook.
 
 module Gyre
   module Web
     module Traces
       module_function
 
-      # Shortens the traces of the error and its causes; `below` is the calling file, `without`
-      # drops further lines.
+      # Shortens traces of the error and its causes; `below`: the calling file; `without`: further
+      # lines to drop.
       def cut(error, below, without = nil)
         cause = error
         while cause
@@ -20,7 +19,7 @@ module Gyre
         error
       end
 
-      # Returns an empty trace if the program is not in it.
+      # Empty if the program is not in it.
       def own(error, below, without = nil)
         lines = error.backtrace.to_a.take_while { |line| !line.start_with?(below) }
         without ? lines.grep_v(without) : lines

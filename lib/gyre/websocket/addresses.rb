@@ -1,20 +1,18 @@
 # frozen_string_literal: true
 
-# The open sockets of each client address, for WebSocket.open's address_limit. Closes no socket;
-# each one removes itself when it ends.
+# Open sockets by client address, for address_limit. Each removes itself when it ends.
 
 require "ipaddr"
 
 module Gyre
   class WebSocket
-    # @api private
     module Addresses
       @sockets = {} # address => { socket => true }
       @lock = Thread::Mutex.new
       @swept = 64 # addresses, after which those without sockets are dropped
 
       class << self
-        # Returns the Hash to which sockets of the request's client add themselves.
+        # Returns the Hash of the client's sockets.
         def sockets(env)
           @lock.synchronize do
             sweep if @sockets.size > @swept
@@ -24,8 +22,7 @@ module Gyre
 
         private
 
-        # For IPv6 the first 64 bits, as a provider gives one customer all addresses with the same
-        # ones.
+        # Takes the first 64 bits of an IPv6 address: a customer has all addresses below them.
         def network(address)
           address.include?(":") ? IPAddr.new(address[/\A[^%]*/]).mask(64).to_s : address
         rescue IPAddr::Error

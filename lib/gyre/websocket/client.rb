@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A WebSocket as a client, over HTTP/1.1, plain or TLS: `require "gyre/websocket/client"`. The HTTP
-# client connects and asks; the extension has the frames (ext/gyre/websocket/frames.c). Compresses
-# nothing and never connects again.
+# A WebSocket as a client, over HTTP/1.1: `require "gyre/websocket/client"`. The HTTP client
+# connects and asks; C handles frames (ext/gyre/websocket/frames.c). Never compresses or reconnects.
 
 require "gyre/clock"
 require "gyre/http/client"
@@ -17,17 +16,16 @@ module Gyre
       #     socket.write("hello")
       #     puts socket.read
       #   end
-      #
       # @param url [String] ws://… or wss://…
       # @param client [HTTP::Client, nil] with its own TLS, proxy or cookies; made with http2: false
       # @param protocols [Array<String>] subprotocols, the preferred first
       # @param headers [Hash{String => String}] of the request; "origin" for servers that want one
-      # @param timeout_s [Numeric, nil] until the server agrees
+      # @param timeout_s [Numeric, nil] for the connection and handshake
       # @param limits message_bytes_limit, idle_timeout_s, close_timeout_s of {Limits}
       # @yieldparam socket [Client] closed behind the block
-      # @return [Client, Object] what the block returns, if there is one
+      # @return [Client, Object] or the block's value
       # @raise [HTTP::Client::Error] no connection, or a refusal
-      # @raise [ProtocolError] the server does not speak WebSocket
+      # @raise [ProtocolError] the server speaks no WebSocket
       def connect(url, client: nil, protocols: [], headers: {}, timeout_s: 10, **limits)
         client ||= Ractor.current[:gyre_websocket_client] ||= HTTP::Client.new(http2: false)
         socket = Client.new(client, url, protocols, headers, timeout_s, Limits.new(**limits))
@@ -41,18 +39,18 @@ module Gyre
       end
     end
 
-    # An open WebSocket at a server. Fibers and threads may call its methods; one of them reads at a
-    # time. Pings of the server are answered, and pongs seen, while something reads.
+    # An open WebSocket. Fibers and threads may call its methods; one reads at a time. Answers pings
+    # and sees pongs only while something reads.
     class Client
       TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
       private_constant :TEXT, :BINARY, :CLOSE, :PING, :PONG
 
-      # @return [Integer, nil] of its end: the server's close, 1005 for one without a code, 1006 for
-      #   a connection that ended without one; nil before the end
+      # @return [Integer, nil] the server's close code, 1005 if it had none, 1006 if the connection
+      #   ended without a close; nil before
       attr_reader :code
-      # @return [String, nil] the same: the close's text
+      # @return [String, nil] the close's text, likewise
       attr_reader :reason
-      # @return [String, nil] the subprotocol that was agreed on
+      # @return [String, nil] the negotiated subprotocol
       attr_reader :protocol
 
       # @api private
@@ -69,7 +67,6 @@ module Gyre
       end
 
       # Waits for the next message.
-      #
       # @return [String, nil] UTF-8 or BINARY; nil: closed, by either side
       def read
         while (kind, payload, code = receive)
@@ -84,8 +81,7 @@ module Gyre
       end
 
       # Sends a message; waits while the server takes nothing.
-      #
-      # @param message [String] valid UTF-8 is sent as text, BINARY as binary data
+      # @param message [String] valid UTF-8 becomes text, BINARY binary data
       # @return [Integer] its bytes
       # @raise [ClosedError]
       # @raise [ArgumentError] neither valid UTF-8 nor BINARY
@@ -100,7 +96,7 @@ module Gyre
         raise ArgumentError, "a message is valid UTF-8, or BINARY"
       end
 
-      # @yieldparam message [String] until it is closed
+      # @yieldparam message [String] each, until closed
       # @return [self, Enumerator]
       def each
         return enum_for(:each) unless block_given?
@@ -111,8 +107,7 @@ module Gyre
         self
       end
 
-      # Sends a ping and waits for its pong, which another fiber or thread has to read.
-      #
+      # Sends a ping and waits for its pong, which another fiber or thread must read.
       # @param timeout [Numeric, nil] seconds
       # @return [Float] seconds
       # @raise [TimeoutError, ClosedError]
@@ -133,10 +128,9 @@ module Gyre
         Clock.now - start
       end
 
-      # Closes it, and waits up to close_timeout_s for the server's close. Messages that come
-      # meanwhile are dropped. May be called again.
-      #
-      # @param code [Integer] 1000 (done), 3000 to 4999 (the app's own), … (RFC 6455, section 7.4)
+      # Closes, and waits up to close_timeout_s for the server's close; drops messages meanwhile.
+      # May be called again.
+      # @param code [Integer] 1000 (done), 3000 to 4999 (the app's own); RFC 6455, section 7.4
       # @param reason [String] at most 123 bytes
       # @return [nil]
       def close(code = 1000, reason = "")
@@ -196,7 +190,7 @@ module Gyre
 
       # --- frames ---
 
-      # Returns kind, payload and code of the next frame or message; nil after the end.
+      # Returns a frame's or message's kind, payload and code; nil after the end.
       def receive
         return if @code
 
@@ -225,7 +219,7 @@ module Gyre
         @reading = false
       end
 
-      # Returns whether it was sent, as far as known.
+      # False if it was surely not sent.
       def send_frame(opcode, payload)
         return false if @code
 
@@ -235,7 +229,7 @@ module Gyre
         false # the reader finds the cause
       end
 
-      # Another fiber or thread reads, and may have begun to wait long before the close.
+      # The other reader may have begun to wait long before the close.
       def await_end
         @lock.synchronize do
           until @code || (left = @close_by && (@close_by - Clock.now))&.negative?

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The negotiation of permessage-deflate (RFC 7692, section 7.1): takes a client's offers and makes
-# the response. Gyre::WebSocket.open calls it. Compresses nothing: that is in C.
+# Negotiates permessage-deflate (RFC 7692, section 7.1) for Gyre::WebSocket.open. C compresses.
 
 require "gyre/loop"
 
@@ -11,11 +10,10 @@ module Gyre
     class Compression
       NAME = "permessage-deflate"
       MOST_BITS = 15
-      # The values of each parameter of an offer. zlib compresses with no smaller window than 9.
+      # Values of an offer's parameters. zlib's smallest window for compressing is 9.
       VALUES = { "server_no_context_takeover" => [nil], "client_no_context_takeover" => [nil],
                  "server_max_window_bits" => [*"9".."15"], "client_max_window_bits" => [nil, *"8".."15"] }.freeze
-      # The bits of a window that is kept between messages: 4 KB of earlier ones, and 38 KB of
-      # memory instead of 268.
+      # Bits of a kept window: 4 KB of earlier messages, and 38 KB of memory instead of 268.
       KEPT_BITS = 12
       private_constant :NAME, :MOST_BITS, :VALUES, :KEPT_BITS
 
@@ -36,7 +34,7 @@ module Gyre
 
         private
 
-        # Returns the parameters of an offer; nil if it is malformed or has to be declined.
+        # Returns an offer's parameters; nil if malformed or declined.
         def parse(text)
           name, *parameters = text.split(";", -1).map { |part| part.split("=", 2).map { |word| word.strip.sub(/\A"(.*)"\z/, '\1') } }
           offer = parameters.to_h { |parameter| [parameter.first, parameter[1]] }
@@ -44,8 +42,8 @@ module Gyre
         end
       end
 
-      # For C: two values for messages to the client, then two for messages from it: the window's
-      # bits and whether the window is kept.
+      # For C: window bits and whether the window is kept, first for messages to the client, then
+      # from it.
       attr_reader :agreed
       attr_reader :response
 

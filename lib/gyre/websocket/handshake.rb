@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# A request for a WebSocket (RFC 6455, section 4.2): its checks, and the headers of the response.
-# Gyre::WebSocket.open makes one. Sends nothing.
+# Checks a request for a WebSocket (RFC 6455, section 4.2) and makes the response's headers, for
+# Gyre::WebSocket.open.
 
 require "digest/sha1"
 
 module Gyre
   class WebSocket
-    # The server's side of the opening handshake.
+    # The server's side.
     class Handshake
       GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
       # 16 bytes in Base64.
@@ -20,7 +20,7 @@ module Gyre
         env["REQUEST_METHOD"] == "GET" && env["rack.protocol"].is_a?(Array) && env["rack.protocol"].any? { |name| name.casecmp?("websocket") }
       end
 
-      # The proof that the peer has read the key.
+      # Proves that the peer has read the key.
       def self.accept(key) = Digest::SHA1.base64digest(key + GUID)
 
       attr_reader :refusal # a response, or nil
@@ -57,13 +57,13 @@ module Gyre
         refuse(403, "pages of this origin may not open this WebSocket") unless allowed?(origins)
       end
 
-      # True if the request has a body, which could not be told from the first frames.
+      # True if the request has a body, which would mix with the first frames.
       def body?
         @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
       end
 
-      # Browsers let any page open a WebSocket anywhere, with the user's cookies, and send the
-      # page's origin (section 10.2).
+      # Browsers let any page connect anywhere with the user's cookies, and send the page's origin
+      # (section 10.2).
       def allowed?(origins)
         origin = @env["HTTP_ORIGIN"]
         return true if origin.nil? || origins == :any
@@ -72,7 +72,7 @@ module Gyre
         Array(origins).any? { |allowed| allowed === origin }
       end
 
-      # Compares hosts and ports: a proxy in front may speak TLS where this server does not.
+      # Compares hosts and ports only: a proxy may speak TLS where this server does not.
       def own?(origin)
         scheme, authority = origin.downcase.split("://", 2)
         host = @env["HTTP_HOST"].to_s.downcase

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The limits of a WebSocket, which are keywords of Gyre::WebSocket.open. The C extension reads a
-# Limits object as a socket begins. It enforces nothing.
+# Limits of a WebSocket, which are keywords of Gyre::WebSocket.open. Enforces none; C reads them.
 
 require "gyre/settings/limits"
 
@@ -9,7 +8,7 @@ module Gyre
   class WebSocket
     row = Gyre::Settings.method(:row)
 
-    # Sizes and times of one socket.
+    # Sizes and times.
     Limits = Gyre::Settings::Limits.of(
       row[:message_bytes_limit, :bytes, "a message; a longer one closes the socket with 1009", default: 1 << 20],
       row[:output_bytes_limit, :bytes, "what the client has not taken; beyond it writers wait", default: 65_536],

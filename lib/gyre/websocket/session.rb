@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The app's code of one WebSocket, as ext/gyre/websocket/session.c calls it: one method at a time,
-# each in a fiber. Handles what that code raises. Reads and writes nothing.
+# Runs a WebSocket's app code for ext/gyre/websocket/session.c: one method at a time, each in a
+# fiber. Handles its exceptions.
 
 require "gyre/errors"
 
@@ -9,22 +9,21 @@ module Gyre
   class WebSocket
     # A handler is called by itself; a block has a session.
     module Session
-      # Flags, as in websocket.h. Without any, the code reads by itself.
+      # Flags as in websocket.h; without any, the code itself reads.
       MESSAGES = 1
       DRAINED = 2
       CLOSE = 4
       private_constant :MESSAGES, :DRAINED, :CLOSE
 
       class << self
-        # The events that a handler is called for.
+        # Returns the events that a handler wants.
         def wants(handler)
           raise ArgumentError, "a handler of WebSockets needs on_message" unless handler.respond_to?(:on_message)
 
           MESSAGES | (handler.respond_to?(:on_drained) ? DRAINED : 0) | (handler.respond_to?(:on_close) ? CLOSE : 0)
         end
 
-        # Takes an exception of the app's. The app is not to blame if the client has closed the
-        # socket.
+        # Handles the app's exception; a close by the client is not the app's fault.
         def failed(socket, error)
           raise error if error.is_a?(SystemExit) || error.is_a?(SignalException)
           return socket.close(1001) if error.is_a?(Gyre::Stop)
@@ -35,7 +34,7 @@ module Gyre
         end
       end
 
-      # Reads by itself, in one fiber.
+      # Reads in one fiber.
       class Block
         # `stays`: the socket outlives the block.
         def initialize(block, stays: false)

@@ -1,8 +1,5 @@
-/*
- * Follows how much of a request's body has come (RFC 9112, section 6) before the request takes a
- * place, as its client may be slow. The bytes stay where they are; they are decoded when the app
- * reads them. No ruby.h; reads and writes nothing.
- */
+/* Follows how much of a request's body has come (RFC 9112, section 6) before it takes a place, as
+ * clients may be slow. Bytes stay undecoded. No ruby.h; reads and writes nothing. */
 #include "http/h1/ahead.h"
 
 #include <string.h>
@@ -16,8 +13,7 @@ void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_ht
     ahead->needed = head->content_length > 0 ? (size_t)head->content_length : 0;
 }
 
-/* Finds the empty line, directly or after some fields. Too many fields are refused later, when they
- * are read. */
+/* Finds the empty line. Later reads refuse too many fields. */
 static bool trailers_are_there(const struct gyre_http1_ahead *ahead, const char *bytes, size_t length) {
   if (length > ahead->trailers_most || (length >= 2 && memcmp(bytes, "\r\n", 2) == 0)) return true;
   for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes))); bytes++) {

@@ -1,7 +1,5 @@
-/*
- * Follows how much of a request's body has come (h1/ahead.c). The caller keeps the body from its
- * beginning and passes all of it each time; scanned bytes are not scanned again.
- */
+/* Follows how much of a request's body has come (h1/ahead.c). Calls pass the whole body so far; no
+ * byte is scanned twice. */
 #ifndef GYRE_HTTP1_AHEAD_H
 #define GYRE_HTTP1_AHEAD_H
 
@@ -19,7 +17,7 @@ struct gyre_http1_ahead {
 /* `most`: bytes that suffice of a long body. */
 void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_http_head *head, size_t most,
                             size_t trailers_most);
-/* True if enough has come: the whole body, `most` bytes, or an error. */
+/* True if the whole body, `most` bytes or an error has come. */
 bool gyre_http1_ahead_is_there(struct gyre_http1_ahead *ahead, const char *bytes, size_t length);
 
 #endif

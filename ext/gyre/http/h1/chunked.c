@@ -1,10 +1,8 @@
-/*
- * The decoder of chunked bodies. See h1/chunked.h. Its states, a byte each except DATA:
+/* Decodes chunked bodies (h1/chunked.h). Its states, a byte each except DATA:
  *
  *   SIZE ──";"──► EXTENSION ─► NAME ──"="──► VALUE_START ─► VALUE or QUOTED (─► ESCAPED ─►) QUOTED_END
  *     │  BLANK in between where the grammar has BWS (RFC 9112, section 7.1.1): before and after ";" and "="
- *     └── CR ─► SIZE_LF ─► DATA ─► DATA_CR ─► DATA_LF ─► SIZE …      size 0: SIZE_LF ─► TRAILERS
- */
+ *     └── CR ─► SIZE_LF ─► DATA ─► DATA_CR ─► DATA_LF ─► SIZE …      size 0: SIZE_LF ─► TRAILERS */
 #include "http/h1/chunked.h"
 #include "http/h1/parser.h"
 #include "http/scan.h"
@@ -62,7 +60,7 @@ static int read_size(struct gyre_http1_chunked *chunked, char byte) {
   return 0;
 }
 
-/* Handles the byte after an element of an extension. Returns false for an invalid byte. */
+/* Handles the byte after an extension's element; false if invalid. */
 static bool end_element(struct gyre_http1_chunked *chunked, char byte) {
   if (byte == '\r')
     chunked->phase = CHUNK_SIZE_LF;
@@ -75,7 +73,7 @@ static bool end_element(struct gyre_http1_chunked *chunked, char byte) {
   return true;
 }
 
-/* Checks and drops a chunk-ext, the rest of a size line. Returns false if malformed. */
+/* Drops a chunk-ext, the rest of a size line; false if malformed. */
 static bool read_extension(struct gyre_http1_chunked *chunked, char byte) {
   switch ((enum chunked_phase)chunked->phase) {
   case CHUNK_NAME_BLANK:

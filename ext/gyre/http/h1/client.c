@@ -1,8 +1,6 @@
-/*
- * Gyre::HTTP::Client::H1Connection: one request after another over a Gyre::Transport, for fibers
- * and threads (lib/gyre/http/client/h1_connection.rb). A caller waits with its half-parsed head on
- * its own stack. Never repeats a request: the client decides.
- */
+/* Gyre::HTTP::Client::H1Connection: requests one by one over a Gyre::Transport
+ * (lib/gyre/http/client/h1_connection.rb). A caller's half-parsed head is on its stack. Never
+ * repeats a request. */
 #include "http/exchange.h"
 #include "http/h1/chunked.h"
 #include "http/h1/reply.h"
@@ -24,8 +22,8 @@
 struct client {
   VALUE transport, headers, trailers;
   struct gyre_http1_chunked chunks;
-  int64_t remaining; /* of a body with a length */
-  int64_t until_ns;  /* end of the request's time; negative: none */
+  int64_t remaining; /* a body's with a length */
+  int64_t until_ns;  /* the request's end; negative: none */
   int64_t head_ns, read_ns, write_ns, keep_ns;
   int64_t idle_ns;      /* start of the idle time */
   uint64_t answered_at; /* bytes received before the response */
@@ -34,7 +32,7 @@ struct client {
   uint8_t body; /* enum gyre_http1_reply_body */
   uint8_t method;
   bool over, keep_alive, used;
-  bool sent; /* the whole request: the next one may follow it */
+  bool sent; /* the whole request, so that the next may follow */
 };
 
 static void client_mark(void *opaque) {
@@ -81,7 +79,7 @@ static void cut(const struct gyre_transport_object *object, const char *where) {
   rb_raise(rb_eEOFError, "%" PRIsVALUE " closed the connection %s", object->peer, where);
 }
 
-/* Waits until `side` may go on, at most `limit_ns` and until the end of the request's time. */
+/* Waits until `side` is ready, at most `limit_ns` and until the request's end. */
 static struct gyre_transport_object *await(struct client *client, struct gyre_transport_object *object,
                                            const struct gyre_side *side, int64_t limit_ns, const char *what) {
   unsigned wants = side->wants;
@@ -102,7 +100,7 @@ static struct gyre_transport_object *await(struct client *client, struct gyre_tr
   rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, object->peer, (double)limit_ns / 1e9);
 }
 
-/* As transport_object.c: true if receiving would fail, so that the wait comes first. */
+/* True if receiving would fail, as in transport_object.c. */
 static bool is_drained(struct gyre_transport_object *object) {
   struct gyre_transport *transport = &object->transport;
   if (transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
@@ -112,7 +110,7 @@ static bool is_drained(struct gyre_transport_object *object) {
   return true;
 }
 
-/* Receives into the caller's memory, or the transport's input for NULL. Returns 0 at the end. */
+/* Receives into `bytes`, or for NULL into the transport's input. Returns 0 at the end. */
 static size_t receive(struct client *client, char *bytes, size_t most, int64_t limit_ns, const char *what) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   bool waited = false;
@@ -131,7 +129,7 @@ static size_t receive(struct client *client, char *bytes, size_t most, int64_t l
   }
 }
 
-/* Sends all pieces. Returns 0, or -errno once the peer takes no more: it may have responded. */
+/* Returns 0, or -errno once the peer takes no more: it may have responded. */
 static int send_pieces(struct client *client, struct iovec *pieces, int count) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   for (;;) {
@@ -153,7 +151,7 @@ static int send_pieces(struct client *client, struct iovec *pieces, int count) {
 
 /* --- the request --- */
 
-/* The text of a head: on the caller's stack, or a hidden String's once it is longer. */
+/* A head's text: on the caller's stack, or in a hidden String. */
 struct text {
   char *bytes;
   size_t length, capacity;
@@ -222,8 +220,7 @@ static void append_first_line(struct text *text, VALUE method, VALUE target) {
   APPEND(text, " HTTP/1.1\r\n");
 }
 
-/* Frames the body: a String by its length, a stream (true) by chunks unless the headers have its
- * length. */
+/* Frames the body: a String by its length, a stream (true) by chunks without a content-length. */
 static void append_framing(struct text *text, VALUE body, uint8_t method) {
   if (text->has_coding) rb_raise(rb_eArgError, "header transfer-encoding: the client sets it by itself");
   if (!text->has_length && body == Qtrue) {
@@ -239,8 +236,8 @@ static void append_framing(struct text *text, VALUE body, uint8_t method) {
 
 static int64_t moment(VALUE seconds) { return NIL_P(seconds) ? -1 : (int64_t)(NUM2DBL(seconds) * 1e9); }
 
-/* Begins a request: sends its head and a body that is a String; `body` is true if pieces follow.
- * Returns whether the peer takes more. */
+/* Sends a head and a String as body; `body` is true if pieces follow. Returns whether the peer
+ * takes more. */
 static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
   struct client *client = get(self);
   char bytes[HEAD_BYTES];
@@ -267,8 +264,8 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   return error < 0 ? Qfalse : Qtrue;
 }
 
-/* Sends a piece of a streaming body, in a chunk if `chunked`; nil ends the body. Returns whether
- * the peer takes more: false once it has responded already. */
+/* Sends a piece of a body, in a chunk if `chunked`; nil ends it. Returns false once the peer has
+ * responded. */
 static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
   struct client *client = get(self);
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
@@ -305,7 +302,7 @@ static void take_head(VALUE self, struct client *client, const struct gyre_http_
   if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);
 }
 
-/* Waits for a head, interim or final; returns its status. */
+/* Returns the status of the next head, interim or final. */
 static VALUE client_receive_head(VALUE self) {
   struct client *client = get(self);
   struct gyre_http_field fields[FIELDS_LIMIT];
@@ -376,7 +373,7 @@ static VALUE read_chunked(VALUE self, struct client *client) {
   }
 }
 
-/* Receives straight into the piece's own memory. */
+/* Receives into the piece's own memory. */
 static VALUE read_plain(struct client *client, size_t most) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   bool sized = client->body == GYRE_REPLY_LENGTH;
@@ -397,10 +394,7 @@ static VALUE read_plain(struct client *client, size_t most) {
   return length ? piece : Qnil;
 }
 
-/*
- * @api private
- * @return [String, nil] the next piece of the response's body; nil at the end
- */
+/* Returns the body's next piece; nil at the end. */
 static VALUE client_read(VALUE self) {
   struct client *client = get(self);
   if (client->over) return Qnil;
@@ -408,8 +402,8 @@ static VALUE client_read(VALUE self) {
   return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(client, PIECE_BYTES);
 }
 
-/* True if another request may begin: no byte has come beyond the response, and the peer has not
- * ended. Asks the socket: a computing loop does not know yet what came. */
+/* True if another request may begin: no further byte and no end has come. Asks the socket, as a
+ * computing loop may not know. */
 static VALUE client_is_ready(VALUE self) {
   struct client *client = get(self);
   struct gyre_transport_object *object = RTYPEDDATA_DATA(client->transport);
@@ -421,7 +415,7 @@ static VALUE client_is_ready(VALUE self) {
   return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
 }
 
-/* Begins the idle time. Returns whether another request may begin. */
+/* Begins the idle time. True if another request may begin. */
 static VALUE client_rest(VALUE self) {
   struct client *client = get(self);
   client->idle_ns = client->keep_ns < 0 ? 0 : gyre_socket_now();
@@ -436,7 +430,7 @@ static VALUE client_is_over(VALUE self) { return get(self)->over ? Qtrue : Qfals
 static VALUE client_is_used(VALUE self) { return get(self)->used ? Qtrue : Qfalse; }
 static VALUE client_transport(VALUE self) { return get(self)->transport; }
 
-/* True if a byte of the present response has come. */
+/* True if a byte of the response has come. */
 static VALUE client_is_answered(VALUE self) {
   struct client *client = get(self);
   return gyre_transport_of(client->transport)->received_bytes > client->answered_at ? Qtrue : Qfalse;

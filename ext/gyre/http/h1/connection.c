@@ -1,7 +1,5 @@
-/*
- * Runs an HTTP/1 connection between its requests, on the loop's fiber: collects a head (and its
- * body, while places are short), queues for a place, and passes the head to the handler. Never
- * waits.
+/* Runs an HTTP/1 connection between requests, on the loop's fiber: collects a head (and its body,
+ * while places are short), queues, and calls the handler. Never waits.
  *
  *   IDLE ─► HEAD ─► (BODY) ─► (PLACE) ─► the connection is SERVING, and then IDLE again, or HEAD: pipelined
  */
@@ -15,7 +13,7 @@
 
 #define RECENT_NS INT64_C(1000000000) /* the next request may follow the last response */
 
-/* connection->phase, with the type of connection->own. */
+/* connection->phase, and connection->own's type. */
 enum phase {
   IDLE,  /* NULL, also before the first byte */
   HEAD,  /* struct partial; during SERVING, of a pipelined head */
@@ -23,15 +21,15 @@ enum phase {
   PLACE, /* struct waiting */
 };
 
-/* An incomplete head; its bytes are the transport's input, where parsing continues. Also the
- * acceptor's scratch memory for whole heads. */
+/* An incomplete head, whose bytes are the transport's input. Also the acceptor's scratch for whole
+ * heads. */
 struct partial {
   uint32_t counted; /* bytes, in capacity->heads */
   struct gyre_http_head head;
   struct gyre_http_field fields[]; /* limits.header_count */
 };
 
-/* A whole head in the transport's input; its body is incomplete. */
+/* A whole head in the transport's input, without its body. */
 struct awaiting {
   uint32_t counted; /* bytes, in capacity->input */
   struct gyre_http1_ahead ahead;
@@ -39,8 +37,8 @@ struct awaiting {
   int64_t since_ns; /* when the head was complete */
 };
 
-/* A whole head in the transport's input, in the admission's queue. Parsed again when its turn
- * comes, within a microsecond: keeping the result would cost 2 KB each. */
+/* A whole head in the transport's input, in the admission's queue. Parsed again at its turn, in a
+ * microsecond: keeping the result takes 2 KB. */
 struct waiting {
   uint32_t counted; /* bytes, in capacity->heads */
   struct gyre_admission_waiter waiter;
@@ -54,7 +52,7 @@ static size_t partial_bytes(const struct gyre_http_limits *limits) {
 
 /* --- what the connection holds --- */
 
-/* Frees connection->own, and removes it from its budget and the queue. */
+/* Frees connection->own, with its budget and place in the queue. */
 static void release(struct gyre_http_connection *connection, bool gone) {
   struct gyre_http_capacity *capacity = connection->acceptor->capacity;
   struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
@@ -136,7 +134,7 @@ bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_
   return parse(connection, request, partial, bytes, available);
 }
 
-/* Parses the whole head of a request that has waited. Returns false if the connection is closed. */
+/* Parses a waiting request's head again. Returns false if the connection is closed. */
 static bool parse_again(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   release(connection, false);
   if (gyre_http1_parse(connection, request)) return true;
@@ -144,8 +142,7 @@ static bool parse_again(struct gyre_http_connection *connection, struct gyre_htt
   return false;
 }
 
-/* Counts the memory of an incomplete head. Returns false if all heads together exceed the
- * budget. */
+/* Counts an incomplete head's memory. Returns false if all heads exceed the budget. */
 static bool head_fits(struct gyre_http_connection *connection) {
   struct gyre_http_budget *heads = &connection->acceptor->capacity->heads;
   struct partial *partial = connection->own;
@@ -184,8 +181,8 @@ static void begin_ahead(const struct gyre_http_connection *connection, struct gy
   gyre_http1_ahead_begin(ahead, request->head, limits->body_ahead, limits->trailers.header_bytes);
 }
 
-/* True if the request waits for its body before a place, as places are limited. Refuses a body over
- * the limit. */
+/* True if the request waits for its body before it takes a limited place. Refuses a body over the
+ * limit. */
 static bool lacks_body(const struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   const struct gyre_http_head *head = request->head;
   struct gyre_http1_ahead ahead;
@@ -204,7 +201,7 @@ bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_
   return !request->lacks_body;
 }
 
-/* Continues a request after its wait, unless a handler is about to end. */
+/* Continues a request after its wait, unless a handler is ending. */
 static void decided(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->own;
   if (waiting->verdict == UNDECIDED || connection->exchange) return;
@@ -230,7 +227,7 @@ static void on_verdict(struct gyre_admission_waiter *waiter, int verdict) {
 static void on_place(struct gyre_admission_waiter *waiter) { on_verdict(waiter, START); }
 static void on_late(struct gyre_admission_waiter *waiter) { on_verdict(waiter, REFUSE); }
 
-/* Sends the 100 that the client expects. Fits into any socket, after earlier responses. */
+/* Sends an expected 100, which fits into any socket. */
 static bool send_continue(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
   if (!(request->head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) || request->came > 0) return true;
@@ -247,14 +244,14 @@ static void body_deadline(struct gyre_http_connection *connection) {
       connection, gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, waited_ns, false, &reason));
 }
 
-/* Counts the memory of the body; returns false if all bodies together exceed the budget. */
+/* Counts the body's memory; false if all bodies exceed the budget. */
 static bool body_fits(struct gyre_http_connection *connection, struct awaiting *body) {
   struct gyre_http_budget *input = &connection->acceptor->capacity->input;
   gyre_http_budget_hold(input, &body->counted, sizeof(*body) + connection->transport.input->capacity);
   return !gyre_http_budget_is_over(input);
 }
 
-/* Makes the request wait and frees the parsed head. */
+/* Makes the request wait, without its parsed head. */
 static void hold(struct gyre_http_connection *connection, enum phase phase, void *own) {
   release(connection, false);
   connection->own = own;
@@ -301,7 +298,7 @@ bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_r
 
 static void read_ahead(struct gyre_http_connection *connection);
 
-/* Serves or queues a whole head at the start of the transport's input. */
+/* Serves or queues a whole head. */
 static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   if (gyre_http1_admit(connection, request) || !gyre_http1_wait(connection, request)) {
     serve(connection, request);
@@ -310,7 +307,7 @@ static void serve_or_wait(struct gyre_http_connection *connection, struct gyre_h
   }
 }
 
-/* Ends the wait for a body: it is complete (status 0) or failed. */
+/* Ends the wait for a body: complete (status 0) or failed. */
 static void end_body(struct gyre_http_connection *connection, uint16_t status, const char *reason) {
   struct gyre_http_request request;
   if (!parse_again(connection, &request)) return;
@@ -347,7 +344,7 @@ static void read_ahead(struct gyre_http_connection *connection) {
   }
 }
 
-/* Continues to parse the transport's input. Returns true while the head is incomplete. */
+/* True while the head is incomplete. */
 static bool needs_more(struct gyre_http_connection *connection) {
   struct gyre_http_request request;
   if (!gyre_http1_parse(connection, &request)) return keep_head(connection);
@@ -375,8 +372,7 @@ static void begin_head(struct gyre_http_connection *connection) {
   gyre_http_connection_deadline(connection, connection->acceptor->limits.head_ns);
 }
 
-/* Handles the first bytes of a request. Keeps nothing if the bytes are a whole head in lent memory,
- * as usual. */
+/* Handles a request's first bytes. Keeps nothing of a whole head in lent memory, as usual. */
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_http_request request;
   bool whole = false;
@@ -388,8 +384,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
       serve(connection, &request);
       return;
     }
-    /* Keeps an incomplete head, or the bytes after a whole one; everything while the request
-     * waits. */
+    /* Keeps an incomplete head, or the bytes after a whole one; a waiting request keeps all. */
     bool waits = whole && !gyre_http1_admit(connection, &request);
     size_t used = waits ? 0 : head_length;
     if (gyre_transport_keep(&connection->transport, bytes + used, length - used) < 0) {
@@ -470,8 +465,7 @@ void gyre_http1_idle(struct gyre_http_connection *connection) {
   }
   connection->state = GYRE_HTTP_BETWEEN;
   gyre_http_connection_set_idle(connection, true);
-  /* Waits in a drain too: the response has promised to keep the connection, and the next request
-   * may be on its way. */
+  /* Waits in a drain too: the response has promised to keep the connection. */
   gyre_http_connection_deadline(connection, acceptor->draining ? gyre_http_acceptor_grace(acceptor)
                                                                : acceptor->limits.keep_alive_ns);
 }
@@ -487,16 +481,15 @@ void gyre_http1_go_on(struct gyre_http_connection *connection) {
   }
 }
 
-/* Waits for an active client, which has probably sent its next request, or will soon. A close would
- * lose a request on its way. */
+/* Waits for an active client, whose next request may be on its way: a close would lose it. */
 static bool busy_lately(const struct gyre_http_connection *connection) {
   if (connection->state <= GYRE_HTTP_FIRST_BYTE || connection->deadline_ns == INT64_MAX) return true;
   int64_t idle_since_ns = connection->deadline_ns - connection->acceptor->limits.keep_alive_ns;
   return gyre_loop_now(gyre_http_loop(connection)) - idle_since_ns < RECENT_NS;
 }
 
-/* Answers each received request, as its client cannot know whether to repeat it. The next request
- * may be incomplete in a TLS record. */
+/* Answers each received request, as its client cannot know whether to repeat it. A TLS record may
+ * hold part of the next one. */
 static void drain(struct gyre_http_connection *connection) {
   if (connection->exchange || !connection->is_idle) return;
   if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {

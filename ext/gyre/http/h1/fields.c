@@ -1,13 +1,10 @@
-/*
- * Reads field lines, strict after RFC 9112, section 5: name ":" OWS value OWS CRLF. See
- * h1/fields.h.
+/* Reads field lines strictly (RFC 9112, section 5): name ":" OWS value OWS CRLF. See h1/fields.h.
  *
  *   FIELD ─► NAME ─► VALUE_START ─► VALUE ─► VALUE_LF ─► FIELD …
  *     └─ CR ─► END_LF ─► done
  *
- * Each phase looks at a byte once. Keeps phase and position at the end of the input, with the
- * incomplete field after the complete ones.
- */
+ * Looks at each byte once. At the input's end it keeps phase, position, and the incomplete field
+ * after the complete ones. */
 #include "http/h1/fields.h"
 #include "http/scan.h"
 
@@ -20,7 +17,7 @@ int gyre_http1_refuse(struct gyre_http_head *head, uint16_t status, const char *
   return -1;
 }
 
-/* Names that the parser reads, or that callers must treat with care. */
+/* Names that need care. */
 static uint16_t known_name(const char *name, size_t length) {
   switch (length) {
   case 4: return SAME_WORD(name, length, "host") ? GYRE_HTTP_FIELD_HOST : GYRE_HTTP_FIELD_OTHER;
@@ -35,7 +32,7 @@ static uint16_t known_name(const char *name, size_t length) {
   }
 }
 
-/* Refuses a byte that is invalid in, or after, a name. */
+/* Refuses an invalid byte in or after a name. */
 static int refuse_name(struct gyre_http_head *head, char byte) {
   if (is_blank(byte)) return gyre_http1_refuse(head, 400, "white space between a header's name and its colon");
   if (byte == '\r' || byte == '\n') return gyre_http1_refuse(head, 400, "a header line without a colon");
@@ -48,7 +45,7 @@ static int refuse_value(struct gyre_http_head *head, char byte) {
   return gyre_http1_refuse(head, 400, "a control byte in a header's value");
 }
 
-/* Ends at the end of the input or at the limit. */
+/* Stops at the input's end or at the limit. */
 static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p, bool limited,
                    enum gyre_http1_phase phase) {
   if (limited) return gyre_http1_refuse(head, 431, "header lines that are too long in all");

@@ -1,8 +1,6 @@
-/*
- * HTTP/1: one request after another on a connection. connection.c collects heads on the loop's
- * fiber; request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h)
- * needs no Ruby. Calls nothing of HTTP/2.
- */
+/* HTTP/1: requests one by one on a connection. connection.c collects heads on the loop's fiber;
+ * request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h) needs no
+ * Ruby. */
 #ifndef GYRE_HTTP1_H1_H
 #define GYRE_HTTP1_H1_H
 
@@ -13,7 +11,7 @@ struct gyre_http1_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http1_chunked chunks;
   int64_t body_remaining; /* -1: chunked */
-  int64_t unread_from;    /* bytes of the body received before the response */
+  int64_t unread_from;    /* the body's bytes received before the response */
   uint64_t given;         /* bytes passed to the client's socket */
   bool chunked;
 };
@@ -25,17 +23,17 @@ static inline struct gyre_http1_exchange *gyre_http1_of(struct gyre_http_exchang
 extern const struct gyre_http_exchange_operations gyre_http1_exchange_operations; /* request.c */
 
 /* connection.c */
-/* Parses the transport's input: a complete or refused head (request->status). Returns false if the
- * head is incomplete. */
+/* Parses the transport's input to a complete or refused head (request->status); false if
+ * incomplete. */
 bool gyre_http1_parse(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_release_partial(struct gyre_http_connection *connection);
 /* True if the request runs now and has its place. */
 bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request);
-/* Makes the current request wait for its body or a place; its bytes stay in the transport's input,
- * parsed but not consumed. Returns false with a status by which the caller must refuse it. */
+/* Makes the request wait for its body or a place; its bytes stay in the transport's input. Returns
+ * false with a status to refuse with. */
 bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_request *request);
 void gyre_http1_idle(struct gyre_http_connection *connection);
-/* Lets the connection continue without a fiber after its handler. */
+/* Continues the connection without a fiber. */
 void gyre_http1_go_on(struct gyre_http_connection *connection);
 void gyre_init_http1_connection(void);
 

@@ -1,11 +1,8 @@
-/*
- * Parses the head of a request: the request line, the framing that field lines give, and the rules
- * of the trailer section. See h1/parser.h; the field lines themselves are read in h1/fields.c,
- * targets and authorities in h1/target.c.
+/* Parses a request's head (h1/parser.h): request line, framing, and the trailer section's rules.
+ * h1/fields.c reads field lines, h1/target.c targets and authorities.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (h1/fields.c)
- *     └─ CRLF, once ─┘
- */
+ *     └─ CRLF, once ─┘ */
 #include "http/h1/parser.h"
 #include "http/h1/fields.h"
 #include "http/scan.h"
@@ -26,7 +23,7 @@ static int stop_at(struct gyre_http_head *head, const char *bytes, const char *p
   return 0;
 }
 
-/* Parses the rest of "HTTP/1.x" CRLF from p. Returns the end, or NULL with *result set. */
+/* Parses the rest of "HTTP/1.x" CRLF. Returns its end, or NULL with *result. */
 static const char *parse_version(struct gyre_http_head *head, const char *bytes, const char *p, const char *stop,
                                  bool limited, int *result) {
   static const char expected[] = "HTTP/#.#\r\n";
@@ -136,7 +133,7 @@ version:
   return gyre_http1_target_parse(head, bytes) == 0 ? 1 : -1;
 }
 
-/* Reads 1*DIGIT, once (RFC 9112, section 6.3). Also refuses a list of equal numbers. */
+/* Reads one 1*DIGIT (RFC 9112, section 6.3); refuses even a list of equal numbers. */
 int gyre_http1_read_content_length(struct gyre_http_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
   if (head->flags & GYRE_HTTP_HEAD_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
@@ -155,7 +152,7 @@ int gyre_http1_read_content_length(struct gyre_http_head *head, const char *valu
   return 0;
 }
 
-/* Supports only "chunked". Refuses ambiguous framing with 400, another coding with 501. */
+/* Takes only "chunked". Ambiguous framing: 400; another coding: 501. */
 int gyre_http1_read_transfer_encoding(struct gyre_http_head *head, const char *value, size_t length) {
   const char *p = value, *const end = value + length, *coding, *name_end;
   size_t coding_length, others = 0;
@@ -186,7 +183,7 @@ int gyre_http1_read_transfer_encoding(struct gyre_http_head *head, const char *v
   return 0;
 }
 
-/* Ignores unknown and malformed options. */
+/* Ignores unknown options. */
 void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, size_t length) {
   const char *p = value, *option;
   size_t option_length;
@@ -201,7 +198,7 @@ void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, 
   }
 }
 
-/* RFC 9110, section 10.1.1. HTTP/1.0 lacks it. */
+/* RFC 9110, section 10.1.1; not in HTTP/1.0. */
 static int read_expect(struct gyre_http_head *head, const char *value, size_t length) {
   if (head->minor_version == 0) return 0;
   if (skip_class(value, value + length, CLASS_TOKEN) < value + length || !SAME_WORD(value, length, "100-continue")) {
@@ -211,7 +208,7 @@ static int read_expect(struct gyre_http_head *head, const char *value, size_t le
   return 0;
 }
 
-/* Prefers the target's authority to Host, which must be valid too (RFC 9112, section 3.2). */
+/* Prefers the target's authority to Host, which must still be valid (RFC 9112, section 3.2). */
 static int read_host(struct gyre_http_head *head, const char *bytes, const struct gyre_http_field *field) {
   struct gyre_http_authority authority;
   if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");

@@ -1,9 +1,6 @@
-/*
- * Parses the head of a response: the status line, and the framing that field lines give. See
- * h1/reply.h.
+/* Parses a response's head (h1/reply.h): status line and framing.
  *
- *   START ─► FIELD … (h1/fields.c)
- */
+ *   START ─► FIELD … (h1/fields.c) */
 #include "http/h1/reply.h"
 #include "http/h1/fields.h"
 #include "http/scan.h"
@@ -12,8 +9,8 @@
 
 #define LINE_BYTES_MIN 14 /* of "HTTP/1.1 200" CRLF */
 
-/* HTTP-version SP 3DIGIT [ SP reason ]; `end` is the CR. The space before an empty reason is often
- * missing. */
+/* HTTP-version SP 3DIGIT [ SP reason ]; `end` is the CR. Servers often omit the space before an
+ * empty reason. */
 static int read_line(struct gyre_http_head *head, const char *line, const char *end) {
   if (end - line < LINE_BYTES_MIN - 2 || memcmp(line, "HTTP/", 5) != 0 || !is(line[5], CLASS_DIGIT) || line[6] != '.' ||
       !is(line[7], CLASS_DIGIT) || line[8] != ' ')

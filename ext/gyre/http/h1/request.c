@@ -1,8 +1,5 @@
-/*
- * Implements the request's side of an HTTP/1 exchange: its head, its body, the next request,
- * leaving HTTP. Fetches the exchange from its handle again after each wait, during which it may
- * end.
- */
+/* The request's side of an HTTP/1 exchange: head, body, next request, leaving HTTP. Fetches the
+ * exchange again after each wait, during which it may end. */
 #include "http/h1/h1.h"
 #include "http/h1/parser.h"
 #include "net/net.h"
@@ -60,8 +57,8 @@ static void drop(struct gyre_http_connection *connection, const struct gyre_http
 
 /* --- the body --- */
 
-/* Receives bytes into lent memory (*lent) or the transport's input; parks until bytes come. The
- * exchange is open on return. */
+/* Receives into lent memory (*lent) or the transport's input; parks until bytes come. The exchange
+ * is open on return. */
 static size_t more_input(VALUE self, const char **lent) {
   const char *reason = NULL;
   for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
@@ -132,7 +129,7 @@ static VALUE read_chunked(VALUE self, size_t most) {
   }
 }
 
-/* Copies bytes once, from lent memory to the String. Keeps the bytes beyond the requested ones. */
+/* Copies bytes once, from lent memory to the String; keeps those beyond. */
 static VALUE read_sized(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_transport *transport = &exchange->connection->transport;
@@ -156,7 +153,7 @@ static VALUE read_sized(VALUE self, size_t most) {
   return piece;
 }
 
-/* Returns the exchange; NULL at the body's end. */
+/* Returns NULL at the body's end. */
 static struct gyre_http_exchange *reading(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_request_reading(self);
   if (exchange->body.over) return NULL;
@@ -203,16 +200,16 @@ static VALUE drain_failed(VALUE self, VALUE error) {
   return Qnil;
 }
 
-/* Begins the next request in a new exchange, or makes the connection idle. */
+/* Begins the next request, or makes the connection idle. */
 static VALUE begin_next(struct gyre_http_connection *connection) {
   for (;;) {
     struct gyre_http_request request;
     if (gyre_transport_available(&connection->transport) > 0 && gyre_http1_parse(connection, &request)) {
       if (!gyre_http1_admit(connection, &request) && gyre_http1_wait(connection, &request)) return Qnil;
-      /* Keeps the place with this exchange until the next one exists. */
+      /* Keeps the place until the next exchange exists. */
       struct gyre_http_exchange *before = connection->exchange;
       before->placed = request.placed;
-      /* Settled after the next env is made, as the parsed head is in shared memory. */
+      /* Settles it after the next env is made, as the parsed head is in shared memory. */
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(before);
       struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, &gyre_http1_exchange_operations);
       exchange->fiber = before->fiber;
@@ -248,7 +245,7 @@ static VALUE next_request(VALUE self) {
   }
   struct gyre_http_connection *connection = exchange->connection;
   if (!connection->keep_alive) { /* an earlier response has promised to keep the connection */
-    /* Lingers: closing with unread input would reset the connection and lose the response. */
+    /* Lingers: a close with unread input would lose the response. */
     if (!exchange->body.over || connection->readable || gyre_transport_available(&connection->transport) > 0) {
       gyre_http_connection_linger(connection);
     } else {
@@ -269,7 +266,7 @@ static VALUE next_request(VALUE self) {
 
 /* --- leaving HTTP --- */
 
-/* Makes a socket that returns the received bytes first. */
+/* Returns a socket that first returns the received bytes. */
 static VALUE plain_socket(const struct gyre_transport *transport) {
   if (gyre_transport_available(transport) == 0)
     return rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));

@@ -1,8 +1,6 @@
-/*
- * Sends a response of HTTP/1: the lines around its fields, and its body in the chosen framing.
- * Builds heads in a buffer that the acceptor lends until the fiber parks; bytes that the transport
- * does not take at once move into a String first.
- */
+/* Sends an HTTP/1 response: the lines around its fields, and its framed body. Builds heads in the
+ * acceptor's lent buffer; bytes that the transport does not take move into a String before the
+ * fiber parks. */
 #include "http/h1/h1.h"
 #include "http/response_head.h"
 
@@ -12,9 +10,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define COPY_BYTES_LIMIT 16384 /* longest body that is copied behind the head, for one send */
+#define COPY_BYTES_LIMIT 16384 /* longest body copied after its head */
 #define VECTORS 64
-#define PIECE_BYTES (1 << 20) /* bytes sent at once, in about 0.3 ms; then other fibers run */
+#define PIECE_BYTES (1 << 20) /* bytes sent at once, about 0.3 ms; then other fibers run */
 
 static VALUE line_end;
 
@@ -77,16 +75,14 @@ static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
   return exchange;
 }
 
-/* Lets others run in the middle of a message, whose client takes bytes so fast that the fiber never
- * waits. */
+/* Lets others run within a message that the client takes without a wait. */
 static struct gyre_http_exchange *let_others_run(VALUE self) {
   struct output_wait wait = {.self = self, .gives_way = true};
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
   return gyre_http_response_writable(self);
 }
 
-/* Sends as much of `vectors` as the transport takes. Returns the number of bytes, 0 for "would
- * block". */
+/* Sends what the transport takes of `vectors`. Returns bytes, 0 for "would block". */
 static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
   ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
   if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
@@ -95,8 +91,8 @@ static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec 
   return (size_t)sent;
 }
 
-/* Points vectors at the strings beyond `sent` bytes, up to the limit of one call. Returns their
- * number; *length is their size. */
+/* Points vectors at the strings beyond `sent` bytes, within one call's limit. Returns their number;
+ * *length: their size. */
 static int gather(const VALUE *strings, long count, size_t sent, struct iovec *vectors, int most, size_t *length) {
   int filled = 0;
   *length = 0;
@@ -139,7 +135,7 @@ static void flush(VALUE self) {
   }
 }
 
-/* Sends the lent buffer and the strings, with one system call if the socket has room. */
+/* Sends the lent buffer and the strings, usually in one system call. */
 static void send_output(VALUE self, const VALUE *strings, long count) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
   const struct gyre_http_buffer *output = &exchange->connection->acceptor->output;
@@ -163,8 +159,7 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
 
 /* --- heads --- */
 
-/* IANA, HTTP Status Code Registry. A status without a phrase has an empty one (RFC 9112, section
- * 4). */
+/* IANA, HTTP Status Code Registry. Other statuses have an empty phrase (RFC 9112, section 4). */
 static const char status_lines[] =
     "100 Continue\r\n101 Switching Protocols\r\n102 Processing\r\n103 Early Hints\r\n200 OK\r\n201 Created\r\n"
     "202 Accepted\r\n203 Non-Authoritative Information\r\n204 No Content\r\n205 Reset Content\r\n"
@@ -200,8 +195,8 @@ void gyre_http1_begin_head(struct gyre_http_buffer *output, int status) {
   }
 }
 
-/* Adds date, connection and the blank line. Closes the connection if the body ends with it, if a
- * client may still expect a 100, or if much of a request's body would have to be discarded. */
+/* Adds date, connection and the blank line. Closes if the body ends with the connection, a client
+ * may still expect a 100, or much of a body would be discarded. */
 void gyre_http1_end_head(struct gyre_http_response_head *head) {
   struct gyre_http_buffer *output = head->output;
   struct gyre_http_exchange *exchange = head->exchange;
@@ -236,8 +231,7 @@ void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *
     send_output(self, NULL, 0);
     return;
   }
-  /* Makes frozen views of the parts, so that parts and Array stay unchanged while the fiber is
-   * parked. */
+  /* Makes frozen views, so that parts and Array cannot change while the fiber is parked. */
   VALUE parts = rb_ary_new_capa(count);
   for (long i = 0; i < count; i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
   send_output(self, RARRAY_CONST_PTR(parts), count);

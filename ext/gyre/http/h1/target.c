@@ -1,12 +1,8 @@
-/*
- * Parses request targets (RFC 9112, section 3.2), the second word of the request line. Called by
- * h1/parser.c only, with complete text. Leaves percent-encoding in paths alone.
- */
+/* Parses request targets (RFC 9112, section 3.2) for h1/parser.c. Keeps percent-encoding. */
 #include "http/h1/fields.h"
 #include "http/scan.h"
 
-/* Returns the length of "http://" or "https://" at the start of text, in any letter case; else
- * 0. */
+/* Returns the length of a leading "http://" or "https://" in any case, or 0. */
 static uint32_t scheme_length(const char *text, uint32_t length) {
   uint32_t n = 4;
   if (length < 7 || !SAME_WORD(text, 4, "http")) return 0;

@@ -1,7 +1,5 @@
-/*
- * The connection of an HTTP/2 client (see client.h): moves frames, wakes the fibers of changed
- * streams, watches for a dead server, ends. Never waits on a loop and makes no request.
- */
+/* An HTTP/2 client's connection (client.h): moves frames, wakes fibers, detects a dead server,
+ * ends. Never waits on a loop; makes no request. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -14,13 +12,13 @@
 #include <errno.h>
 
 #define SENDS_AT_ONCE 8
-#define RECEPTIONS 4                       /* by one connection, before others get their turn */
-#define SILENCE_NS INT64_C(15000000000)    /* with open requests: sends a PING; after another one: fails */
+#define RECEPTIONS 4                       /* per connection, before others get their turn */
+#define SILENCE_NS INT64_C(15000000000)    /* with open requests: PING; after another: fails */
 #define IDLE_NS INT64_C(60000000000)       /* without requests: leaves the loop */
-#define STREAM_WINDOW_BYTES (2 << 20)      /* of a response, unread */
-#define CONNECTION_WINDOW_BYTES (16 << 20) /* of all responses, unread, as long as they exceed INPUT_BYTES */
+#define STREAM_WINDOW_BYTES (2 << 20)      /* a response's, unread */
+#define CONNECTION_WINDOW_BYTES (16 << 20) /* all responses', unread, if above INPUT_BYTES */
 #define INPUT_BYTES (32 << 20)
-#define OUTPUT_BYTES (128 << 10) /* of a request, queued */
+#define OUTPUT_BYTES (128 << 10) /* a request's, queued */
 
 static VALUE connection_class;
 
@@ -38,7 +36,7 @@ static void client_mark(void *opaque) {
   rb_gc_mark(client->scheduler_object);
 }
 
-/* Leaves the scheduler's lists alone: both are garbage here, and the lists may be freed. */
+/* Leaves the scheduler's lists alone: both objects are garbage, maybe already freed. */
 static void client_free(void *opaque) {
   struct gyre_http2_client *client = opaque;
   gyre_deferred_cancel(&client->sending); /* the loop's end walks that list */
@@ -113,7 +111,7 @@ static void unlink_from_loop(struct gyre_http2_client *client) {
   client->linked = false;
 }
 
-/* Closes all streams, whose callers find the cause in the state. */
+/* Closes all streams; their callers find the cause in the state. */
 static void end(struct gyre_http2_client *client, enum gyre_http2_client_state state, int error) {
   if (client->state != GYRE_HTTP2_CLIENT_OPEN) return;
   client->state = (uint8_t)state;
@@ -225,7 +223,7 @@ static bool receive_some(struct gyre_http2_client *client) {
     (void)gyre_http2_session_receive(&client->session, bytes, (size_t)count, client->received_ns);
   }
   if (count <= 0 || client->session.failed) return false;
-  /* An end that was reported already is not reported again. */
+  /* No edge reports an end twice. */
   if (client->hung_up || !gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) return true;
   watch_for(client, GYRE_READABLE);
   return false;
@@ -262,8 +260,7 @@ void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns)
 
 /* --- the loop --- */
 
-/* The connection's only timer: finds a dead server by PING, and takes an idle connection off its
- * loop. */
+/* The only timer: detects a dead server by PING, and takes an idle connection off its loop. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http2_client *client = GYRE_CONTAINER(timer, struct gyre_http2_client, timer);
   struct gyre_loop *loop = context;
@@ -288,7 +285,7 @@ static void on_closing(struct gyre_client *client) {
   end(GYRE_CONTAINER(client, struct gyre_http2_client, entry), GYRE_HTTP2_CLIENT_CLOSED, 0);
 }
 
-/* In a forked child: leaves the socket and the calls to the parent. */
+/* Leaves socket and calls to the parent, in a forked child. */
 static void on_fork(struct gyre_client *node) {
   struct gyre_http2_client *client = GYRE_CONTAINER(node, struct gyre_http2_client, entry);
   client->watch.fd = client->room.fd = -1;
@@ -298,7 +295,7 @@ static void on_fork(struct gyre_client *node) {
   client->linked = false;
 }
 
-/* Continues with this connection after Process.daemon. */
+/* Continues with the connection after Process.daemon. */
 static void on_move(struct gyre_client *client) {
   GYRE_CONTAINER(client, struct gyre_http2_client, entry)->forks = gyre_forks;
 }
@@ -321,7 +318,7 @@ void gyre_http2_client_begin(struct gyre_http2_client *client) {
 
 static VALUE row(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
 
-/* Takes a connected transport, past its handshake. */
+/* Takes a transport after its handshake. */
 static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   struct gyre_http2_client *client = rb_check_typeddata(self, &client_type);
   if (!NIL_P(client->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
@@ -359,7 +356,7 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   return self;
 }
 
-/* Returns how many more requests may begin now. */
+/* Returns the number of requests that may begin now. */
 static VALUE client_capacity(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
@@ -383,7 +380,7 @@ static VALUE client_is_closed(VALUE self) {
 
 static VALUE client_is_idle(VALUE self) { return gyre_http2_client_get(self)->calls ? Qfalse : Qtrue; }
 
-/* Sends what the socket takes now, with GOAWAY, and fails the requests. */
+/* Sends what the socket takes, with GOAWAY, and fails the requests. */
 static VALUE client_end(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   if (client->state == GYRE_HTTP2_CLIENT_OPEN && client->forks == gyre_forks &&

@@ -1,11 +1,8 @@
-/*
- * The client's side of an HTTP/2 connection: client.c moves its bytes and ends it; client_call.c
- * has a request's calls and waits. lib/gyre/http/client/h2_connection.rb uses both.
+/* An HTTP/2 client's connection, for lib/gyre/http/client/h2_connection.rb: client.c moves bytes
+ * and ends it; client_call.c has a request's calls and waits.
  *
- * On a loop a watch reads for all fibers, and their frames leave together at the turn's end.
- * Without a loop, or in another library's scheduler, the waiting caller moves the bytes; the pool
- * gives such a connection to one caller at a time.
- */
+ * On a loop, a watch reads for all fibers, and frames leave at the turn's end. Otherwise the
+ * waiting caller moves bytes, and the pool lends the connection to one caller at a time. */
 #ifndef GYRE_HTTP2_CLIENT_H
 #define GYRE_HTTP2_CLIENT_H
 
@@ -29,21 +26,21 @@ struct gyre_http2_client {
   struct gyre_http2_limits limits;
   struct gyre_http_capacity capacity;
   int64_t head_ns, read_ns, write_ns;
-  int64_t received_ns;      /* when bytes last came, or the first request after an idle time began */
+  int64_t received_ns;      /* last bytes, or the first request after an idle time */
   uint8_t state;            /* enum gyre_http2_client_state */
   int error;                /* -errno */
-  unsigned forks;           /* gyre_forks at its creation */
+  unsigned forks;           /* gyre_forks when it was made */
   uint32_t calls;           /* with a stream */
   bool used;                /* has carried a request */
   bool linked;              /* in the loop's lists, and marked by the scheduler */
   bool hung_up;             /* the loop has reported the server's end */
-  struct gyre_client entry; /* of the scheduler */
+  struct gyre_client entry; /* the scheduler's */
   struct gyre_watch watch, room;
   struct gyre_timer timer;
   struct gyre_deferred sending; /* at the turn's end */
 };
 
-/* One request, in a Ruby object: the owner of its stream. */
+/* One request, in a Ruby object that owns its stream. */
 struct gyre_http2_call {
   VALUE self, client_object, headers, trailers;
   VALUE body;                        /* the String that the stream sends, or nil */
@@ -51,7 +48,7 @@ struct gyre_http2_call {
   struct gyre_http2_stream *stream;  /* NULL once it is over */
   struct gyre_wait *reader, *writer; /* on the stacks of parked fibers */
   int64_t until_ns;                  /* end of the request's time; -1: none */
-  int64_t received;                  /* bytes of the body that the caller has taken */
+  int64_t received;                  /* body bytes taken by the caller */
   uint16_t status;
 };
 
@@ -60,7 +57,7 @@ struct gyre_http2_client *gyre_http2_client_get(VALUE connection);
 void gyre_http2_client_begin(struct gyre_http2_client *client);
 /* Sends at the turn's end. */
 void gyre_http2_client_send(struct gyre_http2_client *client);
-/* Sends and receives now; waits up to `limit_ns` for bytes or room (-1: no limit). May raise. */
+/* Sends and receives; waits up to `limit_ns` for bytes or room (-1: no limit). May raise. */
 void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns);
 /* True if another request may begin. */
 bool gyre_http2_client_is_open(const struct gyre_http2_client *client);

@@ -1,8 +1,5 @@
-/*
- * A request of an HTTP/2 client (see client.h): its head, its body, the waits for the response.
- * Each caller waits on its own fiber's stack. Never retries;
- * lib/gyre/http/client/h2_connection.rb combines the steps.
- */
+/* A request of an HTTP/2 client (client.h): head, body, waits for the response, each on its
+ * caller's stack. lib/gyre/http/client/h2_connection.rb combines the steps. Never retries. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -34,7 +31,7 @@ static void call_mark(void *opaque) {
   rb_gc_mark(call->early);
 }
 
-/* Gives the stream up. The reset leaves with the connection's next frames. */
+/* Gives up the stream; the reset leaves with the next frames. */
 static void let_go(struct gyre_http2_call *call) {
   struct gyre_http2_stream *stream = call->stream;
   if (!stream) return;
@@ -84,7 +81,6 @@ static void time_out(const struct gyre_http2_client *client, const char *what, i
   rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, peer, (double)limit_ns / 1e9);
 }
 
-/* Raises the cause of a connection's end. */
 NORETURN(static void ended(const struct gyre_http2_client *client));
 static void ended(const struct gyre_http2_client *client) {
   VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0);
@@ -101,7 +97,6 @@ static void ended(const struct gyre_http2_client *client) {
   rb_raise(rb_eEOFError, "%" PRIsVALUE " closed the connection", peer);
 }
 
-/* Raises the cause of a stream that was closed before its end. */
 NORETURN(static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream));
 static void cut(const struct gyre_http2_client *client, const struct gyre_http2_stream *stream) {
   if (stream->head.status) protocol_error(client, "sent ", stream->head.reason);
@@ -128,8 +123,8 @@ static VALUE end_wait(VALUE argument) {
   return Qnil;
 }
 
-/* Waits for news of the stream until `since_ns` + `limit_ns` (-1: no limit) or the end of the
- * request's time. Returns the stream, which the caller's loop examines again. */
+/* Waits for news of the stream until `since_ns` + `limit_ns` (-1: no limit) or the request's end.
+ * Returns the stream, to be examined again. */
 static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
                                        int64_t limit_ns, const char *what) {
   struct gyre_http2_client *client = client_of(call);
@@ -206,7 +201,7 @@ static VALUE checked_target(VALUE target) {
   return target;
 }
 
-/* Returns the stream, or NULL: see request->wrong. */
+/* Returns the stream; NULL: see request->wrong. */
 static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct request *request, VALUE method,
                                        VALUE target, VALUE headers, VALUE body) {
   bool tls = client->transport->operations != &gyre_transport_plain;
@@ -232,11 +227,8 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
   return stream;
 }
 
-/*
- * open(method, target, headers, body, until_s): sends a request at the turn's end; `body` is nil, a
- * String, or true if pieces follow. Returns the exchange; nil if the connection takes no more
- * requests.
- */
+/* open(method, target, headers, body, until_s): sends a request; `body` is nil, a String, or true
+ * if pieces follow. Returns the exchange; nil if the connection takes no more requests. */
 static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   struct request request = {.wrong = Qundef, .streams = body == Qtrue};
@@ -316,7 +308,6 @@ static VALUE call_write(VALUE self, VALUE piece) {
   return Qtrue;
 }
 
-/* Ends a body of pieces. */
 static VALUE call_finish(VALUE self) {
   struct gyre_http2_call *call = call_get(self);
   if (call->stream) (void)gyre_http2_stream_finish(call->stream, NULL, 0);
@@ -341,7 +332,6 @@ static void finish(struct gyre_http2_call *call) {
   if (wrong) protocol_error(client_of(call), "sent trailer fields that are too long in all", "");
 }
 
-/* Takes the next whole head, interim or final. */
 static bool take_head(struct gyre_http2_call *call) {
   struct gyre_http2_stream *stream = call->stream;
   const struct gyre_http2_block *block = &stream->block;
@@ -360,7 +350,7 @@ static bool take_head(struct gyre_http2_call *call) {
   return true;
 }
 
-/* Waits for a head, interim or final; returns its status. */
+/* Returns the status of the next head, interim or final. */
 static VALUE call_receive_head(VALUE self) {
   struct gyre_http2_call *call = call_get(self);
   const struct gyre_http2_client *client = client_of(call);
@@ -377,9 +367,7 @@ static VALUE call_receive_head(VALUE self) {
   return UINT2NUM(call->status);
 }
 
-/*
- * @return [String, nil] the next piece of the response's body; nil at the end
- */
+/* Returns the body's next piece; nil at the end. */
 static VALUE call_read(VALUE self) {
   struct gyre_http2_call *call = call_get(self);
   struct gyre_http2_client *client = client_of(call);
@@ -410,7 +398,6 @@ static VALUE call_read(VALUE self) {
   }
 }
 
-/* Resets the stream, unless it is over. */
 static VALUE call_cancel(VALUE self) {
   struct gyre_http2_call *call = call_get(self);
   struct gyre_http2_client *client = client_of(call);
@@ -428,8 +415,8 @@ static VALUE call_cancel(VALUE self) {
   return Qnil;
 }
 
-/* Tells of a request without a response whether the server may have processed it: true or false.
- * Returns nil if bytes of the response came, or if the request itself was at fault. */
+/* Without a response: returns whether the server may have processed the request. nil if bytes of a
+ * response came, or the request was at fault. */
 static VALUE call_unanswered(VALUE self) {
   const struct gyre_http2_call *call = call_get(self);
   const struct gyre_http2_stream *stream = call->stream;
@@ -447,7 +434,7 @@ static VALUE call_is_over(VALUE self) {
   return call->stream || !NIL_P(call->early) ? Qfalse : Qtrue;
 }
 
-/* Raises why the connection takes no more requests. */
+/* Raises why no more requests begin. */
 static VALUE connection_refuse(VALUE self) { ended(gyre_http2_client_get(self)); }
 
 void gyre_init_http2_client_call(void) {

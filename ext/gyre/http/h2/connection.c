@@ -1,7 +1,5 @@
-/*
- * Runs a connection of HTTP/2 on the loop: moves frames, wakes fibers that wait for them, checks
- * times, ends. Output leaves in one call at the turn's end. Never waits.
- */
+/* Runs an HTTP/2 connection on the loop: moves frames, wakes fibers, checks times, ends. Output
+ * leaves at the turn's end. Never waits. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -18,12 +16,12 @@ static struct gyre_http2_connection *own(const struct gyre_http_connection *conn
 
 static bool is_open(const struct gyre_http_connection *connection) { return connection->state == GYRE_HTTP_SERVING; }
 
-/* Returns the exchange that owns a stream, or NULL. */
+/* Returns the stream's owner, or NULL. */
 static struct gyre_http_exchange *exchange_of(const struct gyre_http2_stream *stream) {
   return stream->tunnel ? NULL : stream->owner;
 }
 
-/* The stream has an owner. */
+/* Requires an owner. */
 static void wake(struct gyre_http2_stream *stream) {
   struct gyre_http_exchange *exchange = exchange_of(stream);
   if (!exchange || exchange->hijacked) {
@@ -45,7 +43,7 @@ static VALUE make_stop(VALUE argument) {
   return gyre_http_cancellation("Gyre::Stop", "the client has broken HTTP/2, and its connection ends");
 }
 
-/* Ends the client's running handlers after a flood. */
+/* Ends running handlers after a client's flood. */
 static void interrupt_handlers(struct gyre_http_connection *connection) {
   const struct gyre_list *streams = &own(connection)->session.streams;
   int state = 0;
@@ -59,8 +57,7 @@ static void interrupt_handlers(struct gyre_http_connection *connection) {
   }
 }
 
-/* Lingers so that no reset loses the last bytes: the client may send frames until it has read the
- * GOAWAY, unless it is half-closed. */
+/* Lingers, or a reset would lose the last bytes: the client may send until it reads GOAWAY. */
 static void close_or_linger(struct gyre_http_connection *connection) {
   if (own(connection)->session.failed) interrupt_handlers(connection);
   if (own(connection)->session.input_over) {
@@ -82,7 +79,7 @@ static void wait_for_room(struct gyre_http_connection *connection) {
     gyre_http_connection_close(connection, true);
 }
 
-/* Returns false if no more bytes can be sent now. */
+/* False if no more bytes can leave now. */
 static bool send_some(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   struct gyre_transport *transport = &connection->transport;
@@ -111,7 +108,7 @@ static void wake_changed(struct gyre_http_connection *connection) {
   while ((stream = gyre_http2_session_changed(&own(connection)->session, false))) wake(stream);
 }
 
-/* Enclose each call from the loop; the connection is not freed between them. They pass on
+/* Enclose each call from the loop, between which the connection is not freed. They pass on
  * `raised`. */
 static void enter(struct gyre_http_connection *connection) { own(connection)->entered++; }
 
@@ -167,8 +164,7 @@ static void schedule(struct gyre_http_connection *connection) {
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
   if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0 && !session->going) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  /* Checks responses whose handlers have ended. Other frames of the client do not extend the
-   * limit. */
+  /* Checks responses of ended handlers; the client's other frames do not extend the limit. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
@@ -268,7 +264,7 @@ static struct gyre_http_request request_of(struct gyre_http2_stream *stream) {
                                     .since_ns = stream->waiter.since_ns};
 }
 
-/* Returns 0, or the state of an exception that ends the program, after which callers clean up. */
+/* Returns 0, or the state of an exception that ends the program; callers still clean up. */
 static int serve(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_request request = request_of(stream);
   return gyre_http_handler_start(connection, &request, &gyre_http2_exchange_operations);
@@ -304,7 +300,7 @@ static void on_late(struct gyre_admission_waiter *waiter) {
   serve_waiting(connection, stream);
 }
 
-/* Returns false if the stream waits for a place. */
+/* False if the stream waits for a place. */
 static bool is_admitted(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http_request request = request_of(stream);
@@ -321,7 +317,7 @@ static bool is_admitted(struct gyre_http_connection *connection, struct gyre_htt
   return reason;
 }
 
-/* Counts the memory of a partial head. Refuses the head once whole, if it exceeds the budget. */
+/* Counts a partial head's memory; beyond the budget the head is refused once whole. */
 static void count_partial(struct gyre_http_connection *connection) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&own(connection)->session);
@@ -339,8 +335,8 @@ static void start(struct gyre_http2_stream *stream) {
   gyre_http2_stream_uncount_head(stream);
 }
 
-/* True if the request counts for the connection; called once. Reset streams count while their
- * handlers run (CVE-2023-44487). */
+/* True if the request counts for the connection. Reset streams count while their handlers run
+ * (CVE-2023-44487). */
 static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_session *session = &own(connection)->session;
   struct gyre_http_acceptor *acceptor = connection->acceptor;
@@ -357,7 +353,7 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   return true;
 }
 
-/* With limited places, the body (or the part read ahead) must come before a place. */
+/* If places are limited, the body (or enough of it) comes first. */
 static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const struct gyre_http_head *head = &stream->head;
@@ -369,7 +365,7 @@ static bool lacks_body(struct gyre_http_connection *connection, const struct gyr
   return gyre_bytes_held(stream->input) < needed;
 }
 
-/* Returns false if its head needs too much memory. */
+/* False if its head needs too much memory. */
 static bool await_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   if (stream->awaited) return true;
   if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->headed_ns;
@@ -384,7 +380,7 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
   return true;
 }
 
-/* True if bodies exceed their budget and the app is not reading this one. */
+/* True if bodies exceed their budget and the app does not read this one. */
 static bool holds_too_much(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_connection *tunnel = stream->tunnel ? stream->owner : NULL;
   const struct gyre_http_exchange *exchange = exchange_of(stream);
@@ -393,7 +389,7 @@ static bool holds_too_much(struct gyre_http_connection *connection, const struct
          !stream->closed;
 }
 
-/* Returns false if the caller must send the refusal. */
+/* False if the caller must send the refusal. */
 static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   acceptor->counts.refused++;
@@ -433,7 +429,7 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   uint64_t malformed = session->malformed;
   gyre_http2_session_receive(session, bytes, length, gyre_loop_coarse_now(gyre_http_loop(connection)));
   gyre_bytes_free(&connection->transport.input);
-  /* Sends resets first, so that no handler starts for an invalid stream (CVE-2025-8671). */
+  /* Sends resets first, as no handler may start for an invalid stream (CVE-2025-8671). */
   if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
     (void)send_some(connection);
   connection->acceptor->counts.malformed += session->malformed - malformed;
@@ -443,8 +439,8 @@ static int take(struct gyre_http_connection *connection, const char *bytes, size
   return raised;
 }
 
-/* Serves the requests, as the client may still read. A GOAWAY to a departed client causes a reset,
- * which is reported. */
+/* Serves the requests, as the client may still read; a departed client's reset is reported
+ * later. */
 static int end_input(struct gyre_http_connection *connection) {
   struct gyre_http2_session *session = &own(connection)->session;
   connection->readable = false;
@@ -465,7 +461,7 @@ static int end_input(struct gyre_http_connection *connection) {
   return deliver(connection);
 }
 
-/* Delivers streams first that an exception left behind. */
+/* First delivers streams left by an exception. */
 static int receive(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   int receptions = 0;
@@ -520,7 +516,7 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
   schedule(connection);
 }
 
-/* Queued bytes leave without the handler. */
+/* Queued bytes leave without a handler. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_connection *http2 = connection->own;
   stream->progress_ns = stream->left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));

@@ -1,8 +1,5 @@
-/*
- * HTTP/2: an exchange for each stream of a connection. connection.c moves bytes of frames
- * (session.h, by libnghttp2) and watches times, on the loop's fiber; request.c and response.c run
- * in the handlers'. Calls nothing of HTTP/1.
- */
+/* HTTP/2: an exchange per stream. connection.c moves frames (session.h, by libnghttp2) and checks
+ * times on the loop's fiber; request.c and response.c run in handlers' fibers. */
 #ifndef GYRE_HTTP2_H2_H
 #define GYRE_HTTP2_H2_H
 
@@ -14,23 +11,23 @@ struct gyre_http2_connection {
   struct gyre_http2_session session;
   struct gyre_http_connection *connection;
   struct gyre_deferred sending; /* at the turn's end */
-  struct gyre_watch room;       /* watches a full socket; otherwise fd -1 */
+  struct gyre_watch room;       /* a full socket's; else fd -1 */
   uint32_t running;             /* handlers, and connections within streams */
-  uint32_t entered;             /* nested calls from the loop, which delay freeing */
-  int64_t began_ns, idle_ns;    /* idle: when the last stream ended */
-  int64_t blocked_ns;           /* when the wait for a full socket began; 0: none */
-  int64_t warned_ns;            /* when the warning before a drain's GOAWAY was sent; 0: none */
-  int64_t bodies_ns;            /* when awaited bodies were last checked */
-  int64_t looked_ns;            /* when streams without a handler were last checked; 0: none */
+  uint32_t entered;             /* nested calls from the loop, until which it is not freed */
+  int64_t began_ns, idle_ns;    /* idle: since the last stream's end */
+  int64_t blocked_ns;           /* since when the socket is full; 0: it is not */
+  int64_t warned_ns;            /* when a drain's first GOAWAY was sent; 0: not yet */
+  int64_t bodies_ns;            /* last check of awaited bodies */
+  int64_t looked_ns;            /* last check of streams without a handler; 0: none */
 };
 
 struct gyre_http2_exchange {
   struct gyre_http_exchange shared;
   struct gyre_http2_stream *stream;
-  struct gyre_http_reader *writer;     /* fiber that waits for room */
-  struct gyre_http_connection *tunnel; /* protocol that has taken the stream over, or NULL */
+  struct gyre_http_reader *writer;     /* waits for room */
+  struct gyre_http_connection *tunnel; /* the stream's new protocol, or NULL */
   bool cut;                            /* the app has closed it */
-  bool websocket;                      /* requested by CONNECT (RFC 8441), shown in env like an upgrade */
+  bool websocket;                      /* a CONNECT (RFC 8441) that env shows as an upgrade */
 };
 
 static inline struct gyre_http2_exchange *gyre_http2_of(const struct gyre_http_exchange *exchange) {
@@ -43,20 +40,20 @@ static inline struct gyre_http2_stream *gyre_http2_stream_of(const struct gyre_h
 extern const struct gyre_http_exchange_operations gyre_http2_exchange_operations; /* request.c */
 
 /* connection.c */
-/* Sends at the end of this turn. */
+/* Sends at the turn's end. */
 void gyre_http2_connection_send(struct gyre_http_connection *connection);
-/* Adjusts timers and room after a handler's end or another change. */
+/* Adjusts timers and room after a change. */
 void gyre_http2_connection_settle(struct gyre_http_connection *connection);
-/* Sends the rest of a stream whose handler or tunnel has ended. May free both. */
+/* Sends the rest of a stream without handler or tunnel. May free both. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
 void gyre_init_http2_connection(void);
 
 /* tunnel.c */
-/* Makes a connection from the exchange's stream; NULL without memory. */
+/* Makes a connection of the exchange's stream; NULL without memory. */
 struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange);
-/* Its handler has returned. Returns false if the connection had ended before and is freed. */
+/* Continues after its handler. False if the connection had ended and is freed. */
 bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyre_http2_stream *stream);
-/* Sends a head before any bytes. Returns 0 or -errno. */
+/* Sends a head. Returns 0 or -errno. */
 int gyre_http2_tunnel_respond(struct gyre_http_connection *connection, int status, const char *lines, size_t length);
 extern const struct gyre_http_inner gyre_http2_tunnel;
 

@@ -1,7 +1,5 @@
-/*
- * Turns the fields of an HTTP/2 head into the result of HTTP/1's parser, with the same limits; also
- * trailers. Called by h2/session.c. No ruby.h, no libnghttp2.
- */
+/* Turns an HTTP/2 head's fields into the result of HTTP/1's parser, with the same limits; also
+ * trailers. No ruby.h, no libnghttp2. */
 #include "http/h2/session.h"
 #include "http/scan.h"
 
@@ -26,7 +24,7 @@ static int refuse(struct gyre_http2_stream *stream, uint16_t status, const char 
   return -1;
 }
 
-/* Copies text into a block. Returns its place, with length 0 without memory. */
+/* Returns the text's place in the block, with length 0 without memory. */
 static struct gyre_http_slice keep(struct gyre_http2_block *block, const uint8_t *text, size_t length) {
   struct gyre_http_slice slice = {block->text ? block->text->length : 0, (uint32_t)length};
   if (gyre_bytes_append(&block->text, text, length) < 0) slice.length = 0;
@@ -115,8 +113,7 @@ static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, 
   block->bytes += (uint32_t)line;
 }
 
-/* Requires :authority and Host to be equal if both exist (RFC 9113, section 8.3.1). env has the
- * authority as Host. */
+/* :authority and Host must be equal (RFC 9113, section 8.3.1); env has it as Host. */
 static int take_authority(struct gyre_http2_stream *stream, int host) {
   struct gyre_http_head *head = &stream->head;
   struct gyre_http2_block *block = &stream->block;
@@ -170,7 +167,7 @@ static int take_target(struct gyre_http2_stream *stream) {
   return refuse(stream, 400, "a request target that is not a path");
 }
 
-/* Completes the head like HTTP/1's parser. */
+/* Completes the head as HTTP/1's parser does. */
 void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   struct gyre_http_head *head = &stream->head;
   struct gyre_http2_block *block = &stream->block;
@@ -217,7 +214,7 @@ done:
   head->section = head->status ? head->target.offset + head->target.length + 1 : 0;
 }
 
-/* `block` has the interim heads and then the final one; each begins with ":status". */
+/* `block` has interim heads, then the final one; each begins with ":status". */
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends) {
   const struct gyre_http2_block *block = &stream->block;
   int at = block->count;

@@ -1,8 +1,6 @@
-/*
- * A hijacked stream: the app gets one end of a socket pair, for gems that speak HTTP/1.1's
- * WebSockets on a descriptor. Moves bytes between the other end and the connection within the
- * stream (tunnel.c); the head that the gem writes becomes the stream's response. Holds no fiber.
- */
+/* A hijacked stream: the app gets one end of a socket pair, for gems that speak HTTP/1.1's
+ * WebSockets on a descriptor. The head that it writes becomes the stream's response; bytes go
+ * through the connection within the stream (tunnel.c). Holds no fiber. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -18,7 +16,7 @@
 
 #define HEAD_BYTES_LIMIT 16384
 #define OUTPUT_BYTES_LIMIT 65536           /* unsent bytes beyond which the app waits */
-#define DRAIN_NS (INT64_C(5) * 1000000000) /* time for the app to close after it has read the end */
+#define DRAIN_NS (INT64_C(5) * 1000000000) /* until which the app must close after the end */
 
 struct hijacked {
   struct gyre_http_connection *connection;
@@ -47,7 +45,7 @@ static void lower_names(char *line, const char *end) {
   }
 }
 
-/* Responds once the head is whole. Returns its length, 0 while incomplete, or -errno. */
+/* Responds once the head is whole. Returns its length, 0 if incomplete, or -errno. */
 static ssize_t respond(const struct hijacked *hijacked) {
   char *bytes = hijacked->head->bytes, *end = bytes + hijacked->head->length;
   char *lines = memchr(bytes, '\n', (size_t)(end - bytes)), *line = lines;
@@ -76,7 +74,7 @@ static int take_head(struct hijacked *hijacked, const char *bytes, size_t length
   return sent < 0 ? (int)sent : 0;
 }
 
-/* Ends the stream after the written bytes if the app's end is closed. */
+/* Ends the stream after written bytes if the app's end is closed. */
 static void take_from_app(struct hijacked *hijacked) {
   struct gyre_http_connection *connection = hijacked->connection;
   struct gyre_loop *loop = gyre_http_loop(connection);
@@ -112,12 +110,11 @@ static void room(struct gyre_http_connection *connection) {
 
 /* --- from the client --- */
 
-/* Counts bytes that the app has not read. */
 static void count(struct hijacked *hijacked, size_t bytes) {
   gyre_http_budget_hold(&hijacked->connection->acceptor->capacity->input, &hijacked->counted, bytes);
 }
 
-/* Returns whether all was sent. The app may still write after it has stopped reading. */
+/* True if all was sent. The app may write after it has stopped reading. */
 static bool give_to_app(struct hijacked *hijacked) {
   struct gyre_transport *transport = &hijacked->connection->transport;
   while (transport->input) {
@@ -170,7 +167,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
   gyre_http_connection_deadline(connection, -1);
 }
 
-/* Lets the app read the end of its socket as the server stops. */
+/* Lets the app read the end of its socket. */
 static void drain(struct gyre_http_connection *connection) { gyre_http_connection_deadline(connection, DRAIN_NS); }
 
 static void detached(struct gyre_http_connection *connection) {

@@ -1,6 +1,4 @@
-/*
- * Fields for libnghttp2 (see lines.h). No ruby.h.
- */
+/* Fields for libnghttp2 (lines.h). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2

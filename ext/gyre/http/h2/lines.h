@@ -1,7 +1,4 @@
-/*
- * A list of fields for libnghttp2, which points into the caller's text. Used by session.c and
- * client_call.c.
- */
+/* A list of fields for libnghttp2, pointing into the caller's text. */
 #ifndef GYRE_HTTP2_LINES_H
 #define GYRE_HTTP2_LINES_H
 
@@ -20,11 +17,11 @@ void gyre_http2_lines_init(struct gyre_http2_lines *lines);
 /* Returns false without memory. */
 bool gyre_http2_lines_push(struct gyre_http2_lines *lines, const char *name, size_t length, const char *value,
                            size_t value_length);
-/* Initializes the list from lines "name: value\r\n", skipping fields of a connection. A status of 0
- * means trailers. Returns 0 or -errno. Call gyre_http2_lines_free in any case. */
+/* Makes the list of lines "name: value\r\n" without fields of a connection. Status 0: trailers.
+ * Returns 0 or -errno; call gyre_http2_lines_free in any case. */
 int gyre_http2_lines_read(struct gyre_http2_lines *lines, int status, const char *text, size_t length);
 void gyre_http2_lines_free(struct gyre_http2_lines *lines);
-/* True for fields of a connection, which HTTP/2 forbids (RFC 9113, section 8.2.2). */
+/* True for a connection's fields, which HTTP/2 forbids (RFC 9113, section 8.2.2). */
 bool gyre_http2_is_of_connection(const char *name, size_t length);
 
 #endif

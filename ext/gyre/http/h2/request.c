@@ -1,7 +1,5 @@
-/*
- * Implements the request's side of an HTTP/2 exchange. Fetches exchange and stream from the handle
- * again after each wait, during which they may end.
- */
+/* The request's side of an HTTP/2 exchange. Fetches exchange and stream again after each wait,
+ * during which they may end. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -22,7 +20,7 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
   http2->running++;
   exchange->method = head->method_number;
   exchange->head_only = head->method_number == GYRE_HTTP_METHOD_HEAD;
-  /* Takes trailers over when the body's end is read. */
+  /* Takes over trailers at the body's end. */
   exchange->body.over = stream->input_ended && !stream->input && !stream->trailers.count && !stream->trailers_wrong;
   exchange->expects_continue = (head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) && !stream->input;
   if (!head->status && head->content_length > acceptor->limits.body_bytes) {
@@ -126,7 +124,7 @@ static bool is_over(const struct gyre_http_exchange *exchange) {
   return gyre_http2_of(exchange)->cut || stream->closed || stream->cut;
 }
 
-/* Sends written bytes and resets an incomplete response. */
+/* Sends written bytes; resets an incomplete response. */
 static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
   struct gyre_http_connection *connection = exchange->connection;

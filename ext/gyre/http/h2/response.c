@@ -1,8 +1,5 @@
-/*
- * Sends a response of HTTP/2: queues it in the stream, whose output leaves at the end of the turn
- * as far as the client's windows and socket allow. A fiber parks while http2.output bytes are
- * queued.
- */
+/* Sends an HTTP/2 response: queues it in the stream, whose output leaves at the turn's end as
+ * windows and socket allow. A fiber parks while http2.output bytes are queued. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -50,8 +47,8 @@ static void client_is_slow(struct gyre_http_exchange *exchange) {
   rb_exc_raise(gyre_http_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
 }
 
-/* Returns the number of bytes that may be queued now; parks until this is above 0. Each response
- * may queue a few bytes even beyond the budget of all responses. `held`: bytes known to follow. */
+/* Returns the bytes that may be queued now; parks until there are some. A few bytes are allowed
+ * even beyond the budget. `held`: bytes known to follow. */
 static size_t room(VALUE self, size_t held) {
   for (;;) {
     struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -76,7 +73,7 @@ static size_t room(VALUE self, size_t held) {
   }
 }
 
-/* Queues a String, which must stay unchanged until sent. */
+/* The String must stay unchanged until sent. */
 static void queue(VALUE self, VALUE string) {
   size_t length = (size_t)RSTRING_LEN(string), offset = 0;
   while (offset < length) {
@@ -129,7 +126,7 @@ void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *
   bool ends = head->no_body || (length == 0 && NIL_P(head->exchange->response_trailers));
   send_head(head, ends);
   if (ends) return;
-  /* Makes frozen views of the parts if the fiber may park, as parts and Array could change then. */
+  /* Makes frozen views if the fiber may park, as parts and Array could change then. */
   bool fits = length < LEAST_BYTES && length < head->exchange->connection->acceptor->limits.http2.output;
   VALUE parts = fits ? body : rb_ary_new_capa(RARRAY_LEN(body));
   for (long i = 0; !fits && i < RARRAY_LEN(body); i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));

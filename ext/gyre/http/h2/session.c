@@ -1,6 +1,4 @@
-/*
- * HTTP/2's frames and streams by libnghttp2 (see h2/session.h).
- */
+/* HTTP/2's frames and streams by libnghttp2 (see h2/session.h). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_NGHTTP2
@@ -14,7 +12,7 @@
 #include <string.h>
 
 #define FIRST_STREAMS 100    /* a client's limit until the server's SETTINGS come (RFC 9113, section 6.5.2) */
-#define BYTES_FOR_TOKEN 1024 /* bytes of bodies that earn one more control frame */
+#define BYTES_FOR_TOKEN 1024 /* body bytes that earn one more control frame */
 #define SECOND_NS INT64_C(1000000000)
 
 /* --- allowances --- */
@@ -44,7 +42,7 @@ static void count_reset(struct gyre_http2_session *session) {
     gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-/* Counts frames that bring neither a request nor a part of a body. */
+/* Counts frames other than requests and bodies. */
 static void count_control_frame(struct gyre_http2_session *session) {
   int64_t most = session->limits->control_frames;
   if (!spend(&session->control_frames, most, most, session->now_ns))
@@ -107,7 +105,6 @@ void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited) {
   stream->awaited = awaited;
 }
 
-/* Enlarges the client's windows by `length`. */
 static void consume(struct gyre_http2_stream *stream, size_t length) {
   size_t granted = stream->granted < length ? stream->granted : length;
   stream->granted -= (uint32_t)granted;
@@ -115,9 +112,9 @@ static void consume(struct gyre_http2_stream *stream, size_t length) {
   if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
 }
 
-/* Input of a stream without a handler, or with a tunnel, does not reduce the connection's window:
- * the stream's window and the input budget limit it. The same holds for a client's responses as
- * long as they are within the budget, so that a slow reader does not stop the others. */
+/* Input without a handler, or of a tunnel, does not reduce the connection's window: stream window
+ * and input budget limit it. The same holds for a client's responses within the budget: a slow
+ * reader does not stop others. */
 static void grant(struct gyre_http2_stream *stream, size_t length) {
   const struct gyre_http2_session *session = stream->session;
   if (session->client ? gyre_http_budget_is_over(&session->capacity->input) : stream->owner && !stream->tunnel) return;
@@ -170,8 +167,8 @@ void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
 
 /* --- what libnghttp2 reports --- */
 
-/* Ends the connection for a window above 2^31-1 after SETTINGS (RFC 9113, section 6.9.2);
- * libnghttp2 resets only the streams. */
+/* Ends the connection for a window above 2^31-1 after SETTINGS (RFC 9113, section 6.9.2), where
+ * libnghttp2 only resets streams. */
 static void measure_windows(struct gyre_http2_session *session) {
   int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
   session->widest = 0;
@@ -187,11 +184,11 @@ static void check_windows(struct gyre_http2_session *session) {
   if (session->widest + initial > INT32_MAX) gyre_http2_session_terminate(session, NGHTTP2_FLOW_CONTROL_ERROR);
 }
 
-/* Detects a frame of a closed or skipped stream (RFC 9113, section 5.1), for which libnghttp2 would
- * have to keep closed streams, at 20 KB a connection. */
+/* Detects frames of closed or skipped streams (RFC 9113, section 5.1); libnghttp2 would keep closed
+ * streams for that, 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
   if (id % 2 == 0 || id > session->ids.last || find(session, id)) return;
-  /* The frame may have been sent before a reset or a GOAWAY arrived. */
+  /* Sent before a reset or GOAWAY arrived, perhaps. */
   if (id <= session->ids.reset || id == session->ids.unopened) return;
   bool skipped = session->ids.last != (int64_t)session->ids.begun_count * 2 - 1;
   gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
@@ -241,7 +238,7 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
   (void)flags;
   struct gyre_http2_stream *stream = find(opaque, frame->hd.stream_id);
   if (!stream) return 0;
-  /* Stops reading far beyond the limits (CVE-2016-6581). */
+  /* Stops far beyond the limits (CVE-2016-6581). */
   size_t most = stream->session->limits->head.header_bytes + (size_t)stream->session->limits->head.request_line_bytes;
   stream->session->block_bytes += length + value_length;
   if (stream->session->block_bytes > 2 * most) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -347,14 +344,14 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
   stream->output_sent = true;
   stream->progress_ns = session->now_ns;
   if (session->client) gyre_http2_stream_note(stream);
-  /* Discards the rest of a request once its response is complete (RFC 9113, section 8.1). */
+  /* Discards a request's rest after its response (RFC 9113, section 8.1). */
   if (!stream->owner && stream->started && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
   return 0;
 }
 
 /* --- sent messages --- */
 
-/* A lent body is the whole body, so nothing else is queued. */
+/* A lent body is whole: nothing else is queued. */
 static size_t held_output(const struct gyre_http2_stream *stream) {
   return stream->lent_length ? stream->lent_length : gyre_bytes_held(stream->output);
 }
@@ -551,7 +548,7 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
   nghttp2_option_set_no_closed_streams(options, 1); /* reduces a used session from 53 KB to 31 KB */
   nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
-  /* The limits above end a connection earlier, with the code of the cause. */
+  /* The limits above act earlier, with the cause's code. */
   nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
 #else
   (void)limits;
@@ -656,7 +653,7 @@ static void end_frame(struct gyre_http2_session *session) {
   session->frame.ends_block = false;
 }
 
-/* Passes whole frame headers to libnghttp2: it would count each piece as a CONTINUATION. */
+/* Passes on whole frame headers: libnghttp2 counts each piece as a CONTINUATION. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
   const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
   uint8_t *head = session->frame.head;
@@ -685,7 +682,7 @@ bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *
   return !session->failed;
 }
 
-/* Called after all other output is sent, as resets truncate pending responses. */
+/* Called after all other output, as resets truncate responses. */
 static bool reset_cut(struct gyre_http2_session *session) {
   if (!session->cut_count) return false;
   session->cut_count = 0;
@@ -753,7 +750,7 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  /* A full socket may delay the GOAWAY; until then libnghttp2 accepts new streams. */
+  /* A full socket may delay GOAWAY, until which libnghttp2 accepts streams. */
   session->ids.served = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
   (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->ids.served, NGHTTP2_NO_ERROR, NULL, 0);
 }

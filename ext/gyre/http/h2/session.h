@@ -1,14 +1,10 @@
-/*
- * The frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
- * a head, a body and a response. connection.c moves the bytes; request.c and response.c use the
- * streams. For a client (client.c, client_call.c) the head and `input` are the response's. No
- * socket, no clock, no ruby.h. Only session.c calls libnghttp2, and never receives, sends or frees
- * within one of its callbacks: these note changed streams in a list, which the caller empties
- * afterwards.
+/* Frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
+ * head, body and response (for a client, head and `input` are the response's). connection.c moves
+ * bytes; request.c and response.c use streams. No socket, clock or ruby.h. Only session.c calls
+ * libnghttp2, never within its callbacks, which list changed streams for the caller.
  *
  *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
- *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish
- */
+ *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish */
 #ifndef GYRE_HTTP2_SESSION_H
 #define GYRE_HTTP2_SESSION_H
 
@@ -22,17 +18,16 @@
 #define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 #define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
 
-/* Errors that this side sends or compares (RFC 9113, section 7). */
+/* Errors sent or compared here (RFC 9113, section 7). */
 enum gyre_http2_error {
   GYRE_HTTP2_INTERNAL_ERROR = 2,
   GYRE_HTTP2_REFUSED_STREAM = 7,
   GYRE_HTTP2_CANCEL = 8,
   GYRE_HTTP2_ENHANCE_YOUR_CALM = 11
 };
-/* Returns its name, as a constant text. */
 const char *gyre_http2_error_name(uint32_t error);
 
-/* The fields of a head or of trailers, as offsets into `text`. */
+/* Fields of a head or trailers, as offsets into `text`. */
 struct gyre_http2_block {
   struct gyre_bytes *text;
   struct gyre_http_field *fields;
@@ -47,47 +42,46 @@ struct gyre_http2_stream {
   struct gyre_list node;    /* in session->streams */
   struct gyre_list changed; /* in session->changed */
   struct gyre_http2_session *session;
-  struct gyre_admission_waiter waiter;             /* memory of the head while the request waits for a place */
+  struct gyre_admission_waiter waiter;             /* the head's memory, while the request waits for a place */
   uint32_t counted, input_counted, output_counted; /* shares in the budgets of heads, input and output */
-  void *owner; /* the exchange, or with `tunnel` the connection within; otherwise NULL */
+  void *owner;                                     /* an exchange; with `tunnel` the connection within; or NULL */
   int32_t id;
 
-  /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
+  /* `head` points into `block`, until gyre_http2_stream_drop_head. */
   struct gyre_http_head head;
   struct gyre_http_slice scheme, protocol;
   struct gyre_http2_block block, trailers;
-  struct gyre_bytes *input; /* bytes of the body that the app has not taken */
+  struct gyre_bytes *input; /* body bytes that the app has not taken */
 
-  /* The response. */
   struct gyre_bytes *output, *output_trailers;
-  const char *lent; /* a client's whole body, instead of `output` */
+  const char *lent; /* a client's whole body, in place of `output` */
   size_t lent_length;
-  uint64_t sent_bytes;               /* of its body */
+  uint64_t sent_bytes;               /* the body's */
   int64_t progress_ns;               /* last progress: bytes were sent, or its handler ended */
-  int64_t left_ns;                   /* when its handler ended; 0: running */
+  int64_t left_ns;                   /* handler's end; 0: running */
   uint64_t left_bytes;               /* sent_bytes then */
-  uint32_t granted;                  /* bytes of `input` already returned to the connection's window */
-  int64_t headed_ns, came_ns;        /* when the wait for the body began; when bytes last came */
-  uint32_t error;                    /* code with which it was closed */
-  uint16_t heads_whole, heads_taken; /* of a client: fields in complete heads; how many of them are taken */
+  uint32_t granted;                  /* bytes of `input` returned to the connection's window */
+  int64_t headed_ns, came_ns;        /* begin of the wait for the body; last bytes */
+  uint32_t error;                    /* the code that closed it */
+  uint16_t heads_whole, heads_taken; /* a client's: fields in complete heads, and those taken */
 
-  bool headed : 1;  /* the head is complete, or refused (head.status) */
+  bool headed : 1;  /* head complete or refused (head.status) */
   bool counts : 1;  /* among the connection's requests */
   bool awaited : 1; /* the body comes before a place */
-  bool started : 1; /* a handler has begun, or none will begin */
+  bool started : 1; /* a handler has begun, or never will */
   bool placed : 1;  /* the request holds a place of the admission */
   bool input_ended : 1;
   bool trailers_wrong : 1;
-  bool answered : 1;    /* the response's head is queued; the request's head is sent */
-  bool output_over : 1; /* all of the body is queued */
+  bool answered : 1;    /* the head to send is queued */
+  bool output_over : 1; /* the whole body is queued */
   bool output_sent : 1;
   bool cut : 1;       /* a reset follows the queued bytes */
   bool deferred : 1;  /* libnghttp2 waits for output */
   bool tunnel : 1;    /* another protocol has taken it over (tunnel.c) */
   bool discards : 1;  /* drops the rest of the body */
-  bool own_reset : 1; /* reset by this side, without a fault of the client */
+  bool own_reset : 1; /* by this side, without the client's fault */
   bool peer_reset : 1;
-  bool departed : 1; /* reset by the client, or for its errors */
+  bool departed : 1; /* by the client, or for its errors */
   bool closed : 1;   /* libnghttp2 has freed it */
 };
 
@@ -104,17 +98,17 @@ struct gyre_http2_session {
   uint32_t awaited_count; /* streams with awaited bodies */
   uint32_t stream_count;  /* number of `streams`, including closed ones with an owner */
   uint32_t open_count;    /* number of `streams` that are not closed */
-  uint32_t cut_count;     /* streams reset because the client stopped reading */
-  uint64_t malformed;     /* streams ended by the client's errors */
-  int64_t now_ns;         /* of the present call */
-  int64_t widest;         /* largest difference of a stream's window to the initial one, before SETTINGS */
-  int64_t head_since_ns;  /* when the present header block began; 0: none */
-  size_t block_bytes;     /* size of the names and values in that block */
+  uint32_t cut_count;     /* because the client stopped reading */
+  uint64_t malformed;     /* streams ended by client errors */
+  int64_t now_ns;         /* time of this call */
+  int64_t widest;         /* largest difference between a stream's window and the initial one, before SETTINGS */
+  int64_t head_since_ns;  /* begin of the current header block; 0: none */
+  size_t block_bytes;     /* bytes of that block's names and values */
   struct gyre_http2_allowance resets, control_frames;
   struct {
-    int32_t last, reset; /* newest stream; newest one reset or skipped by this side */
+    int32_t last, reset; /* newest stream; newest reset or skipped by this side */
     int32_t unopened;    /* newest stream, if libnghttp2 skipped it */
-    int32_t served;      /* last served stream, as in the GOAWAY */
+    int32_t served;      /* as in GOAWAY */
     uint32_t begun_count;
   } ids; /* of streams */
   struct {
@@ -127,85 +121,83 @@ struct gyre_http2_session {
     char *bytes;
     size_t length, room;
     bool full;
-    const uint8_t *piece; /* rest for the next `send`, in libnghttp2's memory */
+    const uint8_t *piece; /* left for the next `send`, in libnghttp2's memory */
     size_t piece_length;
   } out;               /* while `send` runs */
   uint32_t left_error; /* code of the peer's GOAWAY */
   bool left : 1;       /* the peer has sent GOAWAY */
   bool client : 1;     /* this side sends the requests */
   bool settled : 1;    /* the peer's preface is complete */
-  bool failed : 1;     /* receives nothing more; queued bytes may leave */
+  bool failed : 1;     /* receives no more; queued bytes may leave */
   bool going : 1;      /* GOAWAY is sent or queued */
-  bool broken : 1;     /* can send nothing more, not even a GOAWAY */
+  bool broken : 1;     /* can send no more, not even GOAWAY */
   bool input_over : 1; /* the client has ended its side */
 };
 
-/* h2/head.c: adds a field to the stream's head or trailers; completes the head. */
+/* h2/head.c: adds a field to head or trailers; completes the head. */
 void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
                            size_t value_length);
 void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
-/* Completes a response's head, which an interim one (1xx) leaves open. */
+/* Completes a response's head; an interim one (1xx) leaves it open. */
 void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool ends);
 void gyre_http2_block_free(struct gyre_http2_block *block);
 
-/* Returns 0 or -ENOMEM. The caller keeps `limits` alive. Queues the server's preface. */
+/* Queues the server's preface; the caller keeps `limits`. Returns 0 or -ENOMEM. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
-/* The same for a client; its caller sets `capacity` before the first request. */
+/* For a client; its caller sets `capacity` before the first request. */
 int gyre_http2_session_init_client(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
                                    int64_t now_ns);
-/* Frees all streams, with or without owners. */
+/* Frees all streams, even with owners. */
 void gyre_http2_session_free(struct gyre_http2_session *session);
 
-/* Returns false once the client has broken the protocol; the caller stops receiving. */
+/* Returns false once the client has broken the protocol: stop receiving. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
-/* Fills `bytes` with output; returns 0 without output. `room` must be at least
- * GYRE_HTTP2_SEND_ROOM. */
+/* Fills `bytes` with output, returns 0 if there is none. `room`: at least GYRE_HTTP2_SEND_ROOM. */
 size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
 #define GYRE_HTTP2_SEND_ROOM (16384 + 9)
 bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
 bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
-/* Returns the next changed stream, or NULL; without `heads` only streams that have an owner. */
+/* Returns the next changed stream, or NULL; without `heads` only owned ones. */
 struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
 
-/* Sends a client's request, once the server's limit of streams allows it; without `ends` a body
- * follows. Returns NULL without memory or numbers for streams. */
+/* Sends a client's request as the server's limit of streams allows; without `ends` a body follows.
+ * Returns NULL without memory or stream numbers. */
 struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *session,
                                                      const struct gyre_http2_lines *lines, bool ends);
-/* Gives the stream its whole body; the caller keeps the bytes until the stream is closed or
+/* Gives the stream its whole body, which the caller keeps until the stream is closed or
  * released. */
 void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length);
 /* Returns the number of requests that may run at once. */
 uint32_t gyre_http2_session_streams_limit(const struct gyre_http2_session *session);
 void gyre_http2_session_ping(struct gyre_http2_session *session);
 
-/* Handles a half-closed client: drops partial requests, serves the others, then ends. */
+/* A half-closed client: drops partial requests, serves others, then ends. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);
 
-/* Sends a warning; refuses new streams; ends the session (RFC 9113, section 6.8). */
+/* Warn; refuse new streams; end (RFC 9113, section 6.8). */
 void gyre_http2_session_warn(struct gyre_http2_session *session);
 void gyre_http2_session_go(struct gyre_http2_session *session);
 void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);
 
-/* Counts the memory of a partial or waiting head; returns false if all heads together exceed the
- * budget. The share ends with the head's memory or the stream. */
+/* Counts the memory of a partial or waiting head; false if all heads exceed the budget. */
 size_t gyre_http2_stream_head_bytes(const struct gyre_http2_stream *stream);
 bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream);
 void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream);
-/* Returns the newest stream while its head is incomplete; else NULL. */
+/* Returns the newest stream if its head is incomplete, or NULL. */
 struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_session *session);
-/* Frees the memory of the head after its env is made. */
+/* Frees the head's memory after env is made. */
 void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
-/* Makes gyre_http2_session_changed return the stream next. */
+/* Lists the stream for gyre_http2_session_changed. */
 void gyre_http2_stream_note(struct gyre_http2_stream *stream);
-/* Sets whether the body must come before a handler begins. */
+/* The body must come before a handler begins, or need not. */
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
-/* Updates the budgets of input, with trailers, and of output. */
+/* Updates the budgets of input and output. */
 void gyre_http2_stream_count(struct gyre_http2_stream *stream);
-/* Drops the body, received or still to come. */
+/* Drops the body, now and later. */
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
-/* Records that the app has read `length` bytes of the input. */
+/* The app has read `length` bytes. */
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
-/* Ends the input after the bytes held. */
+/* True at the end of the held bytes. */
 static inline bool gyre_http2_stream_is_read(const struct gyre_http2_stream *stream) {
   return stream->input_ended || stream->closed || stream->session->input_over;
 }
@@ -213,22 +205,21 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
   return gyre_bytes_held(stream->output);
 }
 
-/* `head` has lines "name: value\r\n" with names in lower case. Skips fields of a connection.
- * `ends`: a final head without a body. Returns 0 or -errno; -EPIPE: the stream is closed. */
+/* `head`: lines "name: value\r\n" in lower case; skips a connection's fields. `ends`: no body
+ * follows. Returns 0 or -errno; -EPIPE: closed. */
 int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
                               bool ends);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
-/* Sends bytes that the caller has appended to the output. */
+/* Sends bytes appended to the output. */
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
-/* Ends the body; `lines` are its trailers, or NULL. */
+/* `lines`: trailers, or NULL. */
 int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *lines, size_t length);
-/* Sends what the client takes now of the queued response, then a reset. */
+/* Sends what the client takes now, then a reset. */
 void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
-/* Refuses an unserved request, which the client may send again. */
+/* Refuses an unserved request, which the client may repeat. */
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
 void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
-/* Sends the rest of the response without its exchange, and drops the request. May free the
- * stream. */
+/* Sends the response's rest without its exchange, and drops the request. May free the stream. */
 void gyre_http2_stream_release(struct gyre_http2_stream *stream);
 
 #endif

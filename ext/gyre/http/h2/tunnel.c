@@ -1,7 +1,6 @@
-/*
- * A connection within a stream (RFC 8441): a protocol takes over the stream of a CONNECT and moves
- * its bytes through a transport, as over a socket. The stream's flow control applies. The loop
- * calls the protocol in the turn after a change, never from within a session.
+/* A connection within a stream (RFC 8441): a protocol takes over a CONNECT's stream, through a
+ * transport with the stream's flow control. The loop calls the protocol in the turn after a change,
+ * never within a session.
  *
  *   upgrade ─► the handler returns: the stream's owner ─► closed: the stream sends its rest alone
  */
@@ -16,10 +15,10 @@
 
 struct tunnel {
   struct gyre_http_connection connection; /* freed as such */
-  struct gyre_http_connection *outer;     /* lives longer than this one, which counts there like a handler */
+  struct gyre_http_connection *outer;     /* outlives this one, which counts there like a handler */
   struct gyre_http2_stream *stream;       /* NULL once closed */
   struct gyre_post changed;
-  uint64_t sent_bytes; /* room of the stream when the protocol was last told to wait */
+  uint64_t sent_bytes; /* stream's room when the protocol was last told to wait */
 };
 
 /* --- the transport --- */
@@ -37,7 +36,7 @@ static ssize_t tunnel_receive(struct gyre_transport *transport, void *bytes, siz
   return (ssize_t)length;
 }
 
-/* Takes everything, as the protocol limits unsent bytes. */
+/* Takes everything: the protocol limits unsent bytes. */
 static ssize_t tunnel_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tunnel *tunnel = transport->state;
   ssize_t taken = 0;
@@ -55,7 +54,7 @@ static size_t tunnel_held(const struct gyre_transport *transport) {
   return tunnel->stream ? gyre_http2_stream_queued(tunnel->stream) : 0;
 }
 
-/* Tells the stream, which has the queued bytes, whether the protocol waits for them. */
+/* Tells the stream whether the protocol waits for its queue. */
 static int tunnel_flush(struct gyre_transport *transport) {
   struct tunnel *tunnel = transport->state;
   if (tunnel->stream->closed) return -EPIPE;
@@ -134,7 +133,7 @@ bool gyre_http2_tunnel_begin(struct gyre_http_connection *connection, struct gyr
   return true;
 }
 
-/* The stream sends its rest, unless it ends in the middle. */
+/* The stream sends its rest, unless cut off. */
 static void close_tunnel(struct gyre_http_connection *connection, bool reset) {
   struct tunnel *tunnel = GYRE_CONTAINER(connection, struct tunnel, connection);
   struct gyre_http2_stream *stream = tunnel->stream;

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre dns query`: asks name servers one question and prints the reply as dig does. Gyre::CLI::DNS
-# calls it.
+# `gyre dns query`: asks name servers a question and prints the reply like dig.
 
 require "ipaddr"
 require "gyre/cli"
@@ -54,7 +53,6 @@ module Gyre
 
         private
 
-        # Returns the servers.
         def read(words)
           @short = words.delete("+short")
           protocol = words.filter_map { |word| WORDS[word] }.last

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log`: Analogger's YAML, unchanged, with further keys (SETTINGS). The command
-# reads it before anything starts, and passes keyword settings to Gyre::Log::Server. Reports all
-# mistakes at once, each with its line; opens only the file itself and the key's file, and shows no
-# secret.
+# The settings of `gyre log`: Analogger's YAML with further keys (SETTINGS), read before anything
+# starts, as keywords for Gyre::Log::Server. Reports all mistakes at once with lines; opens only its
+# file and the key's, and shows no secret.
 
 require "gyre/errors"
 require "gyre/cli/log/configuration/document"
@@ -14,13 +13,12 @@ require "gyre/cli/log/configuration/settings"
 module Gyre
   module CLI
     module Log
-      # The configuration of one server. Immutable; {#merge} returns a new one.
+      # One server's configuration; immutable.
       #
       #   configuration = Gyre::CLI::Log::Configuration.load("log.yml")
       #   Gyre::Log::Server.new(**configuration.settings).run
       class Configuration
-        # The file is invalid; each line of the message describes a mistake: file:line: key: what to
-        # do.
+        # Each line of the message is a mistake: file:line: key: remedy.
         class Invalid < Error
           attr_reader :mistakes
 
@@ -32,7 +30,7 @@ module Gyre
 
         MISSING = "must be keys with values, as in: port: 6766"
         private_constant :MISSING
-        # The default destination of messages; if a folder has that name, a file in it.
+        # Default destination of messages; a folder of that name gets a file.
         DEFAULT_LOG = "log"
         DEFAULT_LOG_IN_FOLDER = File.join("log", "default.log")
 
@@ -40,7 +38,7 @@ module Gyre
         attr_reader :notices # mistakes that do not stop the server
 
         class << self
-          # `places`: named files and folders must exist, as they must for the server.
+          # `places`: named files and folders must exist.
           def load(path, places: true)
             parse(File.read(path, encoding: Encoding::UTF_8), path, places: places)
           rescue SystemCallError => error
@@ -82,8 +80,7 @@ module Gyre
           freeze
         end
 
-        # In `over`, a host or port replaces the file's bind, a bind its host and port, a key its
-        # key_file.
+        # In `over`, host or port replace bind, bind replaces both, key replaces key_file.
         def merge(over)
           replaced = []
           replaced << :bind if over.key?(:host) || over.key?(:port)
@@ -97,7 +94,7 @@ module Gyre
           key.empty? ? self : merge(key: key)
         end
 
-        # Addresses for clients of Analogger and Gyre.
+        # For clients of Analogger and Gyre.
         def addresses
           return values[:bind] if values[:bind]
 
@@ -106,7 +103,7 @@ module Gyre
           ["tcp://#{host}:#{port}"]
         end
 
-        # STDOUT if no file is named, as in Analogger; ./log without any configuration.
+        # STDOUT without a named file, as in Analogger; ./log without a configuration.
         def default_log
           values.fetch(:default_log) do
             next "STDOUT" if @path
@@ -115,7 +112,7 @@ module Gyre
           end
         end
 
-        # nil admits clients without a key. Raises Invalid if the key's file is empty or unreadable.
+        # nil: clients need no key. Raises Invalid if the key's file is empty or unreadable.
         def key
           return (values[:key] unless values[:key].to_s.empty?) unless values[:key_file]
 
@@ -145,8 +142,8 @@ module Gyre
 
         def all = SETTINGS.defaults.merge(values)
 
-        # Applies general settings to each file unless its entry has its own; severities and culling
-        # at the top are for services without a log.
+        # General settings apply where an entry has none; top-level severities and culling are for
+        # services without a log.
         def log_settings(log)
           { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
         end

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Passes a log server's state to its successor in the same process (USR2): listening sockets, and
-# connections with their states. Descriptors stay open across exec; the rest is JSON (see
-# Gyre::CLI::Successor). Gyre::Log::Server gets a Handover from the command, and calls it on both
-# sides. Carries only incomplete messages, so complete ones must be written before.
+# Passes a log server's state to its successor in this process (USR2): listening sockets, and
+# connections with their incomplete messages. Descriptors stay open across exec; the rest is JSON
+# (Gyre::CLI::Successor). Gyre::Log::Server calls it on both sides.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -13,16 +12,16 @@ require "gyre/log/server/connection"
 module Gyre
   module CLI
     module Log
-      # The new process's view of a handover; empty after an ordinary start.
+      # The new process's view; empty after an ordinary start.
       class Handover
-        # Binary values of Gyre::Log::Connection#handover, encoded as JSON has text only.
+        # Binary values of Gyre::Log::Connection#handover, encoded for JSON.
         BYTES = %w[service rest unsent].freeze
-        # Seconds for outputs to read the stored sequence numbers of clients.
+        # Seconds for outputs to read clients' stored numbers.
         PREPARE_S = 1.0
         private_constant :PREPARE_S
 
         class << self
-          # True in a process that replaces another server: already a daemon with its pidfile.
+          # True in a successor: already a daemon with a pidfile.
           def pending? = Successor.pending?
 
           def receive
@@ -33,10 +32,10 @@ module Gyre
           end
         end
 
-        # Called once the server handles signals by itself.
+        # Called once the server handles signals.
         def signalled? = @signals.any?
 
-        # `signals` arrived before the exec.
+        # `signals` came before the exec.
         def initialize(left, signals: [])
           @signals = signals
           @listeners = left.fetch("listeners").group_by { |listener| listener.fetch("input") }
@@ -50,13 +49,13 @@ module Gyre
           end
         end
 
-        # Closes listening sockets that the new configuration does not name.
+        # Closes sockets that the new configuration lacks.
         def close_others
           @listeners.each_value { |listeners| listeners.each { |left| Socket.for_fd(left.fetch("descriptor")).close } }
           @listeners = {}
         end
 
-        # Continues the former server's connections; closes those whose input is gone.
+        # Continues connections; closes those without an input.
         def connections(hub, inputs)
           hub.server.committer.flush(PREPARE_S) if @connections.any?
           inputs = inputs.to_h { |input| [input.to_s, input] }
@@ -71,7 +70,7 @@ module Gyre
           @connections = []
         end
 
-        # Starts the new program; returns only by an exception, after which nothing has changed.
+        # Returns only by an exception, after which nothing has changed.
         def exec(acceptors, connections, command)
           staying = connections.to_h { |connection| [connection, connection.handover] }.compact
           ios = acceptors.map { |acceptor| acceptor.listener.socket } + staying.keys.map(&:to_io)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log reopen`: makes a server reopen its files, like HUP, and waits for the end, as logrotate
-# compresses renamed files right after its script.
+# `gyre log reopen`: makes a server reopen files like HUP, and waits, as logrotate then compresses
+# renamed files.
 
 require "gyre/cli/log"
 require "gyre/cli/log/target"

@@ -9,7 +9,7 @@ module Gyre
   module CLI
     module Log
       class Report
-        # Shows the busiest clients and services, and the number of others.
+        # Busiest clients and services to show.
         ROWS = 10
 
         def initialize(status, address, paint, columns)
@@ -78,7 +78,7 @@ module Gyre
 
         def pair(name, text) = format("  %-12s %s", name, text)
 
-        # Aligns texts left and numbers right; truncates the first column on a narrow screen.
+        # Aligns texts left, numbers right; cuts the first column on a narrow screen.
         def table(heads, rows, texts: 1)
           return [] if rows.empty?
 
@@ -95,7 +95,7 @@ module Gyre
           ["", @paint.call(head, :dim), *body]
         end
 
-        # Truncates paths at the beginning, as their end is more useful.
+        # Cuts paths at the beginning.
         def fit(text, width) = text.size > width ? "…#{text[-(width - 1)..]}" : text
 
         def time(seconds) = seconds.to_f.zero? ? "-" : Figures.duration(seconds)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log send`: sends one message, or each line of standard input as a message. The exit status
-# shows whether the server has stored everything; nothing is kept for later without --spool.
+# `gyre log send`: sends a message, or lines of standard input. The exit status tells whether all
+# are stored; keeps nothing for later without --spool.
 
 require "gyre/cli/log"
 require "gyre/log/client"
@@ -22,7 +22,7 @@ module Gyre
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
         WITHIN_S = 10
-        # Without --within a missing server is reported this soon, as waiting rarely helps.
+        # Seconds until a missing server is reported, without --within.
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
                     TLS::Error].freeze
@@ -86,7 +86,7 @@ module Gyre
                                          report: ->(text) { @reports << text })
         end
 
-        # Without a spool, reads nothing that could not be sent.
+        # Without a spool, reads only what can be sent.
         def reach(client)
           @reached = connected?(client)
           raise StartError, why(client) unless @reached || @spool

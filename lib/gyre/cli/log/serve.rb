@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre log [serve]`: makes a running server of configuration and flags. Opens nothing before the
-# whole configuration is checked; Gyre::Log::Server serves.
+# `gyre log [serve]`: runs a Gyre::Log::Server from configuration and flags, after a complete check.
 
 require "gyre/cli/process/daemon"
 require "gyre/cli/listen_errors"
@@ -13,7 +12,7 @@ require "gyre/cli/process/restart"
 module Gyre
   module CLI
     module Log
-      # One start of the server. Has Analogger's flags, with long forms, and further ones.
+      # Analogger's flags with long forms, and others.
       class Serve < Command
         BANNER = <<~TEXT
           Collects log messages from other programs and writes them to files.
@@ -30,7 +29,7 @@ module Gyre
         TEXT
         FOOTER = "\nSignals: INT and TERM write everything and end. HUP reopens the files.\n" \
                  "         USR2 restarts the program and refuses no connection meanwhile."
-        # Long forms for Analogger's flags.
+        # Long forms of Analogger's flags.
         ANALOGGER = { "--default" => "--default-log", "--syncinterval" => "--sync-interval", "--writepid" => "--pidfile" }.freeze
         KEY_IS_VISIBLE = "the key is on the command line, where every user of this machine can see it (ps): " \
                          "put it into GYRE_LOG_KEY, or into a file and that into key_file"
@@ -48,7 +47,7 @@ module Gyre
 
         def flags
           Flags.new(BANNER, aliases: ANALOGGER, dash: %w[-d --default-log], footer: FOOTER) do |flags|
-            # Analogger allows each argument to be missing.
+            # Analogger's arguments are all optional.
             flags.table(Configuration::SETTINGS, @values) { |row, value| complete(flags, row.name, value) }
             flags.separator "\nOthers:"
             flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
@@ -109,8 +108,8 @@ module Gyre
           end
         end
 
-        # Writes the pidfile and the line about listening once signals are handled, as readers of
-        # either may send signals.
+        # Handles signals before it writes the pidfile and the line about listening, whose readers
+        # may send some.
         def run(configuration, pidfile)
           server = listen(configuration)
           complete = server.run do
@@ -128,7 +127,7 @@ module Gyre
           listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
         end
 
-        # Binds and closes sockets; the process to be replaced still serves.
+        # Binds and closes sockets, while the replaced process serves.
         def try_listening(configuration, inherited)
           require "gyre/log/server/inlet"
           bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre log status`: prints a server's figures as a table or JSON, once or repeatedly. Report makes
-# the table. Changes nothing in the server.
+# `gyre log status`: prints a server's figures as a table (Report) or JSON, once or repeatedly.
 
 require "io/console"
 require "json"
@@ -38,7 +37,7 @@ module Gyre
           end
         end
 
-        # The exit status is 0 even if an output has failed. (see Command#call)
+        # Exits with 0 even if an output has failed.
         def call(words)
           refuse_words(words)
           viewer = @target.viewer

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log tail`: follows a server's log, with colours on a terminal. Waits for the return of a
-# lost server. Requests no earlier lines, which are in the files.
+# `gyre log tail`: follows a server's log in colours; waits for a lost server. Earlier lines are in
+# the files.
 
 require "gyre/cli/log"
 require "gyre/log/entry"
@@ -20,7 +20,7 @@ module Gyre
 
           Without SERVICE it is all of them. Ctrl-C ends it.
         TEXT
-        # Seconds between attempts to reach a lost server, growing from the first to the second.
+        # Seconds between attempts to reach a lost server, growing.
         PAUSES_S = (0.2..2.0).freeze
         GONE = [SystemCallError, SocketError, EOFError, IOError].freeze
         private_constant :GONE
@@ -90,7 +90,7 @@ module Gyre
           @out.flush
         end
 
-        # Leaves out the day, as followed lines are of today.
+        # Omits the day, as lines are of today.
         def pretty(entry)
           colour = @paint.severity(entry.severity)
           service, severity, message = entry.to_a.drop(1).map { |field| @paint.harmless(field) }

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The server for send, tail, status and reopen: from flags, environment and an optional
-# configuration file of the server. It connects to nothing.
+# The server for send, tail, status, reopen: by flags, environment, and its configuration file.
 
 require "gyre/cli/flags"
 require "gyre/cli/log/configuration"
@@ -36,7 +35,7 @@ module Gyre
           flags.on("--cert-key FILE", "its private key") { |value| @tls = (@tls || {}).merge(key: value) }
         end
 
-        # The first of the server's addresses that allows connections.
+        # Returns the server's first address for connections.
         def endpoint
           all = configuration.addresses.map { |address| Configuration.endpoint(address) }
           found = all.find { |one| one.path || one.port.positive? } or raise StartError, PORT_0
@@ -59,7 +58,7 @@ module Gyre
           raise StartError, error.message
         end
 
-        # Returns the failure and its remedy.
+        # Returns the failure and a remedy.
         def explain(error)
           case error
           when Errno::ECONNREFUSED, Errno::ENOENT
@@ -73,8 +72,8 @@ module Gyre
 
         private
 
-        # A server that verifies clients refuses them after TLS's handshake; the connection may be
-        # gone before that is read.
+        # A server refuses clients after TLS's handshake; the connection may be gone before that is
+        # read.
         def advice_when_closed
           return "if it needs TLS, add --tls" unless tls
 
@@ -83,7 +82,7 @@ module Gyre
           "perhaps it does not accept the authority that signed the certificate"
         end
 
-        # OpenSSL's messages, and their remedies.
+        # OpenSSL's messages with remedies.
         def advice(words)
           case words
           when /certificate verify failed|hostname/ then ". Name the file with the authority that signed the server's certificate: --tls CA"

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Detaches from the terminal: the server continues in its own process; the calling process waits
-# until it listens, so that the exit status shows success. Called by commands that serve. Changes
-# neither folder nor umask.
+# Detaches from the terminal; the caller waits until the server listens, so that its exit status
+# shows success. Keeps folder and umask.
 
 require "gyre/cli"
 
@@ -14,8 +13,8 @@ module Gyre
         @quiet = quiet
       end
 
-      # Yields in the daemon, which calls #ready when it listens. Returns 0 to the caller then,
-      # otherwise 1.
+      # Yields in the daemon, which calls #ready once it listens. The caller then gets 0, otherwise
+      # 1.
       def start
         reader, @writer = IO.pipe
         child = fork do
@@ -34,12 +33,10 @@ module Gyre
         DONE
       end
 
-      # Releases the terminal and the waiting process. `streams` are the standard streams that the
-      # log uses.
+      # Releases terminal and waiting process; `streams`: standard streams of the log.
       def ready(streams)
         $stdin.reopen(File::NULL)
-        # Readers of the command's output, such as $(gyre log -x), wait for its end; nothing more is
-        # printed there.
+        # Readers of the output, such as $(gyre log -x), wait for its end.
         ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? || stream.equal?($stdout) }
         @writer.write(Process.pid.to_s)
         @writer.close

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The file with a server's process id. Written by commands that serve when the server listens,
-# removed at the end; a successor after USR2 has the same id and keeps the file. Replaces the file
-# of a dead process. Ends no process.
+# The file with a server's pid, from listening to the end; a successor after USR2 keeps it. Replaces
+# a dead process's file.
 
 require "etc"
 require "gyre/cli/process/replacing"
@@ -12,7 +11,7 @@ require "gyre/web/process_number"
 module Gyre
   module CLI
     class Pidfile
-      # Tolerated seconds between the clocks of file and process.
+      # Seconds of difference between file and process clocks.
       CLOCK_DIFFERENCE_S = 2
       private_constant :CLOCK_DIFFERENCE_S
 
@@ -30,14 +29,14 @@ module Gyre
                           "or remove the file if that process is another program"
       end
 
-      # Raises StartError if a living process owns it or it cannot be written.
+      # Raises StartError if a living process owns it, or it cannot be written.
       def write
         check
         Replacing.write(@path, "#{Process.pid}\n", "the process id")
         self
       end
 
-      # Removes the file, except a successor's; empties the file if this user may not remove it.
+      # Keeps a successor's file; empties the file if this user may not remove it.
       def remove
         File.delete(@path) if owner == Process.pid
       rescue Errno::ENOENT
@@ -63,8 +62,7 @@ module Gyre
 
       def living?(pid) = Web::ProcessNumber.taken?(pid) && !younger?(pid)
 
-      # True for a process that began after the file was written and only reuses the number (after a
-      # reboot). Reads /proc; without /proc no process counts as younger.
+      # True for a younger process with the same number (after a reboot); false without /proc.
       def younger?(pid)
         ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
         booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The server's user and group once its sockets are open: --user and --group. Made first by commands
-# that serve, to find wrong names early; opens files and sockets, so that root follows no link of
-# that user's. Cannot be undone.
+# --user and --group, once sockets are open. Made first, to find wrong names early; opens files and
+# sockets, so that root follows no link of that user. Irreversible.
 
 require "etc"
 require "gyre/errors"
@@ -11,11 +10,11 @@ module Gyre
   module CLI
     class Privileges
       OTHERS_WRITE = 0o022
-      # Follows the kernel's rules (path_resolution(7)).
+      # As the kernel's (path_resolution(7)).
       LINKS_LIMIT = 40
       private_constant :OTHERS_WRITE, :LINKS_LIMIT
 
-      # Takes names or numbers; a `group` of nil is the user's own.
+      # Takes names or numbers; `group` nil: the user's.
       def initialize(user, group)
         @user = user && find(user, "user") { |key| key.is_a?(Integer) ? Etc.getpwuid(key) : Etc.getpwnam(key) }
         @group = group ? find(group, "group") { |key| key.is_a?(Integer) ? Etc.getgrgid(key) : Etc.getgrnam(key) }.gid : @user&.gid
@@ -26,8 +25,8 @@ module Gyre
 
       def wanted? = !@group.nil? && !current?
 
-      # Makes a file or socket for the user: as that user, or as root if only root can change the
-      # path's target. A `path` of nil (or in the abstract namespace) makes nothing on a disk.
+      # Makes a file or socket as the user, or as root if only root can change the path's target.
+      # `path` nil or abstract: makes nothing on a disk.
       def making(path)
         return yield if path.nil? || path.start_with?("@") || !wanted?
         return as_user(path) { yield } unless Privileges.roots_own?(File.dirname(File.expand_path(path)))
@@ -35,7 +34,7 @@ module Gyre
         yield.tap { File.lchown(@user&.uid, @group, path) }
       end
 
-      # True if only root can change the folder and where its path leads.
+      # True if only root can change the folder and its path.
       def self.roots_own?(folder)
         at = "/"
         names = folder.split("/")
@@ -58,7 +57,7 @@ module Gyre
         false
       end
 
-      # Irreversible. Changes the group first, as that needs root's rights.
+      # Changes the group first, which needs root's rights.
       def drop
         return unless wanted?
 

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The number of processors that this process may use, for `--workers auto`. On Linux counts the
-# processors that the process is bound to, up to the quota of its control group (as in a container).
-# Starts nothing.
+# Processors for `--workers auto`: on Linux those that the process is bound to, up to its control
+# group's quota (as in a container).
 
 require "etc"
 
@@ -14,13 +13,12 @@ module Gyre
 
       module_function
 
-      # `groups` is the mount point of control groups, `mine` lists this process's (cgroups(7),
-      # version 2).
+      # `groups`: mount point of control groups; `mine`: this process's (cgroups(7), version 2).
       def available(groups: GROUPS, mine: "/proc/self/cgroup")
         [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
       end
 
-      # The lowest quota from this process's group to the root, in processors; nil without one.
+      # Returns the lowest quota from this group to the root, in processors, or nil.
       def quota(groups, mine)
         path = File.read(mine)[/^0::(.*)/, 1]
         ancestors(path).filter_map { |group| ratio(*read("#{groups}#{group}/cpu.max")&.split) }.min
@@ -28,7 +26,7 @@ module Gyre
         nil # not Linux
       end
 
-      # In a container the path is often the host's, while the group itself is at the root.
+      # In a container the path may be the host's, the group at the root.
       def ancestors(path)
         parts = path.to_s.split("/").reject(&:empty?)
         (0..parts.size).map { |count| parts.first(count).map { |part| "/#{part}" }.join }

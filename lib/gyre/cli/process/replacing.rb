@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Writes a small file completely, in place of the former one: pidfile, state file. Follows no
-# symbolic link.
+# Replaces a small file as a whole: pidfile, state file. Follows no symbolic link.
 
 require "gyre/errors"
 
 module Gyre
   module CLI
     module Replacing
-      # `what` is the content's noun for the StartError.
+      # `what`: the content's noun for StartError.
       def self.write(path, text, what, **options)
         fresh = "#{path}.#{Process.pid}"
         File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a former process with this number, or a symlink

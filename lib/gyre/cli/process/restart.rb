@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
-# Restarts a server after USR2: checks the command that started it, then returns it for
-# `Process.exec`. Called by Gyre::Log::Server and Gyre::CLI::ServeWorkers. If the check fails, the
-# old program continues.
+# Restarts a server after USR2: checks the command that started it, and returns it for
+# `Process.exec`. Called by Gyre::Log::Server and Gyre::CLI::ServeWorkers.
 
 require "rbconfig"
 
 module Gyre
   module CLI
     class Restart
-      # Names the inputs whose sockets the checked program would inherit, one per line. The check
-      # does not listen on them.
+      # Names inputs whose sockets the checked program would inherit, one per line; it does not
+      # listen on them.
       INHERITED = "GYRE_LOG_INHERITED"
 
       def initialize(words = ARGV, program: $PROGRAM_NAME)
@@ -18,8 +17,8 @@ module Gyre
         @program = program
       end
 
-      # Checks whether the program on disk can start and listen. Returns a command for Process.exec,
-      # or a String with the reason against it.
+      # Checks whether the program on disk can start. Returns a command for Process.exec, or why not
+      # (String).
       def call(inputs)
         printed = IO.popen([{ INHERITED => inputs.join("\n") }, *command, "--check", err: %i[child out]], &:read)
         $?.success? ? command : printed.strip.delete_prefix("gyre log: ")
@@ -27,7 +26,7 @@ module Gyre
         error.message
       end
 
-      # Includes Ruby's own flags, such as -I, on Linux.
+      # With Ruby's own flags, such as -I, on Linux.
       def command
         words = File.binread("/proc/self/cmdline").split("\0")
         raise Errno::ENOENT unless words.last(@words.size) == @words.map(&:b)

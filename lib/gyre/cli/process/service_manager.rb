@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Reports to systemd (sd_notify(3)): ready, a status line, reloading, stopping, watchdog. Made by
-# commands that serve; does nothing without NOTIFY_SOCKET in the environment. Gyre::Web::Sockets has
-# systemd's sockets.
+# Reports to systemd (sd_notify(3)): ready, status, reloading, stopping, watchdog; nothing without
+# NOTIFY_SOCKET. Gyre::Web::Sockets has systemd's sockets.
 
 require "socket"
 
@@ -20,13 +19,13 @@ module Gyre
 
       def ready = tell("READY=1")
 
-      # One line for `systemctl status`.
+      # A line for `systemctl status`.
       def status(text)
         tell("STATUS=#{text}") unless text == @status
         @status = text
       end
 
-      # Until the next {#ready}.
+      # Until {#ready}.
       def reloading
         tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
       end
@@ -44,7 +43,7 @@ module Gyre
         environment["WATCHDOG_USEC"].to_i / 2e6
       end
 
-      # Never waits or fails: a server also serves without its manager.
+      # Never waits or fails, as a server needs no manager.
       def tell(text)
         return unless @path
 

@@ -1,13 +1,11 @@
 # frozen_string_literal: true
 
-# Replaces a server's program by a new one in the same process (USR2): descriptors stay open across
-# exec, and an unnamed file, whose descriptor is in an environment variable, passes a text. Called
-# on both sides by the handovers of the web server and the log server, which define the text.
+# Replaces a server's program in the same process (USR2): descriptors stay open across exec, and an
+# unnamed file, whose descriptor is in the environment, has a text. Called on both sides by the
+# handovers of web and log server.
 #
-# INT and TERM just before the exec are recorded after the text in that file
-# (ext/gyre/cli/held_signals.c); exe/gyre traps later ones while the new program loads. A signal
-# while Ruby itself starts ends the process as it ends any Ruby program: by the signal or with
-# status 1.
+# That file also records INT and TERM just before the exec (ext/gyre/cli/held_signals.c); exe/gyre
+# traps later ones while the program loads. A signal while Ruby starts ends the process.
 
 require "fcntl"
 require "tempfile"
@@ -15,22 +13,20 @@ require "tempfile"
 module Gyre
   module CLI
     module Successor
-      # "<descriptor> <process>": for this process only, not for a child that inherits the variable.
+      # "<descriptor> <process>": only for this process, not its children.
       VARIABLE = "GYRE_HANDOVER"
-      # Signals that would end a process before it has trapped them.
+      # They would end a process that has not trapped them.
       FATAL_SIGNALS = %w[HUP USR2].freeze
 
       class << self
-        # True in a process that has replaced another server, and is a daemon with a pidfile
-        # already.
+        # True in a successor: already a daemon with a pidfile.
         def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
-        # True in a child that rehearses taking its parent's place; sockets and files are the
+        # True in a child that rehearses its parent's replacement; sockets and files are the
         # parent's.
         def rehearsed? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
 
-        # Returns the text and the ending signals that arrived meanwhile; more may follow until the
-        # server handles signals by itself.
+        # Returns the text and INT or TERM so far; more may come until the server handles signals.
         def receive
           file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
           file.rewind
@@ -41,8 +37,8 @@ module Gyre
           file&.close
         end
 
-        # For a rehearsal of the new program in a child of this process. `text` has no NUL. Yields
-        # the child's environment, and descriptors for Process.spawn.
+        # Yields environment and descriptors for a child that rehearses the new program. `text` has
+        # no NUL.
         def lend(text, ios)
           file = file(text)
           yield({ VARIABLE => "#{file.fileno} #{Process.pid}" }, [*ios, file].to_h { |io| [io.fileno, io.fileno] })
@@ -50,8 +46,8 @@ module Gyre
           file&.close
         end
 
-        # Starts the new program; returns only by an exception, after which nothing has changed.
-        # `text` has no NUL; `signals` are ignored until the new program traps them.
+        # Returns only by an exception, after which nothing has changed. `text` has no NUL;
+        # `signals` are ignored until the program traps them.
         def exec(text, ios, command, signals: FATAL_SIGNALS, **options)
           file = file(text)
           holding_signals(file) { keep_open([*ios, file]) { ignoring(signals) { replace_process(file, command, options) } } }
@@ -77,7 +73,7 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # Runs the loop for a turn: a signal that came earlier then stops this task.
+        # Runs the loop for a turn, in which an earlier signal stops this task.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)
           2.times { sleep 0 }

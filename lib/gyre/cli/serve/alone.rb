@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre serve` without workers: sockets and pidfile (Holdings), systemd, and signals meant for a
-# server with workers. Made by Gyre::CLI::Serve; Gyre::Web::Server serves.
+# `gyre serve` without workers: sockets and pidfile (Holdings), systemd, signals. Made by
+# Gyre::CLI::Serve.
 
 require "gyre/cli/process/service_manager"
 require "gyre/cli/serve/holdings"
@@ -23,9 +23,8 @@ module Gyre
         @manager = ServiceManager.new
       end
 
-      # Opens the sockets and changes to a requested user, before that user loads the app. Otherwise
-      # loads the app first, to find its mistakes before taking a port. Yields to load the app and
-      # returns it.
+      # Yields to load the app, and returns it. Opens sockets and changes the user first, if
+      # requested; otherwise loads the app first, to find its mistakes before taking a port.
       def prepare
         return yield.tap { @holdings.open } unless @holdings.drops_rights?
 
@@ -35,7 +34,7 @@ module Gyre
 
       def options = { listeners: @holdings.listeners, before_stop: @manager.method(:stopping) }
 
-      # Serves until a signal ends it. Yields once it serves.
+      # Yields once it serves, until a signal ends it.
       def run(server)
         server.run do
           task = Task.current

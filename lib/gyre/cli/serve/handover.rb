@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Hands sockets, files and child processes with their links to the program that replaces this one
-# (USR2). A rehearsal in a child gets the same except the links, so that the processes notice when a
-# link ends. Called by Gyre::CLI::Serve and ServeWorkers; Gyre::CLI::Successor executes the program.
+# Hands sockets, files and children with links to the program that replaces this one (USR2). A
+# rehearsal in a child gets no links, so that processes notice a link's end. Called by
+# Gyre::CLI::Serve and ServeWorkers, executed by Gyre::CLI::Successor.
 
 require "json"
 require "gyre/cli/process/successor"
@@ -10,18 +10,18 @@ require "gyre/web/sockets"
 
 module Gyre
   module CLI
-    # A handover as the new program sees it.
+    # The new program's view.
     class Handover
-      # Signals for the supervisor. Each would end a process that has not trapped it yet.
+      # The supervisor's; each would end a process without its trap.
       SIGNALS = %w[HUP USR1 USR2 QUIT TTIN TTOU].freeze
 
-      # Reads the handover before user code runs. Returns nil after an ordinary start.
+      # Called before user code. Returns nil after an ordinary start.
       def self.receive
         rehearsal = Successor.rehearsed?
         new(*Successor.receive, rehearsal: rehearsal) if rehearsal || Successor.pending?
       end
 
-      # `rehearsal` leaves everything to the parent.
+      # A `rehearsal` leaves all to the parent.
       def initialize(text, signals, rehearsal: false)
         @left = JSON.parse(text)
         @signals = signals
@@ -38,18 +38,17 @@ module Gyre
 
       def sockets(name) = Web::Sockets.from(@left.fetch("sets").fetch(name.to_s, []), owned: !@rehearsal)
 
-      # Returns where the former program wrote the file; `path` comes from the new settings.
+      # Returns where the former program wrote the file; `path`: by the new settings.
       def file(name, path) = @left.fetch("files", { name.to_s => path })[name.to_s] # older programs do not name files
 
-      # Starts the new program. Returns only by an exception, after which nothing has changed.
-      # `keep` stays open.
+      # Returns only by an exception, after which nothing has changed. `keep` stays open.
       def self.exec(supervisor, sets, files, command, keep: [], **options)
         supervisor.settle
         text, ios = pack(supervisor.to_h, sets, files)
         Successor.exec(text, supervisor.sockets + ios + keep, command, signals: SIGNALS, **options)
       end
 
-      # Yields a rehearsal's environment, and descriptors for Process.spawn.
+      # Yields a rehearsal's environment and descriptors.
       def self.lend(supervisor, sets, files, &block)
         former = supervisor.to_h
         members = former.fetch(:members).map { |member| member.merge(descriptor: nil) }

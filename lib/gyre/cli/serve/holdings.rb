@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Holds a server's listening sockets and its pidfile; a supervisor's control socket and state file,
-# too. ServeAlone and ServeWorkers open it, as the configured user; ServeWorkers hands it to the
-# next program.
+# A server's listening sockets and pidfile, and a supervisor's control socket and state file. Opened
+# as the configured user by ServeAlone and ServeWorkers, which hands it on.
 
 require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
@@ -14,8 +13,7 @@ require "gyre/web/sockets"
 module Gyre
   module CLI
     class Holdings
-      # `chosen`: the endpoints come from the settings rather than from the default. `commanded`:
-      # with a control socket.
+      # `chosen`: the settings name endpoints; `commanded`: with a control socket.
       def initialize(settings, endpoints:, chosen:, log:, handover: nil, commanded: true)
         @settings = settings
         @endpoints = endpoints
@@ -27,15 +25,15 @@ module Gyre
         @sockets, @control, @metrics = Array.new(3) { Web::Sockets.new(making: @privileges.method(:making)) }
       end
 
-      # Whether `open` gives up root's rights.
+      # True if `open` gives up root's rights.
       def drops_rights? = @privileges.wanted?
 
-      # Gives up root's rights once all is open.
+      # Gives up root's rights at its end.
       def open
         open_sockets
         write_files
         @privileges.drop
-        # Opens the log as the later user: root would follow links in that user's folder.
+        # Opens the log as the later user: root would follow links.
         Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
       end
 
@@ -47,7 +45,7 @@ module Gyre
 
       def tls? = @endpoints.any?(&:tls)
 
-      # Sockets by name, for Handover and the mold.
+      # By name, for Handover and the mold.
       def sets = { sockets: @sockets, control: @control, metrics: @metrics }
 
       def files = { pidfile: @pidfile&.path, state: @state&.path }
@@ -73,7 +71,7 @@ module Gyre
         sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
       end
 
-      # Writes a state file even without --state, if possible and if the user stays the same.
+      # Writes a state file even without --state, if the user stays.
       def open_control
         @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
         open_beside(@control, [@state&.endpoint].compact, :control)
@@ -93,7 +91,7 @@ module Gyre
         remove_former_files if @handover && !@handover.rehearsal?
       end
 
-      # True if the former program wrote it, with the same process id.
+      # True if the former program wrote it.
       def kept?(name) = @handover && @handover.file(name, files[name]) == files[name]
 
       def remove_former_files

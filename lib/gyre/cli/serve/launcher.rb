@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Starts the programs of a server with workers in its original folder: molds, programs beside the
-# workers, and after USR2 the next program, which a child rehearses first. ServeWorkers has one.
+# Starts the programs of a server with workers in its original folder: molds, programs beside
+# workers, and after USR2 the next program, rehearsed in a child. For ServeWorkers.
 
 require "gyre/cli/process/restart"
 require "gyre/cli/serve/handover"
@@ -12,7 +12,7 @@ require "gyre/web/cluster/mold"
 module Gyre
   module CLI
     class Launcher
-      # Older programs only check their settings, even with a rehearsal's inheritance.
+      # Older programs only check their settings.
       CHECK = "--check"
       REHEARSAL_S = 60
       CHUNK_BYTES = 65_536
@@ -25,7 +25,7 @@ module Gyre
         @folder = named_folder
       end
 
-      # For Supervisor; each returns a pid.
+      # Return a pid, for Supervisor.
       def spawn_mold(link)
         with_ticket_keys do |environment, keys|
           Web::Cluster::Mold.spawn(@restart.command, link, @holdings.sets.fetch(:sockets), environment: bundle_environment.merge(environment),
@@ -37,8 +37,7 @@ module Gyre
         Process.spawn(childrens_environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
       end
 
-      # Becomes the next program. Returns only the reason of a failure; yields right before the
-      # replacement.
+      # Becomes the next program. Yields right before; returns only a failure's reason.
       def replace(supervisor)
         command = @restart.command
         rehearse(supervisor, command) || begin
@@ -58,15 +57,13 @@ module Gyre
         "/"
       end
 
-      # Returns the shell's path with symlinks (/srv/app/current), which leads to the new program
-      # after a deploy.
+      # Returns the shell's path with symlinks (/srv/app/current), which leads to the new program.
       def named_folder
         named = ENV["PWD"]
         named && File.identical?(named, @real_folder) ? named : @real_folder
       end
 
-      # Runs in a child, which inherits everything that the new program will, and prepares to serve.
-      # Returns the reason of a failure.
+      # Prepares to serve in a child with the new program's inheritance. Returns a failure's reason.
       def rehearse(supervisor, command)
         status = nil
         printed = read_output do |writer|
@@ -81,8 +78,8 @@ module Gyre
         printed.delete_prefix("gyre serve: ")
       end
 
-      # Returns the beginning of the text written to the yielded IO. Does not wait for the pipe's
-      # end: a program started by the child may keep it open.
+      # Returns the beginning of the text written to the yielded IO. Does not wait for the end: the
+      # child's children may keep the pipe.
       def read_output
         reader, writer = IO.pipe
         printed = "".b
@@ -98,7 +95,7 @@ module Gyre
 
       def childrens_environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }.merge(bundle_environment)
 
-      # Lets clients resume TLS sessions with each worker, across restarts.
+      # Lets TLS sessions resume with each worker, across restarts.
       def with_ticket_keys
         return yield({}, []) unless @holdings.tls?
 
@@ -108,7 +105,7 @@ module Gyre
         reader&.close
       end
 
-      # Replaces the Gemfile's real path from Bundler, which leads to the old code after a deploy.
+      # Replaces Bundler's real path, which leads to the old code.
       def bundle_environment
         gemfile = ENV["BUNDLE_GEMFILE"].to_s
         return {} if @folder == @real_folder || !gemfile.start_with?("#{@real_folder}/")

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Loads the app from a file: config.ru with Rack::Builder, which needs the rack gem, or a .rb file
-# that defines it. Called by Gyre::CLI::Serve.
+# Loads the app from config.ru with Rack::Builder (gem rack), or from a .rb file. Called by
+# Gyre::CLI::Serve.
 
 require "gyre/errors"
 require "gyre/web/traces"
@@ -10,14 +10,14 @@ module Gyre
   module CLI
     module RackupFile
       PATH = "config.ru"
-      # Lines of a trace that belong to loading files: Rack's builder, and variants of require.
+      # Trace lines of loading: Rack's builder, and variants of require.
       LOADERS = %r{/rack/builder\.rb:|/(?:core_ext/)?kernel_require\.rb:|\A<internal:|/(?:bootsnap|bundled_gems|zeitwerk)[^:]*:}.freeze
       private_constant :LOADERS
 
       module_function
 
-      # Adds no middleware in any environment. `path` is a rackup file, a Ruby file that defines the
-      # app, or a folder with a config.ru.
+      # `path`: a rackup file, a Ruby file with the app, or a folder with a config.ru. Adds no
+      # middleware.
       def load(path)
         path = check(path)
         app = path.end_with?(".rb") ? constant(path) : rackup(path)
@@ -35,8 +35,8 @@ module Gyre
         path
       end
 
-      # Reads the file in UTF-8, as Ruby reads its sources. Rack::Builder.parse_file takes the
-      # locale's encoding: in the C locale of many containers the app's text would become binary.
+      # Reads UTF-8, as Ruby reads sources: Rack::Builder.parse_file takes the locale's encoding,
+      # which in many containers makes text binary.
       def rackup(path)
         raising_plainly(path) do
           Rack::Builder.new_from_string(File.read(path, encoding: "BOM|UTF-8").sub(/^__END__\n.*\z/m, ""), path)
@@ -52,7 +52,7 @@ module Gyre
                          "into the Gemfile and start with `bundle exec`"
       end
 
-      # As in rackup: my_app.rb defines MyApp.
+      # my_app.rb defines MyApp, as for rackup.
       def constant(path)
         name = File.basename(path, ".rb").split("_").map(&:capitalize).join
         raising_plainly(path) { require File.expand_path(path) }
@@ -78,8 +78,7 @@ module Gyre
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
-      # Drops the lines below this file and those that load a rackup file: they are the same for
-      # every app.
+      # Drops lines below this file and of loading, which all apps share.
       def own_trace(error) = Web::Traces.own(error, __FILE__, LOADERS)
 
       def missing(path)

@@ -1,25 +1,25 @@
 # frozen_string_literal: true
 
-# Writes Kernel#warn and Ruby's warnings through $stderr, so that only the fiber that warns waits.
-# Ruby would call fwrite(3) under the GVL, and a pipe without a reader would stop all threads.
+# Writes warnings through $stderr, so that only the warning fiber waits. Ruby calls fwrite(3) under
+# the GVL: a stuck pipe would stop all threads.
 
 module Gyre
   module CLI
-    # Replaces Warning's own method, but not the methods of modules that extend Warning.
+    # Replaces Warning's own method, not those of modules that extend it.
     module Warnings
       def self.install
         ::Warning.prepend(self)
       end
 
-      # Warns like Warning.warn, which also ignores a closed error stream.
+      # Ignores a closed error stream, too.
       def warn(message, category: nil)
         $stderr.write(message) if category.nil? || ::Warning[category]
         nil
       rescue SystemCallError, IOError
         raise unless $stderr.equal?(STDERR)
       rescue ThreadError
-        # Falls back to Ruby's own way, which takes no lock, while another fiber holds the stream's
-        # lock. A signal handler or blocking fiber of the same thread could not wait for it.
+        # Uses Ruby's way, without a lock, while another fiber has the stream's: a signal handler or
+        # blocking fiber could not wait.
         $stderr.equal?(STDERR) ? super : raise
       end
     end

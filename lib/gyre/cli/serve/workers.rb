@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre serve --workers`: handles signals, systemd and the control socket in a cluster's first
-# process, beside its Supervisor. Holdings has its sockets and files, Launcher its other programs.
-# Gyre::CLI::Serve makes one. Never loads the app.
+# `gyre serve --workers`: signals, systemd and control socket in a cluster's first process, beside
+# its Supervisor. Holdings has sockets and files, Launcher programs. Never loads the app.
 
 require "gyre/cli/process/service_manager"
 require "gyre/cli/serve/handover"
@@ -18,13 +17,13 @@ require "gyre/web/tls_contexts"
 
 module Gyre
   module CLI
-    # One start of a supervisor.
+    # A supervisor's start.
     class ServeWorkers
       SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
       STATUS_S = 1
       private_constant :STATUS_S
 
-      # `places` are Holdings' endpoints, and whether they come from the settings.
+      # `places`: Holdings' endpoints, and whether the settings name them.
       def initialize(settings, environment, count, log:, handover: nil, restart: Restart.new, **places)
         @settings = settings
         @environment = environment
@@ -36,8 +35,7 @@ module Gyre
         @manager = ServiceManager.new
       end
 
-      # Serves until a signal ends it; a rehearsal ends once it could serve. Returns the exit
-      # status.
+      # Serves until a signal; a rehearsal ends once it could serve. Returns the exit status.
       def call
         @holdings.open
         supervisor
@@ -115,7 +113,7 @@ module Gyre
         end
       end
 
-      # Snapshots of the supervisor and its workers.
+      # Of supervisor and workers.
       def print_tasks
         Web::TaskSignal.print
         @supervisor.signal_workers(:QUIT)
@@ -126,7 +124,7 @@ module Gyre
         @supervisor.stop
       end
 
-      # The kernel also sends HUP at a terminal's end.
+      # The kernel sends HUP at a terminal's end, too.
       def hang_up
         @terminal = [$stdin, $stdout, $stderr].find(&:tty?) unless defined?(@terminal)
         return stop if @terminal && !@terminal.tty?
@@ -139,8 +137,7 @@ module Gyre
         @supervisor.signal_workers(:HUP)
       end
 
-      # Reads the certificates as the workers do. Returns nil, or the reason for keeping those in
-      # use.
+      # Reads certificates like the workers. Returns nil, or why the old ones stay.
       def reload_or_reason
         reload
         contexts = Web::TLSContexts.new(@settings[:tls], log: nil)
@@ -150,7 +147,7 @@ module Gyre
         "#{error.message}. The certificates in use stay"
       end
 
-      # The Promise has nil, or the reason of a failure.
+      # The Promise has nil, or a failure's reason.
       def rolling_restart
         @supervisor.rolling_restart do
           @manager.reloading
@@ -158,12 +155,12 @@ module Gyre
         end
       end
 
-      # The Promise has nil, or the reason of a failure.
+      # The Promise has nil, or a failure's reason.
       def hot_restart
         @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
       end
 
-      # Continues this program after any failure.
+      # Continues after any failure.
       def replace
         @manager.reloading
         @log.info("Hot restart: the new program is rehearsed")

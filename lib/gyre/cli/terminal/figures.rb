@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Short numbers for columns of a terminal: counts, bytes, times. Used by `gyre top`, `gyre ctl` and
-# `gyre log status`.
+# Short numbers for `gyre top`, `gyre ctl` and `gyre log status`.
 
 module Gyre
   module CLI

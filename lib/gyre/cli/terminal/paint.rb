@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Colours for a terminal, and text that is safe for it. Used by tail and status. Prints nothing.
+# Colours and harmless text for a terminal.
 
 module Gyre
   module CLI
     class Paint
       CODES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33", blue: "34", magenta: "35", cyan: "36", alarm: "1;37;41" }.freeze
       SEVERITIES = { "debug" => :dim, "info" => :green, "warn" => :yellow, "error" => :red, "fatal" => :alarm }.freeze
-      # Characters that move the cursor, ring, or change later text: C0 except the tab, DEL, C1, and
-      # changes of the text's direction.
+      # Characters that move the cursor, ring, or change later text: C0 except the tab, DEL, C1,
+      # changes of direction.
       HARMFUL = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/.freeze
       private_constant :HARMFUL
 
@@ -25,7 +25,7 @@ module Gyre
 
       def severity(severity) = SEVERITIES[severity]
 
-      # Shows control characters.
+      # Shows control characters visibly.
       def harmless(text)
         text.gsub(HARMFUL) { |char| { "\n" => "\\n", "\r" => "\\r", "\e" => "\\e" }.fetch(char) { format("\\x%02x", char.ord) } }
       end

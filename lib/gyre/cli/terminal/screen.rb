@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Draws on a terminal: the alternate screen, single keys, its size. Restores the terminal whatever
-# ends the program. Plain ANSI sequences, for `gyre top` and `gyre log status`.
+# Draws on a terminal by plain ANSI, for `gyre top` and `gyre log status`: alternate screen, keys,
+# size. Always restores it.
 
 require "io/console"
 require "gyre/cli/terminal/paint"
@@ -23,7 +23,6 @@ module Gyre
         @waker, @wake = IO.pipe
       end
 
-      # Takes the terminal for the block.
       def run
         former = trap_signals
         take
@@ -42,8 +41,8 @@ module Gyre
         @out.flush
       end
 
-      # Waits for a key, a new size, {#wake} or the time. Returns :quit after q, Ctrl-D or the end
-      # of the terminal.
+      # Waits for a key, a new size, {#wake} or the time. Returns :quit after q, Ctrl-D or the
+      # terminal's end.
       def wait(seconds)
         ready, = IO.select([@input, @waker], nil, nil, seconds)
         return unless ready
@@ -86,14 +85,14 @@ module Gyre
         nil
       end
 
-      # Avoids read_nonblock, whose mode would stay with the shell's terminal.
+      # Avoids read_nonblock, whose mode the shell would keep.
       def quit?
         @input.readpartial(64).match?(/[qQ\x03\x04]/)
       rescue EOFError, SystemCallError
         true
       end
 
-      # Ctrl-Z restores the terminal for the shell.
+      # Ctrl-Z gives the terminal to the shell.
       def suspend
         give_back
         Process.kill("STOP", Process.pid)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Renders `gyre top`: two statuses of a server in, lines of text out. No terminal, no clock.
-# Replaces bytes of clients (paths, methods) that could move a cursor.
+# Renders `gyre top`: two statuses in, lines out. Replaces clients' bytes (paths, methods) that
+# could move a cursor.
 
 require "gyre/cli/terminal/figures"
 require "gyre/cli/terminal/paint"
@@ -15,8 +15,7 @@ module Gyre
         WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
         private_constant :PLAIN, :WORKERS, :WIDTHS
 
-        # Without `before` (an earlier status) figures cover the server's whole life; `error` is the
-        # reason for a missing status.
+        # Without `before` figures cover the server's life; `error`: why there is no status.
         def initialize(status, before = nil, error: nil, server: nil)
           @status = status
           @error = error
@@ -24,7 +23,7 @@ module Gyre
           @former = (before ? before["workers"] : []).to_h { |worker| [worker["pid"], worker["snapshot"]] }
         end
 
-        # A `width` of nil means no limit.
+        # `width` nil: no limit.
         def lines(width = nil, height = nil, paint = PLAIN)
           @width = width
           @paint = paint
@@ -87,7 +86,7 @@ module Gyre
           shown(cells.each_with_index.map { |cell, index| index.zero? ? cell.to_s.ljust(WIDTHS[0]) : cell.to_s.rjust(WIDTHS[index]) }.join, colour)
         end
 
-        # Per second, since the earlier status or the server's start.
+        # Per second, since `before` or the server's start.
         def rate(snapshot, *path)
           former = @former[snapshot["pid"]]
           seconds = former ? snapshot["time"] - former["time"] : snapshot["uptime_s"]
@@ -96,13 +95,12 @@ module Gyre
           [(snapshot.dig(*path).to_f - (former ? former.dig(*path).to_f : 0)) / seconds, 0.0].max
         end
 
-        # The collector's share of time; its time before the server began belongs to the app's
-        # loading.
+        # The collector's share of time, without the app's loading.
         def collecting(snapshot)
           @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
         end
 
-        # The most used budget: heads, input, output (memory) or files.
+        # Most used budget: heads, input, output (memory) or files.
         def budget(snapshot)
           used = { **snapshot.fetch("buffered_bytes", {}), "files" => snapshot["files"].to_i }
           limits = { **snapshot.fetch("buffered_bytes_limit", {}), "files" => snapshot["files_limit"] }
@@ -112,8 +110,8 @@ module Gyre
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
-        # The upper bound of this share; "-" without data. Workers of another version, during a
-        # restart, may have other bounds; they are left out.
+        # This share's upper bound; "-" without data. Omits workers of another version with other
+        # bounds.
         def percentile(name, share, of = snapshots)
           bounds = of.first&.fetch("bounds_s", nil) || []
           counts = of.filter_map { |each| since_before(each, name) if each["bounds_s"] == bounds }.transpose.map(&:sum)
@@ -131,7 +129,7 @@ module Gyre
           former && former.size == counts.size ? counts.zip(former).map { |now, then_| now - then_ } : counts
         end
 
-        # Returns one line of the terminal, reduced to plain text.
+        # Returns one line of plain text.
         def shown(text, colour = nil)
           text = text.to_s.scrub("?").gsub(/[^ -~]/, "?")
           text = text[0, @width] if @width

@@ -48,7 +48,7 @@ module Gyre
 
         private
 
-        # Pauses if there are no descriptors left.
+        # Pauses if no descriptor is free.
         def accept
           socket = @io.accept_nonblock(exception: false)
           return if socket == :wait_readable

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A child process behind a pair of sockets: its input and output are the connection's data. The
-# connection is unbound once the process is over and its status known.
+# A child process behind a pair of sockets: its input and output are the connection's data. Unbinds
+# once the process's status is known.
 
 module Gyre
   module EventMachine

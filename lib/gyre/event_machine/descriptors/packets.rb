@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# A UDP socket. Datagram moves packets, many in one call of the kernel; an answer to a packet's
-# sender leaves at the end of the turn.
+# A UDP socket. Datagram moves many packets in one call; an answer to a packet's sender leaves at
+# the turn's end.
 
 module Gyre
   module EventMachine
     module Descriptors
       class Packets < Descriptor
-        # The most packets received for one report of the kernel.
+        # The most packets received in one turn.
         BATCH = 64
 
         def initialize(reactor, address)
@@ -31,7 +31,7 @@ module Gyre
           @reactor.emit(self)
         end
 
-        # Sends to the sender of the last packet.
+        # Sends to the last packet's sender.
         def send_data(data)
           return 0 unless @packet && !over?
 

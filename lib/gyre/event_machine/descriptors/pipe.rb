@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The transport of a Stream over a pipe or a terminal. Has those methods of Gyre::Transport that
-# Stream calls.
+# The transport of a Stream over a pipe or terminal: the methods of Gyre::Transport that Stream
+# calls.
 require "fcntl"
 
 module Gyre

@@ -8,7 +8,7 @@ module Gyre
     module Descriptors
       class Stream < Descriptor
         READ_BYTES = 16 * 1024
-        # Records of TLS that are read for one report of the kernel.
+        # Records of TLS read in one turn.
         RECORDS = 10
 
         attr_reader :transport
@@ -35,7 +35,6 @@ module Gyre
           0
         end
 
-        # Sends nothing meanwhile, either.
         def pause = super.tap { |paused| @transport.hold if paused }
 
         def resume
@@ -58,7 +57,7 @@ module Gyre
           @reactor.emit(self)
         end
 
-        # A certificate of the peer, for ssl_verify_peer.
+        # Passes a certificate of the peer to ssl_verify_peer.
         def ssl_verify_peer(pem) = guarded { @connection.__send__(:ssl_verify_peer, pem) }
 
         def readable
@@ -153,7 +152,7 @@ module Gyre
 
         def read_bytes = READ_BYTES
 
-        # Returns nil without bytes: there are none, or the connection ends.
+        # Returns nil without bytes, or if the connection ends.
         def receive
           data = @transport.read_available(read_bytes)
           return data if data.is_a?(String)

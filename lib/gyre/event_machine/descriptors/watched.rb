@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# An IO that the program reads and writes by itself: EventMachine.watch. Only reports when the
-# program can read or write.
+# An IO that the program itself reads and writes (EventMachine.watch); only reports readiness.
 
 module Gyre
   module EventMachine

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `require "eventmachine"` with this folder in the load path: Gyre's under the gem's name. `gyre em`
-# and the stub gem (eventmachine.gemspec) put it there.
+# Gyre's EventMachine under the gem's name: `gyre em` and the stub gem (eventmachine.gemspec) put
+# this folder into the load path.
 
 require "gyre/event_machine"
 
@@ -9,7 +9,7 @@ EventMachine = Gyre::EventMachine
 EM = EventMachine
 BufferedTokenizer = EventMachine::BufferedTokenizer
 
-# Programs may require single parts: all of them are already loaded.
+# Programs may require single parts, which are all loaded here.
 %w[buftok callback channel completion connection deferrable file_watch future iterator messages pool process_watch processes protocols
    queue resolver spawnable streamer threaded_resource tick_loop timers version].each do |part|
   $LOADED_FEATURES << "#{__dir__}/em/#{part}.rb"

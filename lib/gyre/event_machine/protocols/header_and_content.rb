@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# HeaderAndContentProtocol: header lines, a blank line, and content of the length that they name.
+# HeaderAndContentProtocol: header lines, a blank line, and content of the given length.
 require "gyre/event_machine/protocols/line_text2"
 
 module Gyre
   module EventMachine
-    # The protocols that EventMachine brings along.
+    # EventMachine's protocols.
     module Protocols
       # Calls receive_first_header_line, receive_headers and receive_request for each request.
       class HeaderAndContentProtocol < Connection
@@ -23,7 +23,7 @@ module Gyre
           end
         end
 
-        # See the class's.
+        # See {.headers_2_hash}.
         def headers_2_hash(headers) = self.class.headers_2_hash(headers)
 
         # @param line [String]

@@ -15,10 +15,10 @@ module Gyre
         MaxPostContentLength = 20 * 1024 * 1024
 
         # @param args [Hash] `:host`, `:port`, `:verb` (or `:method`), `:request` (the path),
-        #   `:query_string`, `:content`, `:contenttype`, `:cookie`, `:basic_auth`, `:custom_headers`,
-        #   `:host_header`, `:version`, `:ssl`
-        # @return [Deferrable] succeeds with `{status:, headers:, content:}`, fails with
-        #   `{status: 0}`
+        #   `:query_string`, `:content`, `:contenttype`, `:cookie`, `:basic_auth`,
+        #   `:custom_headers`, `:host_header`, `:version`, `:ssl`
+        # @return [Deferrable] succeeds with `{status:, headers:, content:}`, fails with `{status:
+        #   0}`
         def self.request(args = {})
           args = { port: 80 }.merge(args)
           EventMachine.connect(args[:host], args[:port], self) { |client| client.instance_variable_set(:@args, args) }
@@ -30,7 +30,7 @@ module Gyre
           send_data(HttpClient.head(@args) << body)
         end
 
-        # @param args [Hash] of a request
+        # @param args [Hash] a request's
         # @return [String] its head
         def self.head(args)
           verb = (args[:verb] || args[:method] || :get).to_s.upcase
@@ -45,7 +45,7 @@ module Gyre
           lines.join("\r\n") << "\r\n\r\n"
         end
 
-        # The header lines that a request's arguments ask for.
+        # Returns header lines for a request's arguments.
         def self.extra_lines(args)
           content = args[:content]
           credentials = args[:basic_auth]
@@ -56,7 +56,7 @@ module Gyre
         end
         private_class_method :extra_lines
 
-        # Fails unless the response is whole.
+        # Fails if the response is incomplete.
         def unbind
           self.fail({ status: 0 }) unless @over || super
         end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# HttpClient2: requests on one connection, one behind the other, each a Deferrable.
+# HttpClient2: requests one after another on a connection, each a Deferrable.
 require "gyre/event_machine/protocols/http_client"
 
 module Gyre
@@ -38,7 +38,7 @@ module Gyre
 
         # @param target [Array] a host and a port, or a Hash: `:host`, `:port`, `:ssl`, `:version`
         # @return [HttpClient2]
-        # @raise [ArgumentError] for a port that is no number
+        # @raise [ArgumentError] the port is invalid
         def self.connect(*target)
           args = target.first.is_a?(Hash) ? target.first.dup : { host: target[0], port: target[1] }
           args[:port] = Integer(args[:port] || (args[:ssl] ? 443 : 80))
@@ -69,7 +69,7 @@ module Gyre
           request
         end
 
-        # Sends the requests that wait.
+        # Sends waiting requests.
         def connection_completed
           @connected = true
           start_tls if @args[:ssl]

@@ -1,20 +1,19 @@
 # frozen_string_literal: true
 
-# HTTP responses from a connection's bytes, for HttpClient and HttpClient2: heads by lines, bodies
-# by length, in chunks, or up to the connection's end.
+# Parses HTTP responses for HttpClient and HttpClient2: bodies by length, in chunks, or up to the
+# connection's end.
 require "gyre/event_machine/protocols/line_text2"
 
 module Gyre
   module EventMachine
     module Protocols
-      # Calls receive_response(response) for each final response, `bodiless?` before its body.
+      # Calls receive_response for each final response, and `bodiless?` before its body.
       module HttpResponses
         include LineText2
 
-        # `lines` are the header lines as they came, `headers` their values by lower-case name.
+        # `lines`: header lines as received; `headers`: values by lower-case name.
         Response = Struct.new(:version, :status, :lines, :headers, :content)
 
-        # @param line [String]
         def receive_line(line)
           case @http_part
           when :size then chunk_size(line)
@@ -25,7 +24,6 @@ module Gyre
           end
         end
 
-        # @param text [String]
         def receive_binary_data(text)
           @http_response.content << text
           return if @http_part == :until_close
@@ -33,9 +31,7 @@ module Gyre
           @http_part == :chunk ? @http_part = :chunk_end : finish_response
         end
 
-        # The end of the connection ends a body without a length.
-        #
-        # @return [Boolean] whether it ended a response
+        # Ends a body without a length. Returns whether it ended a response.
         def unbind
           return false unless @http_response && %i[until_close trailer].include?(@http_part)
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# LineAndTextProtocol: LineText2 with a limit for the length of a line.
+# LineAndTextProtocol: LineText2 with a limit on lines.
 require "gyre/event_machine/protocols/line_text2"
 
 module Gyre

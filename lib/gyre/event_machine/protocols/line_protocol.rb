@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# LineProtocol: lines and nothing else.
+# LineProtocol: lines only.
 require "gyre/event_machine/protocols/line_text2"
 
 module Gyre

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# LineText2: lines by a delimiter, and text by size. The line protocols, HTTP, SMTP and Stomp use
-# it. It makes its state (@lt2_*) at a handler's first byte, so it needs no initialize.
+# LineText2: lines by a delimiter, and text by size; the base of other protocols. Makes its state
+# (@lt2_*) at the first byte, so it needs no initialize.
 
 module Gyre
   module EventMachine
@@ -11,11 +11,10 @@ module Gyre
       #   lines --set_text_mode(size)--> text --size bytes--> lines
       #   lines --set_text_mode--> text without an end --set_line_mode--> lines
       module LineText2
-        # Bytes of a text of a given length.
+        # Largest text of a given length, in bytes.
         MaxBinaryLength = 32 * 1024 * 1024
 
-        # The reactor calls it. A callback may change the mode, and throw data back.
-        #
+        # Called by the reactor. A callback may change the mode, and push data back.
         # @param data [String]
         def receive_data(data)
           data = data.b unless data.encoding == Encoding::BINARY
@@ -41,7 +40,7 @@ module Gyre
           @lt2_delimiter = delimiter == "\n" ? nil : delimiter
         end
 
-        # @param data [String] comes again, as the next lines
+        # @param data [String] parsed again, as lines
         def set_line_mode(data = nil)
           @lt2_text = false
           @lt2_wanted = nil
@@ -49,15 +48,15 @@ module Gyre
           lt2_throw_back(data) if data && !data.empty?
         end
 
-        # @param size [Integer, nil] bytes for one call of receive_binary_data; nil: each piece as
-        #   it comes, until {#set_line_mode}
+        # @param size [Integer, nil] bytes of one text; nil: pieces as they come, until
+        #   {#set_line_mode}
         def set_text_mode(size = nil)
           @lt2_text = true
           @lt2_wanted = size && Integer(size)
         end
         alias set_binary_mode set_text_mode
 
-        # Text shorter than its size still comes when the connection ends.
+        # Delivers an unfinished text.
         def unbind
           rest = @lt2_rest
           @lt2_rest = nil
@@ -112,8 +111,7 @@ module Gyre
           true
         end
 
-        # Drops bytes that came before TLS began, as they must not be read as if TLS had protected
-        # them.
+        # Drops bytes from before TLS, which must not pass as protected.
         def lt2_drop
           @lt2_at = @lt2_rest.bytesize
         end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Memcache: the text protocol of memcached, callbacks in the order of the commands. Reconnects a
-# second after a connection is lost.
+# Memcache: memcached's text protocol; callbacks in the order of commands. Reconnects a second after
+# a loss.
 
 module Gyre
   module EventMachine
@@ -10,7 +10,7 @@ module Gyre
       module Memcache
         include Deferrable
 
-        # An answer that the protocol does not have.
+        # Not an answer of the protocol.
         class ParserError < StandardError; end
 
         # @return [Memcache]
@@ -34,7 +34,7 @@ module Gyre
         end
 
         # @param keys [Array<String, Symbol>]
-        # @yieldparam values [Hash] of the keys as they are given
+        # @yieldparam values [Hash] by the given keys
         def get_hash(*keys)
           raise ArgumentError, "a block takes the values" unless block_given?
 
@@ -57,7 +57,7 @@ module Gyre
         end
         alias del delete
 
-        # The reactor calls it.
+        # Called by the reactor.
         def connection_completed
           @pending = []
           @rest = nil
@@ -83,7 +83,7 @@ module Gyre
           @rest = data.byteslice(at..) if at < data.bytesize
         end
 
-        # Commands under way fail; later ones wait for the next connection.
+        # Fails commands under way; later ones wait for the next connection.
         def unbind
           raise "memcached at #{@host}:#{@port} does not answer" unless @connected || @reconnecting
 
@@ -98,8 +98,7 @@ module Gyre
 
         private
 
-        # An entry has a callback and the value that it will get; for several keys, the values so
-        # far and the keys.
+        # An entry: a callback and its value; for several keys, the values so far and the keys.
         def command(bytes, entry)
           return callback { command(bytes, entry) } unless @connected
 

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# ObjectProtocol: Ruby objects, each behind the length of its bytes in four bytes.
+# ObjectProtocol: Ruby objects, each preceded by its length in four bytes.
 
 module Gyre
   module EventMachine
     module Protocols
-      # Sends and receives objects. Marshal makes objects of any class from a peer's bytes, so use
-      # another serializer with peers that are not trusted.
+      # Sends and receives objects. Marshal makes objects of any class: use another serializer for
+      # untrusted peers.
       module ObjectProtocol
         # @return [#dump, #load]
         def serializer = Marshal

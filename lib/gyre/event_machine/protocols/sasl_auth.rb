@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# SASLauth, SASLauthclient: saslauthd's protocol. A request has four fields and an answer one; each
-# field follows its length in two bytes.
+# SASLauth, SASLauthclient: saslauthd's protocol. Requests have four fields, answers one, each after
+# its length in two bytes.
 
 module Gyre
   module EventMachine
     module Protocols
-      # Fields behind their lengths.
+      # Fields with lengths.
       module SASLFields
         # @param data [String]
         def receive_data(data)
@@ -24,7 +24,7 @@ module Gyre
       end
       private_constant :SASLFields
 
-      # The server. Programs define `validate`.
+      # Server; programs define `validate`.
       module SASLauth
         include SASLFields
 
@@ -46,7 +46,7 @@ module Gyre
         end
       end
 
-      # The client.
+      # Client.
       module SASLauthclient
         include SASLFields
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# SmtpClient: sends one message to a mail server (RFC 5321), with STARTTLS and AUTH PLAIN.
+# SmtpClient: sends a message to a mail server (RFC 5321), with STARTTLS and AUTH PLAIN.
 require "gyre/event_machine/protocols/line_text2"
 
 module Gyre
@@ -14,8 +14,8 @@ module Gyre
         include LineText2
 
         # @param args [Hash] `:host`, `:port` (25), `:domain` (for EHLO), `:starttls`, `:tls` (a
-        #   Hash for start_tls), `:auth` (`{type: :plain, username:, password:}`), `:from`, `:to`; one of
-        #   `:message`, `:content` (as it goes over the wire), `:header` with `:body`; `:verbose`
+        #   Hash for start_tls), `:auth` (`{type: :plain, username:, password:}`), `:from`, `:to`;
+        #   `:message`, or `:content` (raw), or `:header` with `:body`; `:verbose`
         # @return [Deferrable] fails with `{code:, message:}`
         def self.send(args = {})
           args = { port: 25, to: [] }.merge(args)
@@ -45,12 +45,12 @@ module Gyre
           public_send(:"reply_to_#{@step}", code, reply)
         end
 
-        # Fails if the message has not been accepted by now.
+        # Fails unless the message was accepted.
         def unbind
           lose(900, "the connection ended during #{@step}") unless @over
         end
 
-        # The session's steps, called with a reply's code and its lines. @api private
+        # A step of the session; gets a reply's code and lines. @api private
         def reply_to_greeting(code, reply) = expect(220, code, reply) { ask(:ehlo, "EHLO #{@args[:domain]}") }
 
         # @api private
@@ -78,7 +78,7 @@ module Gyre
         # @api private
         def reply_to_mail_from(code, reply) = expect(250, code, reply) { next_recipient }
 
-        # Continues when a recipient is refused, unless all are.
+        # Fails only if all recipients are refused.
         # @api private
         def reply_to_recipient(code, reply)
           @recipients << code

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# SmtpServer: the server's side of SMTP (RFC 5321), with STARTTLS and AUTH PLAIN. Programs derive
-# from it and answer receive_… methods with true, false, or a Deferrable.
+# SmtpServer: SMTP's server side (RFC 5321), with STARTTLS and AUTH PLAIN. Programs derive from it
+# and return true, false or a Deferrable from receive_… methods.
 require "gyre/event_machine/protocols/line_text2"
 
 module Gyre
@@ -17,8 +17,9 @@ module Gyre
         private_constant :DEFAULTS, :COMMANDS
 
         class << self
-          # @param parms [Hash] for all connections: `:auth` (`:required`, true), `:starttls`
-          #   (`:required`, true), `:starttls_options` (for start_tls), `:chunksize` (lines), `:verbose`
+          # @param parms [Hash] of all connections: `:auth` (`:required`, true), `:starttls`
+          #   (`:required`, true), `:starttls_options` (for start_tls), `:chunksize` (lines),
+          #   `:verbose`
           def parms=(parms)
             SmtpServer.instance_variable_set(:@parms, SmtpServer.parms.merge(parms))
           end
@@ -34,12 +35,12 @@ module Gyre
           @smtp_mail = {}
         end
 
-        # @param parms [Hash] for this connection, see the class's
+        # @param parms [Hash] of this connection, see {.parms=}
         def parms=(parms)
           @parms = @parms.merge(parms)
         end
 
-        # Greets in the next tick: the block of start_server may set parameters first.
+        # Greets in the next tick: start_server's block may set parameters first.
         def post_init = EventMachine.next_tick { reply("220 #{get_server_greeting}") }
 
         # @param line [String]
@@ -53,11 +54,10 @@ module Gyre
           name ? __send__(:"process_#{name}", rest.to_s) : reply("500 Unknown command")
         end
 
-        # Tells the program.
+        # Calls {#connection_ended}.
         def unbind = connection_ended
 
-        # Methods that programs may define: first those that return a text, then those that return a
-        # decision.
+        # Methods that programs may define: first those that return a text, then decisions.
 
         # @return [String]
         def get_server_greeting = "EventMachine SMTP Server"
@@ -79,7 +79,7 @@ module Gyre
         # @return [Boolean, Deferrable]
         def receive_recipient(_recipient) = true
 
-        # A transaction has ended or the client has reset it.
+        # Called at a transaction's end or reset.
         def receive_reset; end
 
         # @return [Boolean, Deferrable] whether the message may come
@@ -91,10 +91,10 @@ module Gyre
         # @return [Boolean, Deferrable] whether the message is accepted
         def receive_message = true
 
-        # A transaction begins.
+        # Called at a transaction's begin.
         def receive_transaction; end
 
-        # The connection is closed.
+        # Called at the connection's end.
         def connection_ended; end
 
         private
@@ -104,7 +104,7 @@ module Gyre
           send_data(lines.map { |line| "#{line}\r\n" }.join)
         end
 
-        # Answers once the program has decided.
+        # Answers when the program decides.
         def decide(decision, yes, no)
           accepted = -> { yes.call }
           return decision ? accepted.call : reply(no) unless decision.respond_to?(:set_deferred_status)

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Stomp: frames of the text-oriented messaging protocol, in both directions.
+# Stomp: frames of the text-oriented messaging protocol.
 require "gyre/event_machine/protocols/line_text2"
 
 module Gyre
   module EventMachine
     module Protocols
-      # Calls receive_msg for each frame of the server.
+      # Calls receive_msg for each frame.
       module Stomp
         include LineText2
 
@@ -16,25 +16,21 @@ module Gyre
         end
 
         # Sends CONNECT.
-        #
         # @param parameters [Hash] headers, such as `login:` and `passcode:`
         def connect(parameters = {}) = send_frame("CONNECT", parameters)
 
         # Sends SEND.
-        #
         # @param destination [String]
         # @param body [#to_s]
         # @param parameters [Hash] further headers
         def send(destination, body, parameters = {}) = send_frame("SEND", parameters.merge(destination: destination), body.to_s)
 
         # Sends SUBSCRIBE.
-        #
         # @param destination [String]
         # @param ack [Boolean] whether the client acknowledges messages
         def subscribe(destination, ack = false) = send_frame("SUBSCRIBE", { destination: destination, ack: ack ? "client" : "auto" })
 
         # Sends ACK.
-        #
         # @param message_id [String]
         def ack(message_id) = send_frame("ACK", { "message-id": message_id })
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A Rack app in place of a server: a pool, a connection and an exchange for a client, without a
-# socket. For tests.
+# A Rack app in place of a server: a client's pool, connection and exchange without a socket. For
+# tests.
 
 require "gyre/http/client/errors"
 require "stringio"
@@ -64,7 +64,7 @@ module Gyre
           end
         end
 
-        # A streaming body writes all of its pieces first.
+        # A streaming body first writes all pieces.
         def pieces
           return [].tap { |pieces| @body.each { |piece| pieces << piece } } if @body.respond_to?(:each)
 

@@ -21,7 +21,6 @@ module Gyre
           @lock = Thread::Mutex.new
         end
 
-        # Returns nil without cookies for it.
         def header(origin, target)
           return if @sites.empty?
 

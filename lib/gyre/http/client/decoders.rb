@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Decoders of content codings for Response. Each yields pieces of bounded size, so that a small body
-# cannot become a large String before it is counted.
+# Decoders of content codings for Response. Yield bounded pieces, so that a small body cannot become
+# a large String uncounted.
 
 require "gyre/errors"
 require "zlib"
@@ -60,7 +60,7 @@ module Gyre
           end
         end
 
-        # RFC 8878, by the gem zstd-ruby, which decodes a call's bytes at once.
+        # RFC 8878, by the gem zstd-ruby, which decodes a whole call's bytes.
         class Zstandard
           PIECE_BYTES = 512
           # A frame of its own, which decodes to LAST behind whole frames only.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Errors of the HTTP client. Each tells method, address, phase and what to do, and has the cause.
-# Credentials and queries never appear. A task's own deadlines and stops pass as they are.
+# Errors of the HTTP client: with method, address, phase and cause; without credentials and queries.
+# A task's own deadlines and stops pass unchanged.
 
 require "gyre/errors"
 require "gyre/net"
@@ -33,19 +33,19 @@ module Gyre
       # The connection could not be made, or broke.
       class ConnectionError < Error; end
 
-      # A limit of time has passed.
+      # A time limit has passed.
       class TimeoutError < Error; end
 
       # The server broke HTTP; the connection is closed.
       class ProtocolError < Error; end
 
-      # The body is longer than body_bytes_limit, encoded or decoded.
+      # The body exceeds body_bytes_limit, encoded or decoded.
       class TooLargeError < Error; end
 
-      # A redirect that is not followed: too many, to another scheme, or without an address.
+      # The client does not follow the redirect: too many, to another scheme, or without an address.
       class RedirectError < Error; end
 
-      # The address is a private one, and the client refuses those.
+      # The client refuses private addresses.
       class PrivateAddressError < Error; end
 
       # {Response#check}: the status is 400 or higher.
@@ -64,8 +64,7 @@ module Gyre
       # @api private
       FAILURES = [SystemCallError, IOError, SocketError, Gyre::TimeoutError, Gyre::ProtocolError, TLS::Error].freeze
 
-      # Makes the error for callers. The end of a task's deadline stays as it is, as the request has
-      # not caused it.
+      # Makes the error for callers. A task's own deadline stays as it is.
       # @api private
       def self.wrap(error, request, phase)
         return error if error.is_a?(Error) || (error.is_a?(Gyre::TimeoutError) && error.deadline)
@@ -86,7 +85,7 @@ module Gyre
       # Raised by connections: the request has no response. Never reaches the caller.
       # @api private
       class Unanswered < StandardError
-        # `processed`: whether the server may have processed it.
+        # `processed`: the server may have processed it.
         def initialize(error, processed)
           super(error.message)
           @error = error

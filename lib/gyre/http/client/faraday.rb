@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Faraday 2 over Gyre's HTTP client: `require "gyre/http/client/faraday"`, then `adapter :gyre`.
-# Keeps a client for each set of TLS and proxy settings. Follows no redirects, as middleware does.
+# Faraday 2 on Gyre's HTTP client: `require "gyre/http/client/faraday"`, then `adapter :gyre`. Keeps
+# a client per TLS and proxy settings. Leaves redirects to middleware.
 
 require "faraday"
 require "gyre/http/client"

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A connection of HTTP/1.1, which carries one request at a time; the extension sends and parses
-# (ext/gyre/http/h1/client.c). Made by Origin. As it has one request at a time, it also has an
-# exchange's methods: status, headers, read, cancel.
+# A connection of HTTP/1.1, one request at a time, and its exchange: status, headers, read, cancel.
+# Made by Origin; the extension sends and parses (ext/gyre/http/h1/client.c).
 
 require "gyre/http/client/errors"
 require "gyre/loop"
@@ -50,7 +49,7 @@ module Gyre
 
         private
 
-        # Waits for a 100; false if the final response has come instead.
+        # Waits for a 100; false if the final response came instead.
         def continue?(headers, interim)
           return true unless headers["expect"] && transport.to_io.wait_readable(CONTINUE_TIMEOUT_S)
 
@@ -58,8 +57,8 @@ module Gyre
           status == 100
         end
 
-        # In chunks without a length. Bytes beyond it would be the next request; the server may
-        # respond before the end, which leaves the connection unfit for one.
+        # Sends chunks without a length. Raises for more bytes, which would pass as another request.
+        # An early response makes the connection unusable afterwards.
         def stream(body, length)
           left = length ? Integer(length, 10) : 0
           if length && (file = body.file if body.respond_to?(:file))
@@ -76,14 +75,14 @@ module Gyre
           send_piece(nil, !length)
         end
 
-        # By sendfile(2). The server may have responded meanwhile.
+        # Uses sendfile(2). The server may respond early.
         def send_file(io, offset, length)
           transport.write_file(io, offset, length)
         rescue Errno::EPIPE, Errno::ECONNRESET
           length
         end
 
-        # Reads heads until the final one comes, or one with the status `until_status`.
+        # Reads heads until the final one, or one with `until_status`.
         def pass_interim(interim, until_status)
           INTERIM_LIMIT.times do
             return if status >= 200 || status == until_status

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A connection of HTTP/2, which carries the requests of many fibers at once; the extension moves its
-# frames (ext/gyre/http/h2/client.c, client_call.c). Made by Pool. Never retries.
+# A connection of HTTP/2, shared by many fibers' requests; the extension moves frames
+# (ext/gyre/http/h2/client.c, client_call.c). Made by Pool. Never retries.
 
 require "gyre/http/client/errors"
 require "gyre/loop"
@@ -33,7 +33,6 @@ module Gyre
         def ready? = capacity.positive?
         alias rest ready?
 
-        # Fails the exchanges under way.
         def close
           return if transport.closed?
 

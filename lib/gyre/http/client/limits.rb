@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Every size, count and time limit of the HTTP client. The client and its connections read them.
+# Limits of the HTTP client and its connections: sizes, counts, times.
 
 require "gyre/settings/limits"
 

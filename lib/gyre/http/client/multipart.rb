@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A body of multipart/form-data (RFC 7578) for Request, in pieces: files are read as they are sent.
+# A body of multipart/form-data (RFC 7578) for Request; reads files while they are sent.
 
 require "securerandom"
 
@@ -13,8 +13,8 @@ module Gyre
 
         attr_reader :content_type, :size
 
-        # `fields` are names with a String, an IO (its path is the file's name), or a Hash of
-        # content:, filename: and content_type:.
+        # `fields`: names with a String, an IO (its path names the file), or a Hash of content:,
+        # filename:, content_type:.
         def initialize(fields)
           boundary = SecureRandom.hex(16)
           @content_type = "multipart/form-data; boundary=#{boundary}"
@@ -54,7 +54,7 @@ module Gyre
            ("content-type: #{type}\r\n" if type), "\r\n"].join.b
         end
 
-        # As browsers write names (HTML, "multipart/form-data").
+        # Like browsers (HTML, "multipart/form-data").
         def quoted(name) = name.to_s.gsub(/[\r\n"]/, "\r" => "%0D", "\n" => "%0A", '"' => "%22")
       end
     end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Scheme, host and port of a server, and how a client connects to it: directly, by a proxy or a Unix
-# socket, over TLS. Pool calls it. Keeps no connection.
+# A server's scheme, host and port, and how a client connects: directly, by proxy or Unix socket,
+# with TLS. Called by Pool. Keeps no connection.
 
 require "gyre/clock"
 require "gyre/http/client/errors"
@@ -19,8 +19,7 @@ module Gyre
         HOST = /\[[0-9a-f:.]+\]|[^\/?#:@\[\]\s]+/i.freeze
         URL = %r{\A(https?)://(?:([^/?#@]*)@)?(#{HOST})(?::(\d{0,5}))?(/[^?#]*)?(\?[^#]*)?(?:#.*)?\z}i.freeze
         ALPN = %w[h2 http/1.1].freeze
-        # Networks that are no part of the Internet (RFC 6890), and prefixes of IPv6 that lead to
-        # such networks.
+        # Networks outside the Internet (RFC 6890), and IPv6 prefixes that lead to such.
         PRIVATE = %w[0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
                      192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ::/96 ::ffff:0:0:0/96
                      64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 5f00::/16 fc00::/7
@@ -32,8 +31,8 @@ module Gyre
         private_constant :PORTS, :HOST, :URL, :ALPN, :PRIVATE, :PUBLIC
 
         class << self
-          # Returns scheme, host, port, user information and target. The message of an error omits
-          # the address, which may have credentials.
+          # Returns scheme, host, port, user information and target. Errors omit the address, which
+          # may have credentials.
           def split(url)
             match = URL.match(url)
             scheme = match && match[1].downcase
@@ -43,8 +42,8 @@ module Gyre
             [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end
 
-          # Context of all clients without their own: the system's authorities are read once, and
-          # sessions resume within a context.
+          # Shared by clients without their own: reads the system's authorities once, and sessions
+          # resume.
           def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
         end
 
@@ -65,10 +64,10 @@ module Gyre
         # True until a connection has shown that it takes one request at a time.
         def perhaps_shared? = @shared != false && (tls? ? @options.http2 != false : @options.http2)
 
-        # A proxy gets whole addresses, if the connection is not a tunnel through it.
+        # A proxy without a tunnel gets whole addresses.
         def prefix = @proxy && !tls? ? url : nil
 
-        # Headers for requests that go to the proxy itself.
+        # Headers for the proxy itself.
         def proxy_fields
           return {} unless @proxy&.user
 
@@ -76,7 +75,6 @@ module Gyre
           { "proxy-authorization" => "Basic #{[words.join(":")].pack("m0")}" }
         end
 
-        # Returns a connection after its handshakes.
         def connect(until_s)
           limits = @options.limits
           at = [limits.connect_timeout_s && (Clock.now + limits.connect_timeout_s), until_s].compact.min

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The connections to one origin of one home (a thread's loop; all threads without one). Client takes
-# a connection for a request, and gives it back behind the response. Decides nothing about retries.
+# Connections to one origin, of one thread's loop or of all threads without one. Client takes a
+# connection for each request and gives it back. Decides nothing about retries.
 
 require "gyre/clock"
 require "gyre/http/client/errors"
@@ -10,15 +10,14 @@ module Gyre
   module HTTP
     class Client
       class Pool
-        # All connections are in use, and none became free in time.
+        # No connection became free in time.
         Exhausted = Class.new(Gyre::TimeoutError)
         LOST_CHECK_S = 1
         private_constant :LOST_CHECK_S
 
         attr_reader :origin, :fields, :own_fields
 
-        # `fields` are the headers that each request gets; `own_fields` are those that only this
-        # origin may see.
+        # `fields`: headers of each request; `own_fields`: those that only this origin may see.
         def initialize(origin, limits, fields)
           @origin = origin
           @limits = limits
@@ -28,13 +27,12 @@ module Gyre
           renew
         end
 
-        # Returns a connection with room for a request; waits for one beyond the limit.
+        # Returns a connection for a request; waits if all are busy.
         def take(until_s)
           renew if @pid != Process.pid
           kept || @lock.synchronize { wait(until_s) } || connect(until_s)
         end
 
-        # Takes back a connection whose exchange is over or cancelled.
         def give(connection)
           return connection.close if @pid != Process.pid
           return connection.closed? && connection.idle? ? drop(connection) : signal if connection.shared?
@@ -45,7 +43,7 @@ module Gyre
           signal
         end
 
-        # A connection left HTTP.
+        # The connection left HTTP.
         def detach = leave
 
         # Called by a finalizer, which must not wait.
@@ -59,8 +57,8 @@ module Gyre
 
         private
 
-        # Steps are atomic by the GVL. A waiter counts itself before it looks, so that no wake-up is
-        # lost.
+        # Steps are atomic by the GVL. A waiter counts itself before it looks, or it would miss a
+        # wake-up.
         def kept
           reap unless @lost.empty?
           while (connection = @idle.pop)
@@ -126,7 +124,7 @@ module Gyre
           end
         end
 
-        # A shared one may be dropped before its last exchange ends.
+        # A shared connection may leave before its last exchange ends.
         def drop(connection)
           return if connection.shared? && !@shared.delete(connection)
 
@@ -146,7 +144,7 @@ module Gyre
           all ? @changed.broadcast : @changed.signal
         end
 
-        # Called in a forked child, too: closes its copies of the parent's connections.
+        # Also in a forked child: closes its copies of the parent's connections.
         def renew
           [*@idle, *@shared].each(&:close)
           @pid = Process.pid

@@ -9,7 +9,7 @@ require "gyre/http/client/tally"
 module Gyre
   module HTTP
     class Client
-      # A request that is over, or has failed. Times are in seconds from its start.
+      # An ended or failed request; times are seconds since its start.
       class Report
         # @return [String]
         attr_reader :request_method, :url
@@ -17,15 +17,15 @@ module Gyre
         attr_reader :status
         # @return [String, nil] "HTTP/1.1" or "HTTP/2"
         attr_reader :protocol
-        # @return [Boolean, nil] whether the connection had carried a request before
+        # @return [Boolean, nil] whether the connection had served a request before
         attr_reader :reused
         # @return [Exception, nil]
         attr_reader :error
-        # @return [Integer] times that it was sent, redirects not counted
+        # @return [Integer] times that it was sent, without redirects
         attr_reader :attempts
-        # @return [Integer] of the body, encoded
+        # @return [Integer] encoded bytes of the body
         attr_reader :received_bytes
-        # @return [Float, nil] until there was a connection, until the head had come, until the end
+        # @return [Float, nil] seconds until connected, until the head, until the end
         attr_reader :connected_s, :head_s, :total_s
 
         # @api private

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One request as the client sends it: method, target, headers, body. Builds queries, forms, JSON and
+# One request of the client: method, target, headers, body. Builds queries, forms, JSON and
 # multipart bodies. Sends nothing.
 
 require "gyre/http/client/errors"
@@ -34,7 +34,6 @@ module Gyre
         # Without the query, which may have credentials.
         def url = "#{pool.origin.url}#{target[/\A[^?]*/]}"
 
-        # For errors.
         def name = [method, url]
 
         # A proxy gets the whole address.
@@ -46,7 +45,7 @@ module Gyre
         def idempotent? = IDEMPOTENT.include?(method)
         def repeatable? = body.nil? || body.is_a?(String) || body.again
 
-        # Sets the body from the caller's form of it.
+        # Sets the body.
         def carry(body, json, form, multipart)
           if json then typed("application/json", JSON.generate(json))
           elsif form then typed("application/x-www-form-urlencoded", URI.encode_www_form(form))
@@ -57,7 +56,7 @@ module Gyre
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
         end
 
-        # The request to send after a redirect (RFC 9110, section 15.4), perhaps by another pool.
+        # Returns the request after a redirect (RFC 9110, section 15.4), maybe for another pool.
         def redirected(status, pool, target)
           get = status == 303 ? method != "HEAD" : [301, 302].include?(status) && method == "POST"
           left = get ? fields.except(*ABOUT_BODY) : fields
@@ -80,7 +79,7 @@ module Gyre
         end
       end
 
-      # A body that is sent in pieces, from an IO or from any object with each.
+      # A body sent in pieces, from an IO or an object with each.
       class Stream
         PIECE_BYTES = 65_536
         private_constant :PIECE_BYTES
@@ -105,7 +104,7 @@ module Gyre
           [@source, @start, size]
         end
 
-        # Bytes, if known.
+        # Returns bytes, if known.
         def size
           return unless @source.respond_to?(:pos)
           return @source.stat.file? ? @source.size - (@start || @source.pos) : nil if @source.respond_to?(:stat)
@@ -113,7 +112,7 @@ module Gyre
           @source.size - (@start || @source.pos) if @source.respond_to?(:size)
         end
 
-        # Rewinds; false if that is impossible.
+        # Rewinds; false if impossible.
         def again
           return true unless @begun
           return false unless @start

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A response of the client: status, headers and body. Reads its body from an exchange, and gives the
-# connection back at the end. Without a block the client reads it whole. A streaming response that
-# the program forgets gives its connection back when it is collected.
+# A response of the client. Reads its body from an exchange and gives the connection back at the
+# end, also if the program forgets the response.
 
 require "gyre/clock"
 require "gyre/http/client/decoders"
@@ -13,19 +12,19 @@ require "time"
 module Gyre
   module HTTP
     class Client
-      # What a server responded.
+      # A server's response.
       class Response
         RATE_AFTER_S = 10
         private_constant :RATE_AFTER_S
 
         # @return [Integer]
         attr_reader :status
-        # @return [Hash{String => String, Array<String>}] lower-case names; lines of one name are
-        #   joined by ", ", set-cookie is an Array
+        # @return [Hash{String => String, Array<String>}] lower-case names; joins lines by ", ", but
+        #   set-cookie is an Array
         attr_reader :headers
         # @return [String] "HTTP/1.1" or "HTTP/2"
         attr_reader :protocol
-        # @return [Hash{String => String}, nil] lines after the body, once it was read
+        # @return [Hash{String => String}, nil] lines after the body, once read
         attr_reader :trailers
 
         # @api private
@@ -44,7 +43,7 @@ module Gyre
         # @return [String] "GET"
         def request_method = @request.method
 
-        # @return [String] the address, after redirects, without its query
+        # @return [String] address after redirects, without query
         def url = @request.url
 
         # @return [Boolean] whether the status is 200 to 299
@@ -87,8 +86,7 @@ module Gyre
           nil
         end
 
-        # Yields the decoded body in pieces as they come, once.
-        #
+        # Yields the decoded body in pieces, once.
         # @yieldparam piece [String] BINARY
         # @return [self, Enumerator]
         # @raise [Error]
@@ -111,7 +109,6 @@ module Gyre
         end
 
         # Writes the decoded body to an IO or a file.
-        #
         # @param target [IO, String] a path, or anything with write
         # @return [Integer] bytes
         # @raise [Error, SystemCallError]
@@ -123,8 +120,7 @@ module Gyre
           bytes
         end
 
-        # Ends the response early; the rest of its body is not read. Harmless when it is over.
-        #
+        # Ends the response without reading the rest; harmless at its end.
         # @return [nil]
         def close
           return unless @exchange
@@ -136,7 +132,7 @@ module Gyre
         # @return [String]
         def inspect = "#<#{self.class} #{status} #{request_method} #{url}>"
 
-        # Reads the whole body, up to body_bytes_limit.
+        # Reads the whole body.
         # @api private
         def load
           return self if @body
@@ -158,7 +154,7 @@ module Gyre
           close
         end
 
-        # Reads and drops a short body, as its connection may then be kept.
+        # Drops a short rest, so that the connection can be kept.
         # @api private
         def skim(most)
           most -= read_piece.to_s.bytesize while @exchange && most.positive?
@@ -177,7 +173,7 @@ module Gyre
         # @api private
         def self.finalizer(pool, connection, exchange) = ->(_id) { pool.lose(connection, exchange) }
 
-        # The connection, after a switch of protocols.
+        # The connection after a switch of protocols.
         # @api private
         attr_reader :connection
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# WebMock for Gyre's HTTP client, and with it VCR (`hook_into :webmock`): `require
-# "gyre/http/client/webmock"` in tests. Stubs respond in place of connections.
+# WebMock, and VCR (`hook_into :webmock`), for Gyre's HTTP client: `require
+# "gyre/http/client/webmock"`.
 
 require "gyre/http/client"
 require "webmock"
@@ -9,7 +9,7 @@ require "webmock"
 module Gyre
   module HTTP
     class Client
-      # What WebMock enables and disables.
+      # Enabled and disabled by WebMock.
       class WebMockAdapter < ::WebMock::HttpLibAdapter
         adapter_for :gyre
 
@@ -24,7 +24,7 @@ module Gyre
           def disable! = @enabled = false
         end
 
-        # Comes before Client#perform.
+        # Precedes Client#perform.
         # @api private
         module Requests
           private
@@ -59,7 +59,6 @@ module Gyre
             Response.new(asked, app.request(request.method, request.target, request.fields, nil, nil), app, @limits)
           end
 
-          # The recorded body is decoded.
           def report(signature, response)
             real = ::WebMock::Response.new
             real.status = [response.status, ""]

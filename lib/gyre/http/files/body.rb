@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A response body from an open file: the whole file, a range, or several ranges with text between.
-# Made by Files::Respond, sent by HTTP::Response with Exchange#write_file. Waits for a disk in a
-# thread, never on the loop.
+# A body from an open file: whole, a range, or several ranges. Made by Files::Respond, sent with
+# Exchange#write_file. Reads from a disk in a thread.
 
 require "gyre/offload"
 
@@ -11,8 +10,8 @@ module Gyre
     module Files
       # A body of file parts and Strings. Other servers call #each.
       class Body
-        # Bytes sent at once, after they are read into memory. The kernel may drop pages again
-        # before sending; smaller pieces make that rarer.
+        # Bytes read into memory, then sent. The kernel may drop pages before sending, more rarely
+        # for smaller pieces.
         PIECE_BYTES = 512 * 1024
         Part = Struct.new(:offset, :length)
 
@@ -22,7 +21,7 @@ module Gyre
 
         attr_reader :file
 
-        # Closes `file` with the body.
+        # Closes `file` at its end.
         def initialize(file, parts = [Part.new(0, file.size)])
           @file = file
           @parts = parts
@@ -56,7 +55,7 @@ module Gyre
           @file.close
         end
 
-        # Reads at most 1 MB without blocking the loop; fewer bytes if the file is shorter.
+        # Reads at most 1 MB without blocking the loop; less from a shorter file.
         def self.read(file, offset, length)
           file.read_cached(offset, length) ||
             load(file, offset, length) || file.read_cached(offset, length) ||

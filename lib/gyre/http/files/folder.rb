@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# The open folder of a Files::Root. Reopens the folder when the path leads to another one, as after
-# a deployment that moves a symbolic link. Reads no file.
+# The open folder of a Files::Root. Follows its path to another folder, as after a deployment that
+# moves a symbolic link. Reads no file.
 
 module Gyre
   module HTTP
     module Files
-      # One path, checked once in {RECHECKED_S}.
+      # Checks its path once in {RECHECKED_S}.
       class Folder
         RECHECKED_S = 1.0
         private_constant :RECHECKED_S
@@ -20,8 +20,7 @@ module Gyre
           @until_s = 0.0
         end
 
-        # The folder at the path. Closes the former folder after the next is open, so that no other
-        # fiber uses a closed folder.
+        # Closes the former folder after the next is open: no other fiber uses a closed one.
         def current
           now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
           return @io if now_s < @until_s

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# A file's media type by its extension. Used by Files::Root. Reads no file; unknown extensions mean
-# application/octet-stream.
+# Media types by file extension, for Files::Root. Reads no file.
 
 module Gyre
   module HTTP
     module Files
-      # Types of files on web pages (IANA's registry).
+      # IANA's types for files of web pages.
       module MediaTypes
-        # For other extensions; x-content-type-options forbids browsers to guess.
+        # Other extensions; x-content-type-options forbids guessing.
         UNKNOWN = "application/octet-stream"
 
         TEXT = {

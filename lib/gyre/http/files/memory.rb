@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# A bounded memory of files that a Files::Root has found recently, with the bytes of small ones.
-# Opens nothing.
+# A bounded memory of recent files of a Files::Root, with the bytes of small ones. Opens nothing.
 
 module Gyre
   module HTTP
     module Files
       class Memory
-        # An entry: the variant without coding, the others by coding, and its end.
+        # The variant without coding, others by coding, and the entry's end.
         Entry = Struct.new(:plain, :coded, :until_s)
         ENTRIES_LIMIT = 4096
         BYTES_LIMIT = 16 * 1024 * 1024

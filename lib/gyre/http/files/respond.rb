@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Makes responses from files: preconditions (RFC 9110, section 13) and ranges (section 14). Called
-# by Static and Sendfile. Opens and sends nothing.
+# Makes responses from files: preconditions (RFC 9110, section 13) and ranges (section 14), for
+# Static and Sendfile. Opens and sends nothing.
 
 require "securerandom"
 require "time"
@@ -11,8 +11,7 @@ module Gyre
   module HTTP
     module Files
       module Respond
-        # Beyond this number, or if ranges overlap, the whole file is sent (CVE-2011-3192,
-        # CVE-2024-26141).
+        # Beyond it, or if ranges overlap, the whole file is sent (CVE-2011-3192, CVE-2024-26141).
         RANGES_LIMIT = 16
         # The longest Range field that is parsed.
         RANGE_BYTES_LIMIT = 1024
@@ -21,8 +20,8 @@ module Gyre
 
         module_function
 
-        # `headers` become those of the response; etag and last-modified decide conditions.
-        # `content` is the file's bytes if in memory; otherwise the block opens the file.
+        # etag and last-modified in `headers` decide conditions. `content`: the file's bytes;
+        # otherwise the block opens the file.
         def call(env, headers, size, content = nil)
           return [200, headers, [content]] if content && usual?(env)
 
@@ -46,12 +45,12 @@ module Gyre
           [status, headers, Body.new(yield, parts)]
         end
 
-        # True for most requests: the whole file without conditions.
+        # True for most requests.
         def usual?(env)
           env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
         end
 
-        # Returns an empty Array if no range lies in the file; nil if the field is ignored.
+        # Returns an empty Array if no range fits the file; nil to ignore the field.
         def parse(header, size)
           return if header.bytesize > RANGE_BYTES_LIMIT || !header.match?(/\Abytes=/i)
 
@@ -76,8 +75,7 @@ module Gyre
           ranges
         end
 
-        # Checks in the order of RFC 9110, section 13.2.2. Without conditions it costs four
-        # look-ups.
+        # In the order of RFC 9110, section 13.2.2. Costs four look-ups without conditions.
         def precondition(env, headers)
           return if CONDITIONS.none? { |name| env.key?(name) }
 
@@ -131,8 +129,8 @@ module Gyre
           sorted.each_cons(2).any? { |one, two| two.begin <= one.end } ? nil : found
         end
 
-        # Only a strong validator guarantees equal bytes (section 13.1.5). A date counts if it is at
-        # least one second in the past (section 8.8.2.2).
+        # Only a strong validator guarantees equal bytes (section 13.1.5). A date must be a second
+        # old (section 8.8.2.2).
         def if_range(condition, headers)
           return true if condition.nil?
           return condition.strip == headers["etag"] && !condition.lstrip.start_with?("W/") if condition.include?('"')

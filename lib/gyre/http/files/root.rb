@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A folder whose files clients may request: finds the open file for a request's path. Used by Static
-# and Sendfile. Checks names before any system call; the kernel keeps paths below the folder
-# (OpenFile, in C), so that no symbolic link leads out.
+# Finds the open file for a request's path in a folder, for Static and Sendfile. Checks names before
+# any system call; the kernel keeps paths below the folder (OpenFile, in C), despite symbolic links.
 
 require "gyre/http/accept_encoding"
 require "gyre/http/files/body"
@@ -14,17 +13,17 @@ module Gyre
   module HTTP
     # Files sent without the app, or instead of its body.
     module Files
-      # One folder under a prefix of URL paths. Found files are remembered for {REMEMBERED_S}; a
-      # changed file may be sent in its old state meanwhile.
+      # One folder under a URL prefix. Remembers found files for {REMEMBERED_S}; may send a changed
+      # file's old state.
       class Root
         # Smaller files are kept in memory while remembered.
         SMALL_BYTES = 64 * 1024
-        # Seconds for which a found file is sent without checking for changes.
+        # Seconds without a check for changes.
         REMEMBERED_S = 1.0
         PATH_BYTES_LIMIT = 4096
         # Extensions of compressed files beside plain ones, in order of preference.
         EXTENSIONS = { "br" => ".br", "zstd" => ".zst", "gzip" => ".gz" }.freeze
-        # Digests in file names, in the form of the asset pipelines of Rails, Vite and webpack.
+        # File names with digests, as by the asset pipelines of Rails, Vite and webpack.
         FINGERPRINTED = /[-.][0-9a-zA-Z_]{8,128}(?:\.digested)?(?:\.[a-z0-9]+){1,2}\z/.freeze
         DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
         # The cache-control of a file that never changes under its name (RFC 8246).
@@ -36,12 +35,12 @@ module Gyre
         WELL_KNOWN = ".well-known" # RFC 8615
         private_constant :SMALL_BYTES, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN, :DIGEST
 
-        # A file in one coding: its constant headers, and the bytes of a small file.
+        # A file in one coding; `content` holds a small file's bytes.
         Variant = Struct.new(:name, :headers, :etag, :modified_s, :size, :content)
 
         # @return [String] the folder, absolute
         attr_reader :path
-        # @return [String] the path without symbolic links, at the server's start
+        # @return [String] the path without symbolic links, as at the start
         attr_reader :real_path
         # @return [String] "" or a prefix such as "/files"
         attr_reader :prefix
@@ -49,13 +48,10 @@ module Gyre
         # @param path [String] a folder
         # @param at [String] the URL path of the folder
         # @param index [Boolean] a path ending with "/" stands for its index.html
-        # @param dot_files [Boolean] serves names that begin with "."; otherwise only those below
-        #   /.well-known
+        # @param dot_files [Boolean] serves names with a leading "."; otherwise only /.well-known
         # @param symlinks [Boolean] symbolic links may lead out of the folder
-        # @param precompressed [Boolean] sends a .br, .zst or .gz beside a file to clients that
-        #   accept it
-        # @param immutable [Boolean] clients may cache files with a digest in their names without
-        #   end
+        # @param precompressed [Boolean] sends .br, .zst or .gz files to clients that accept them
+        # @param immutable [Boolean] lets clients keep files with a digest in their names
         # @param cache_control [String, nil] the cache-control of other files
         # @raise [ArgumentError] the folder does not exist
         def initialize(path, at: "/", index: false, dot_files: false, symlinks: false, precompressed: true, immutable: false,
@@ -77,8 +73,7 @@ module Gyre
           @memory = Memory.new
         end
 
-        # Returns the file name of a URL path; does not search for the file.
-        #
+        # Returns a URL path's file name without looking for the file.
         # @param url_path [String] percent-encoded, BINARY (PATH_INFO)
         # @return [String, nil] relative to the folder; nil: a forbidden name
         def name(url_path)
@@ -92,8 +87,7 @@ module Gyre
           unusual_name(url_path)
         end
 
-        # Opens a file and never waits for a disk on the loop.
-        #
+        # Opens a file; never waits for a disk on the loop.
         # @param name [String] relative to the folder, from {#name}
         # @return [OpenFile, nil] nil: the folder has no regular file of that name
         # @raise [SystemCallError] too many descriptors, a broken disk
@@ -106,10 +100,8 @@ module Gyre
           retry unless @folder.closed?
         end
 
-        # Checks for a file, as far as possible without waiting.
-        #
         # @param name [String] relative to the folder, from {#name}
-        # @return [Boolean] false if only the disk could tell
+        # @return [Boolean] whether there is such a file; false if only the disk could tell
         def known?(name)
           entry = @memory[name]
           return true if entry && Process.clock_gettime(Process::CLOCK_MONOTONIC) < entry.until_s
@@ -142,8 +134,7 @@ module Gyre
           yield variant, file
         end
 
-        # Closes the folder's descriptor; finds no more files.
-        #
+        # Closes the folder; finds no more files.
         # @return [void]
         def close
           @folder.close
@@ -151,7 +142,6 @@ module Gyre
         end
 
         # Forgets all remembered files.
-        #
         # @return [void]
         def forget = @memory.forget
 

@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
-# A hijacked connection whose first bytes were already read: reads return them before the socket's
-# bytes. Made by Exchange#hijack instead of a plain Socket if the client sent more than the head.
-# The IO's own read buffer holds these bytes for Ruby's reads, IO.select and IO.copy_stream. This
-# class adds calls that bypass the buffer, which Ruby refuses while it has bytes.
+# A hijacked connection with bytes beyond the head, which reads return first. Made by
+# Exchange#hijack. The IO's own buffer holds these bytes for Ruby's reads, IO.select and
+# IO.copy_stream; this class adds calls that Ruby refuses while the buffer has bytes.
 
 require "socket"
 
 module Gyre
   module HTTP
     module H1
-      # Code that reads the descriptor without Ruby (C code of other gems, TLS) misses these bytes.
+      # Code that reads the descriptor without Ruby misses these bytes.
       class HijackedSocket < Socket
         def self.with(descriptor, bytes)
           for_fd(descriptor).tap { |socket| socket.ungetbyte(bytes) }
@@ -40,7 +39,6 @@ module Gyre
 
         private
 
-        # Handles "sysread for buffered IO", "recv for buffered IO", …
         def buffered
           yield
         rescue IOError => error

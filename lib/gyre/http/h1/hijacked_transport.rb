@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A hijacked connection over TLS: a Gyre::Transport with the methods of a Rack hijack. Made by
-# Exchange#hijack instead of a Socket, which would read and write ciphertext. Keeps no bytes.
+# A hijacked TLS connection: a Gyre::Transport with a Rack hijack's methods. Made by
+# Exchange#hijack, as a Socket would carry ciphertext.
 
 require "forwardable"
 require "gyre/net/transport"
@@ -14,7 +14,7 @@ module Gyre
       class HijackedTransport
         extend Forwardable
 
-        # The ciphertext's socket: use it only for waiting.
+        # The ciphertext's socket, only for waiting.
         def_delegators :@transport, :to_io, :write, :gets, :close_write, :close, :closed?
 
         def initialize(transport)
@@ -39,7 +39,7 @@ module Gyre
           would_block(bytes)
         end
 
-        # Takes all bytes or none; bytes that the socket refuses are sent with the next write.
+        # Takes all bytes or none; sends bytes left over with the next write.
         def write_nonblock(string, exception: true)
           unless (held = @transport.flush_available) == true
             return exception ? would_block(held) : held
@@ -74,7 +74,7 @@ module Gyre
 
         private
 
-        # Reads until this side's shutdown: TLS cannot half-close reading, and reports a truncation.
+        # Reads until this side's shutdown, as TLS cannot half-close reading.
         def up_to_end
           yield
         rescue TLS::Truncated

@@ -1,23 +1,21 @@
 # frozen_string_literal: true
 
-# A body that the app has already chunked, under its own transfer-encoding (Rack 2's Rack::Chunked).
-# Response sends the parts unchanged. Refuses a malformed body before any byte is sent. Writes
-# nothing.
+# A body that the app has chunked under its own transfer-encoding (Rack 2's Rack::Chunked). Refuses
+# a malformed one before any byte is sent; Response sends it unchanged.
 
 module Gyre
   module HTTP
     module H1
       class OwnChunks
-        # A body in chunks begins with a chunk size or, if its first part is short, with the
-        # beginning of a size.
+        # Matches a chunk size, or the beginning of one in a short first part.
         FIRST = /\A\h+(?:[;\r]|\z)/n.freeze
         SIZE = /\G(\h{1,15})(?:[; \t][^\r\n]*)?\r\n/n.freeze
         # After the last chunk's line: trailers, then a blank line.
         TRAILERS = /\G(?>[^\r\n]+\r\n)*\r\n\z/n.freeze
         private_constant :FIRST, :SIZE, :TRAILERS
 
-        # Returns the app's transfer-encoding, or nil if the server frames the body. Raises
-        # ArgumentError for headers that cannot be sent.
+        # Returns the app's transfer-encoding; nil if the server frames the body. Raises
+        # ArgumentError for invalid headers.
         def self.coding(headers, status, protocol)
           coding = Array(headers["transfer-encoding"]).join(",").delete(" \t").downcase
           return if ["", "identity"].include?(coding) || [204, 304].include?(status)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A log client's server and credentials. Made by Gyre::Log::Client, read by
-# Gyre::Log::ServerConnection. Immutable.
+# A log client's server and credentials; immutable. Made by Gyre::Log::Client.
 
 require "gyre/net"
 require "gyre/log/wire/origin"
@@ -38,7 +37,7 @@ module Gyre
 
       def port = @endpoint.port
 
-      # Unique to the server, for the names of spools.
+      # Identifies the server in names of spools.
       def parts = @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
 
       # The frame that opens a connection. `adopted`: the records belong to an ended process.

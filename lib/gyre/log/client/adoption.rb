@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Sends the spools of ended processes of the same service under their own client ids, so that the
-# server drops known records. Started by a Gyre::Log::Delivery that has a connection. Uses one
-# connection and one spool at a time. Unsent records stay in the spool.
+# Sends the spools of ended processes under their own client ids, so that the server drops known
+# records. Started by a connected Gyre::Log::Delivery. Handles one spool at a time.
 
 require "gyre/clock"
 require "gyre/log/client/waiters"
@@ -31,7 +30,6 @@ module Gyre
         @thread.name = "gyre log adoption"
       end
 
-      # Seconds until the next start.
       def left = @next_at - Clock.now
 
       def running?
@@ -71,7 +69,6 @@ module Gyre
         @ended.call
       end
 
-      # Closes the connection as soon as all records are sent.
       def closing_at = @stopped ? 0 : Float::INFINITY
 
       def deliver

@@ -1,14 +1,12 @@
 # frozen_string_literal: true
 
 # Keeps all unacknowledged records in order: first the spool, then batches in memory, then the
-# outbox. Belongs to one Gyre::Log::Delivery and its thread. Uses no socket and no clock, and never
-# waits.
+# outbox. Belongs to one Gyre::Log::Delivery. Uses no socket and no clock, and never waits.
 #
 #   spool (read, unread) ≺ memory ≺ outbox        flying: batches of the spool or of memory, given to this connection
 #
-# Without a server everything moves to the spool. While the spool is being sent, new records join
-# its end if memory is short. After the spool's last batch, records in memory follow; the spool
-# stays empty until the connection is lost.
+# Without a server everything moves to the spool. While the spool is sent, new records join its end
+# if memory is short. After its last batch, records in memory follow.
 
 require "gyre/log/errors"
 require "gyre/log/disk_queue"
@@ -16,11 +14,9 @@ require "gyre/log/disk_queue"
 module Gyre
   module Log
     class Backlog
-      # Whole records: their bytes, the last number, their count, and the spool position after them
-      # (nil in memory).
+      # Whole records; `mark` is the spool position after them (nil in memory).
       Batch = Struct.new(:bytes, :last, :count, :mark)
 
-      # The batches given to a connection, and their bytes.
       Flight = Struct.new(:batches, :bytes) do
         def add(batch)
           batches << batch
@@ -41,8 +37,8 @@ module Gyre
       attr_reader :acknowledged # the last number that the server acknowledged
       attr_reader :trouble # why the spool takes nothing now, or nil
 
-      # `memory` is in bytes, half of which may be in flight; `drop` replaces old records by new
-      # ones; the block makes the spool on demand.
+      # `memory`: limit in bytes, half of it may be in flight; `drop`: new records replace old ones;
+      # the block makes the spool.
       def initialize(outbox, memory:, drop: false, spool: nil, acknowledged: 0, &make_spool)
         @outbox, @memory_limit, @drop, @make_spool, @spool = outbox, memory, drop, make_spool, spool
         @adopted = !spool.nil? # its process may have sent more than the spool holds
@@ -83,8 +79,8 @@ module Gyre
         done
       end
 
-      # Queues unacknowledged records for the next connection. `unfinished` is the batch in progress
-      # on the old wire; `offset` is its first incomplete record.
+      # Queues unacknowledged records for the next connection. `offset`: of the first incomplete
+      # record in the `unfinished` batch of the old wire.
       def rewind(unfinished = nil, offset = 0)
         first = @flying.batches.first
         offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
@@ -94,7 +90,7 @@ module Gyre
         @spool&.rewind
       end
 
-      # Gives unacknowledged records a new client id. Requires that no connection is open.
+      # Gives unacknowledged records a new client id; no connection may be open.
       def identify(identity)
         @spool.note = identity.secret if @spool
         @adopted = false
@@ -110,16 +106,14 @@ module Gyre
         true
       end
 
-      # When memory is half full, moves new records behind those of the spool that is being sent.
-      # Returns false if they stay in memory.
+      # Moves new records into the spool when memory is half full; false if they stay in memory.
       def overflow
         return true unless @spool&.unread? && @memory.empty? && @outbox.bytesize > @memory_limit / 2
 
         store(drop: false)
       end
 
-      # Drops several of the oldest records if the policy allows it and there is no spool or its
-      # disk is full.
+      # Drops several of the oldest records if allowed, and no spool can take them.
       def drop_oldest
         return unless @drop
 
@@ -130,7 +124,6 @@ module Gyre
         @counts.dropped += forget(@memory.shift || taken)
       end
 
-      # Drops all records in memory. Returns the number of records.
       def abandon
         count = 0
         while (batch = @memory.shift || taken)
@@ -146,10 +139,9 @@ module Gyre
 
       def empty? = !flying? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
 
-      # True if {#give} would return records without its limit for records in flight.
+      # True if {#give} would return records, were none in flight.
       def any? = @memory.any? || @outbox.bytesize.positive? || @spool&.unread?
 
-      # Bytes in memory and in the spool.
       def bytesize = @outbox.bytesize + @outbox.held + spool_bytesize
 
       def spool_bytesize

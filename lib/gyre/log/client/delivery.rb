@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Runs in a log client's thread: sends the outbox and the spool (Transmission) over the connections
-# of a Dialer, and keeps all records on disk while the server is unreachable. Run by
-# Gyre::Log::Sender, and by Gyre::Log::Adoption for the spools of ended processes.
+# Runs in a log client's thread: sends outbox and spool (Transmission) over the connections of a
+# Dialer. Run by Gyre::Log::Sender, and by Gyre::Log::Adoption for spools of ended processes.
 #
 #   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server refuses (a key, a protocol)
 #                                                                :closed:  what is left is in the spool
 #
-# Retries a lost connection at once, then after 0.1 s … 5 s; a refused connection always after 5 s.
-# Records go to disk when the first retry fails or takes too long.
+# Retries a lost connection at once, then after 0.1 s … 5 s; a refused one after 5 s. Records go to
+# disk when the first retry fails or takes too long.
 
 require "gyre/log/client/adoption"
 require "gyre/log/client/backlog"
@@ -24,13 +23,13 @@ module Gyre
       # Seconds between attempts to write to a full disk.
       DISK_RETRY_S = 1.0
       # Read by other threads. `full`: neither server nor disk takes records; `drop`: drops the
-      # oldest ones then; `done`: no records were left at the end; `spool`: otherwise their path.
+      # oldest then; `done`: all was sent at the end; `spool`: the path of the rest.
       Standing = Struct.new(:state, :error, :refusal, :full, :drop, :done, :spool)
       private_constant :DISK_RETRY_S, :Standing
 
       attr_reader :standing, :dialer
 
-      # Takes another process's spool to adopt. The block returns the time of the end, or nil.
+      # `spool` is another process's, to adopt. The block returns the time of the end, or nil.
       def initialize(options, outbox, waiters, identity, spool: nil, adopted: false, acknowledged: 0, &closing_at)
         @options, @outbox, @waiters, @identity, @closing_at = options, outbox, waiters, identity, closing_at
         @reported = {}
@@ -48,8 +47,8 @@ module Gyre
 
       def acknowledged = @backlog.acknowledged
 
-      # Runs until closed; ends when all records are sent or the time is over. A killed thread ends
-      # between two turns or while waiting, so that each record is in memory or in the spool.
+      # Runs until closed, and until all records are sent or the time is over. A kill takes effect
+      # only between two turns or in a wait, so that each record is in memory or in the spool.
       def run
         until finished?
           turn
@@ -73,8 +72,7 @@ module Gyre
         @waiters.notify
       end
 
-      # Closes the connection and ends threads, as a daemon has none. Called between {#run} and
-      # {#resume}.
+      # Closes the connection and ends threads, as a daemon keeps none. {#resume} continues.
       def pause
         @standing.state = :connecting
         @dialer.restart
@@ -127,7 +125,6 @@ module Gyre
         [closing_at - Clock.now, 0].max if closing_at&.finite?
       end
 
-      # Waits until another thread calls, the connection is ready, or the time is over.
       def wait_io(left, connection = nil)
         @wakeup.wait(left, connection)
         @outbox.awake
@@ -171,7 +168,7 @@ module Gyre
         @waiters.notify
       end
 
-      # Sends all unacknowledged records again under a new id: the server may store some twice but
+      # Sends unacknowledged records again under a new id: the server may store some twice, but
       # loses none.
       def change_identity(error)
         @identity = Identity.fresh
@@ -234,7 +231,7 @@ module Gyre
 
       # --- the end of the thread ---
 
-      # Ignores errors, as the records are stored afterwards.
+      # Ignores errors: the records are stored afterwards.
       def disconnect
         [@transmission, @dialer, @adoption].compact.each do |part|
           part.stop

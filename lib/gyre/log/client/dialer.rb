@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Connects a log client to its server and reconnects: each attempt has a thread, as names and
-# handshakes may take long; pauses between failed attempts grow. Belongs to one Gyre::Log::Delivery.
+# Connects a log client and reconnects with growing pauses; each attempt has a thread, as names and
+# handshakes take long. Belongs to one Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/net/backoff"
@@ -34,7 +34,6 @@ module Gyre
 
       def failures = @backoff.failures
 
-      # True if the records belong to another process.
       def adopted? = @adopted
 
       def restart
@@ -49,8 +48,8 @@ module Gyre
         @hurry = true
       end
 
-      # Starts an attempt when one is due. Returns a new connection or nil; raises the last
-      # attempt's error.
+      # Starts an attempt when due. Returns a new connection or nil; raises the last attempt's
+      # error.
       def connection(identity)
         if @results.empty?
           attempt(identity) if @attempt.nil? && (@hurry || Clock.now >= @retry_at)
@@ -67,8 +66,7 @@ module Gyre
 
       def succeeded = @backoff.succeeded
 
-      # Records a lost connection or a failed attempt. `at_once` replaces a good connection without
-      # a pause.
+      # Records a lost connection or a failed attempt; `at_once` retries without a pause.
       def failed(refused:, at_once:)
         now = Clock.now
         lasted = failures.zero? && @connected_at && now - @connected_at > GRACE_S
@@ -88,11 +86,10 @@ module Gyre
         @retry_at - Clock.now unless @attempt
       end
 
-      # Seconds that records may still stay in memory; 0 or less: go to disk.
+      # Seconds that records may still stay in memory; up to 0: they go to disk.
       def grace_left = failures.zero? ? @graceful_until - Clock.now : 0
 
-      # Ends the current attempt. A running name look-up cannot be interrupted; its thread ends
-      # later.
+      # Ends the attempt; a running name look-up ends later, as it cannot be interrupted.
       def stop
         @attempt&.kill&.join(ATTEMPT_END_S)
         @attempt = nil

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Logger's methods for Gyre::Log::Client: levels, severities, formatter, tags. A module, so that
-# modules included into the client (ActiveSupport's LoggerSilence) can override its methods. Passes
-# text to the client's `append`.
+# Logger's methods for Gyre::Log::Client, over its `append`. A module, so that modules included into
+# the client (ActiveSupport's LoggerSilence) can override them.
 
 require "gyre/log/client/text"
 require "logger"
@@ -19,11 +18,9 @@ module Gyre
       end
 
       # Logs a message.
-      #
-      # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name; numbers
-      #   compares the usual names with the level
-      # @param message [Object, nil] a String unchanged; an exception with its trace; inspect of
-      #   other objects; nil: the block's value, or else progname
+      # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name
+      # @param message [Object, nil] Strings stay unchanged, exceptions get their trace, others
+      #   inspect; nil: the block's value, or progname
       # @param progname [Object, nil] for the formatter
       # @return [true]
       # @raise [ArgumentError] the wire cannot carry it

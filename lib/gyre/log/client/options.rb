@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The options of a log client: limits, times, policies, and the folder of its spools. Made and
-# checked by Gyre::Log::Client, read by its sender. Immutable.
+# Limits, times, policies and the folder of spools. Made and checked by Gyre::Log::Client;
+# immutable.
 
 require "gyre/log/client/spools"
 require "set"
@@ -35,11 +35,9 @@ module Gyre
 
       def new_spool(identity) = Spools.create(spool, spool_name, identity, **spool_options)
 
-      # Takes back a spool that was left to the next process. Returns nil if another process holds
-      # the spool or it is gone.
+      # Reopens a spool left to the next process; nil if another process has it.
       def retake_spool(path) = Spools.adopt(path, **spool_options)
 
-      # Takes over the spools of ended processes.
       def each_orphan(&block) = Spools.each_orphan(spool, spool_name, **spool_options, &block)
 
       private
@@ -50,7 +48,7 @@ module Gyre
         raise ArgumentError, "#{name} is #{known[..-2].map(&:inspect).join(", ")} or #{known.last.inspect}, not #{self[name].inspect}"
       end
 
-      # Ignores errors of the reporter: standard error may be a pipe without a reader.
+      # Ignores errors of the reporter: standard error may be a closed pipe.
       def quiet(report)
         lambda do |text|
           report.call(text)
@@ -74,7 +72,7 @@ module Gyre
         self.spool = nil
       end
 
-      # Reports each refused spool once, although each search finds it.
+      # Reports each refused spool once.
       def report_once(text)
         report.call(text) if @reported.size < ClientOptions::REPORTS_LIMIT && @reported.add?(text)
       end
@@ -82,11 +80,11 @@ module Gyre
 
     # Default reporter; receives errors only.
     ClientOptions::REPORT = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
-    # Largest record that servers accept, in bytes.
+    # Largest record of servers, in bytes.
     ClientOptions::RECORD_LIMIT = (1 << 20) + 8
-    # Least memory: room for a few messages.
+    # Room for a few messages.
     ClientOptions::MEMORY_LEAST = 8192
-    # Most texts about refused or damaged spools that are remembered.
+    # Remembered texts about refused or damaged spools.
     ClientOptions::REPORTS_LIMIT = 100
     ClientOptions::DEFAULTS = { spool: true, spool_limit: 1 << 30, memory_limit: 16 << 20, when_full: :block, stall_timeout: 10,
                                 flush_timeout: 5, exit_timeout: 5, retry_interval: (0.1..5.0), adoption_interval: 60,

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Guides log clients through forks and exits: at exit each client sends its records and leaves the
-# rest in its spool; a forked child starts empty; a daemon continues. Holds every running
-# Gyre::Log::Sender.
+# Guides log clients through forks and exits: at exit each sends its records; a forked child starts
+# empty; a daemon continues. Holds every running Gyre::Log::Sender.
 
 module Gyre
   module Log
@@ -40,8 +39,7 @@ module Gyre
           @senders.keys.each { |sender| sender.flush_at_exit(now) }
         end
 
-        # Stops the threads during the block. They continue with all records: in the daemon, or
-        # after an exception.
+        # Stops the threads during the block; they continue with all records.
         def suspended
           senders = @senders.keys.each(&:suspend)
           yield
@@ -56,8 +54,7 @@ module Gyre
 
           @installed = true
           Process.singleton_class.prepend(Fork)
-          # Keeps the threads running, as other at_exit handlers may log. At exit the threads leave
-          # unsent records in their spools.
+          # Keeps the threads running, as other at_exit handlers may log.
           at_exit { flush }
         end
       end

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # Starts and ends a log client's thread, and moves it through forks and daemons; other threads wait
-# here. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery; other threads only wake it
-# and wait. Needs neither loop nor scheduler.
+# here. Made by Gyre::Log::Client. The thread runs a Gyre::Log::Delivery.
 
 require "gyre/clock"
 require "gyre/log/client/delivery"
@@ -22,8 +21,8 @@ module Gyre
         set_up(Identity.fresh)
       end
 
-      # Starts the thread unless it is running. Does nothing after {#close}. Raises ThreadError in a
-      # signal handler.
+      # Starts the thread unless it runs or {#close} was called. Raises ThreadError in a signal
+      # handler.
       def start
         @starting.synchronize do
           return if @thread&.alive? || @closing_at
@@ -37,8 +36,8 @@ module Gyre
         end
       end
 
-      # Sends all records, also those of adopted spools, then ends; after the timeout, or without a
-      # server, the rest stays in the spool.
+      # Sends all records, then ends; after the timeout or without a server, the rest stays in the
+      # spool.
       def close(timeout_s)
         @closing_at = [@closing_at, Clock.now + timeout_s].compact.min
         wake
@@ -71,26 +70,25 @@ module Gyre
         wake
       end
 
-      # Drops the oldest records if there is no other way to make room.
+      # Drops the oldest records if nothing else makes room.
       def drop
         @delivery.standing.drop = true
         wake
       end
 
-      # True if neither the server nor the disk takes records.
       def full? = @delivery.standing.full
 
       def wake = @delivery.wake
 
-      # Waits until the block returns a true value and returns that value; false after the timeout.
-      # Raises ThreadError in a signal handler, and in the sender's own thread (a report may log).
+      # Returns the block's first true value; false after the timeout. Raises ThreadError in a
+      # signal handler and in the sender's thread, where a report may log.
       def wait(timeout_s = nil, &block)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 
         @waiters.wait(timeout_s, method(:wake), &block)
       end
 
-      # True if all records up to this number are acknowledged; in the old protocol, written.
+      # True if the server has all records up to this number; old protocol: if they are written.
       def acknowledged?(number) = @delivery.acknowledged >= number
 
       def closing? = !@closing_at.nil?
@@ -101,15 +99,14 @@ module Gyre
 
       # --- the process's end, daemons and forks: called by Gyre::Log::ProcessHooks ---
 
-      # Waits at exit for all acknowledgements while the server is reachable. `since` is the time at
-      # which the exit began.
+      # Waits for all acknowledgements while the server is reachable. `since`: when the exit began.
       def flush_at_exit(since)
         number = @outbox.sequence
         left = since + @options.exit_timeout - Clock.now
         wait([left, 0].max) { acknowledged?(number) || !running? || @delivery.hopeless? }
       end
 
-      # Ends the thread and keeps all records for {#resume}, which may run in a daemon.
+      # Ends the thread and keeps all records for {#resume}, which a daemon may call.
       def suspend
         @suspended = true unless @closing_at # what is closed leaves the rest in its spool
         @thread&.kill&.join
@@ -146,8 +143,7 @@ module Gyre
         @delivery = Delivery.new(@options, @outbox, @waiters, identity, **options) { @closing_at }
       end
 
-      # Prepares a new thread after the former one has ended; the new one sends the spool first.
-      # Takes a new id if another process has adopted the spool.
+      # Prepares a new thread, which sends the spool first; takes a new id if the spool was adopted.
       def set_up_again
         @former = counts
         done, path = @delivery.standing.done, @delivery.standing.spool
@@ -155,7 +151,7 @@ module Gyre
         set_up(spool ? Identity.of(spool.note) : Identity.fresh, spool: spool, acknowledged: done || spool ? @delivery.acknowledged : 0)
       end
 
-      # Counts of this thread and of all former threads.
+      # Counts of all threads so far.
       def counts = @delivery.counts.merge(@former) { |_, now, before| now + before }
 
       def run

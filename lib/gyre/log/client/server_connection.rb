@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# One connection of a log client to its server: authenticates, writes what the socket takes, reads
-# replies. Opened by Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission alone.
-# Never waits after opening.
+# A log client's connection: authenticates, writes what the socket takes, reads replies. Opened by
+# Gyre::Log::Dialer in a thread, then used by Gyre::Log::Transmission. Never waits after opening.
 
 require "gyre/clock"
 require "gyre/log/errors"
@@ -13,11 +12,11 @@ module Gyre
     class ServerConnection
       ERRORS = [SystemCallError, SocketError, IOError, TLS::Error].freeze
       LINE_BYTES_LIMIT = 4096
-      # The server's reply to an id with a missing or wrong secret.
+      # The server's reply to a wrong secret.
       TAKEN = "error: the client id is another client's"
       private_constant :LINE_BYTES_LIMIT, :TAKEN
 
-      # Connects and authenticates. An `identity` of nil selects the old wire; `old` allows a server
+      # Connects and authenticates. Without `identity` it uses the old wire; `old` allows a server
       # without acknowledgements.
       def self.open(address, identity, old: identity.nil?, adopted: false)
         deadline = Clock.now + address.connect_timeout
@@ -33,7 +32,7 @@ module Gyre
         transport&.abandon unless opened
       end
 
-      # A `reply` of nil means that the server closed the connection.
+      # `reply` is nil if the server closed the connection.
       def initialize(transport, address, reply, identity, old)
         @transport = transport
         @address = address
@@ -59,7 +58,7 @@ module Gyre
 
       def unsent_bytes = @transport.unsent_bytes
 
-      # Reads replies. Returns the last acknowledged number; nil if nothing arrived.
+      # Returns the last acknowledged number; nil if nothing arrived.
       def acknowledged
         number = nil
         while (bytes = @transport.read_available).is_a?(String)

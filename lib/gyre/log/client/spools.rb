@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# Makes and locks the spools of log clients, and finds those of ended processes. A spool is a disk
-# queue (disk_queue.rb); its note holds the secret of the client id. Called by the client's options.
-# A process counts as alive while it holds the lock.
+# Makes and locks spools of log clients, and finds those of ended processes. A spool is a disk queue
+# (disk_queue.rb) with the client id's secret as note. A process is alive while it holds the lock.
 #
-# The server takes messages from a spool for this program's own. So this user must own the folder
-# and all files, and no other user may write to them (Gyre::Log::Ownership).
+# Records of a spool pass as this program's own, so this user must own folder and files, and no
+# other user may write to them (Gyre::Log::Ownership).
 
 require "fileutils"
 require "gyre/log/disk_queue"
@@ -18,7 +17,7 @@ module Gyre
       NAME_BYTES_LIMIT = 200
       # Bytes of a segment: a sixteenth of the limit, within these bounds.
       SEGMENT_BYTES = ((1 << 16)..(1 << 26)).freeze
-      # Names of spools in creation, and the longest time that creation takes.
+      # Names of spools in creation, and how long that may take.
       UNFINISHED = /\A\.\h{32}\.\d+\z/.freeze
       MAKING_S = 60
       private_constant :NAME_BYTES_LIMIT, :SEGMENT_BYTES, :UNFINISHED, :MAKING_S
@@ -42,8 +41,7 @@ module Gyre
           raise
         end
 
-        # Takes over the spools of ended processes, the oldest first. The block must close each
-        # spool.
+        # Takes over spools of ended processes, the oldest first. The block must close each.
         def each_orphan(folder, name, **options)
           return to_enum(:each_orphan, folder, name, **options) unless block_given?
 

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Converts logged objects: severities to names, messages to bytes. Called by Gyre::Log::Client for
-# anything but plain Strings.
+# Converts logged objects other than plain Strings for Gyre::Log::Client.
 
 module Gyre
   module Log

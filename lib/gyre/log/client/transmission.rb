@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Sends batches over a log client's connection and reads acknowledgements. Belongs to one
-# Gyre::Log::Delivery. Never waits, and raises when the connection ends.
+# Gyre::Log::Delivery. Never waits; raises when the connection ends.
 
 require "gyre/clock"
 require "gyre/settings/units"
@@ -11,7 +11,6 @@ module Gyre
     class Transmission
       # Batches to send before acknowledgements are read again.
       BATCHES_A_TURN = 8
-      # Bytes copied to the connection at once.
       PIECE_BYTES = 1 << 18
       # A batch in progress: its bytes for the wire, and how many are queued.
       Writing = Struct.new(:batch, :bytes, :queued)
@@ -38,8 +37,7 @@ module Gyre
         note_progress unless connection.acknowledges? && @backlog.any?
       end
 
-      # Reads acknowledgements. Each connection begins by repeating the last number, which is not
-      # counted as progress.
+      # Reads acknowledgements; a connection's first repeats the last number, which is no progress.
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged
@@ -47,8 +45,8 @@ module Gyre
         note_progress if @backlog.acknowledged > before
       end
 
-      # Writes as many bytes as the socket takes. Returns true if more could be sent after
-      # acknowledgements are read.
+      # Writes what the socket takes. Returns true if more could be sent after acknowledgements are
+      # read.
       def send_batches
         BATCHES_A_TURN.times do
           @writing ||= next_writing or return false
@@ -70,7 +68,7 @@ module Gyre
         raise Errno::ETIMEDOUT, "#{@options.address} took nothing for #{@options.stall_timeout} s" if left && left <= 0
       end
 
-      # Returns unacknowledged batches to the backlog and closes the connection.
+      # Returns unacknowledged batches to the backlog, and closes the connection.
       def stop
         connection, @connection = @connection, nil
         writing, @writing = @writing, nil

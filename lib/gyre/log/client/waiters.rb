@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Waits of threads and fibers for a log client's sender: for room, acknowledgements or a connection.
-# Belongs to one Gyre::Log::Sender. Starts no thread.
+# Threads and fibers that wait for a log client's sender: for room, acknowledgements or a
+# connection. Belongs to one Gyre::Log::Sender.
 
 require "gyre/clock"
 
 module Gyre
   module Log
     class Waiters
-      # Seconds between checks of a waiter without a notification.
+      # Seconds between checks without a notification.
       RECHECK_S = 1.0
       private_constant :RECHECK_S
 
@@ -18,8 +18,8 @@ module Gyre
         @count = 0
       end
 
-      # Waits until the block returns a true value and returns that value; false after the timeout.
-      # Raises ThreadError in a signal handler.
+      # Returns the block's first true value; false after the timeout. Raises ThreadError in a
+      # signal handler.
       def wait(timeout_s, wake)
         deadline = timeout_s && Clock.now + timeout_s
         @mutex.synchronize do

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Waits in a log client's thread for a connection, a time, or another thread's call. Belongs to one
-# Gyre::Log::Delivery.
+# Lets a log client's thread wait for a connection, a time, or a call of another thread. Belongs to
+# one Gyre::Log::Delivery.
 
 require "gyre/loop/wakeup_pipe"
 
@@ -30,7 +30,7 @@ module Gyre
         end
       end
 
-      # Forgets earlier calls, so that the next wait is not cut short.
+      # Forgets earlier calls, which would end the next wait.
       def clear
         nil while @reader.read_nonblock(4096, exception: false).is_a?(String)
       end

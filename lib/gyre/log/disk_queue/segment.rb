@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One file of a disk queue: a header, then records in wire format. Gyre::Log::DiskQueue holds a list
-# of segments. Finds the limits of records; does not read their content.
+# One file of a Gyre::Log::DiskQueue: a header, then records in wire format. Does not read their
+# content.
 #
 #    0  8 bytes "GYREQUE1"     8  8 bytes name of the records' format, zeros   16  u32 CRC-32 of these 16 bytes   (all big-endian)
 #   32  u64 position, u32 CRC-32 of it      48  the same again: the two are written in turn, and the higher valid one counts,
@@ -74,7 +74,7 @@ module Gyre
             end.max || HEADER_BYTES
           end
 
-          # Deletes an empty file: its process was killed while making it.
+          # Deletes a file whose process was killed while making it.
           def put_aside(path, size, report)
             return File.delete(path) && nil if size.zero?
 
@@ -117,7 +117,7 @@ module Gyre
           @file.pwrite(packed << [Zlib.crc32(packed)].pack("N"), SLOTS[@turn ^= 1])
         end
 
-        # Makes the file and its name durable. Blocks, so it runs in a thread.
+        # Makes the file and its name durable. Blocks.
         def sync
           size = @size
           Disk.sync(@file)
@@ -129,7 +129,7 @@ module Gyre
 
         def doubtful = read([@durable, HEADER_BYTES].max, @size)
 
-        # Writes the bytes to other blocks after a failed sync.
+        # Writes the bytes to other blocks, after a failed sync.
         def write_again(bytes)
           @file.truncate(@size - bytes.bytesize)
           @file.seek(@size - bytes.bytesize)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Passes a connection's lines of JSON through the ingest. C cuts, limits and counts lines like other
-# input (ext/gyre/log/log_decoder.c); this class parses each whole line with the json library. Made
-# by Gyre::Log::Ingest#decoder.
+# Decodes lines of JSON for Gyre::Log::Ingest#decoder. C cuts, limits and counts lines
+# (ext/gyre/log/log_decoder.c); this class parses each with the json library.
 
 require "gyre/log/ingest/json_lines"
 
@@ -21,10 +20,8 @@ module Gyre
       # The incomplete line, which another decoder may continue.
       def rest = @lines.rest
 
-      # Returns nil or the fault.
       def feed(bytes, time_ns) = @lines.feed(bytes, time_ns).tap { deliver(time_ns) }
 
-      # Ends the input. Returns nil or the fault.
       def finish(time_ns) = @lines.finish(time_ns).tap { deliver(time_ns) }
 
       private

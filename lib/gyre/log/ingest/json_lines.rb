@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# JSON lines as input: an object becomes a message. Called by the ingest for each line. Other lines
-# become messages unchanged: the last words of a crashing program must not be lost.
+# Makes a message of a JSON object, for the ingest. Other lines become messages unchanged: a
+# crashing program's last words must not be lost.
 
 require "json"
 
 module Gyre
   module Log
-    # Service, severity and message come from the first listed field with a text or a number; all
-    # other fields follow the message as JSON. A numeric severity stays unchanged.
+    # Service, severity and message come from the first listed field with a text or number; other
+    # fields follow the message as JSON.
     module JSONLines
       BYTES_LIMIT = 1 << 20
       SERVICE = %w[service app program].freeze
@@ -20,10 +20,10 @@ module Gyre
       }.freeze
       # A line with more digits in one number becomes a message unparsed.
       DIGITS_LIMIT = 1000
-      # The last of several equal keys counts. Prevents a warning in newer versions of the library.
+      # The last of several equal keys counts; newer versions of the library would warn.
       OPTIONS = { allow_duplicate_key: true }.freeze
       SOME_DIGITS = /\d{20}/.freeze
-      # Also matches an unclosed quotation mark, so that the search visits each byte once.
+      # Also matches an unclosed quotation mark: the search visits each byte once.
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
       private_constant :OPTIONS, :SOME_DIGITS, :STRING
 

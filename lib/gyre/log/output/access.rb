@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Owner and mode of a log file: from the configuration (mode, owner), or else from its predecessor
-# before rotation. Made by Output.open; used by Output::File, Journal and Rotation::Packing to make
-# files. Reads and writes no bytes.
+# Owner and mode of a log file: as configured, else as its predecessor's. Made by Output.open;
+# Output::File, Journal and Rotation::Packing make files with it.
 
 require "etc"
 
@@ -11,7 +10,7 @@ module Gyre
     module Output
       # A new file is private until it has the right owner and group.
       class Access
-        # Mode of files beside a log, used by the server only.
+        # Mode of files for the server only.
         PRIVATE = 0o600
         NEW = ::File::CREAT | ::File::EXCL
         GROUP = 0o070
@@ -40,8 +39,8 @@ module Gyre
             raise ArgumentError, "the folder #{folder} is not there: make it first" unless ::File.directory?(folder)
           end
 
-          # Opens a file that only its owner may read, such as a journal or an unfinished part.
-          # Follows no symlinks: in a folder writable by another user they could lead to any file.
+          # Opens a private file, such as a journal. Follows no symlinks: another user with access
+          # to the folder could point them at any file.
           def private_file(path, flags)
             ::File.open(path, flags | ::File::CREAT | ::File::BINARY | ::File::NOFOLLOW, PRIVATE).tap do |io|
               stat = io.stat
@@ -49,13 +48,13 @@ module Gyre
             end
           end
 
-          # Makes a new file and replaces an existing one, left by a killed server, or a symlink.
+          # Replaces a file left by a killed server, or a symlink.
           def new_private_file(path, flags)
             ::File.unlink(path) if ::File.symlink?(path) || ::File.exist?(path)
             private_file(path, flags | ::File::EXCL)
           end
 
-          # Copies owner, group and mode of another file; if that fails, the mode stays private.
+          # Copies owner, group and mode of another file; on failure the mode stays private.
           def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)
 
           # Returns true if owner and group are set.
@@ -88,9 +87,8 @@ module Gyre
           @uid, @gid = Access.owner(owner) if owner
         end
 
-        # Opens or makes a log file for appending. A new file copies mode and owner from
-        # `predecessor` unless they are configured. Returns the file and whether it is new. Raises
-        # SystemCallError, also if the owner cannot be set.
+        # Opens or makes a log file for appending; a new one copies unconfigured values from
+        # `predecessor`. Returns the file and whether it is new. Raises SystemCallError.
         def open(path, predecessor)
           io, fresh = open_or_make(path)
           fresh ? set_up(io, predecessor) : adjust(io)

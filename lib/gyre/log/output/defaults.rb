@@ -1,24 +1,22 @@
 # frozen_string_literal: true
 
-# Default methods of an output without a journal: written lines count as stored. Included by each
-# class of Output; needs @name, @format and @retries. Writes nothing.
+# Methods of outputs without a journal: written lines count as stored. Needs @name, @format,
+# @retries.
 
 require "gyre/errors"
 
 module Gyre
   module Log
     module Output
-      # The output does not yet have the sequence numbers of its clients.
+      # The clients' sequence numbers are not known yet.
       class Unavailable < Gyre::Error; end
 
       # Output describes these methods.
       module Defaults
         def prepare; end
 
-        # Does nothing, as written bytes count as durable.
         def sync; end
 
-        # Returns 0, as clients are not recorded.
         def stored_by(_client_id) = 0
 
         def format = @format

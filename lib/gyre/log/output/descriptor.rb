@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# An output without a length: STDOUT, STDERR, a pipe, a terminal, a named pipe, a device. Made by
-# Output.open, written to by the committer. Other processes may share the descriptor, so it never
-# becomes non-blocking: a thread of Gyre::Offload writes, and a stuck reader blocks only that
-# thread. Cannot sync: written bytes count as durable.
+# An output without a length: a standard stream, pipe, terminal or device. Made by Output.open.
+# Other processes may share the descriptor, so it stays blocking: a thread of Gyre::Offload writes.
+# Cannot sync: written bytes count as durable.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/retry"
@@ -16,7 +15,7 @@ module Gyre
       class Descriptor
         include Defaults
 
-        # Bytes of one write call, so that a slow reader shows its progress.
+        # Bytes of one write call, so that slow readers show progress.
         PIECE_BYTES = 256 * 1024
 
         # Closes `io` with the output only if `owned`.
@@ -29,8 +28,8 @@ module Gyre
           @retries = Retry.new(name, report: report, longest_pause_s: longest_pause_s)
         end
 
-        # Opens a named pipe or a device. Opens a pipe for reading too, so that it waits for its
-        # first reader and survives its last reader.
+        # Opens a named pipe also for reading, so that it waits for its first reader and survives
+        # its last.
         def self.open(path, **options)
           flags = ::File.ftype(path) == "fifo" ? ::File::RDWR : ::File::WRONLY | ::File::APPEND | ::File::NOCTTY
           new(::File.open(path, flags | ::File::BINARY), name: path, owned: true, **options)
@@ -52,8 +51,7 @@ module Gyre
 
         private
 
-        # Runs in a thread. Handles a descriptor that another process has made non-blocking. Returns
-        # the number of bytes written.
+        # Runs in a thread. Another process may have made the descriptor non-blocking.
         def write_some(piece)
           @io.syswrite(piece)
         rescue Errno::EAGAIN

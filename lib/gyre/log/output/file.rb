@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Writes to a log file, with a journal beside it for acknowledged records (journal.rb describes a
-# commit), and with rotation by itself or by others (logrotate with HUP or copytruncate). Made by
-# Output.open, used by one task of the committer at a time. Appends only, and never blocks the loop
-# for a sync.
+# Writes to a log file, with a journal for acknowledged records (journal.rb), and with rotation by
+# itself or by logrotate (HUP, copytruncate). Made by Output.open, used by one task at a time.
+# Appends only; never blocks the loop for a sync.
 #
 #             ┌── write ──► written ──┐
 #   durable ──┤                       ├── sync ──► durable          a failed sync writes it once more
@@ -11,7 +10,7 @@
 #                   │  in the journal
 #                   └──► torn: interrupted while it was written; only the next start's recovery goes on
 #
-#   a file that was renamed or removed in the midst: the batch is taken back, and goes into the new file as a whole
+#   a file renamed or removed meanwhile: the batch is removed from it, and goes into the new file as a whole
 #
 # On a full disk or device error, write and sync keep the bytes, report once and retry (Retry).
 
@@ -30,25 +29,24 @@ module Gyre
       class File
         include Defaults
 
-        # Seconds to wait for another process to release the file, for example during a restart.
+        # Seconds to wait for another process to release the file.
         LOCK_PATIENCE_S = 10
         # Attempts to open the file while other programs rename it.
         OPENINGS_LIMIT = 10
         # Limit of bytes written and not synced. A failed sync reads and writes these bytes again.
         UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
 
-        # An unsynced batch with acknowledged records: journal entry and bytes; `astray`: written to
-        # another file; `torn`: incomplete.
+        # An unsynced batch with its journal entry; `astray`: written to another file; `torn`:
+        # incomplete.
         Commit = Struct.new(:entry, :data, :astray, :torn)
 
-        # Temporary errors: the file is opened later, and meanwhile the clients' sequence numbers
-        # are unknown.
+        # Temporary errors: opens the file later; until then the clients' numbers are unknown.
         PASSING = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG, Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::ETIMEDOUT].freeze
 
         attr_reader :path
 
-        # Opens the file, recovers after a crash, and locks it. Raises ArgumentError if another
-        # process writes to the file, SystemCallError for a permanent error.
+        # Opens, recovers and locks the file. Raises ArgumentError if another process writes to it,
+        # SystemCallError for a permanent error.
         def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now), access: Access.new,
                        lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @path, @format, @rotation, @clock, @access = path, format, rotation, clock, access
@@ -63,7 +61,7 @@ module Gyre
           @retries.until_success("open it", SystemCallError, ArgumentError) { open_and_recover } unless @open
         end
 
-        # Writes all bytes. With clients this is a commit: it counts as stored after {#sync}.
+        # With clients this is a commit, which counts as stored after {#sync}.
         def write(data, clients = nil)
           prepare
           sync if @commit && !@commit.torn
@@ -83,7 +81,7 @@ module Gyre
           finish_commit if @commit
         end
 
-        # Syncs the file and opens its name again. Returns false on failure and keeps the open file.
+        # Syncs the file and opens its name again; on failure returns false and keeps the open file.
         def reopen
           return unless @open
 
@@ -94,9 +92,8 @@ module Gyre
           @file.same?
         end
 
-        # Reopens during a write without disk space, and moves the whole batch to the new file. A
-        # removed log frees its space only when closed; a renamed log may soon be compressed and
-        # removed. Called by another task than the writer.
+        # Reopens during a write without disk space and moves the batch to the new file: a removed
+        # log frees its space only when closed. Called by another task than the writer.
         def reopen_soon
           @reopen_soon = true if @open && (@retries.trouble || !@file.same?)
         end
@@ -135,8 +132,7 @@ module Gyre
 
         def close_both = [@journal, @file].each { |each| each&.close }
 
-        # Locks the journal first: without that lock no process may touch the file of its last
-        # entry, under any name.
+        # Locks the journal first: without its lock no process may touch its last entry's file.
         def open_both
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
@@ -206,7 +202,7 @@ module Gyre
           true
         end
 
-        # Logrotate may already have compressed the renamed file, without the end of the batch.
+        # Logrotate may have compressed the renamed file without the batch's end.
         def put(data)
           @file.append(data) { return false if @reopen_soon }
           return true if @file.kept || @file.same?
@@ -215,8 +211,7 @@ module Gyre
           !@reopen_soon && !@file.replaced? && !@file.deleted?
         end
 
-        # Removes a partly written batch and its journal entry. Always compacts, as the next entry
-        # would confirm this one.
+        # Removes a partly written batch. Compacts, as the next entry would confirm the batch's own.
         def start_over(bytes)
           @reopen_soon = false
           @file.take_back(bytes)
@@ -226,15 +221,13 @@ module Gyre
           @journal.compact(seconds) if @journal.used?
         end
 
-        # Opens the file that has the path now.
         def follow_name
           replace(open_locked) unless @file.same?
         rescue SystemCallError, ArgumentError => error
           @retries.report("cannot be opened again, the old file is kept: #{error.message}")
         end
 
-        # Writes a snapshot if another program changed the file meanwhile, as the bytes are not at
-        # the entry's offset.
+        # Writes a snapshot if another program changed the file: the entry's offset is wrong then.
         def finish_commit
           commit, @commit = @commit, nil
           @journal.settle(true)

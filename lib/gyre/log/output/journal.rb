@@ -1,19 +1,17 @@
 # frozen_string_literal: true
 
 # Records the acknowledged clients of a log file in `<logfile>.journal`. Written by Output::File,
-# read by Recovery when the server starts. An entry precedes each batch with acknowledged records
-# (journal/entry.rb draws it):
+# read by Recovery. An entry (journal/entry.rb draws it) precedes each batch with acknowledged
+# records:
 #
 #   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fsync of the journal
 #   2 the batch is written to the log file
 #   3 fsync of the log file                                     4 "ack" goes to the clients
 #
-# After a crash the last entry shows whether its batch is complete in the file. Sequence numbers of
-# a complete batch count; an incomplete batch is cut off and sent again by its clients. Batches of
-# all earlier entries are durable. The journal is compacted to one snapshot when it is large, when
-# the file is rotated or reopened, and at each start: a new file is renamed over the old one, so
-# that one of them is always complete. An empty journal exists from the start, as the holder of its
-# lock is the log file's only writer (output/lock.rb). Leaves the log file alone.
+# After a crash the last entry shows whether its batch is complete; an incomplete one is cut off,
+# and its clients send it again. Batches of earlier entries are durable. A new file with one
+# snapshot replaces the journal when it is large, at rotation, reopening and start. An empty journal
+# holds the lock of the log file's only writer (output/lock.rb).
 
 require "gyre/log/output/journal/entry"
 require "gyre/log/output/access"
@@ -26,9 +24,8 @@ module Gyre
     class Journal
       # Seconds after which an absent client is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
-      # Beyond this count, the longest absent clients are forgotten.
       CLIENTS_LIMIT = 1_000_000
-      # Least size of a journal that is compacted; its snapshot must be under a quarter of it.
+      # Least size to compact; the snapshot must be under a quarter of it.
       COMPACT_BYTES = 1024 * 1024
 
       attr_reader :path
@@ -49,7 +46,6 @@ module Gyre
         @used = @io ? @io.size.positive? : false
       end
 
-      # True after the first acknowledged record.
       def used? = @used
 
       def stored = @clients.transform_values(&:first)
@@ -61,8 +57,8 @@ module Gyre
         count(batch) if durable && batch
       end
 
-      # Writes and syncs an entry; its batch may be written afterwards. Yields before each attempt;
-      # the block may throw, and {#compact} repairs the journal.
+      # Writes and syncs an entry. Yields before each attempt; the block may throw, and {#compact}
+      # repairs.
       def append(batch, &trying)
         compact(batch.time) if !@ready || @io.stat.nlink.zero? # the file was deleted
         bytes = Entry.encode_batch(batch)
@@ -90,8 +86,8 @@ module Gyre
 
       private
 
-      # Locks the file at the path, as a former server may have replaced it. Returns nil if no
-      # journal can be made; other servers cannot make one either.
+      # Locks the file at the path, which a former server may have replaced. Returns nil if no
+      # journal can be made.
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
@@ -126,8 +122,7 @@ module Gyre
         @torn_bytes = 0
       end
 
-      # Writes all entries into a new file after a failed sync, as the disk's content is unknown
-      # then.
+      # Rewrites all entries after a failed sync, as the disk's content is unknown then.
       def take(entry)
         settle(true)
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)

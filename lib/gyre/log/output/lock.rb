@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Locks a log file for one writer: an flock(2) on the file and one on its journal, for Output::File
-# and Journal. A second server would lock the new file after another program's rename; the journal
-# keeps its name. Reads and writes nothing.
+# Locks a log file for one writer: flock(2) on the file and on its journal, which keeps its name
+# when another program renames the file. Used by Output::File and Journal.
 
 require "gyre/clock"
 

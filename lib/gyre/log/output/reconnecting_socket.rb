@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Connects to another server, and reconnects with growing pauses. Output::Socket and Output::Redis
-# choose the bytes and detect their arrival. Never gives up.
+# Connects to another server for Output::Socket and Output::Redis; never gives up, with growing
+# pauses.
 
 require "gyre/log/output/retry"
 require "gyre/net"
@@ -23,8 +23,8 @@ module Gyre
           @greet = greet
         end
 
-        # Runs the block with a connection, and again after a lost connection. Returns the block's
-        # value. `errors` extend ERRORS.
+        # Runs the block with a connection, again after a lost one. Returns its value. `errors`
+        # extend ERRORS.
         def use(doing, *errors)
           @retries.until_success(doing, *ERRORS, *errors) do
             whole = false

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Recovers a log file when the server starts: compares it with the last entry of its journal, cuts
-# off an incomplete batch, and ends a torn line with a newline. Called by Output::File before the
-# first write. Never touches a file other than the entry's, and never removes more than one batch.
+# Recovers a log file when the server starts: compares it with its journal's last entry, cuts off an
+# incomplete batch, and ends a torn line. Called by Output::File. Removes at most one batch.
 #
 #   the file from the entry's offset on          is                 then
 #   as long as the batch or longer, CRC right    whole              its sequence numbers count
@@ -10,10 +9,9 @@
 #   longer than the batch, CRC wrong             changed by others  left alone; they do not count
 #   not to be found                              gone               they do not count
 #
-# The file is the log file if its dev and ino match the entry, or a renamed file beside it
-# (logrotate), or else the log file with the same bytes (restored from a copy). Syncs the file and
-# drops its pages from the page cache first: after a failed sync and a kill, those pages may differ
-# from the disk.
+# The file is found by the entry's dev and ino, under the log's name or a renamed one beside it, or
+# else by its bytes (a restored copy). Syncs the file and drops its pages first: after a failed sync
+# and a kill, pages may differ from the disk.
 require "gyre/log/output/journal"
 require "gyre/settings/units"
 require "zlib"
@@ -23,8 +21,7 @@ module Gyre
     module Recovery
       module_function
 
-      # Afterwards the journal has no open batch, and the file ends with a newline. Returns :clean,
-      # :whole, :torn, :changed or :gone.
+      # Leaves no open batch. Returns :clean, :whole, :torn, :changed or :gone.
       def run(path, journal, retries)
         if journal.torn_bytes.positive?
           retries.report("the journal ends with #{Units.count(journal.torn_bytes, "byte")} of an entry: a commit was cut off there")

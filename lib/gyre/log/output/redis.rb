@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Writes to a Redis Stream, for more than one machine: several servers add to one stream, consumers
-# read it in groups. Made by Output.open; its sink gives finished XADD commands (Ingest, format
-# :redis, with `key` as the stream's name).
+# Writes to a Redis Stream, to which several servers add and which consumers read in groups. Made by
+# Output.open; its sink makes the XADD commands (Ingest, format :redis).
 #
 #   MULTI
 #     XADD stream * …                        each line of the batch
@@ -11,10 +10,9 @@
 #     SET {stream}:writer:<ours> n EX …      which of our batches this was
 #   EXEC
 #
-# So Redis stores a batch, its clients' sequence numbers and its own number together or not at all.
-# The number shows whether Redis has stored a batch whose connection broke before the response.
-# Redis guarantees durability by its own configuration: `appendonly yes` and `appendfsync always`
-# make acknowledgements survive a crash of its machine.
+# Redis stores a batch, its clients' numbers and its own number together or not at all; the number
+# shows whether a batch arrived whose connection broke. Acknowledgements survive a crash of Redis'
+# machine only with `appendonly yes` and `appendfsync always`.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_clients"
@@ -87,8 +85,8 @@ module Gyre
           raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients.key} a #{types[1]}, not a stream and a hash"
         end
 
-        # Reads replies up to that of ECHO; a successful EXEC returns an Array. After a failure the
-        # batch is stored again under another number. Returns nil on success.
+        # Reads replies up to ECHO's; a successful EXEC returns an Array. Otherwise the batch is
+        # sent again under another number. Returns nil on success.
         def failure_in(redis, number)
           failure = done = nil
           until (reply = redis.read) == "end of #{number}"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Keeps the last sequence numbers of acknowledged clients in a hash beside a Redis Stream. Used by
-# Output::Redis, which writes to the hash with each batch. Reads them once, before the first batch.
+# Last sequence numbers of acknowledged clients, in a hash beside a Redis Stream. Output::Redis
+# writes them with each batch, and reads them once.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_connection"
@@ -11,7 +11,7 @@ module Gyre
     module Output
       # Values of the hash: id => "sequence number, time".
       class RedisClients
-        # Seconds after which an absent client is forgotten, as in a journal.
+        # As in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
         FORGOTTEN_EVERY_S = 24 * 3600
 
@@ -33,7 +33,7 @@ module Gyre
           clients.empty? ? "" : Resp.command("HSET", @key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
         end
 
-        # Records the batch that Redis has stored. Sometimes forgets old clients.
+        # Sometimes forgets old clients.
         def stored(clients)
           @stored.update(clients)
           now = @clock.call.to_i
@@ -54,7 +54,6 @@ module Gyre
 
         private
 
-        # Reads each client's last sequence number and its time.
         def read
           table, = @connection.ask("read from it", ["HGETALL", @key])
           table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Connects to the Redis server of a URL through a ReconnectingSocket: logs in, sends commands, reads
-# replies. Used by Output::Redis.
+# Logs in to the Redis server of a URL through a ReconnectingSocket. Used by Output::Redis.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
@@ -25,11 +24,10 @@ module Gyre
           @socket = ReconnectingSocket.new(retries, @database.endpoint, &method(:greet))
         end
 
-        # Sends commands and reads a reply to each; retries after a lost connection or a Failure.
+        # Retries after a lost connection or a Failure.
         def ask(doing, *requests) = use(doing) { |session| session.call(*requests) }
 
-        # Yields an object with `call`, `write` and `read`; retries after a lost connection or
-        # Refused.
+        # Yields an object with `call`, `write`, `read`; retries after a lost connection or Refused.
         def use(doing) = @socket.use(doing, Refused, Resp::Malformed) { yield self }
 
         # Within {#use}.

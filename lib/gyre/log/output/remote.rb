@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Parses and checks the addresses of remote outputs. Used by Output to make them, and by the
-# configuration to find faults before the start. Connects to nothing, and shows no password.
+# Parses and checks addresses of remote outputs, for Output and the configuration. Connects to
+# nothing, and shows no password.
 
 require "gyre/net/endpoint"
 

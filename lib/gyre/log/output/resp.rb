@@ -11,10 +11,9 @@ module Gyre
         Failure = Struct.new(:message)
         # The head of an Array with `count` replies.
         Opening = Struct.new(:count)
-        # Bytes that are not a RESP reply.
         class Malformed < StandardError; end
 
-        # Largest reply: that of EXEC for one batch, or of HGETALL.
+        # Largest reply: EXEC's or HGETALL's.
         LENGTH_LIMIT = 1 << 30
 
         module_function

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Repeats a failed system call of an output: a full disk, an unreachable peer. Repeats a call of any
-# output until it works, with growing pauses; reports the first failure and the recovery. Never
-# gives up and drops nothing: the server reads less while bytes wait.
+# Repeats a failed system call of an output until it works, with growing pauses; reports the first
+# failure and the recovery. Drops nothing: the server reads less while bytes wait.
 
 require "gyre/clock"
 require "gyre/net/backoff"
@@ -18,7 +17,7 @@ module Gyre
 
         attr_reader :trouble # what fails now, for the status
 
-        # `meanwhile` tells in messages where the bytes are kept until then.
+        # `meanwhile` tells where the bytes are kept until then.
         def initialize(name, report: nil, longest_pause_s: LONGEST_PAUSE_S, meanwhile: KEPT)
           @name = name
           @report = report
@@ -37,8 +36,8 @@ module Gyre
           @once = false
         end
 
-        # Repeats the block until it raises none of these errors. In nested blocks, only the
-        # outermost one reports the recovery. Returns the block's value.
+        # Repeats the block while it raises these errors; of nested blocks, the outermost reports
+        # the recovery.
         def until_success(doing, *errors, meanwhile: @meanwhile)
           errors = [SystemCallError] if errors.empty?
           backoff = Backoff.new(FIRST_PAUSE_S, @longest_pause_s)

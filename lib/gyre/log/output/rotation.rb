@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Rotates one log file: decides when, names older parts, compresses them, and limits their number.
-# Called by Output::File between two batches; Output::File syncs before {#move} and opens the new
-# file afterwards. Never changes a line.
+# Rotates one log file: decides when, names older parts, compresses them, limits their number.
+# Called between two batches by Output::File, which syncs before {#move}. Never changes a line.
 #
 #   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #
-# Each step is one rename or one unlink and keeps every byte under some name: after a kill, the next
-# rotation continues with the files it finds. A packed file is written as *.part, synced and
-# renamed; then the plain file is removed.
+# Each step is one rename or unlink and keeps every byte under some name: after a kill, the next
+# rotation goes on. A packed file is written as *.part, synced and renamed; then the plain file
+# goes.
 require "gyre/log/output/rotation/packing"
 require "gyre/log/output/rotation/policy"
 require "gyre/task"
@@ -39,19 +38,19 @@ module Gyre
         too_large?(stat, bytes) || too_old?(stat, time)
       end
 
-      # Gives the log file its new name. May be repeated after an error.
+      # May be repeated after an error.
       def move
         rename(@path, free_number) if ::File.exist?(@path)
       end
 
-      # Removes old parts after a rotation, and packs in another task.
+      # Removes old parts, and packs in another task.
       def finish
         @trouble = nil
         prune
         pack_later
       end
 
-      # Packs plain parts left by a killed process, once after the start.
+      # Packs plain parts of a killed process, once after the start.
       def pack_rest
         pack_later if @rest
       end
@@ -63,7 +62,7 @@ module Gyre
         @postponed_until = Clock.now + POSTPONED_S
       end
 
-      # Removes unfinished parts left by a killed process, at the start.
+      # Removes unfinished parts of a killed process.
       def clean = parts.grep(/\.part\z/) { |path| remove(path) }
 
       def older = numbered.sort.flat_map(&:last)
@@ -76,7 +75,6 @@ module Gyre
       SINCE_MONDAY_S = 3 * 86_400
       private_constant :NUMBERED, :SINCE_MONDAY_S
 
-      # All files named like the log file plus a suffix of rotation.
       def parts
         folder, name = ::File.split(@path)
         Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d+(?:\.gz)?(?:\.part)?\z/)
@@ -85,7 +83,7 @@ module Gyre
 
       def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
 
-      # Renames parts upwards until number 1 is free; a gap left by a crash is the end.
+      # Renames parts upwards until number 1 is free; stops at a gap left by a crash.
       def free_number
         present = numbered
         last = (1..).find { |number| !present.key?(number) } - 1
@@ -101,7 +99,7 @@ module Gyre
         numbered.each { |number, paths| paths.each { |path| remove(path) } if number > @settings.keep }
       end
 
-      # Packs one part after the other in another task; without a task, at once.
+      # Packs in another task; without a task, at once.
       def pack_later
         @rest = false
         return if @packing || !@settings.compress
@@ -124,8 +122,7 @@ module Gyre
 
       def too_large?(stat, bytes) = @settings.size ? stat.size + bytes > @settings.size : false
 
-      # True if the file's last line belongs to an earlier period. Periods follow local time; weeks
-      # begin on Monday.
+      # True if the last line is of an earlier period, in local time; weeks begin on Monday.
       def too_old?(stat, time) = @settings.every ? period(stat.mtime) != period(time) : false
 
       def period(time) = ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor

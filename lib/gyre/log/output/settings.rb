@@ -29,8 +29,8 @@ module Gyre
         value
       end
 
-      # A file mode in octal, with or without quotes. YAML reads 0640 as octal and 640 as decimal;
-      # each usable mode is clear in either form.
+      # A mode in octal. YAML reads 0640 as octal and 640 as decimal; each usable mode is clear in
+      # either.
       mode = type.new("MODE", "a file mode in octal that lets the server write, such as 0640") do |value|
         next value if value.is_a?(Integer) && value.between?(0o600, 0o777)
 
@@ -82,7 +82,7 @@ module Gyre
           ["", "-"].include?(target) ? "STDOUT" : target
         end
 
-        # A file is already on disk: a spill gains nothing and would allow duplicate lines.
+        # A file is on disk: a spill gains nothing and would allow duplicate lines.
         def check_spill(settings, faults)
           if settings[:when_full] != "spill"
             faults.add("spill", "counts with when_full: spill only") if settings[:spill]

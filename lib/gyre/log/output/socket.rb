@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
 # Writes plain lines to another program over TCP or a Unix socket. Made by Output.open. A batch is
-# done when the peer's kernel has acknowledged all bytes (Linux reports the queued bytes). If the
-# connection breaks before, the whole batch is sent again: lines may arrive twice, but none is lost.
-# Cannot sync.
+# done when the peer's kernel has acknowledged all bytes (on Linux); else the whole batch is sent
+# again, so lines may arrive twice. Cannot sync.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/reconnecting_socket"
@@ -16,7 +15,7 @@ module Gyre
       class Socket
         include Defaults
 
-        # SIOCOUTQ of linux/sockios.h: bytes in the send queue that the peer has not acknowledged.
+        # SIOCOUTQ of linux/sockios.h: unacknowledged bytes in the send queue.
         SIOCOUTQ = 0x5411
         # Pauses between two checks of the queue, from the first to the longest.
         LOOKS_S = (0.0005..0.05).freeze
@@ -45,8 +44,7 @@ module Gyre
 
         private
 
-        # True if the peer has closed since the last batch. Discards only a few of the peer's bytes,
-        # which may be endless.
+        # True if the peer has closed. Discards only a few of its bytes, which may be endless.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)

@@ -1,13 +1,11 @@
 # frozen_string_literal: true
 
-# A synced disk queue (disk_queue.rb) of batches that an output has not yet taken. Each batch is one
-# record of the queue: a table of clients, then its lines. Output::Spilling appends and drains
-# batches; after a crash or stop, the next start drains the rest.
+# A synced disk queue (disk_queue.rb) of batches that an output has not taken. Output::Spilling
+# appends and drains; after a crash or stop, the next start drains the rest.
 #
 #   record: sequence number: how many clients │ time, names: none │ clients (id 16 bytes, u64 sequence number) │ lines
 #
-# Drained lines count as this server's own, so this user must own the folder and its files; symlinks
-# are not followed (Ownership).
+# Drained lines pass as this server's own, so this user must own folder and files (Ownership).
 
 require "gyre/log/disk_queue"
 require "gyre/log/ingest"
@@ -23,7 +21,7 @@ module Gyre
         LOCK_PATIENCE_S = 10
         RECORD_BYTES_LIMIT = 0xffff_ffff
         CLIENT_BYTES = 24
-        # Sets no limit for the queue, so that a large batch is not refused.
+        # Never refuses a large batch.
         UNLIMITED = 1 << 62
         private_constant :RECORD_BYTES_LIMIT, :CLIENT_BYTES, :UNLIMITED
 
@@ -70,7 +68,7 @@ module Gyre
           end
         end
 
-        # Returns when all appended batches are durable; a failed sync writes them once more.
+        # Makes all appended batches durable; writes them once more after a failed sync.
         def sync
           segment = @queue.last
           return if segment.nil? || segment.synced?
@@ -98,8 +96,8 @@ module Gyre
           [lines, clients, mark]
         end
 
-        # Marks the batches up to `mark` as drained. The mark is written, not synced: after a power
-        # failure batches may be drained twice.
+        # Marks batches up to `mark` as drained, without a sync: a power failure may drain them
+        # twice.
         def drained(mark)
           @queue.acknowledge(mark)
           tidy

@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
 # Puts a spill before an output that may stall: late batches go to disk, count as stored, and are
-# drained in order when the output works again. Made by Output.open for `when_full: spill`.
+# drained in order later. Made by Output.open for `when_full: spill`.
 #
 #   write ──► spill empty: the writer's task gives the batch to the output ──► taken in time: stored
 #                │ not empty                          │ not taken within STILL_S
 #                └────────► appended to the spill ◄───┘            the writer drains: first, write, drained, …
 #
-# A batch in progress at the output may be spilled as well; it is the first of the spill until the
-# output has taken it. So a kill repeats at most one batch; long batches of lines are cut into
-# several. When the spill is full, write waits.
+# A batch that the output is writing may be spilled as well, so a kill repeats at most one batch;
+# long batches are cut. When the spill is full, write waits.
 
 require "gyre/clock"
 require "gyre/sync/condition"
@@ -23,15 +22,15 @@ module Gyre
       class Spilling
         include Defaults
 
-        # Seconds without progress after which an output counts as stalled.
+        # Seconds without progress until an output counts as stalled.
         STILL_S = 0.5
-        # Lines given to the output at once. Commands for Redis stay together.
+        # Lines given to the output at once; commands for Redis stay together.
         PIECE_BYTES = 2 * 1024 * 1024
         # Time that {#rest} waits for a working output.
         REST_S = 1.0
 
-        # The writer's current batch: `mark` is the spill's position after it if spilled; `taken`:
-        # the output has taken it.
+        # The writer's batch: `mark` is the spill position after it, if spilled; `taken`: by the
+        # output.
         Batch = Struct.new(:data, :clients, :mark, :taken)
         private_constant :Batch
 
@@ -48,7 +47,6 @@ module Gyre
           @writer ||= Task.current.async("log spill of #{self}", transient: true) { work }
         end
 
-        # Returns when the output or the spill has all bytes.
         def write(data, clients = nil)
           prepare
           at = 0
@@ -69,7 +67,7 @@ module Gyre
           @work.signal
         end
 
-        # Stops draining before the server ends; a working output may finish its batch.
+        # Stops draining; a working output may finish its batch.
         def rest(timeout_s)
           @resting = true
           deadline = Clock.now + [timeout_s, REST_S].min
@@ -109,7 +107,7 @@ module Gyre
 
         private
 
-        # Records of clients are complete only with the last piece.
+        # Clients' records are complete only with the last piece.
         def piece_end(data, at)
           return data.bytesize if data.bytesize - at <= PIECE_BYTES || format == :redis
 
@@ -131,7 +129,6 @@ module Gyre
           @work.signal
         end
 
-        # Runs in a task of its own.
         def work
           @output.prepare
           loop do

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes bytes into a file, for Output::File, Journal and Spill: in pieces, with retries for short
-# writes and a full disk, and short blocking of the loop. Also runs syncs in a thread.
+# Writes bytes into a file for Output::File, Journal and Spill: in pieces that block the loop
+# shortly, with retries for short writes and a full disk. Runs syncs in a thread.
 
 require "gyre/log/disk"
 require "gyre/log/output/retry"
@@ -12,18 +12,16 @@ module Gyre
   module Log
     module Output
       module Writing
-        # Bytes written at once in the loop's thread: a piece reaches the page cache in well under a
-        # millisecond.
+        # A piece reaches the page cache in well under a millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
-        # A busy loop makes pauses, in which the waiting thread may run: seconds between them, and
-        # their number. Ruby then schedules the threads, as a long wait must not keep an idle loop
-        # awake.
+        # Seconds between the pauses of a busy loop, in which the waiting thread may run, and their
+        # number; a limit, as a long wait must not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
 
         module_function
 
-        # Writes everything, with retries. Yields before each attempt; the block may throw.
+        # Yields before each attempt; the block may throw.
         def put(io, data, retries)
           at = 0
           while at < data.bytesize
@@ -45,9 +43,8 @@ module Gyre
         end
         private_class_method :piece
 
-        # Runs the block in a thread while the loop continues. A busy loop never sleeps, and Ruby
-        # would switch threads after 100 ms only, before and after the call: a sync of 1 ms took 200
-        # ms (now 12 ms). Returns the block's value; `abandon` works as in Offload.call.
+        # Runs the block in a thread beside the loop. Ruby switches threads of a busy loop after 100
+        # ms only: a sync of 1 ms took 200 ms, now 12 ms. `abandon` is as in Offload.call.
         def in_thread(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do

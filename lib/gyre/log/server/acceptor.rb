@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Accepts connections of one listening socket on the hub's loop and admits them to the hub. Made
-# from a Gyre::Log::Inlet by the server.
+# Accepts connections of a Gyre::Log::Inlet's listening socket and admits them to the hub.
 
 require "gyre/log/server/connection"
 require "gyre/log/wire/origin"

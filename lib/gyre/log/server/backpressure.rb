@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Stops reading messages when memory reaches a limit, until half of it is free. Queues of stuck
-# outputs do not count, as queues have limits (queues.rb). The hub calls `check` after each read,
-# and `release` when the timer fires.
+# Stops reading messages when memory reaches a limit, until half of it is free. Leaves out queues of
+# stuck outputs (queues.rb). The hub calls `check` after each read, `release` by a timer.
 
 module Gyre
   module Log
@@ -22,8 +21,8 @@ module Gyre
 
       attr_reader :count # times backpressure began
 
-      # The block returns bytes in memory; `stuck` returns the bytes to subtract. The loop receives
-      # the key :backpressure.
+      # The block returns bytes in memory, `stuck` the bytes to subtract. The loop gets the key
+      # :backpressure.
       def initialize(loop, limit, stuck, &bytes)
         @loop, @limit, @stuck, @bytes = loop, limit, stuck, bytes
         @on = @held = false
@@ -37,7 +36,7 @@ module Gyre
       # True while no socket may be read or accepted.
       def held? = @held
 
-      # Called after a read. Returns true if backpressure begins: then the caller writes memory out.
+      # Returns true if backpressure begins: then the caller writes memory out.
       def check
         return false if @on || !crowded?(@limit)
 
@@ -47,7 +46,7 @@ module Gyre
         true
       end
 
-      # Called when the timer fires. Returns true if backpressure has ended.
+      # Returns true if backpressure has ended.
       def release
         return false if crowded?(@limit / 2)
 

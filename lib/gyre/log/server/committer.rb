@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Moves lines from the ingest's sinks to the outputs, and acknowledges them. Made by the server,
-# which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Handles no
-# formats, files or sockets.
+# Moves lines from the ingest's sinks to the outputs, and acknowledges them. The server runs it in a
+# task and calls `commit_soon`, `flush`, `reopen`. Handles no formats, files or sockets.
 #
 #   pass ──► each writer, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
 #     every interval;               a task for each output (OutputWriter): a stuck output holds up
 #     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
-# A session is settled when a writer has stored records of its client, and after a pass for records
-# without a route.
+# A session is settled after a batch with its client's records, and after a pass for records without
+# a route.
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/sync/barrier"
@@ -17,13 +16,12 @@ require "gyre/log/server/committer/output_writer"
 
 module Gyre
   module Log
-    # Belongs to one loop. All times are seconds.
     class Committer
       # Seconds between two passes, also for an interval of 0.
       SHORTEST_S = 0.001
 
-      # `sync_interval` separates syncs that no acknowledged client waits for (nil or 0: never);
-      # `commit_interval` is the delay of {#commit_soon}.
+      # `sync_interval`: for syncs that no acknowledged client awaits (nil or 0: never);
+      # `commit_interval`: the delay of {#commit_soon}. Both in seconds.
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
         @writers = pairs.map { |sink, output| OutputWriter.new(sink, output, method(:stored)) { @written&.call } }
         @interval = [interval, SHORTEST_S].max
@@ -37,7 +35,7 @@ module Gyre
         @written = nil
       end
 
-      # Runs until an output raises. Temporary errors such as a full disk are not raised.
+      # Runs until an output raises a permanent error.
       def run
         barrier = Barrier.new
         @writers.each { |writer| barrier.async("log output #{writer}") { writer.run } }
@@ -47,8 +45,8 @@ module Gyre
         barrier.stop
       end
 
-      # Orders a pass within the commit interval. `session` is the session of the received records.
-      # Cheap enough for each read.
+      # Orders a pass within the commit interval, for records of `session`. Cheap enough for each
+      # read.
       def commit_soon(session = nil)
         @pending[session.client_id] = @fresh[session] = session if session
         return if @commit_at
@@ -57,23 +55,23 @@ module Gyre
         @wake.signal
       end
 
-      # Orders a pass at once and another within the commit interval, so that the end of a burst
-      # does not wait for the timer.
+      # Orders a pass now and one within the commit interval, as the end of a burst must not wait
+      # for the timer.
       def commit_now
         @urgent = true
         @wake.signal
       end
 
-      # Writes and syncs everything present at the call, and waits until that is done. Returns false
-      # after the timeout; {#bytes} tells the rest.
+      # Writes and syncs all present lines. Returns false after the timeout; {#bytes} tells the
+      # rest.
       def flush(timeout = nil)
         pass
         deadline = timeout && (Clock.now + timeout)
         @writers.map(&:order_sync).zip(@writers).all? { |round, writer| writer.await(round, deadline) }
       end
 
-      # Syncs, closes and reopens each output after its pending writes. Returns true if all outputs
-      # succeeded; with a `timeout` of nil it does not wait.
+      # Syncs, closes and reopens each output after its pending writes. Returns true if all
+      # succeeded; a `timeout` of nil does not wait.
       def reopen(timeout = nil)
         pass
         rounds = @writers.map(&:order_reopen)
@@ -81,8 +79,7 @@ module Gyre
         deadline ? rounds.zip(@writers).all? { |round, writer| writer.await_reopened(round, deadline) } : false
       end
 
-      # Keeps spilled lines on disk from now on, before the server ends. `timeout` limits current
-      # writes.
+      # Keeps spilled lines on disk before the server ends. `timeout` limits current writes.
       def rest(timeout)
         deadline = Clock.now + timeout
         @writers.each { |writer| writer.rest([deadline - Clock.now, 0].max) }
@@ -101,7 +98,7 @@ module Gyre
 
       def bytes = @writers.sum(&:bytes)
 
-      # Age of the oldest unwritten bytes; 0.0 without such bytes.
+      # Age of the oldest unwritten bytes; 0.0 if there are none.
       def unwritten_s(now = Clock.now)
         @writers.map { |writer| writer.unwritten_s(now) }.max || 0.0
       end

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Limits reports of clients' faults to a number a second, so that a faulty client cannot fill the
-# disk; counts the rest and reports their number. Connections call `add`, the hub's clock `tick`.
+# Limits reports of clients' faults per second, as a faulty client must not fill the disk; reports
+# how many were left out. Connections call `add`, the hub's clock `tick`.
 
 require "gyre/settings/units"
 
 module Gyre
   module Log
     class Complaints
-      # `limit` is lines a second. Writes nothing while `room` is false. Yields the line and "warn"
-      # or "error".
+      # `limit`: lines a second. Writes nothing while `room` is false. Yields the line and "warn" or
+      # "error".
       def initialize(limit, room: -> { true }, &write)
         @limit = limit
         @room = room
@@ -27,7 +27,6 @@ module Gyre
         end
       end
 
-      # Restarts the limit every second of a monotonic clock.
       def tick(now_s)
         return if @second && now_s - @second < 1
 

@@ -1,18 +1,16 @@
 # frozen_string_literal: true
 
 # One client of the log server, from accept to close: protocol state over a Gyre::Transport. The hub
-# (Gyre::Log::Hub) watches its socket and calls `ready`, which processes bytes at once and keeps
-# only incomplete messages. Holds no fiber and never waits. An exception caused by the client ends
-# this connection only.
+# (Gyre::Log::Hub) calls `ready`, which processes bytes at once and keeps only incomplete messages.
+# Holds no fiber and never waits. An exception ends only this connection.
 #
 #   :tls ─► :handshake ─► :serving ──(end)──► :closing ─► :closed
 #     │         │            │                               ▲
 #     └─────────┴────────────┴── fault, denied ─► :lingering ┘
 #
 # :closing waits until received messages are durable and acknowledged; :lingering lets the client
-# read the error; :denied delays the response to a wrong key (denials.rb), :reopening that to a
-# request to reopen the files. Syslog and JSON connections go from :tls to :serving. In :serving,
-# @work is a Gyre::Log::Feed or a Gyre::Log::Follower.
+# read the error; :denied and :reopening delay a response. Syslog and JSON go from :tls to :serving,
+# where @work is a Gyre::Log::Feed or a Gyre::Log::Follower.
 
 require "gyre/log/server/feed"
 require "gyre/log/wire"
@@ -43,14 +41,13 @@ module Gyre
         @pause = @watched = @response = nil
       end
 
-      # Begins, or continues the state `left` by the {#handover} of a former process.
+      # Begins, or continues a former process's {#handover}.
       def start(left = nil)
         act { left ? continue(left) : secure }
       end
 
       def to_io = @transport.to_io
 
-      # Processes the socket's bytes.
       def ready
         act do
           next secure if @state == :tls
@@ -70,8 +67,8 @@ module Gyre
         act { nil }
       end
 
-      # Ends the connection after its time limit, but first reads bytes that came while the process
-      # was suspended.
+      # Ends the connection after its time limit; first reads bytes that came while the process was
+      # suspended.
       def tick
         return unless overdue? || idle?
 
@@ -80,27 +77,25 @@ module Gyre
         act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if idle?
       end
 
-      # Records that more messages are durable. Called in the committer's task: the hub calls
-      # {#send_due}.
+      # More messages are durable. Called in the committer's task; the hub calls {#send_due}.
       def acknowledged
         @hub.send_soon(self) unless @notified
         @notified = true
       end
 
-      # Records the response to a request to reopen. Called in its own task: the hub calls
-      # {#send_due}.
+      # The files are reopened, or not. Called in its own task; the hub calls {#send_due}.
       def reopened(done)
         @response = done ? "accepted 2\nreopened\n" : "accepted 2\nerror: not every file could be reopened\n"
         acknowledged
       end
 
-      # Sends the newest acknowledgement once the client has taken the previous one.
+      # Sends the newest acknowledgement once the client has taken the last.
       def send_due
         @notified = false
         act { @response ? linger(@response) : write_due }
       end
 
-      # Ends the connection, as the same client has connected again.
+      # Ends the connection: its client has connected again.
       def replaced
         @work&.detach_session
         act { refuse("replaced by a newer connection of the same client") }
@@ -108,10 +103,9 @@ module Gyre
 
       def incomplete = @state == :serving ? @work.incomplete : 0
 
-      # Ends the connection to free the memory of its incomplete message.
       def drop_incomplete = act { refuse("messages that have not ended take too much memory") }
 
-      # Reads the received bytes before the server ends. Returns true if more bytes may follow.
+      # Reads the received bytes before the server ends. True if more bytes may follow.
       def drain
         return false if @pause == :queue || !open?
 
@@ -128,7 +122,7 @@ module Gyre
         close
       end
 
-      # Returns the state for a new process; nil with TLS (its keys stay here), or if only the last
+      # Returns the state for a new process; nil with TLS, whose keys stay here, or if only the last
       # bytes are left.
       def handover
         return if @transport.tls? || !open?
@@ -162,7 +156,7 @@ module Gyre
 
       private
 
-      # Ends only this connection after a fault. Updates the loop's watch afterwards.
+      # Ends only this connection after a fault; updates the loop's watch.
       def act
         return if closed?
 
@@ -175,7 +169,7 @@ module Gyre
         lost(error)
       end
 
-      # TLS may hold bytes that the kernel does not report.
+      # TLS may hold bytes that the kernel no longer reports.
       def watch
         reads = reads?
         wants = @transport.wants(read: reads)
@@ -228,7 +222,7 @@ module Gyre
         @hub.flow.backpressure.park(self)
       end
 
-      # Reads an equal share of each connection. Returns true if more bytes may follow.
+      # Reads an equal share of each connection. True if more bytes may follow.
       def read_on
         @hub.flow.queues.about_to_read(self, @peer.service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1
@@ -246,8 +240,7 @@ module Gyre
         !closed?
       end
 
-      # Many clients end without TLS's close_notify. Messages carry their length, so truncation is
-      # detected.
+      # Ignores a missing close_notify, as many clients send none and messages carry their length.
       def receive
         @transport.read_available(READ_BYTES, @hub.buffer)
       rescue TLS::Truncated
@@ -278,7 +271,7 @@ module Gyre
         end
       end
 
-      # Responds at once or delayed, and reads nothing until then.
+      # Responds, maybe later, and reads nothing until then.
       def deny
         delay_s, message = @hub.handshake.denials.add(@peer.origin&.host, @hub.update_clock)
         complain(message) if message
@@ -352,7 +345,7 @@ module Gyre
         flush
       end
 
-      # Returns true when the kernel has taken all bytes.
+      # True once the kernel has taken all bytes.
       def flush = @transport.flush_available == true
 
       def write_due
@@ -362,12 +355,12 @@ module Gyre
         close_in_order if (bytes.nil? || write(bytes)) && @state == :closing && @work.done?
       end
 
-      # Returns true when the kernel has taken all bytes.
+      # True once the kernel has taken all bytes.
       def sent = @state == :lingering ? @transport.finish_available : write_due
 
       # --- the end ---
 
-      # Handles the client's end of stream. Its acknowledgements may still be pending.
+      # The client's stream has ended; its acknowledgements may be pending.
       def ended
         return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @first_frame
         return close_in_order unless @state == :serving
@@ -390,8 +383,8 @@ module Gyre
         @peer.kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses
       end
 
-      # Sends the last bytes. Lingers: closing while the client still sends would reset the
-      # connection and lose them (RFC 9112 section 9.6).
+      # Sends the last bytes and lingers: a close while the client sends would reset the connection
+      # and lose them (RFC 9112, section 9.6).
       def linger(response)
         @work&.finish(@hub.time_ns)
         @first_frame = nil

@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
-# Receives messages as datagrams of one socket on the hub's loop. Made from a Gyre::Log::Inlet by
-# the server.
+# Receives datagrams of a Gyre::Log::Inlet's socket on the hub's loop.
 
 require "gyre/log/server/acceptor"
 
 module Gyre
   module Log
     class DatagramReceiver < Acceptor
-      # The most reads in one turn, besides the first one.
+      # Further reads in one turn.
       READS = 250
-      # Bytes waiting in the kernel, up to net.core.rmem_max, as datagrams have no backpressure.
+      # The kernel's buffer, up to net.core.rmem_max: datagrams have no backpressure.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)
@@ -23,14 +22,13 @@ module Gyre
         return unless @open
         return @hub.flow.backpressure.park(tap { pause }) if @hub.flow.paused?
 
-        # Drops and counts messages for a full output, so that messages for other outputs do not
-        # wait in the kernel.
+        # Drops messages for a full output, so that others need not wait in the kernel.
         @hub.flow.received(nil, take)
       end
 
       private
 
-      # Returns the bytes received.
+      # Returns the received bytes.
       def take
         taken = reads = 0
         while reads < READS || @socket.pending?

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Delays responses to wrong keys, counted by address, so that guessing costs the server little and
-# fills no log. Called by Gyre::Log::Connection. Uses no sockets and no clock. Right keys never
-# count, as they may come from the same address.
+# Delays responses to wrong keys, counted by address, so that guessing is cheap for the server and
+# fills no log. Called by Gyre::Log::Connection. Right keys never count, as they may share the
+# address.
 
 require "ipaddr"
 
@@ -22,8 +22,7 @@ module Gyre
         @counts = {} # oldest first
       end
 
-      # Counts a wrong key. Returns the seconds until the response, and the report (nil if already
-      # reported).
+      # Returns the delay in seconds, and a report (nil if already made).
       def add(host, now_s)
         number = count(network(host.to_s), now_s).number += 1
         return [0, "the key is wrong"] if number <= FREE
@@ -42,7 +41,7 @@ module Gyre
         @counts[network] = former || Count.new(now_s, 0)
       end
 
-      # A machine may use all addresses of its IPv6 network (RFC 4291, section 2.5.4).
+      # Any machine may use all addresses of its IPv6 network (RFC 4291, section 2.5.4).
       def network(host)
         host.include?(":") ? IPAddr.new(host[/\A[^%]*/]).mask(64).to_s : host
       rescue IPAddr::Error

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Serves a connection that sends messages: passes its bytes to a decoder of the ingest, and
-# acknowledges durable records. Gyre::Log::Connection has a Feed or a Gyre::Log::Follower; both use
-# no socket and no loop.
+# Passes a connection's messages to a decoder of the ingest, and acknowledges durable records. A
+# Gyre::Log::Connection has a Feed or a Gyre::Log::Follower; neither uses a socket or loop.
 
 module Gyre
   module Log
@@ -15,10 +14,9 @@ module Gyre
         @ended = false
       end
 
-      # Returns nil or the fault.
       def receive(bytes, time_ns) = @decoder.feed(bytes, time_ns)
 
-      # Ends the input; the ingest returns its rest. Returns nil or the fault of the end.
+      # Ends the input, whose rest the ingest returns. Returns nil or the fault.
       def finish(time_ns)
         return if @ended
 
@@ -36,7 +34,7 @@ module Gyre
       # True if all its records are acknowledged.
       def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
 
-      # Leaves the session to another connection of the same client.
+      # Leaves the session to the client's next connection.
       def detach_session
         @session = nil
       end

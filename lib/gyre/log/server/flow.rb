@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Limits the messages in memory, by backpressure for all connections (backpressure.rb) and a queue
-# for each output (queues.rb). Called by the hub and its connections. Uses no sockets and no
-# outputs.
+# Limits the messages in memory: backpressure for all connections (backpressure.rb), and a queue per
+# output (queues.rb). Called by the hub and its connections.
 
 require "gyre/log/server/backpressure"
 require "gyre/log/server/queues"
@@ -10,7 +9,7 @@ require "gyre/log/server/queues"
 module Gyre
   module Log
     class Flow
-      # Bytes read before the outputs get a turn: this batch fits the processor's caches.
+      # Bytes read before the outputs get a turn; fits the processor's caches.
       BATCH_BYTES = 1_048_576
 
       attr_reader :backpressure, :queues
@@ -30,7 +29,6 @@ module Gyre
 
       def held? = @backpressure.held?
 
-      # True if memory has room for reports of clients' faults.
       def room? = bytes < @limit * 2
 
       def received(session, bytes = 0, peer = nil)
@@ -56,8 +54,8 @@ module Gyre
         sleep 0
       end
 
-      # Closes the connections with the largest incomplete messages, which could otherwise keep
-      # backpressure on without end.
+      # Closes connections with the largest incomplete messages, which could keep backpressure on
+      # endlessly.
       def evict_incomplete(connections)
         excess = @ingest.incomplete - (@limit / 2)
         return unless excess.positive?

@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Sends finished lines to a connection that follows the log. Lines wait in a bounded sink. Lines for
-# a slow reader are dropped, counted, and reported in the stream. Gyre::Log::Connection has a
-# Follower or a Gyre::Log::Feed.
+# Sends finished lines to a connection that follows the log. Lines wait in a bounded sink; a slow
+# reader's are dropped, counted, and reported in the stream.
 
 module Gyre
   module Log
     class Follower
       attr_reader :messages
 
-      # An empty `service` means all services.
+      # An empty `service` means all.
       def initialize(ingest, service, limit)
         @ingest = ingest
         @sink = ingest.sink(format: :text, limit: limit)

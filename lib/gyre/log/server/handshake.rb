@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The first frame of a connection on the main port: parses the request and checks the key. Called by
-# Gyre::Log::Connection until there is a result. Pure: bytes in, a value out; no socket.
+# Parses the first frame on the main port and checks the key, for Gyre::Log::Connection. Pure: bytes
+# in, a value out.
 #
 #   service ":" "authentication" ":" key                              Analogger's wire
 #   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
@@ -11,8 +11,8 @@
 #   ":" "authentication/2 status" ":" key                             one line of JSON
 #   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
 #
-# Analogger ignores the severity, treats all requests as the first kind and responds "accepted";
-# this server responds "accepted 2" to the other kinds.
+# Analogger ignores the severity and responds "accepted" to all; this server responds "accepted 2"
+# to all but the first kind.
 
 require "openssl"
 require "gyre/log/server/denials"
@@ -23,13 +23,12 @@ require "gyre/log/wire"
 module Gyre
   module Log
     class Handshake
-      # `kind` is :analogger, :records, :tail, :status or :reopen; `rest` the bytes after the frame;
-      # `words` the other words of an acknowledged client.
+      # `kind` is :analogger, :records, :tail, :status or :reopen; `rest`: bytes after the frame;
+      # `words`: an acknowledged client's other words.
       Request = Struct.new(:kind, :service, :client_id, :rest, :words) do
         def response = kind == :analogger ? "accepted\n" : "accepted 2\n"
       end
 
-      # The id belongs to another secret.
       TAKEN = "the client id is another client's"
       VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
       CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?((?: +[a-z]+=[^ ]*)*)\z/n.freeze
@@ -37,7 +36,7 @@ module Gyre
 
       attr_reader :denials
 
-      # Clients without a key send an empty key.
+      # An empty key stands for none.
       def initialize(key, limit: Wire::FRAME_BYTES_LIMIT)
         @digest = digest(key.to_s)
         @limit = limit
@@ -54,8 +53,7 @@ module Gyre
 
       private
 
-      # Compares digests in constant time, so that attempts reveal neither the bytes of the key nor
-      # its length.
+      # Compares digests in constant time, so that attempts reveal nothing about the key.
       def allowed?(key) = OpenSSL.fixed_length_secure_compare(@digest, digest(key))
 
       def digest(key) = OpenSSL::Digest::SHA256.digest(key)

@@ -1,12 +1,11 @@
 # frozen_string_literal: true
 
-# Reads and responds in one fiber: runs a keyed Gyre::Loop of acceptors and connections; has the
-# table of connections, the clock and the backpressure. Made and driven by Gyre::Log::Server. Writes
-# no file and waits only in the loop.
+# Reads and responds in one fiber: runs a keyed Gyre::Loop of acceptors and connections, the clock
+# and the backpressure. Made and driven by Gyre::Log::Server. Writes no file.
 #
-# Under backpressure, a connection with messages is paused as soon as its socket is ready. While an
-# output's queue is full (queues.rb), only connections with messages for that output are paused.
-# Clients may still connect, authenticate, follow the log and request the status.
+# Under backpressure, a connection with messages is paused once its socket is ready; while an
+# output's queue is full (queues.rb), only connections with messages for it. Clients may still
+# connect, authenticate, follow the log and request the status.
 
 require "gyre/log/server/complaints"
 require "gyre/log/server/connection"
@@ -22,7 +21,7 @@ module Gyre
     class Hub
       # Seconds between two writes to followers.
       TAIL_S = 0.05
-      # Limits of reading each connection at the end: seconds, and number of reads.
+      # Limits of reading each connection at the end: seconds, reads.
       DRAIN_S = 1.0
       DRAIN_READS = 8 * 1_048_576 / Connection::READ_BYTES
 
@@ -72,8 +71,8 @@ module Gyre
 
       def report(message) = @server.report(message)
 
-      # Reports a fault of the server's own code. A full description may make Ruby load files, which
-      # fails without free descriptors.
+      # Reports a fault of the server's code. A full description may load files, which needs
+      # descriptors.
       def report_fault(error, about = "")
         report("#{about}#{error.full_message(highlight: false)}")
       rescue StandardError, ScriptError
@@ -82,7 +81,6 @@ module Gyre
 
       def full? = @connections.size >= limits.connections_limit
 
-      # `left` is described in {Connection#start}.
       def admit(connection, left = nil)
         @connections[connection] = true
         connection.start(left)
@@ -112,8 +110,7 @@ module Gyre
 
       def rates = @rates.to_h
 
-      # Reads the sockets' buffers once, even if clients keep sending. Yields if memory is full; the
-      # block returns false to stop.
+      # Reads the sockets once, even if clients keep sending. Yields if memory is full; false stops.
       def drain_sockets
         over_s = update_clock + DRAIN_S
         waiting = @connections.keys
@@ -128,16 +125,14 @@ module Gyre
         end
       end
 
-      # Calls the connection's {Connection#send_due} in the hub's own fiber.
       def send_soon(connection)
         @loop.emit(:send) if @senders.empty?
         @senders.push(connection)
       end
 
-      # Resumes the acceptor at the first tick after the pause.
       def resume_later(seconds, acceptor) = @resting.push([@now_s + seconds, acceptor])
 
-      # Calls {Connection#send_due} of each connection with something to send.
+      # Calls {Connection#send_due} where something is due.
       def send_due
         senders, @senders = @senders, []
         senders.each(&:send_due)
@@ -145,7 +140,7 @@ module Gyre
 
       private
 
-      # Treats a failure here as a fault of the server and continues.
+      # A failure here is the server's fault; it continues.
       def dispatch(key, block)
         case key
         when Connection, Acceptor then key.ready

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# An address of the log server and its protocol: the main port, for Analogger's clients and Gyre's,
-# and further inputs for syslog and JSON lines. Made from settings by the server. Binds but does not
-# accept.
+# An address of the log server and its protocol: the main port, or an input for syslog or JSON
+# lines. Binds but does not accept.
 
 require "gyre/net"
 require "gyre/net/tls_settings"
@@ -51,7 +50,7 @@ module Gyre
         def addresses(given) = (given.is_a?(Array) ? given : [given]).uniq
       end
 
-      # A `kind` of nil is the main port.
+      # `kind` is nil for the main port.
       def initialize(kind, address, tls: nil, framing: :auto)
         @kind = kind
         @framing = framing
@@ -71,7 +70,7 @@ module Gyre
 
       def tls? = !@context.nil?
 
-      # Identifies the inlet in messages and across a restart.
+      # Names the inlet in messages and across a restart.
       def to_s
         [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs a log server: its tasks, its signals, and its orderly end. Made by Gyre::Log::Server, which
-# sends stop, reopen and restart through the hub's loop.
+# Runs a log server: tasks, signals, orderly end. Gyre::Log::Server sends stop, reopen and restart
+# through the hub's loop.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
 #                                          │    ▲                            └── once more, or too late ─►┘
@@ -30,7 +30,7 @@ module Gyre
       # True if the server ended before everything was written.
       def abandoned? = @complete == false
 
-      # Yields when the server is ready. Returns true if every received message was written.
+      # Yields when ready. Returns true if every received message was written.
       def serve(task, signals, inputs)
         @started_s = Clock.now
         @task = task
@@ -79,7 +79,7 @@ module Gyre
         end
       end
 
-      # Starts a task and lists it under the key while it runs.
+      # Lists the task under the key while it runs.
       def spawn(key, name)
         task = @task.async(name, transient: true) do
           yield
@@ -115,7 +115,7 @@ module Gyre
         @hub.connections.keys.each(&:leave)
       end
 
-      # Returns whether everything received is durable.
+      # True if everything received is durable.
       def write_all(timeout_s = stop_timeout_s)
         done = @committer.flush(timeout_s)
         @server.report("after #{stop_timeout_s} s #{Units.count(@hub.flow.bytes, "byte is", "bytes are")} still not written") unless done

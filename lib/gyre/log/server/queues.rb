@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Pauses connections with messages for an output with a full queue, until half of the queue is free.
-# Called by the hub after each read. The last messages of a connection decide; the whole connection
-# waits, as its messages stay in order. Uses no sockets.
+# Pauses connections with messages for an output with a full queue, until half of it is free. Called
+# by the hub after each read. The whole connection waits, as its messages stay in order.
 
 require "gyre/log/server/backpressure"
 require "gyre/settings/units"
@@ -25,8 +24,8 @@ module Gyre
       # Pauses the peer if its last messages were for full sinks.
       def park(peer) = wait(peer, @routing.sinks.select(&:hit?))
 
-      # Checks the sinks again before a read. Keeps many ready connections from reading once each
-      # for a full queue. A `service` of nil is still unknown.
+      # Checks sinks before a read, or many ready connections would each read once for a full queue.
+      # `service` may still be unknown (nil).
       def about_to_read(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@parked.empty?
       end
@@ -59,7 +58,7 @@ module Gyre
 
       private
 
-      # Called in the committer's tasks after an output has written.
+      # Called in the committer's tasks after a write.
       def written
         return if @emitted || @parked.empty?
 

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Computes messages a second from samples of a counter, taken every second, for `gyre log status`.
-# Uses no clock.
+# Messages a second from samples of a counter, taken every second, for `gyre log status`.
 
 module Gyre
   module Log

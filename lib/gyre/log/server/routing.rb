@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Opens the outputs that the settings name, gives each a sink of the ingest, and sets the ingest's
-# routes. Called once by the server.
+# Opens the configured outputs, gives each a sink of the ingest, and sets the ingest's routes.
+# Called once by the server.
 
 require "gyre/log/output"
 
@@ -9,13 +9,13 @@ module Gyre
   module Log
     class Routing
       ABANDON_S = 1.0
-      # Settings that distinguish outputs, in addition to the file.
+      # Settings that distinguish outputs of one file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
       attr_reader :pairs
 
-      # `logs` have services (nil: all that no other log names), levels (nil: all) and an output's
-      # settings; the other keywords are defaults. Raises ArgumentError with the fault.
+      # `logs` have services (nil: all other ones), levels (nil: all) and an output's settings; the
+      # other keywords are defaults. Raises ArgumentError.
       def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
                      report: nil)
         @levels, @raw, @origin, @report = levels, raw, origin, report
@@ -42,14 +42,14 @@ module Gyre
       # A `service` of nil means any.
       def sinks_of(service) = service ? @sinks_of[service.b] : sinks
 
-      # Returns {sink => last stored sequence number of the client}, nil for an unavailable output.
-      # Raises Output::Unavailable for an output of this service; nil: of any service.
+      # Returns {sink => last stored number of the client}, nil for an unavailable output. Raises
+      # Output::Unavailable if an output of the service (nil: any) is unavailable.
       def stored(client_id, service)
         needed = sinks_of(service)
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
       end
 
-      # `abandon` closes an output that cannot write, in a thread that ends with the process.
+      # `abandon`: a stuck output closes in a thread that ends with the process.
       def close(abandon: false)
         return outputs.each(&:close) unless abandon
 
@@ -81,9 +81,8 @@ module Gyre
         raise ArgumentError, "when_full: #{error.message}"
       end
 
-      # Makes one sink for each output, so that several logs share one file in order and a client's
-      # records are counted together. A sink drops repeated messages, or writes raw ones, only if
-      # all of its logs have that setting.
+      # Makes one sink per output, so that logs share a file in order and a client's records are
+      # counted together. Culls or writes raw only if all logs of the output do.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"

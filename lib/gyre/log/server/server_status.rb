@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Writes the server's figures as one line of JSON for `gyre log status`. Made by the server for each
-# request. Changes nothing.
+# The server's figures as one line of JSON, for `gyre log status`.
 
 require "json"
 require "gyre/version"
@@ -9,7 +8,7 @@ require "gyre/version"
 module Gyre
   module Log
     class ServerStatus
-      # Connections listed; the total counts all.
+      # Connections listed; the total includes others.
       CONNECTIONS_LISTED = 1_000
 
       def initialize(server, hub, started_s)
@@ -39,7 +38,7 @@ module Gyre
 
       def clients = @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h)
 
-      # Names are bytes, but JSON is UTF-8.
+      # Names are any bytes, JSON is UTF-8.
       def services
         @server.ingest.services.each_with_object(Hash.new(0)) do |(name, count), counts|
           counts[name.dup.force_encoding(Encoding::UTF_8).scrub] += count

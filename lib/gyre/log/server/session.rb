@@ -1,13 +1,11 @@
 # frozen_string_literal: true
 
-# Follows an acknowledged client across its connections: the last received and the last durable
-# record. Sessions is the table of all sessions. Connections look up their session, and the
-# committer acknowledges. Uses no sockets.
+# Follows an acknowledged client across connections: its last received and last durable record.
+# Connections look up their session in Sessions; the committer acknowledges. Uses no sockets.
 
 module Gyre
   module Log
-    # A session belongs to one client id. It outlives its connections, so that records of a lost
-    # connection are acknowledged on the next.
+    # Outlives its client's connections: records of a lost one are acknowledged on the next.
     class Session
       attr_reader :client_id
       attr_reader :intake
@@ -23,8 +21,7 @@ module Gyre
 
       def received = @intake.received
 
-      # Records that a sink's output has stored the client's records up to `sequence`. Called by the
-      # committer in its own task.
+      # A sink's output has stored the client's records up to `sequence`. Called by the committer.
       def stored(sink, sequence) = @intake.stored(sink, sequence)
 
       # Acknowledges durable records. Called by the committer.
@@ -37,10 +34,10 @@ module Gyre
         @connection&.acknowledged
       end
 
-      # True if a record came for an output whose stored records are not known yet.
+      # True if a record came for an output with unknown stored records.
       def refused? = @intake.refused?
 
-      # True if a received record is not yet durable.
+      # True if a received record is not durable.
       def pending? = received > @acknowledged
     end
 
@@ -48,7 +45,7 @@ module Gyre
       include Enumerable
 
       # Remembers `limit` sessions without a connection. The block makes the intake for a client and
-      # service, with the sequence numbers that the outputs have stored.
+      # service, with the stored sequence numbers.
       def initialize(limit, &open)
         @limit = limit
         @open = open
@@ -56,8 +53,7 @@ module Gyre
       end
 
       # Returns the client's session and replaces its former connection. Raises Output::Unavailable
-      # if an output of the service has unknown sequence numbers; of any service, if a record was
-      # refused.
+      # if an output of the service (after a refused record: any output) has unknown numbers.
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session
@@ -79,8 +75,7 @@ module Gyre
         @sessions[session.client_id] = session # moves it to the end of the order of use
       end
 
-      # Forgets the session with the longest absence of a connection. Connected sessions and
-      # sessions with pending records stay.
+      # Forgets the longest absent session; connected ones and those with pending records stay.
       def forget_one
         id, = @sessions.find { |_, session| session.connection.nil? && !session.pending? }
         @sessions.delete(id) if id

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# A client's id, which numbers its records, and the secret that proves it. Journals and spools
-# contain the id; only a client with the secret may use it, so that other clients cannot use up its
-# numbers. Made by Gyre::Log::Sender and kept in its spool; Gyre::Log::Handshake verifies the secret
-# and stores nothing.
+# A client's id, which numbers its records, and the secret that proves it: ids appear in journals
+# and spools, and other clients must not use up the numbers. Made by Gyre::Log::Sender, kept in its
+# spool, verified by Gyre::Log::Handshake.
 #
 #   id = 676c6f67 (the prefix) + the first 24 hexadecimal digits of SHA-256("gyre log client " + secret)
 #
@@ -24,7 +23,7 @@ module Gyre
         self::PREFIX + Digest::SHA256.hexdigest("gyre log client #{secret}")[0, 24]
       end
 
-      # True if this secret belongs to this id.
+      # True if the secret belongs to the id.
       def self.proven?(client_id, secret)
         return !client_id.start_with?(self::PREFIX) if secret.nil?
 

@@ -1,25 +1,24 @@
 # frozen_string_literal: true
 
-# The origin of messages: a host and a process. A client sends its origin in its first frame
-# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); other messages have the peer's
-# address. Bounded, and without spaces. Proves nothing: a client may send any host name.
+# The origin of messages: host and process, from a client's first frame (Gyre::Log::Address writes
+# it, Gyre::Log::Handshake reads it), or the peer's address. Bounded, without spaces. Proves
+# nothing.
 
 require "socket"
 
 module Gyre
   module Log
-    # A host, and a process id or nil.
+    # `pid` may be nil.
     Origin = Struct.new(:host, :pid) do
       class << self
-        # The client's words for its first frame. A `pid` of nil: the messages belong to another
-        # process.
+        # Words of a client's first frame. `pid` is nil for messages of another process.
         def words(pid)
           host = Socket.gethostname.b.gsub(/[^\w.:-]/n, "_")[0, self::HOST_BYTES]
           host = "localhost" if host.empty?
           "host=#{host}#{" pid=#{pid}" if pid}"
         end
 
-        # Returns the client's origin if it sends a host.
+        # Returns the sent origin; `seen` without one.
         def claimed(words, seen)
           host = words[self::HOST, 1] or return seen
           new(host, words[self::PID, 1]&.to_i)

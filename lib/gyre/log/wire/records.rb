@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The records of acknowledged logging; the format is the same on the wire and in disk queues.
-# Written and read by ext/gyre/log/log_record.c, and for comparison by test/oracle/log/records.rb.
+# Records of acknowledged logging, the same on the wire and in disk queues. Used by
+# ext/gyre/log/log_record.c, and for comparison by test/oracle/log/records.rb.
 #
 #    0 u32 length: the bytes from offset 8 on        4 u32 CRC-32 of those bytes        (all big-endian)
 #    8 u64 sequence number, from 1 on               16 u64 time of logging, µs since 1970
@@ -10,10 +10,9 @@
 
 module Gyre
   module Log
-    # Sizes in a record of the versioned wire.
     module Records
       HEADER_BYTES = 8
-      # The least length: service, severity and message are empty.
+      # Least length, with empty service, severity and message.
       BODY_BYTES_LEAST = 18
       BYTES_LIMIT = 1 << 20
     end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Dalli::Client: Gyre's client with Dalli's defaults and options. Loaded by gyre/memcached/dalli.
+# Dalli::Client: Gyre's client with Dalli's defaults and options.
 
 require "gyre/memcached"
 
@@ -9,7 +9,7 @@ module Dalli
     BINARY = "Dalli 5.0 only supports the meta protocol. The :protocol option has been removed."
     private_constant :BINARY
 
-    # Ignores unknown options, like Dalli. Serializes by Marshal, Strings too; Dalli.logger reports
+    # Ignores unknown options, like Dalli. Serializes everything by Marshal; Dalli.logger reports
     # failed servers.
     def initialize(servers = nil, options = nil)
       options ||= {}
@@ -19,7 +19,7 @@ module Dalli
       super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize, logger: Dalli.method(:logger))
     end
 
-    # Commands in the block return nil without waiting; all are done when the block returns.
+    # The block's commands return nil at once; all are done at its end.
     def quiet
       before = Thread.current[QUIET]
       Thread.current[QUIET] = true
@@ -29,12 +29,12 @@ module Dalli
     end
     alias_method :multi, :quiet
 
-    # Does nothing, as this client reads all replies.
+    # Does nothing: this client reads all replies.
     def drain_deferred_responses = nil
 
     private
 
-    # Without servers each call raises RingError, like Dalli.
+    # Without servers calls raise RingError, like Dalli's.
     def addresses(servers) = Gyre::Memcached::Address.list(servers)
   end
 end

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Callbacks of the portable loop besides fibers' waits: blocks of `watch` and `after`, and the end
-# of a `timeout_after`. Made by Scheduler::Portable; each is the target of a timer or watch.
+# Callbacks of the portable loop: blocks of `watch` and `after`, and the end of a `timeout_after`.
+# Targets of timers and watches, made by Scheduler::Portable.
 
 module Gyre
   class Scheduler
     module Portable
-      # A block to run on the loop, and the handle to cancel it.
+      # A block for the loop; its handle cancels it.
       class Callback
-        # `handles` keeps it while it is active, so that `run` continues.
+        # `handles` keeps it while active, so that `run` continues.
         def initialize(scheduler, handles, block)
           @scheduler = scheduler
           @handles = handles
@@ -59,8 +59,8 @@ module Gyre
           @exception = exception
         end
 
-        # Called by the timer, and once more after an exception for the thread. While the
-        # constructor of the timeout's exception waits, the loop goes on, and the block may end.
+        # Called by the timer, and again after an exception for the thread. The block may end while
+        # the exception's constructor waits.
         def call
           return if @sent || @making
 
@@ -71,7 +71,7 @@ module Gyre
           end
         end
 
-        # Raises nothing once the block has ended.
+        # Raises nothing after the block's end.
         def withdraw
           @withdrawn = true
           Strand.of(@fiber).withdraw(@error) if @error
@@ -79,7 +79,7 @@ module Gyre
 
         private
 
-        # Raises an exception of the constructor instead.
+        # An exception of the constructor takes the error's place.
         def make_error
           @making = true
           FiberRaise.exception(*@exception)

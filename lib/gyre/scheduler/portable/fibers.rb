@@ -1,12 +1,10 @@
 # frozen_string_literal: true
 
-# Moves the portable engine's fibers: park and wake, the ready queue, the pool, and the driver's
-# turns. Called only by the hooks in Scheduler::Portable; the twin of fibers.c.
+# Moves the portable engine's fibers: park, wake, ready queue, pool, turns. Called by
+# Scheduler::Portable's hooks; the twin of fibers.c.
 #
-# Fibers move by transfer only; resume and yield belong to the program. An exception from outside
-# (Interrupt, Thread#raise) may come wherever Ruby checks for interrupts: at a method's return, at a
-# jump. Steps that belong together (taking a fiber off the queue and entering it) therefore use
-# neither.
+# Fibers move by transfer only. Interrupts (Interrupt, Thread#raise) come at a method's return or a
+# jump, so steps that belong together (taking a fiber off the queue and entering it) use neither.
 require_relative "inbox"
 require_relative "pool"
 require_relative "question"
@@ -17,21 +15,19 @@ module Gyre
   class Scheduler
     module Portable
       class Fibers
-        # Number of fibers that run between two questions to the kernel.
+        # Fibers run between two calls of the kernel.
         BUDGET = 256
-        # Seconds after which a fiber whose calls never wait lets others run, and the number of such
-        # calls between two reads of the clock.
+        # Seconds that a fiber may run without a wait, and its calls between two clock reads.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
 
-        # A fiber that drives the loop until its condition is true, and the strand at the bottom of
-        # its chain of resumed fibers. parked: drives only for its own wait, as there was no driver.
-        # overdue: its budget was spent when it began, so it asks the kernel before its own fiber
-        # continues. The newest drives.
+        # A fiber that drives the loop until its condition is true; `base`: the strand at the bottom
+        # of its chain of resumed fibers; `parked`: drives for its own wait, without another driver;
+        # `overdue`: asks the kernel first, as the budget was spent. The newest drives.
         Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
           def done? = condition.call(self)
 
-          # If another fiber calls the condition, its exceptions are left to the driver.
+          # Leaves exceptions of the condition to the driver.
           def fulfilled?
             done?
           rescue StandardError
@@ -56,8 +52,8 @@ module Gyre
           @thread = nil # of the first wait
         end
 
-        # Begins a wait of the current fiber. `blocks`: {#unblock} ends it; print_hierarchy shows
-        # `blocker`. Timers and watches may keep it until {#park}.
+        # Begins the fiber's wait; timers and watches may keep it until {#park}. `blocks`:
+        # {#unblock} ends it; print_hierarchy shows `blocker`.
         def waiter(blocks: false, blocker: nil)
           fiber = Fiber.current
           strand = Strand.of(fiber)
@@ -65,8 +61,8 @@ module Gyre
           Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
-        # Leaves the current fiber until its waiter is woken. Returns the value, or raises the
-        # error, of the wake-up.
+        # Leaves the fiber until its waiter is woken. Returns the wake-up's value, or raises its
+        # error.
         def park(waiter)
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
@@ -88,7 +84,7 @@ module Gyre
           waiter.value
         end
 
-        # Makes a parked fiber ready; ignores a ready or running one.
+        # Makes a parked fiber ready; ignores others.
         def wake(waiter, value)
           return unless waiter.state == :parked
 
@@ -111,19 +107,19 @@ module Gyre
           requeue
         end
 
-        # Does so once the slice of time is over.
+        # The same once the slice is over.
         def pace
           end_turn if slice_over?
         end
 
-        # True once a fiber whose calls never wait has run for long enough.
+        # True once a fiber without waits has run long enough.
         def slice_over?
           @unwaited += 1
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # Called when ConditionVariable#wait or IO#close begins in this fiber: from now on records
-        # whether a signal may have reached it. `source` is the signal's Mutex or IO.
+        # Called before ConditionVariable#wait or IO#close: records a possible signal of `source`, a
+        # Mutex or IO.
         def expect_signal(source)
           strand = Strand.of(Fiber.current)
           strand.source = source
@@ -136,9 +132,8 @@ module Gyre
           strand.signalled.tap { strand.source = strand.signalled = nil }
         end
 
-        # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the
-        # caller goes on. With `options` (for Fiber.new) in a fiber of its own, which ends with the
-        # job.
+        # Runs callable.call(*arguments) in a pooled fiber up to its first wait. With `options` (of
+        # Fiber.new) in a new fiber, which ends with the job.
         def spawn(callable, arguments, options = nil)
           check_thread
           worker = options ? @pool.once(options) : @pool.acquire
@@ -148,9 +143,8 @@ module Gyre
           worker.fiber
         end
 
-        # Drives the loop until the block is true; asks it at least once a turn. If there is another
-        # driver, takes its place and also checks its condition. `parked`: a parked fiber drives, as
-        # no other does.
+        # Drives the loop until the block is true, called at least once a turn. Takes another
+        # driver's place and checks its condition, too. `parked`: a parked fiber drives.
         def drive(parked: false, &done)
           check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
@@ -166,13 +160,12 @@ module Gyre
 
         def driven? = !@drives.empty?
 
-        # True if no fiber waits or is ready, and none drove before `drive`.
+        # True if no other fiber waits, is ready or drives.
         def none_but?(drive)
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
-        # Fibers can only be entered in the thread that made them. Takes over a scheduler whose
-        # thread has ended, if necessary.
+        # Only a fiber's own thread can enter it. Takes over a scheduler whose thread has ended.
         def check_thread
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
@@ -204,20 +197,19 @@ module Gyre
           @thread = Loop::Portable.thread
         end
 
-        # Called by Worker when its fiber was entered for a job.
+        # Called by Worker when its fiber is entered for a job.
         def started(strand)
           strand.reset # late arrivals for the former job
           @entering = nil
           @base = strand
         end
 
-        # An exception that ends the thread or process leaves through the driving fiber.
+        # An exception that ends thread or process leaves through the driver.
         def fail(error)
           @failure ||= error
         end
 
-        # Enters the next ready fiber, or the driver. Returns false if there is neither, or if this
-        # fiber drives.
+        # Enters the next ready fiber, or the driver. False without either, or if this fiber drives.
         def depart(me)
           driver = @drives.last&.fiber
           if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
@@ -230,7 +222,7 @@ module Gyre
           true
         end
 
-        # Raises a Stop at every wait. Returns false without any waits.
+        # Raises a Stop at every wait; false without waits.
         def stop_all
           @parked.keys.each { |waiter| @inbox.raise_at(waiter, Stop.new("the scheduler closes")) }
           !@parked.empty?
@@ -238,16 +230,16 @@ module Gyre
 
         def here? = Loop::Portable.thread.equal?(@thread)
 
-        # For inspection; the twin of scheduler_inspection.c.
+        # --- inspection: the twin of scheduler_inspection.c ---
 
-        # Waiting and ready fibers. From any thread.
+        # Any thread may call it.
         def list_waits(classes)
           waiters = @parked.keys
           waiters.select! { |waiter| classes.any? { |wanted| waiter.blocker.is_a?(wanted) } } if classes
           waiters.map(&:describe)
         end
 
-        # The fiber that really waits when this one does: itself, or a fiber that it has resumed.
+        # Returns this fiber, or one that it has resumed, if it waits.
         def waiting_in(fiber)
           waiter = Strand.known(fiber)&.waiter
           waiter.fiber if waiter&.waiting?
@@ -255,18 +247,16 @@ module Gyre
 
         def working?(fiber) = @pool.working?(fiber)
 
-        # A number that changes with each turn of the loop and each switch of fibers. From any
-        # thread.
+        # Changes with each turn and switch. Any thread may call it.
         def pulse
           @switches + @loop.turns unless @loop.waiting?
         end
 
-        # Also looks for deadlocks while timers and descriptors may still wake a fiber.
+        # Also looks for deadlocks while timers and descriptors may wake fibers.
         attr_writer :suspicious
 
-        # Runs the block in a waiting fiber, which then continues to wait: only the fiber itself
-        # knows some facts (Mutex#owned?). The block must not wait. Works only on the scheduler's
-        # own thread.
+        # Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows some
+        # facts (Mutex#owned?). Only for the scheduler's thread.
         def ask(fiber, &block)
           return yield if fiber.equal?(Fiber.current)
           return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
@@ -287,8 +277,8 @@ module Gyre
 
         private
 
-        # The caller waits at the head of the queue. No exception is raised in this wait, as the new
-        # job has already begun.
+        # The caller waits at the queue's head. No exception is raised in this wait, as the job has
+        # begun.
         def enter(worker)
           waiter = self.waiter
           waiter.binding = waiter.first = true
@@ -300,8 +290,8 @@ module Gyre
           @entering = nil
         end
 
-        # Passes control on until this waiter's turn. Control may come back earlier: Ruby enters the
-        # root fiber when another one ends.
+        # Passes on control until this waiter's turn. Ruby enters the root fiber when another ends,
+        # so it may return earlier.
         def leave(waiter)
           until waiter.state == :entered
             if @entering
@@ -313,15 +303,14 @@ module Gyre
           end
         end
 
-        # True if nothing in this loop will wake a fiber.
+        # True if nothing in this loop can wake a fiber.
         def may_be_stuck? = !@parked.empty? && (@suspicious || idle?)
 
         def idle? = @loop.idle?(own_timers)
 
         def own_timers = (@sweep.armed? ? 1 : 0) + (@pool.armed? ? 1 : 0)
 
-        # Enters a fiber; returns when the present one runs again and has answered questions put to
-        # it.
+        # Enters a fiber; returns when this one runs again, after answers to questions.
         def enter_other(fiber)
           @transfer.bind_call(fiber)
           answer while @question
@@ -335,7 +324,7 @@ module Gyre
           @transfer.bind_call(question.asker)
         end
 
-        # True if it is time to ask the kernel and no driver will do so.
+        # True if the kernel is due and there is no driver.
         def overdue? = @drives.empty? && !@budget.positive?
 
         def next_ready
@@ -376,7 +365,7 @@ module Gyre
           @inbox.receive
         end
 
-        # Enters the former driver as soon as its condition is true.
+        # Enters the former driver once its condition is true.
         def resume_other(drive)
           return if @drives.size == 1
 
@@ -391,8 +380,8 @@ module Gyre
           raise failure
         end
 
-        # Making the exception may call the program's code, where an exception for the thread may
-        # come: that one is raised now, and this one at the next wait.
+        # Making the exception may call the program, where an exception for the thread may come:
+        # raises that now, and this one at the next wait.
         def raise_here(error, strand)
           error.equal?(Inbox::KILL) ? FiberRaise.end_here(strand.fiber) : raise(error)
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again

@@ -1,18 +1,17 @@
 # frozen_string_literal: true
 
-# Brings unblock and fiber_interrupt from any thread to the fibers of a portable scheduler: each
-# ends a wait in the scheduler's own thread, or is kept for the fiber's next wait. Passes a gift
-# that a fiber cannot take to another waiter. Called by Scheduler::Portable and the turns of
-# Scheduler::Portable::Fibers.
+# Brings unblock and fiber_interrupt from any thread to fibers: ends a wait in the scheduler's
+# thread, or keeps it for the next. Passes a gift that its fiber cannot take to another waiter.
+# Called by Scheduler::Portable and turns of its Fibers.
 require_relative "waiter"
 
 module Gyre
   class Scheduler
     module Portable
-      # A Thread::Queue holds the messages, without a Mutex: it works in a trap handler, and a push
-      # never waits.
+      # A Thread::Queue holds messages: without a Mutex, it works in trap handlers, and pushes never
+      # wait.
       class Inbox
-        # Ends the fiber, in place of an exception.
+        # Ends the fiber, instead of an exception.
         KILL = Object.new.freeze
 
         def initialize(fibers, loop)
@@ -24,8 +23,7 @@ module Gyre
 
         def empty? = @present.nil? && @messages.empty?
 
-        # Takes the messages of other threads. Handles a message again whose handling was
-        # interrupted.
+        # Takes other threads' messages; handles an interrupted one again.
         def receive
           until empty?
             @present ||= @messages.pop(true)
@@ -35,15 +33,15 @@ module Gyre
           end
         end
 
-        # Wakes a fiber parked in block, or ends its next block. From any thread.
+        # Wakes a blocked fiber, or ends its next block. Any thread may call it.
         def unblock(fiber, blocker)
           return unblocked(fiber, blocker) if @fibers.here?
 
           push(:unblock, fiber, blocker)
         end
 
-        # Raises an exception in a fiber, at its present or next wait. Any thread may call it. nil
-        # ends the fiber; raises TypeError for anything else.
+        # Raises an exception in a fiber at its present or next wait; nil ends it; TypeError for
+        # anything else. Any thread may call it.
         def interrupt(fiber, error)
           raise TypeError, "fiber expected, not #{fiber.class}" unless fiber.is_a?(Fiber)
           raise TypeError, "exception expected, not #{error.class}" unless error.nil? || error.is_a?(Exception)
@@ -54,9 +52,8 @@ module Gyre
           push(:interrupt, fiber, error)
         end
 
-        # Has a waiter raise. Passes an unblock to another waiter of the same blocker; without one
-        # the fiber keeps it and continues. Returns false if it is too late for this wait. `target`
-        # is the Strand that the error is for.
+        # Makes a waiter raise. Passes its unblock to another waiter of the blocker; without one the
+        # fiber keeps it and continues. False if too late. `target`: the Strand for the error.
         def raise_at(waiter, error, target = waiter.strand)
           return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
           return false if waiter.binding && !hand_on(waiter.blocker)
@@ -67,8 +64,8 @@ module Gyre
           true
         end
 
-        # Gives an unblock's gift to another waiter of the blocker. Pushes and pops wait for the
-        # same queue, so wakes all its waiters. Returns whether there is one.
+        # Gives an unblock's gift to another waiter, or false. Wakes all waiters of a queue, as both
+        # pushes and pops wait there.
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 
@@ -91,8 +88,8 @@ module Gyre
           @loop.wake
         end
 
-        # When a gift comes from another thread, its fiber may have been stopped, or be out of time.
-        # Then wakes another waiter too, which is harmless, as it checks again.
+        # A gift from another thread may find its fiber stopped or late: also wakes another waiter,
+        # which checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
@@ -104,17 +101,17 @@ module Gyre
           hand_on(blocker)
         end
 
-        # Unblocks that end a sleep besides those for :sleep: a signal of ConditionVariable#wait (an
-        # unblock for its mutex), and IO#close (an unblock for the IO on Ruby 4.0, for the closing
-        # fiber's thread on 3.4). The blocker may be a hidden object without methods.
+        # Unblocks that end a sleep besides :sleep's: a signal of ConditionVariable#wait (for its
+        # mutex), and IO#close (for the IO on Ruby 4.0, for the closing fiber's thread on 3.4).
+        # Hidden blockers have no methods.
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.source.equal?(blocker)
 
           strand.signalled = true
         end
 
-        # An unblock takes precedence over a timeout, and over an exception not raised yet, unless
-        # another fiber can have the gift.
+        # An unblock beats a timeout, and a pending exception unless another fiber can have the
+        # gift.
         def give(waiter)
           return hand_on(waiter.blocker) if waiter.binding # already took another's place, and is still on its blocker's list
 

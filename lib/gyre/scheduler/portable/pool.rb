@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# The workers of one scheduler, busy and idle. Scheduler::Portable::Fibers takes workers; each
-# worker reports the begin and end of its job.
+# A scheduler's workers, busy and idle. Scheduler::Portable::Fibers takes workers, which report
+# their jobs' begin and end.
 require_relative "worker"
 
 module Gyre
   class Scheduler
     module Portable
       class Pool
-        # Finished fibers kept for reuse.
+        # Finished fibers for reuse.
         IDLE_LIMIT = 1024
-        # Idle workers kept for good; the others go after this idle time.
+        # Idle workers kept for good, and the others' idle time.
         IDLE_KEPT = 16
         TRIM_S = 0.5
-        # Gives a pooled fiber storage of its own, not its maker's.
+        # A pooled fiber has its own storage, not its maker's.
         OPTIONS = (Worker::STORAGE ? { storage: nil } : {}).freeze
 
         def initialize(fibers, scheduler, loop)
@@ -39,29 +39,27 @@ module Gyre
           worker || Worker.new(self, OPTIONS, pooled: true)
         end
 
-        # Makes a worker for one job; `options` are Fiber.new's.
+        # Makes a worker for one job with `options` of Fiber.new.
         def once(options) = Worker.new(self, options, pooled: false)
 
         # True if a timer will free workers.
         def armed? = !@timer.nil?
 
-        # In a forked child keeps only the forking fiber's worker, as the others' resources are the
-        # parent's.
+        # In a forked child keeps only the forking fiber's worker.
         def forget(fiber)
           @idle.clear
           @timer = nil # gone with the parent's loop
           @busy.select! { |busy, _| busy.equal?(fiber) }
         end
 
-        # Called when no jobs follow: the collector gets the idle fibers. They must not refer to a
-        # closed scheduler: a later fiber's stack at the same address could keep them, and a program
-        # with one scheduler after another would collect none.
+        # No jobs follow: the collector gets the idle fibers. They must not refer to a closed
+        # scheduler: a later stack at the same address could keep them.
         def close
           @idle.clear
           @closed = true
         end
 
-        # Called when the worker's fiber was entered for a job.
+        # Called when the worker's fiber is entered for a job.
         def started(worker, strand)
           @fibers.started(strand)
           @busy[worker.fiber] = true
@@ -78,8 +76,8 @@ module Gyre
           end
         end
 
-        # Leaves the worker's fiber until it has a job again. Returns false if the fiber must end:
-        # Ruby then continues in the root fiber, or in the innermost fiber that it has resumed.
+        # Waits for a job. Returns false if the fiber must end: then Ruby continues in the root
+        # fiber, or in the innermost one that it resumed.
         def rest(worker)
           return true if worker.assigned? # an exception for the thread came before the job had begun
           return false if !worker.pooled || @closed || @idle.size >= IDLE_LIMIT
@@ -105,11 +103,11 @@ module Gyre
           @timer = @loop.timers.after(TRIM_S, -> { trim })
         end
 
-        # Frees workers that were idle all the time.
+        # Frees workers that were always idle.
         def trim
           @timer.cancel
           @timer = nil
-          # Copies, as Array#shift and #drop share memory that keeps removed elements.
+          # Copies, as Array#shift and #drop keep removed elements in memory.
           @idle = @idle.drop(@least - IDLE_KEPT).map(&:itself) if @least > IDLE_KEPT
           trim_later
         end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A block that another fiber runs when entered; then it continues its wait. Made by
+# A block for another fiber to run when entered, before it waits again. Made by
 # Scheduler::Portable::Fibers#ask.
 
 module Gyre
@@ -14,7 +14,7 @@ module Gyre
           @block = block
         end
 
-        # Raises an exception of the block (such as Interrupt) in the asking fiber.
+        # The block's exception (such as Interrupt) is raised in the asking fiber.
         def answer
           @answer = @block.call
         rescue Exception => error # rubocop:disable Lint/RescueException -- raised again by `value`

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Searches an idle loop once for deadlocks, shortly after its last work. Made and called by
-# Scheduler::Portable::Fibers, which decides.
+# Looks once for deadlocks, shortly after an idle loop's last work. Called by
+# Scheduler::Portable::Fibers.
 
 module Gyre
   class Scheduler
@@ -12,7 +12,7 @@ module Gyre
 
         attr_writer :delay_s
 
-        # The block checks and returns the number of fiber switches by then.
+        # The block checks and returns the number of switches.
         def initialize(loop, &look)
           @loop = loop
           @look = look
@@ -28,7 +28,7 @@ module Gyre
 
         def armed? = !@timer.nil?
 
-        # A forked child has no such timer.
+        # In a forked child.
         def forget
           @timer = @seen = nil
         end

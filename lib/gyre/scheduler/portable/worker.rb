@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A pooled fiber: runs one job after another, each as in a fiber of its own. Made by
-# Scheduler::Portable::Pool.
+# A pooled fiber for one job after another. Made by Scheduler::Portable::Pool.
 require_relative "waiter"
 
 module Gyre
@@ -53,7 +52,7 @@ module Gyre
           clean
         end
 
-        # The job begins with its creator's fiber storage, as in a new fiber.
+        # As a new fiber would, takes its creator's fiber storage.
         def adopt_storage
           @storage.each { |key, value| Fiber[key] = value }
           @storage = nil

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The kinds of cases of a Gyre::Selection. Each can be tried without waiting, wait by an offer,
-# withdraw the offer, and finish: then its block runs, without a lock. A channel's case waits in the
-# channel, others elsewhere.
+# Cases of a Gyre::Selection: each can be tried, wait by an offer, withdraw it, and finish with its
+# block, without a lock. A channel's case waits in the channel, others elsewhere.
 
 require "gyre/errors"
 require "gyre/loop/select"
@@ -14,25 +13,24 @@ module Gyre
         @block = block
       end
 
-      # The lock for trying the case; may be nil.
+      # The lock for a try; may be nil.
       def channel; end
 
       def wait_in_channel(offer)
         @offer = offer
       end
 
-      # Starts to wait, for cases that wait elsewhere than in a channel.
+      # Starts to wait, except in a channel.
       def wait_elsewhere; end
 
-      # Withdraws the offer and ends the wait; ignored if it never waited.
+      # Withdraws the offer, if it waits.
       def leave; end
 
-      # Called if it was taken but the selection cannot finish it.
+      # Called if the selection cannot finish it after all.
       def give_back; end
 
       def finish = @block ? @block.call(value) : value
 
-      # For the block.
       def value; end
     end
 
@@ -54,8 +52,8 @@ module Gyre
 
       def leave = @channel.forget(self)
 
-      # Called by the channel, which has the lock. `message` is Channel::NOTHING if closed. Returns
-      # whether the selection still waited.
+      # Called by the channel under its lock; `message` is Channel::NOTHING if closed. True if the
+      # selection still waited.
       def take(message)
         @offer.take(self) { @value = message }
       end
@@ -100,7 +98,7 @@ module Gyre
       def to_s = "room in #{@channel.label}"
     end
 
-    # Limits the selection's wait to its earliest timer.
+    # Limits the selection's wait.
     class Timer < Case
       attr_reader :seconds
 
@@ -116,7 +114,7 @@ module Gyre
       def to_s = "a timer of #{@seconds} s"
     end
 
-    # A ready descriptor. Waits in a pooled fiber on behalf of the selection.
+    # A ready descriptor, awaited in a pooled fiber.
     class Readiness < Case
       def initialize(io, events, block)
         super(block)
@@ -125,7 +123,7 @@ module Gyre
         @error = @fiber = nil
       end
 
-      # Also true for bytes in the IO's own buffer, which the kernel does not see.
+      # Also true for bytes in the IO's own buffer.
       def try
         lists = @events == IO::READABLE ? [[@io], nil] : [nil, [@io]]
         !Loop::Select.blocking { IO.select(*lists, nil, 0) }.nil?
@@ -187,7 +185,7 @@ module Gyre
         @task.listen(self)
       end
 
-      # Called by the task, from its own thread.
+      # Called in the task's thread.
       def wake = @offer.take(self)
 
       def leave

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The offer of a waiting Gyre::Selection to all its cases: the first to take it wins, and the
-# selection continues with it. Any thread may take it, with or without a channel's lock.
+# A waiting Gyre::Selection's offer to its cases: the first to take it wins. Any thread may take it,
+# with or without a channel's lock.
 
 require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
@@ -17,8 +17,7 @@ module Gyre
         @taken = nil
       end
 
-      # Takes the offer if it is free, and yields before the selection continues. Returns whether it
-      # was free.
+      # Takes a free offer, then yields before the selection continues. True if it was free.
       def take(one)
         Thread.handle_interrupt(SpinLock::NEVER) do # both taken and the waiter woken
           next false unless @token.pop
@@ -30,7 +29,7 @@ module Gyre
         end
       end
 
-      # Returns nil after the time, when it cannot be taken any more.
+      # Returns nil after the timeout; then no case can take it.
       def wait(timeout)
         return @taken if @waiter.park(timeout) || @token.pop.nil? && @waiter.park
 

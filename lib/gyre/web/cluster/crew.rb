@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The processes of one cluster: molds and workers with their links and their ends. Passes messages
-# and exits to the supervisor; decides nothing.
+# The processes of a cluster: molds and workers with links and ends. Passes messages and exits to
+# the supervisor; decides nothing.
 
 require "gyre/broadcast/outbox"
 require "gyre/web/cluster/respawn"
@@ -12,7 +12,6 @@ require "gyre/web/control/metrics"
 module Gyre
   module Web
     module Cluster
-      # A member stays from its start to its end.
       class Crew
         attr_reader :workers
         attr_reader :molds
@@ -20,7 +19,7 @@ module Gyre
         attr_reader :respawn # of all workers together
         attr_reader :ended # counts of workers that have ended (see {Metrics.add})
 
-        # `heed` responds to `message(member, name, value)` and `member_ended(member, status)`.
+        # `heed` gets `message(member, name, value)` and `member_ended(member, status)`.
         def initialize(log, heed)
           @log = log
           @heed = heed
@@ -30,7 +29,7 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Takes the {#to_h} of a former program in this process.
+        # Takes a former program's {#to_h}.
         def restore(former)
           @ended = former["ended"]
           members = former.fetch("members").map { |kept| Member.restore(kept) }
@@ -61,7 +60,7 @@ module Gyre
           listen_to(member)
         end
 
-        # Records the pid of a forked worker. Raises LinkError for any other value than a pid.
+        # Records a forked worker's pid. Raises LinkError for anything else.
         def forked(worker, pid)
           return if worker.nil? || worker.pid
           raise LinkError, "#{pid.inspect[0, 80]} instead of a process" unless pid.is_a?(Integer) && pid.positive?
@@ -71,7 +70,7 @@ module Gyre
           worker.signal(:TERM) if worker.leaving?
         end
 
-        # Removes an ended process. Returns false if it was already removed.
+        # Removes an ended process; false if already removed.
         def remove(member)
           return false unless @workers.delete(member) || @molds.delete(member)
 
@@ -80,7 +79,7 @@ module Gyre
           true
         end
 
-        # Snapshots by unique names: "2", "2 (leaving)", "2 (leaving, 2)".
+        # Returns snapshots by unique names: "2", "2 (leaving)", "2 (leaving, 2)".
         def snapshots
           @workers.select(&:snapshot).each_with_object({}) do |worker, all|
             names = (1..).lazy.map { |nth| name_of(worker, nth) }
@@ -88,7 +87,7 @@ module Gyre
           end
         end
 
-        # Links that stay open when this process runs another program.
+        # Links to keep when this process runs another program.
         def sockets = all.select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
 
         def to_h
@@ -96,8 +95,7 @@ module Gyre
           { ended: @ended, members: linked.map(&:to_h), leaving: closed.to_h { |member| [member.pid, member.leave_until_s] } }
         end
 
-        # Passes a broadcast of a worker to all others. A worker that hangs does not delay the
-        # others.
+        # Passes a worker's broadcast to all others; a hanging worker delays none.
         def pass_on(from, broadcast)
           line = Link.line(broadcast: broadcast)
           workers.each { |worker| worker.outbox.offer(line) unless worker.equal?(from) }

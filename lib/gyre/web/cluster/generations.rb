@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The molds of one cluster: which load of the app's code is current. The supervisor has one object;
-# it ends no process.
+# The molds of a cluster: decides which load of the app's code is current. Ends no process.
 #
 #   loading ─ "ready" ─► current ─ the next one is ready ─► former ─ a worker of the next serves ─► dropped
 #      └ it fails: dropped   ▲                                 │
@@ -29,7 +28,7 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Restores the molds of a former program in this process.
+        # Restores a former program's molds.
         def restore(former)
           @number = former.fetch("generation")
           @current = @crew.molds.find { |mold| mold.pid == former["current"] }
@@ -64,7 +63,7 @@ module Gyre
           @loading = nil if mold.equal?(@loading)
         end
 
-        # Returns the mold that has just been replaced.
+        # Returns the replaced mold.
         def roll_back
           broken = @current
           @current = @former
@@ -72,7 +71,7 @@ module Gyre
           broken
         end
 
-        # True for a worker with the newest code, as long as the former mold still exists.
+        # True for a worker with the newest code while the former mold exists.
         def on_trial?(worker) = !@former.nil? && worker.generation == @current&.generation
       end
     end

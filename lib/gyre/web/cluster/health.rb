@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The supervisor's limits for its processes: signs of life, time to end, memory. Only decides; the
-# supervisor acts.
+# Limits of processes: signs of life, time to end, memory. Only decides; the supervisor acts.
 
 require "gyre/web/cluster/respawn"
 require "gyre/web/cluster/member"
@@ -13,7 +12,7 @@ module Gyre
         LAST_WORDS_S = 1
         private_constant :LAST_WORDS_S
 
-        # Seconds without a sign of life, seconds to become ready (also for a mold's load or fork),
+        # Seconds without a sign of life; seconds to become ready (also for a mold's load or fork);
         # resident bytes.
         def initialize(worker_timeout: 60, worker_boot_timeout: 60, worker_memory_limit: nil)
           @worker_timeout_s = worker_timeout
@@ -22,15 +21,15 @@ module Gyre
           @growth = Respawn.new
         end
 
-        # Extends the limits after a pause of the supervisor, which received nothing meanwhile.
+        # Extends the limits after the supervisor's own pause.
         def excuse(members, now, tick_s)
           late_s = @ticked_s ? now - @ticked_s - tick_s : 0
           @ticked_s = now
           members.each { |member| member.heard_s += late_s } if late_s > tick_s
         end
 
-        # Returns the reason for replacing a worker; delays the next one, as a limit too small for
-        # new workers would replace them without end.
+        # Returns the reason to replace a worker. Delays the next, or a limit too small for new
+        # workers would replace them endlessly.
         def outgrown(why, lived_s, now)
           later = @growth.died(lived_s, now)
           young = "; the limit is too small for this app: it has been there for #{lived_s.round} s" if lived_s < Respawn::SOUND_S
@@ -39,7 +38,7 @@ module Gyre
 
         def may_replace?(now) = @growth.over?(now)
 
-        # Returns :kill, :replace or :ask (for its tasks), and the reason; nil if all is well.
+        # Returns :kill, :replace or :ask (for tasks), and the reason; nil if all is well.
         def check(member, now)
           return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
           return mold(member, now) if member.role == :mold

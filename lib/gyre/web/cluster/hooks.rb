@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Blocks of the configuration file for events in a worker's life. Called by the mold and the
-# workers. A block's exception reaches the caller.
+# The configuration file's blocks for events of a worker's life, for mold and workers. Their
+# exceptions reach the caller.
 
 require "gyre/settings"
 require "gyre/web/traces"
@@ -9,7 +9,6 @@ require "gyre/web/traces"
 module Gyre
   module Web
     module Cluster
-      # The blocks of one configuration, by the rows' names.
       class Hooks
         block = Gyre::Settings::Type.new(nil, "a block") { |value| value if value.respond_to?(:call) }
         row = ->(name, meaning, *also) { Gyre::Settings.row(name, block, meaning, also: also, list: true, default: []) }
@@ -28,7 +27,7 @@ module Gyre
 
         def any?(name) = @blocks.key?(name)
 
-        # Calls the blocks in the order of the file, with the worker's number (from 1) or nothing.
+        # Calls the blocks in order, with the worker's number (from 1) or nothing.
         def call(name, index)
           @blocks.fetch(name, []).each { |block| block.arity.zero? ? block.call : block.call(index) }
         rescue StandardError, ScriptError => error

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# One end of a socket pair between two processes of a cluster: a message is a Hash in one line of
-# JSON and may carry a descriptor. Used by supervisor, mold and workers. Works with and without a
-# scheduler, and does not interpret messages.
+# One end of a socket pair between processes of a cluster. A message is a Hash in a line of JSON and
+# may carry a descriptor. Works with and without a scheduler.
 
 require "json"
 require "socket"
@@ -12,11 +11,11 @@ require "gyre/task"
 module Gyre
   module Web
     module Cluster
-      # The other end closed too early or sent no message.
+      # The other end closed early, or sent no message.
       class LinkError < Error; end
 
       class Link
-        # A busy worker's snapshot has several kilobytes, a broadcast at most 16 MB.
+        # A busy worker's snapshot has kilobytes, a broadcast up to 16 MB.
         MESSAGE_BYTES_LIMIT = 17 << 20
         CHUNK_BYTES = 65_536
         private_constant :MESSAGE_BYTES_LIMIT, :CHUNK_BYTES
@@ -25,14 +24,14 @@ module Gyre
           UNIXSocket.pair(:STREAM).map { |socket| new(socket) }
         end
 
-        # A link to a process that sends nothing more.
+        # A link to a silent process.
         def self.ended = pair.each(&:close).first
 
         attr_reader :tasks # that receive and send
         attr_reader :socket
         attr_reader :input # bytes of an incomplete message
 
-        # `input` holds unparsed bytes of a former process, `output` its unsent ones.
+        # `input`: a former process's unparsed bytes; `output`: its unsent ones.
         def initialize(socket, input: +"", output: "")
           @socket = socket.is_a?(Integer) ? UNIXSocket.for_fd(socket) : socket
           @socket.close_on_exec = true
@@ -43,12 +42,12 @@ module Gyre
           @tasks = []
         end
 
-        # The receiver gets a duplicate of `io`. Raises LinkError if the other process has ended.
+        # The receiver gets a duplicate of `io`. Raises LinkError if the other process ended.
         def send(message, io = nil) = write(Link.line(message), io)
 
         def self.line(message) = "#{JSON.generate(message)}\n"
 
-        # Sends whole lines, after those that wait already. Several fibers may call it.
+        # Sends whole lines after waiting ones. Several fibers may call it.
         def write(lines, io = nil)
           @output << [lines.b, io]
           flush
@@ -56,11 +55,11 @@ module Gyre
           raise LinkError, "send #{lines[0, 20]}: #{error.message}"
         end
 
-        # Bytes that other fibers are about to send.
+        # Bytes about to be sent by other fibers.
         def output = @output.map(&:first).join
 
-        # Waits for the next message; nil if the other process has ended or closed the link. Raises
-        # LinkError for malformed bytes.
+        # Waits for a message; nil if the other process ended or closed the link. Raises LinkError
+        # for malformed bytes.
         def receive
           until (line_end = @input.index("\n", @seen))
             @seen = @input.bytesize
@@ -75,7 +74,7 @@ module Gyre
           raise LinkError, error.message
         end
 
-        # Returns the descriptor of the last message; raises LinkError without one.
+        # Returns the last message's descriptor; raises LinkError without one.
         def take_socket = @descriptors.shift || raise(LinkError, "no descriptor came")
 
         def closed? = @socket.closed?
@@ -88,7 +87,7 @@ module Gyre
 
         private
 
-        # Other fibers may add lines, and send them, while it waits.
+        # Meanwhile other fibers may add and send lines.
         def flush
           until @output.empty?
             bytes, io = @output.first
@@ -101,7 +100,7 @@ module Gyre
           end
         end
 
-        # A process that sends without end holds up no others.
+        # A process that sends endlessly holds up no others.
         def read
           until (received = @socket.recvmsg_nonblock(CHUNK_BYTES, 0, scm_rights: true, exception: false)) != :wait_readable
             @socket.wait_readable

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The supervisor's view of a process of a cluster: a mold or a worker.
+# The supervisor's view of a mold or worker.
 #
 #   mold     :loading ─ "ready" ─► :ready ──────────────────────────► :leaving ─► (ended)
 #   worker   :booting ─ "ready" ─► :serving ─ TERM, replaced ───────► :leaving ─► (ended)
 #
-# A process with a closed link is about to end, or is killed.
+# A process with a closed link is about to end, or gets killed.
 
 require "etc"
 require "gyre/clock"
@@ -19,8 +19,7 @@ module Gyre
         PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
         # Seconds after a process's own limit, before KILL.
         GRACE_S = 5
-        # A mold's open requests: the workers asked for, and the time of the last request or
-        # response.
+        # A mold's requested workers, and the time of the last request or response.
         Debt = Struct.new(:workers, :since_s)
         private_constant :PAGE_BYTES, :GRACE_S, :Debt
 
@@ -57,10 +56,10 @@ module Gyre
           @debt.since_s ||= Clock.now
         end
 
-        # Removes and returns the worker that the mold was asked for first.
+        # Removes and returns the worker that the mold owed longest.
         def answered = @debt.workers.shift.tap { @debt.since_s = @debt.workers.empty? ? nil : Clock.now }
 
-        # Workers that a mold has not yet forked.
+        # Workers that a mold has not forked yet.
         def owed = @debt.workers
 
         def owes_since_s = @debt.since_s
@@ -74,14 +73,13 @@ module Gyre
           signal(:TERM)
         end
 
-        # Asks a worker to end at once.
         def hurry
           @phase = :leaving
           @leave_until_s = Clock.now + GRACE_S
           @outbox.push(Link.line(stop: "now"))
         end
 
-        # Ends a mold by closing its link.
+        # Ends a mold.
         def dismiss
           return if leaving?
 
@@ -90,7 +88,7 @@ module Gyre
           @link.close
         end
 
-        # Returns false if the process has ended.
+        # False if the process has ended.
         def kill = signal(:KILL) && (@leave_until_s = Clock.now + GRACE_S)
 
         # Limits the time of an ending process.
@@ -101,7 +99,7 @@ module Gyre
           @started_s = @heard_s = Clock.now
         end
 
-        # Takes a worker's Gyre::Web::Server#snapshot; raises LinkError for anything else.
+        # Takes a worker's Gyre::Web::Server#snapshot, or raises LinkError.
         def report(snapshot)
           raise LinkError, "a snapshot that cannot be read" unless Metrics.readable?(snapshot)
 
@@ -115,12 +113,12 @@ module Gyre
 
         def serving? = @phase == :serving
 
-        # True until the process serves or has loaded.
+        # True before it serves or has loaded.
         def beginning? = @phase == :booting || @phase == :loading
 
         def to_s = "#{@role == :mold ? "the mold" : "worker #{@index}"}#{" (process #{@pid})" if @pid}"
 
-        # Returns false if the process has ended or its pid is unknown.
+        # False if the process has ended or its pid is unknown.
         def signal(name)
           return false unless @pid
 
@@ -130,14 +128,14 @@ module Gyre
           false
         end
 
-        # Includes shared memory; nil without /proc.
+        # With shared memory; nil without /proc.
         def resident_bytes
           File.read("/proc/#{@pid}/statm").split[1].to_i * PAGE_BYTES if @pid
         rescue SystemCallError
           nil
         end
 
-        # Returns a description of the exit status; nil means unknown.
+        # Describes an exit status; nil: unknown.
         def self.end_of(status)
           return "has gone" unless status
           return "was ended by SIG#{Signal.signame(status.termsig)}" if status.signaled?
@@ -145,8 +143,7 @@ module Gyre
           "ended with status #{status.exitstatus}"
         end
 
-        # A process that a former program in this process told to leave. It gets the signal KILL at
-        # `limit_s`.
+        # A process that a former program told to leave; it gets KILL at `limit_s`.
         def self.leaving(pid, limit_s) = new(:mold, Link.ended, generation: 0, pid: pid, phase: :leaving, leave_until_s: limit_s)
 
         def to_h
@@ -155,7 +152,7 @@ module Gyre
             output: ["#{@link.output}#{@outbox}"].pack("m0") }
         end
 
-        # Restores a member with its link, if still open.
+        # Restores a member, with its link if still open.
         def self.restore(kept)
           bytes = kept.values_at("input", "output").map { |text| text.to_s.unpack1("m0") } # older programs have no output
           link = kept["descriptor"] ? Link.new(kept["descriptor"], input: bytes[0], output: bytes[1]) : Link.ended

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The process that loads the app and forks the workers. Started by exec from the supervisor, with a
-# link; Gyre::CLI::Serve finds the link and calls it. Has no scheduler and serves no request, so
-# that a fork copies neither loop nor connections. Ends with its link.
+# The process that loads the app and forks the workers. Executed by the supervisor, with a link that
+# Gyre::CLI::Serve finds. Has no scheduler and serves no request: a fork copies neither loop nor
+# connections. Ends with its link.
 #
 #   supervisor ─ {fork: 2} + socket ─► mold ─ fork ─► a middle process ─ fork ─► worker 2
 #              ◄─ {forked: pid} ──────                 ends at once: the worker is the supervisor's child (Gyre::Orphans)
@@ -17,18 +17,17 @@ module Gyre
   module Web
     module Cluster
       class Mold
-        # JSON in the environment of the process: link: the descriptor; supervisor: the process;
-        # listeners: from {Sockets#to_a}.
+        # JSON in the environment: link (descriptor), supervisor (process), listeners
+        # ({Sockets#to_a}).
         VARIABLE = "GYRE_MOLD"
-        # Variables for the first process only.
+        # For the first process only.
         SUPERVISORS_OWN = %w[NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID LISTEN_FDNAMES].freeze
-        # From Ruby 3.4 on, a forked child may hang before its first line
+        # From Ruby 3.4 on, a forked child may hang at its start
         # (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10
         WORDS_BYTES = 1000
-        # A terminal or service manager sends these to all processes of the server; only the
-        # supervisor acts on them. (A block, as an ignored signal stays ignored in programs that the
-        # app starts.)
+        # A terminal or service manager sends these to all processes; only the supervisor acts.
+        # (Blocks, as programs of the app would inherit ignored signals.)
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
         private_constant :FORK_LIMIT_S, :WORDS_BYTES
 
@@ -50,7 +49,7 @@ module Gyre
           [Link.new(given.fetch("link")), Sockets.from(given.fetch("listeners"), owned: false)]
         end
 
-        # The block runs in a worker with its number and link, and returns the exit status.
+        # The block runs in a worker with number and link, and returns the exit status.
         def initialize(link, hooks, &work)
           @link = link
           @hooks = hooks
@@ -62,8 +61,8 @@ module Gyre
 
         def run
           Process.setproctitle("gyre: mold") if defined?(Process.setproctitle)
-          # Leaves a heap of old objects without garbage: a worker's collector then writes to few
-          # shared pages.
+          # Leaves old objects without garbage: a worker's collector then writes to few shared
+          # pages.
           Process.respond_to?(:warmup) ? Process.warmup : GC.start
           @link.send({ ready: true })
           while (message = @link.receive)
@@ -88,8 +87,7 @@ module Gyre
           socket&.close
         end
 
-        # Does not wait for the pipe's end, as the worker keeps the pipe open until its first line.
-        # Returns the worker's pid.
+        # Returns the worker's pid. Does not wait for the pipe's end, which the worker keeps open.
         def fork_twice(index, socket)
           [$stdout, $stderr].each(&:flush)
           reader, writer = Loop::WakeupPipe.open
@@ -109,7 +107,7 @@ module Gyre
           nil # the app ignores SIGCHLD, or reaps all children
         end
 
-        # Runs in the middle process, without the app's at_exit blocks.
+        # Runs in the middle process, without at_exit blocks of the app.
         def fork_worker(index, socket, reader, writer)
           reader.close
           worker = fork { become_worker(index, socket, writer) }

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A program beside the workers, such as a job queue. Started by the supervisor when workers serve;
-# restarted after its end and after a restart with new code. Ends with the server. Its own process
-# group keeps the terminal's signals away.
+# A program beside the workers, such as a job queue: started when workers serve, restarted after its
+# end and with new code. Its own process group keeps the terminal's signals away.
 #
 #   absent ─ supply ─► running ─ renew, stop: TERM ─► leaving ─ the time is over: KILL ─► absent
 #     ▲                   │ it ends: respawn                                                │
@@ -31,8 +30,8 @@ module Gyre
         attr_reader :command
         attr_reader :pid
 
-        # The block starts it as the leader of a process group and returns its pid;
-        # `shutdown_timeout` is seconds after TERM.
+        # The block starts it as a process group's leader and returns its pid; `shutdown_timeout`:
+        # seconds after TERM.
         def initialize(command, log:, reaper:, shutdown_timeout:, &spawn)
           @command = command
           @log = log
@@ -42,8 +41,7 @@ module Gyre
           @respawn = Respawn.new
         end
 
-        # Takes over the process of a former program. `wanted: false` ends the process when the
-        # supervisor runs.
+        # Takes over a former program's process; `wanted: false`: to be ended.
         def restore(kept, wanted: true)
           @pid, @started_s, @leave_until_s = kept.values_at("pid", "started_s", "leave_until_s")
           @stopped = !wanted
@@ -54,7 +52,7 @@ module Gyre
           @reaper.watch(@pid) { |status| ended(status) } if @pid
         end
 
-        # Starts the program if it is wanted, not running and due; ends it if it is unwanted.
+        # Starts or ends the program, as wanted.
         def supply
           return leave(@shutdown_timeout_s) if @stopped
           return if @pid || !@respawn.over?(Clock.now)
@@ -73,7 +71,7 @@ module Gyre
           leave(@shutdown_timeout_s)
         end
 
-        # Ends the program permanently. `now`: with a short time limit.
+        # Ends the program for good; `now`: with a short limit.
         def stop(now: false)
           @stopped = true
           leave(now ? 0 : @shutdown_timeout_s)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Takes the exit statuses of all children of this process, including orphans of its workers (see
-# Gyre::Orphans): the supervisor's only call of wait. Passes a child's status to its block; the
-# status may come before the block.
+# Takes the exit statuses of all children, including workers' orphans (Gyre::Orphans), by the
+# supervisor's only call of wait. Passes a child's status to its block, which may come later.
 
 require "gyre/sync/promise"
 require "gyre/web/process_number"
@@ -11,7 +10,7 @@ module Gyre
   module Web
     module Cluster
       class Reaper
-        # Statuses kept for children without a block.
+        # Statuses of children without a block.
         STRAYS_LIMIT = 100
         private_constant :STRAYS_LIMIT
 
@@ -26,14 +25,14 @@ module Gyre
           @adopts = Orphans.adopt
         end
 
-        # Yields the status once; at once if the process has already ended.
+        # Yields the status once, now or later.
         def watch(pid, &block)
           status = @strays.delete(pid)
           status = nil if status && ProcessNumber.taken?(pid) # an earlier process with the same number
           status ? block.call(status) : @blocks[pid] = block
         end
 
-        # Takes the statuses of ended children; called after SIGCHLD, and periodically.
+        # Takes statuses of ended children; called after SIGCHLD, and periodically.
         def reap
           while (found = Process.wait2(-1, Process::WNOHANG))
             pid, status = found
@@ -47,7 +46,7 @@ module Gyre
           nil # no children
         end
 
-        # Runs a program and waits for its end. Kills it after `limit_s`.
+        # Runs a program to its end; kills it after `limit_s`.
         def run(*command, limit_s:, **options)
           promise = Promise.new
           pid = Process.spawn(*command, **options)

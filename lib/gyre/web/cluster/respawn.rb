@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Limits the replacement of dead processes: at once the first time, then later after each early
-# death. Uses no process and no clock.
+# Delays the replacement of dead processes: none at first, then more after each early death. Uses no
+# clock.
 
 require "gyre/net/backoff"
 
 module Gyre
   module Web
     module Cluster
-      # One object for all workers, as a fault that kills one early kills the others too; another
-      # for the mold.
+      # One for all workers, as a fault kills each of them early; another for the mold.
       class Respawn
-        # A process that lived this long counts as sound.
+        # Seconds after which a process counts as sound.
         SOUND_S = 10
         PAUSES_S = [0.5, 30].freeze
         private_constant :PAUSES_S
@@ -21,7 +20,7 @@ module Gyre
           reset
         end
 
-        # Records an unwanted death. Returns seconds until the next start.
+        # Returns seconds until the next start.
         def died(lived_s, now)
           forgive if lived_s >= SOUND_S
           delay = @young ? @backoff.failed : 0

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One restart at a time: the current one, the result of the last one, and the next request. Begun
-# and ended by the supervisor.
+# One restart at a time: the current one, the last one's result, the next request. For the
+# supervisor.
 
 require "gyre/sync/promise"
 
@@ -9,16 +9,16 @@ module Gyre
   module Web
     module Cluster
       class Restarts
-        # A restart that begins after the current one.
+        # A restart after the current one.
         Waiting = Struct.new(:kind, :promise, :block)
-        # A restart fails after this many unwanted ends of workers with new code.
+        # Unwanted ends of workers with new code, after which a restart fails.
         DEATHS_LIMIT = 3
         private_constant :Waiting, :DEATHS_LIMIT
 
         attr_reader :last # the last restart: kind:, state: (:running, :done, :failed), error:
         attr_accessor :target # which load of the code it is to bring
 
-        # The block runs after each restart, successful or not.
+        # The block runs after each restart.
         def initialize(log, &over)
           @log = log
           @over = over
@@ -26,7 +26,7 @@ module Gyre
 
         def running? = !@promise.nil?
 
-        # The Promise has nil or the reason for the failure.
+        # The Promise has nil or a failure's reason.
         def begin(kind, promise = Promise.new)
           @last = { kind: kind, state: :running, error: nil }
           @target = nil
@@ -34,9 +34,9 @@ module Gyre
           @promise = promise
         end
 
-        # A request made during a restart gets a restart of its own, as the present one may have
-        # read the code already. One restart serves all pending requests; a hot restart includes a
-        # rolling one. `block` begins it.
+        # A request during a restart gets its own, as the current one may have read the code
+        # already; one restart serves all such requests. A hot restart includes a rolling one.
+        # `block` begins it.
         def remember(kind, block)
           @log.info("#{kind.to_s.capitalize} restart: it begins when the present one is over")
           promise = @waiting ? @waiting.promise : Promise.new
@@ -50,7 +50,7 @@ module Gyre
           @waiting.tap { @waiting = nil }
         end
 
-        # Records the unwanted end of a worker. `generation` is the load of its code.
+        # A worker has ended unwanted; `generation`: the load of its code.
         def worker_died(generation, reason)
           return unless running? && generation == @target
 
@@ -58,7 +58,7 @@ module Gyre
           finish("workers with the new code end, and the others keep that of before: #{reason}") if @deaths == DEATHS_LIMIT
         end
 
-        # `error` is the reason for a failure.
+        # `error`: a failure's reason.
         def finish(error = nil)
           return unless running?
 

@@ -1,12 +1,10 @@
 # frozen_string_literal: true
 
 # The first process of a server with workers: owns the listening sockets and never loads the app.
-# Starts a *mold* (Gyre::Web::Cluster::Mold), which loads the app and forks the *workers*; replaces
-# dead processes, restarts workers one after another, and ends them. Made by Gyre::CLI::Serve;
-# signals and requests of `gyre ctl` call its public methods, all on its loop.
+# Starts a *mold* (Gyre::Web::Cluster::Mold), which forks the *workers*; replaces, restarts and ends
+# processes. Made by Gyre::CLI::Serve; signals and `gyre ctl` call its public methods on its loop.
 #
-# Each event ends with `reconcile`, which starts and stops processes until each number has a worker,
-# all forked from the current mold.
+# Each event ends with `reconcile`, until each number has a worker of the current mold.
 #
 #   rolling restart    a new mold loads the code of today ─ it fails: all stays as it is
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
@@ -23,7 +21,7 @@ require "gyre/web/cluster/restarts"
 module Gyre
   module Web
     module Cluster
-      # Crew has the processes, Generations the current load of the code, Restarts the restarts.
+      # Crew has the processes, Generations the current load, Restarts the restarts.
       #
       #   :starting ─ all workers serve ─► :serving ─ stop ─► :stopping ─ stop again ─► :stopping_now
       #       └ the app does not load, a worker dies ──────────────────────────────────────►┘
@@ -31,8 +29,7 @@ module Gyre
         TICK_S = 0.5
         private_constant :TICK_S
 
-        # Result of the run: whether it failed, why the server could not start, and a Promise of the
-        # end.
+        # Of the run: whether it failed, why it could not start, a Promise of its end.
         Outcome = Struct.new(:failed, :failure, :promise)
         private_constant :Outcome
 
@@ -40,9 +37,8 @@ module Gyre
         attr_reader :restarts
         attr_reader :programs # run beside the workers
 
-        # `spawn` is described in Generations, `former` is the {#to_h} of the former program;
-        # `ready` is called when all workers serve, `restarted` after each restart, successful or
-        # not; `limits` are described in Health.
+        # `spawn`: see Generations; `former`: a former program's {#to_h}; `ready` is called when all
+        # workers serve, `restarted` after each restart; `limits`: see Health.
         def initialize(count:, listeners:, spawn:, log:, shutdown_timeout: 30, former: nil, ready: nil, restarted: nil, beside: [],
                        spawn_program: nil, **limits)
           @count = count
@@ -65,15 +61,15 @@ module Gyre
 
         def reaper = @crew.reaper
 
-        # Counts of ended workers (see {Metrics.add}).
+        # Counts of ended workers ({Metrics.add}).
         def ended = @crew.ended
 
         def snapshots = @crew.snapshots
 
         def failure = @outcome.failure
 
-        # Serves until {#stop}. Yields in its loop before it starts any process. Returns false if
-        # the app could not be loaded, or a worker was killed at the end.
+        # Serves until {#stop}; first yields in its loop. False if the app could not be loaded, or a
+        # worker was killed at the end.
         def run
           Gyre.run("supervisor") do |task|
             @outcome.promise = Promise.new
@@ -89,8 +85,7 @@ module Gyre
           !@outcome.failed
         end
 
-        # Lets each worker finish its requests, then ends. A second call, or `now`, ends the workers
-        # at once.
+        # Lets workers finish their requests, then ends. `now` or a second call ends them at once.
         def stop(now: false)
           now ||= @phase == :stopping
           return if @phase == :stopping_now
@@ -110,8 +105,8 @@ module Gyre
 
         def stopping? = @phase == :stopping || @phase == :stopping_now
 
-        # Loads the app's code again and replaces the workers one after another. The Promise has nil
-        # or the reason for the failure.
+        # Loads the app's code again and replaces the workers one by one. The Promise has nil or a
+        # failure's reason.
         def rolling_restart
           begin_restart(:rolling) do
             yield if block_given?
@@ -119,7 +114,7 @@ module Gyre
           end
         end
 
-        # Begins at once or after the current restart.
+        # Begins now, or after the current restart.
         def begin_restart(kind, &block)
           return Restarts.refused("the server stops") if stopping?
           return @restarts.remember(kind, block) if @restarts.running?
@@ -127,7 +122,7 @@ module Gyre
           start_restart(@restarts.begin(kind), block)
         end
 
-        # Changes the number of workers; at least one stays.
+        # Changes the number of workers, at least to one.
         def resize(difference)
           @count = [@count + difference, 1].max
           @log.info("#{@count} #{@count == 1 ? "worker" : "workers"} from now on")
@@ -142,16 +137,16 @@ module Gyre
           reconcile
         end
 
-        # True if a worker has recently given a sign of life.
+        # True if a worker has recently shown life.
         def answering?(within_s) = workers.any? { |worker| worker.serving? && Clock.now - worker.heard_s < within_s }
 
-        # Kept by Handover for a successor in this process.
+        # For Handover to a successor in this process.
         def to_h
           { generation: @generations.number, current: @generations.current&.pid, count: @count, **@crew.to_h,
             programs: @programs.select(&:pid).map(&:to_h) }
         end
 
-        # Ends members that the next program in this process could not take over.
+        # Ends members that no next program could take over.
         def settle
           @crew.molds.select(&:beginning?).each { |mold| dismiss(mold) }
           workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
@@ -173,7 +168,7 @@ module Gyre
           reconcile
         end
 
-        # Called by Crew after a member's end. `status` is nil if unknown.
+        # Called by Crew after a member's end; status nil: unknown.
         def member_ended(member, status)
           return unless @crew.remove(member)
 
@@ -222,8 +217,8 @@ module Gyre
           @outcome.promise.resolve if @crew.empty? && @programs.none?(&:pid)
         end
 
-        # Closes only this process's sockets, so that the last worker can accept waiting
-        # connections. Listener#close would let new connections in again.
+        # Closes only this process's sockets, so that the last worker accepts waiting connections;
+        # Listener#close would admit new ones.
         def quit_listening
           @listeners.each do |listener|
             listener.refuse
@@ -244,7 +239,7 @@ module Gyre
           not_begun("the process that loads the code", error, @generations.respawn)
         end
 
-        # Handles a failed start: the system lacks processes, memory or descriptors.
+        # The system lacks processes, memory or descriptors.
         def not_begun(what, error, respawn)
           later = respawn.died(0, Clock.now)
           @log.error("#{what} cannot be started: #{error.message}; the next try is in #{[later, TICK_S].max} s")
@@ -258,7 +253,7 @@ module Gyre
           end
         end
 
-        # Replaces one worker at a time, so that at most one worker is missing or extra.
+        # Replaces one at a time: at most one worker is missing or extra.
         def replace_next
           now = Clock.now
           return if workers.any? { |worker| worker.beginning? || worker.leaving? } || !@crew.respawn.over?(now)
@@ -349,7 +344,7 @@ module Gyre
           @log.error("#{reason}; the next try is in #{later} s")
         end
 
-        # Fails the start before any worker serves, so that its caller sees the failure.
+        # Fails before any worker serves, so that its caller sees it.
         def fail_to_start(reason)
           @outcome.failed = true
           @outcome.failure = reason

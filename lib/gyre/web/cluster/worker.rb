@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A worker: a fork of the mold that serves the app with a Gyre::Web::Server, on listening sockets
-# shared by all workers. Called by the mold in the new process. Reports its state to the supervisor
-# once a second, and ends in order when the supervisor has gone.
+# A worker: a fork of the mold that serves the app with a Gyre::Web::Server on shared sockets.
+# Reports to the supervisor once a second; ends when that is gone.
 #
 #   pid, ready, then snapshots, broadcasts         ─► supervisor
 #   TERM, HUP, QUIT; {stop: "now"}, broadcasts of others ◄─
@@ -19,7 +18,7 @@ module Gyre
         BEAT_S = 1
         private_constant :BEAT_S
 
-        # The block makes the server from options, once.
+        # The block makes the server of options, once.
         def initialize(index, link, hooks, log, &make)
           @index = index
           @link = link
@@ -45,8 +44,8 @@ module Gyre
 
         private
 
-        # A service manager sends TERM to each process, and the supervisor sends it too: a second
-        # TERM has no effect. (The server handles QUIT.)
+        # TERM comes from a service manager and the supervisor: a second one has no effect. (The
+        # server handles QUIT.)
         def handle_signals
           trap("TERM") { @server.stop }
           trap("HUP") { @server.reload }
@@ -79,7 +78,7 @@ module Gyre
           nil # see tell
         end
 
-        # Workers of different versions may run during a hot restart.
+        # Workers of two versions may run during a hot restart.
         def receive_broadcast(message)
           Broadcast::Relay.receive(message)
         rescue StandardError => error
@@ -99,7 +98,7 @@ module Gyre
           nil # it has gone: the other task sees that
         end
 
-        # An error of a hook that runs beside requests, or at the end, is only reported.
+        # Only reports a hook's error, beside requests or at the end.
         def hook(name)
           @hooks.call(name, @index)
         rescue StandardError, ScriptError => error

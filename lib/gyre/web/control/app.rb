@@ -1,22 +1,21 @@
 # frozen_string_literal: true
 
 # The Rack app for --metrics and the control socket: /metrics for Prometheus, /status for `gyre
-# top`; on the control socket, which only its owner can reach, also the commands of `gyre ctl`: each
-# is a POST that returns when the command is done.
+# top`; on the control socket, which only its owner reaches, also commands of `gyre ctl`, as POSTs.
 
 require "json"
 require "gyre/web/control/metrics"
 
 module Gyre
   module Web
-    # Shows the snapshots of a server or a supervisor.
+    # Shows snapshots of a server or supervisor.
     class ControlApp
       PAGES = %w[/metrics /status].freeze
       private_constant :PAGES
 
-      # `source.snapshots` returns Snapshots by worker name; an optional `source.ended` returns the
-      # counts of ended workers (see {Metrics.add}). `status` returns a Hash. `commands` by path
-      # return nil, or the reason why nothing was done.
+      # `source.snapshots`: Snapshots by worker; optional `source.ended`: counts of ended workers
+      # ({Metrics.add}). `status` returns a Hash. `commands` by path return nil, or why nothing was
+      # done.
       def initialize(source, status: method(:status), commands: {})
         @source = source
         @status = status

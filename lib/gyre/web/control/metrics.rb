@@ -1,19 +1,18 @@
 # frozen_string_literal: true
 
-# Snapshots as text for Prometheus, in OpenMetrics 1.0. Snapshots in, text out;
-# Gyre::Web::ControlApp serves it.
+# Snapshots as text for Prometheus (OpenMetrics 1.0), for Gyre::Web::ControlApp.
 
 require "gyre/web/control/snapshot"
 
 module Gyre
   module Web
-    # Names beginning with gyre_ are sums over all workers; gyre_worker_ families have a label with
-    # the worker's name. So a query never adds a sum to its parts.
+    # gyre_ names are sums over workers; gyre_worker_ families have a label with the worker: no
+    # query adds a sum to its parts.
     module Metrics
       TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-      # A family: its name without the prefix, :counter, :gauge or :histogram, its unit, the path of
-      # its value in a snapshot, its help text; for a Hash, the label of its keys and the keys.
+      # A family: name without prefix, :counter, :gauge or :histogram, unit, path in a snapshot,
+      # help; for a Hash, the label and its keys.
       Family = Struct.new(:name, :type, :unit, :path, :help, :label, :keys) do
         def value(snapshot)
           found = snapshot.dig(*path)
@@ -81,12 +80,12 @@ module Gyre
         Family.new("report_age_seconds", :gauge, "seconds", ["report_age_s"],
           "How old the worker's figures are; of the sums, the oldest ones.")
       ].each(&:freeze).freeze
-      # Families whose total is the largest value of all workers.
+      # Their total is the largest value of all workers.
       LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
       private_constant :LARGEST
 
       class << self
-        # `ended` has the counts of ended workers, so that sums never fall.
+        # `ended`: counts of ended workers, so that sums never fall.
         def text(snapshots, ended: nil)
           out = +""
           info(out, snapshots)
@@ -100,16 +99,14 @@ module Gyre
           out << "# EOF\n"
         end
 
-        # True if a snapshot of another process is valid, so that one broken worker does not hide
-        # the figures of all others.
+        # True for a valid snapshot: a broken worker must not hide the others' figures.
         def readable?(snapshot)
           snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
         rescue TypeError, NoMethodError, ArgumentError
           false # no Hash where one is expected
         end
 
-        # Adds the counts of two snapshots, for a supervisor that keeps the counts of ended workers.
-        # Returns only counts, under the names of snapshots.
+        # Adds two snapshots' counts, for a supervisor that keeps those of ended workers.
         def add(sum, snapshot)
           FAMILIES.reject { |family| family.type == :gauge }.each_with_object({}) do |family, both|
             values = [sum, snapshot].compact.filter_map { |each| family.value(each) }
@@ -144,7 +141,7 @@ module Gyre
           end
         end
 
-        # The type is gauge, because parsers of the older text format refuse the type "info".
+        # A gauge, as parsers of the older format refuse "info".
         def info(out, snapshots)
           first = snapshots.each_value.first
           labels = { "version" => first ? first["version"] : VERSION, "ruby" => first ? first["ruby"] : RUBY_VERSION }

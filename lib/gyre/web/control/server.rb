@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A small HTTP server for Control on its own addresses (--metrics), beside a web server or in a
-# supervisor, on the same loop. Its requests appear in no log and no count of the app.
+# A small HTTP server for --metrics on the same loop as a web server or supervisor. Its requests
+# appear in no log or count of the app.
 
 require "gyre/http"
 require "gyre/net/endpoint"
@@ -14,13 +14,13 @@ module Gyre
       LIMITS = { connections_limit: 64, body_bytes_limit: 0, first_byte_timeout_s: 10, head_timeout_s: 10, write_timeout_s: 10 }.freeze
       private_constant :LIMITS
 
-      # An address for --metrics; without a host, this machine only. Raises ArgumentError.
+      # Parses --metrics; without a host, this machine only. Raises ArgumentError.
       def self.endpoint(address)
         address = address.sub(/\A:(?=\d+\z)/, "") if address.is_a?(String)
         Endpoint.parse(address, host: "127.0.0.1", port: DEFAULT_PORT)
       end
 
-      # `listeners` are already open; `bind` names further addresses.
+      # `listeners` are open; `bind` names more addresses.
       def initialize(app, log:, bind: [], listeners: [])
         @app = app
         @endpoints = Array(bind).map { |address| self.class.endpoint(address) }
@@ -39,7 +39,7 @@ module Gyre
         raise
       end
 
-      # Serves on this thread's loop until {#close}.
+      # Serves until {#close}.
       def start
         listen
         @http = @listeners.any? && HTTP::Server.new(@app, listeners: @listeners, limits: HTTP::Limits.new(**LIMITS), log: @log).start
@@ -48,7 +48,7 @@ module Gyre
 
       def urls = @listeners.map(&:url)
 
-      # Closes sockets and connections. May be called again.
+      # May be called again.
       def close
         @http.close if @http
         @listeners.each(&:close)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The state of one server at one moment, as plain values for JSON. Gyre::Web::Server#snapshot makes
-# it; /metrics, /status, `gyre top` and a supervisor read it. Keeps nothing and changes nothing.
+# A server's state at one moment, as values for JSON. Made by Gyre::Web::Server#snapshot for
+# /metrics, /status, `gyre top` and a supervisor.
 
 require "etc"
 require "gyre/http"
@@ -14,23 +14,20 @@ module Gyre
     #
     #   version, ruby, pid, uptime_s, time (Unix seconds)
     #   urls                 where it listens
-    #   connections          open, idle, running, waiting (with a request or a handshake that is not complete)
-    #   accepted, requests, malformed, refused: counts; and of TLS handshakes, handshakes_resumed,
-    #                        handshakes_failed
-    #   certificate_expires  Unix seconds: the first of those in use; nil without TLS
-    #   responses            by status class: "2xx", …; "none": the client left before there was one
+    #   connections          open, idle, running, waiting (for the rest of a request or handshake)
+    #   accepted, requests, malformed, refused; handshakes, handshakes_resumed, handshakes_failed: counts
+    #   certificate_expires  Unix seconds of the first in use; nil without TLS
+    #   responses            by status class: "2xx", …; "none": the client left before
     #   bounds_s             {BOUNDS_S}
-    #   durations            counts (not cumulative, one for each of bounds_s and one beyond), sum_s: from a
-    #                        complete head to the response's end
-    #   waits                the same for how long requests waited for a place (requests_limit)
-    #   lag                  the same for how long the loop held up what was ready
+    #   durations            counts (not cumulative; one more than bounds_s), sum_s: from a complete head to the response's end
+    #   waits                the same for the queue for a place (requests_limit)
+    #   lag                  the same for delays by the loop
     #   dropped_log_lines    of the access log
-    #   report_age_s         how old it is; a supervisor sets it, for its workers report once a second
-    #   received_bytes, sent_bytes: without those of TLS itself
-    #   upgraded             open WebSockets, and event streams without a fiber; upgrades,
-    #                        messages_received, messages_sent, slow_sockets (cut off): counts of them
-    #   buffered_bytes, buffered_bytes_limit   heads, input, output: memory of what waits, and what it may be
-    #   files, files_limit   that are being sent
+    #   report_age_s         set by a supervisor: workers report once a second
+    #   received_bytes, sent_bytes: without TLS's own
+    #   upgraded             open WebSockets and event streams; upgrades, messages_received, messages_sent, slow_sockets: counts
+    #   buffered_bytes, buffered_bytes_limit   heads, input, output
+    #   files, files_limit   being sent
     #   tasks, fibers, threads
     #   gc                   count, time_s, live_slots, heap_bytes
     #   memory_bytes         resident; nil where /proc is missing
@@ -47,7 +44,7 @@ module Gyre
       private_constant :PATH_BYTES_LIMIT, :PAGE_BYTES
 
       class << self
-        # `http` is nil before the server listens.
+        # `http`: nil before the server listens.
         def take(server, http, lifetime)
           stats = server.stats
           { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => lifetime.uptime_s.round(3),
@@ -69,7 +66,6 @@ module Gyre
           (stats.keys - %i[connections idle running]).to_h { |name| [name.to_s, stats[name]] }
         end
 
-        # Snapshot of a server that is not yet running.
         def empty
           none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }
           { "responses" => {}, "durations" => none, "waits" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0,
@@ -100,7 +96,7 @@ module Gyre
             "remote" => text(env["REMOTE_ADDR"]) }
         end
 
-        # Converts to UTF-8 for JSON. An app may have put any object into its env.
+        # Converts to UTF-8; an app may put any object into its env.
         def text(value) = value.to_s.dup.force_encoding(Encoding::UTF_8).scrub
       end
     end

@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# Limits running requests to Active Record's pool of connections, unless requests_limit is set:
-# further requests would wait for a connection, fail after five seconds
-# (ActiveRecord::ConnectionTimeoutError), and hold a fiber meanwhile. Called by Gyre::Web::Server
-# before it listens. The process that forks workers calls it too, once, only to log the limit. Loads
+# Limits running requests to Active Record's pool, unless requests_limit is set: more would wait for
+# a connection and fail after five seconds (ActiveRecord::ConnectionTimeoutError). Called by
+# Gyre::Web::Server before it listens, and once by the forking process to log the limit. Connects
+# nothing.
 # and connects nothing.
 
 module Gyre
   module Web
-    # The smallest pool used for writing.
+    # Considers the smallest pool for writing.
     module DatabasePool
       module_function
 
-      # Returns limits with requests_limit set to the pool's size; `place` names the scope of the
-      # number in the log.
+      # Returns limits with requests_limit of the pool's size; `place`: the number's scope in the
+      # log.
       def apply(limits, log, place: nil)
         pool = smallest or return limits
 

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Makes Rails reload code only while no request runs. Rails' own lock counts threads, which requests
-# of a Gyre server share: a request could unload another's classes. Installed by Isolation. Has the
-# methods of ActiveSupport::Dependencies::Interlock and loads no part of Rails.
+# Makes Rails reload code only while no request runs, as its own lock counts threads, which requests
+# share here. Installed by Isolation, in place of ActiveSupport::Dependencies::Interlock. Loads no
+# part of Rails.
 
 module Gyre
   module Web
-    # Many requests may run, or one may unload. A request that waits to unload does not count as
-    # running, so that several such requests take turns.
+    # Many requests may run, or one may unload. A request that waits to unload does not count, so
+    # that several take turns.
     class Interlock
-      # Shared by a request's fibers; before Ruby 3.2 each fiber counts separately.
+      # Shared by a request's fibers; before Ruby 3.2 each counts alone.
       KEY = :gyre_interlock
       STORAGE = Fiber.respond_to?(:[])
       private_constant :KEY, :STORAGE
@@ -72,7 +72,7 @@ module Gyre
         end
       end
 
-      # Requests waiting to unload come first.
+      # Requests that wait to unload come first.
       def done_unloading
         @lock.synchronize do
           key = self.key
@@ -103,7 +103,7 @@ module Gyre
       end
       alias permit_concurrent_loads loading
 
-      # For ActionDispatch::DebugLocks, which lists threads: returns none.
+      # For ActionDispatch::DebugLocks, which lists threads.
       def raw_state
         yield({})
       end

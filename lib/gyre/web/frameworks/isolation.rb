@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Sets Active Support's isolation level to :fiber. By thread, the default, requests of a Gyre server
-# would use each other's transactions, I18n and current attributes. Called by Gyre::Web::Server
-# before it listens. Loads nothing, and does nothing without Active Support. ThreadState handles
-# other gems; ThreadVariables reports the rest.
+# Sets Active Support's isolation level to :fiber: by thread, requests would share transactions,
+# I18n and current attributes. Called by Gyre::Web::Server before it listens. Loads nothing.
+# ThreadState handles other gems; ThreadVariables reports the rest.
 
 require "gyre/errors"
 require "gyre/web/frameworks/interlock"
@@ -15,8 +14,7 @@ module Gyre
     module Isolation
       module_function
 
-      # Raises StartError if the configuration has :thread, or Active Record supports no other
-      # level.
+      # Raises StartError if the configuration says :thread, or Active Record supports nothing else.
       def apply(log)
         ThreadState.apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
@@ -31,7 +29,7 @@ module Gyre
         log.info("Active Support's isolation level is :fiber now, for requests share a thread")
       end
 
-      # Rails reloads code while no other thread runs a request; here no other fiber may run one.
+      # Rails' reloader waits for threads; here it must wait for fibers.
       def count_fibers
         dependencies = ::ActiveSupport::Dependencies if defined?(::ActiveSupport::Dependencies)
         return if !dependencies.respond_to?(:interlock=) || dependencies.interlock.is_a?(Interlock)
@@ -39,7 +37,7 @@ module Gyre
         dependencies.interlock = Interlock.new
       end
 
-      # The level in the Rails application's configuration, or nil.
+      # The Rails application's configured level, or nil.
       def configured
         return unless defined?(::Rails.application) && ::Rails.application.respond_to?(:config)
 

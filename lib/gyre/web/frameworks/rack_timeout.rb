@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Makes the gem rack-timeout raise in the late request's fiber, by the scheduler's timer. The gem
-# raises in the request's thread, which would end a Gyre server. Called by Gyre::Web::Server before
-# it listens. Loads nothing, and does nothing without the gem.
+# Makes the gem rack-timeout raise in the late request's fiber by the scheduler's timer; raising in
+# the thread would end the server. Called by Gyre::Web::Server before it listens. Loads nothing.
 
 require "gyre/scheduler"
 
 module Gyre
   module Web
     module RackTimeout
-      # Replaces the gem's thread: raises the exception of the scheduler's timeout.
+      # Replaces the gem's thread: raises by the scheduler's timeout.
       class Fault
-        # Calls `on_timeout` with an object to raise in; the gem chooses the exception.
+        # Calls `on_timeout` with an object to raise in; the gem chooses the error.
         def initialize(on_timeout)
           @on_timeout = on_timeout
         end

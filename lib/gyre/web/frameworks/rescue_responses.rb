@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Makes Rails respond with 503 instead of 500 to a request that exceeds --request-timeout. Called by
-# Gyre::Web::Server before it listens. Loads nothing, and does nothing without Action Dispatch.
+# Makes Rails respond with 503, not 500, beyond --request-timeout. Called by Gyre::Web::Server
+# before it listens. Loads nothing.
 
 module Gyre
   module Web
-    # Adds an entry to `config.action_dispatch.rescue_responses`.
+    # Extends `config.action_dispatch.rescue_responses`.
     module RescueResponses
       NAME = "Gyre::HTTP::RequestTimeout"
       private_constant :NAME

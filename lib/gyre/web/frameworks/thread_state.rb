@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
-# Gems that keep the state of a request by thread. Requests of a Gyre server share a thread, so a
-# request would get another's transaction, user or language. Corrects safe settings, and reports
-# others with the line to write; `gyre serve --check` reports faults known by version. Isolation
-# calls this before a server listens. Loads no gem.
+# Gems that keep request state by thread, which requests share: one would get another's transaction,
+# user or language. Corrects safe settings, reports others with a remedy; `gyre serve --check`
+# reports faults known by version. Called by Isolation. Loads no gem.
 
 module Gyre
   module Web
     # Active Support has its own file (Isolation).
     module ThreadState
-      # A gem, its affected versions, a check of this process (nil: the version decides), the
-      # effect, and the remedy.
+      # A gem, affected versions, a check of this process (nil: the version decides), effect,
+      # remedy.
       Row = Struct.new(:name, :versions, :present, :effect, :remedy)
       HUB = "config.hub_isolation_level = :fiber"
 
@@ -38,7 +37,7 @@ module Gyre
         Row.new("bullet", ">= 8.0", -> { defined?(::Bullet) && ::Bullet.enable? }, "queries are counted for another request", 'gem "bullet", "< 8"')
       ].each(&:freeze).freeze
 
-      # Replaces I18n.config of i18n up to 1.14.7. Version 1.15 does the same, with Ruby 3.2.
+      # Replaces I18n.config up to i18n 1.14.7; 1.15 does the same with Ruby 3.2.
       module LocaleByFiber
         def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
 
@@ -49,7 +48,7 @@ module Gyre
 
       module_function
 
-      # Corrects safe settings, and reports the rest, once for a process and its children.
+      # Reports once for a process and its children.
       def apply(log)
         separate_sequel(log)
         separate_i18n(log)
@@ -59,7 +58,7 @@ module Gyre
         found { |row| row.present.nil? || row.present.call }.each { |message| log.error(message) }
       end
 
-      # The known faults of gems in the bundle that no setting corrects.
+      # Faults of bundled gems that no setting corrects.
       def faults = found { |row| row.present.nil? }
 
       def found

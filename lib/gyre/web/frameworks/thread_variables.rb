@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Logs thread variables set in requests, each once and with its gem: requests share a thread and its
-# variables. Started by Gyre::Web::Server together with the watchdog (in development). Changes no
-# variable.
+# Logs thread variables set in requests, which share a thread, each once and with its gem. Started
+# by Gyre::Web::Server with the watchdog (in development).
 
 require "gyre/scheduler"
 
 module Gyre
   module Web
     module ThreadVariables
-      # A gem that sets variables for its callers; the callers are reported.
+      # Sets variables for its callers, which are reported.
       LENDER = "concurrent-ruby"
       OWN = "#{File.expand_path("../../..", __dir__)}/"
       private_constant :LENDER, :OWN

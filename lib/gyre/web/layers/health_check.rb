@@ -1,17 +1,15 @@
 # frozen_string_literal: true
 
-# Paths for a load balancer: the server's liveness and readiness. The first layer; its requests need
-# no place. The app does not receive them.
+# Paths for a load balancer: liveness and readiness. The first layer; needs no place.
 
 module Gyre
   module Web
-    # A Rack middleware: responds 200 while the loop turns; on the second path 503 while the server
-    # takes no more requests.
+    # Responds 200 while the loop turns; on ready_path 503 while the server takes no more requests.
     class HealthCheck
       HEADERS = { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze
       private_constant :HEADERS
 
-      # The block returns the reason why the server is not ready, or nil.
+      # The block returns why the server is not ready, or nil.
       def initialize(app, health_path: nil, ready_path: nil, &unready)
         @app = app
         @health_path = health_path

@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-# Gives each request an identifier (--request-id): the client's or proxy's X-Request-Id, if valid,
-# or a new one, in env for the app and the access log, and in the response. A layer between the
-# server and the app; never waits.
+# Gives each request an identifier (--request-id): a valid X-Request-Id, or a new one; in env,
+# access log and response. Never waits.
 
 require "securerandom"
 
 module Gyre
   module Web
     class RequestId
-      # Rails' rule for incoming ids, so that both agree. Other ids are replaced.
+      # Rails' rule for incoming ids; replaces others.
       VALID = /\A[\w@-]{1,200}\z/.freeze
       ENV_KEY = "HTTP_X_REQUEST_ID"
       HEADER = "x-request-id"
@@ -32,8 +31,8 @@ module Gyre
 
       private
 
-      # 128 bits from the system's generator, many ids at once: no id reveals another. A forked
-      # child does not continue the parent's ids.
+      # 128 bits from the system's generator, many ids per call: no id reveals another, also not in
+      # a forked child.
       def fresh
         if @pool.empty? || @process != Process.pid
           @pool = SecureRandom.bytes(POOL_BYTES)
@@ -42,7 +41,7 @@ module Gyre
         @pool.slice!(0, BYTES).unpack1("H*")
       end
 
-      # Keeps an id set by the app, like Rails.
+      # Keeps the app's id, like Rails.
       def with(headers, id)
         return headers if !headers.is_a?(Hash) || headers.key?(HEADER) || headers.key?("X-Request-Id")
         return headers.merge(HEADER => id) if headers.frozen?

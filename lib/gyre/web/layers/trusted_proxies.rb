@@ -1,32 +1,29 @@
 # frozen_string_literal: true
 
-# Takes a request's client, scheme, host and port from the headers of a trusted proxy
-# (--trusted-proxy), and drops those headers from other peers. A layer between the server and the
-# app, with its results in REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME and SERVER_PORT.
+# Takes a request's client, scheme, host and port from a trusted proxy's headers (--trusted-proxy),
+# and drops other peers' headers. Sets REMOTE_ADDR, rack.url_scheme, HTTP_HOST, SERVER_NAME,
+# SERVER_PORT.
 
 require "ipaddr"
 
 module Gyre
   module Web
-    # Reads hops from right to left: the peer added the last hop, and each hop is as trustworthy as
-    # its proxy. The first address of no trusted proxy is the client; addresses left of it may be
-    # forged.
+    # Reads hops from right to left, as the peer added the last. The first address of no trusted
+    # proxy is the client; those left of it may be forged.
     class TrustedProxies
-      # Names of ranges.
       NAMED = {
         "private" => %w[10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 127.0.0.0/8 169.254.0.0/16 ::1/128 fc00::/7 fe80::/10],
         "loopback" => %w[127.0.0.0/8 ::1/128]
       }.freeze
-      # Headers written by the proxies. Other headers are dropped, as a proxy passes on those of its
-      # client.
+      # The proxies' headers; others are dropped, as a proxy passes on its client's.
       HEADERS = %w[x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port forwarded].freeze
-      # Written by every usual proxy.
+      # Every usual proxy writes these.
       USUAL = %w[x-forwarded-for x-forwarded-proto].freeze
       X_FORWARDED = %w[HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT].freeze
-      # Further headers trusted by frameworks.
+      # Further headers that frameworks trust.
       ALIASES = %w[HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       HOPS_LIMIT = 50
-      # Longer headers are read only at the end, which has the last hops.
+      # Of a longer header only the end counts.
       LIST_BYTES_LIMIT = 4096
       KNOWN_LIMIT = 1000
       HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
@@ -34,7 +31,7 @@ module Gyre
       PAIR = /\G\s*(?<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"(?<quoted>(?:[^"\\]|\\.)*)"|(?<token>[^\s;,"]*))\s*(?<end>[;,]|\z)/.freeze
       private_constant :X_FORWARDED, :ALIASES, :HOPS_LIMIT, :LIST_BYTES_LIMIT, :KNOWN_LIMIT, :HOST, :PAIR
 
-      # One hop: the address seen by a proxy, and its statements about the request.
+      # A proxy's statement: an address, and facts about the request.
       Hop = Struct.new(:address, :scheme, :host, :port)
       private_constant :Hop
 
@@ -45,7 +42,7 @@ module Gyre
         raise ArgumentError, "must be an address, a range like 10.0.0.0/8, private or loopback, not #{text.to_s[0, 80].inspect}"
       end
 
-      # Trusts the peer of a Unix socket. Raises ArgumentError if `headers` name both kinds.
+      # Trusts a Unix socket's peer. Raises ArgumentError if `headers` mix both kinds.
       def initialize(app, trusted, headers: USUAL)
         @app = app
         @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }
@@ -67,7 +64,7 @@ module Gyre
 
       private
 
-      # Returns the hops from the peer's entry to the client's.
+      # From the peer's entry to the client's.
       def hops(env)
         said = @standard ? forwarded(env["HTTP_FORWARDED"]) : x_forwarded(env)
         believed = []
@@ -84,18 +81,18 @@ module Gyre
         return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
 
         count = [addresses.size, 1].max
-        # Lists may differ in length: a single entry comes from the client's first proxy.
+        # Lists may differ in length: a single entry is from the client's first proxy.
         Array.new(count) do |index|
           Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first })
         end
       end
 
-      # Cutting a long list may damage its first element, which is then no valid address.
+      # Cutting may damage the first element, which is then invalid.
       def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
 
       def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..) : text
 
-      # Parses RFC 7239; all elements left of an invalid one are unknown.
+      # Parses RFC 7239; elements left of an invalid one are unknown.
       def forwarded(text)
         hops = [Hop.new]
         position = 0
@@ -126,7 +123,7 @@ module Gyre
         nil
       end
 
-      # The client is the last hop; the proxy before it stands for a hidden client.
+      # The client is the last hop; a hidden client's proxy stands for it.
       def believe(env, hops)
         client = hops.last
         known = hops.filter_map(&:address)
@@ -144,7 +141,7 @@ module Gyre
         scheme == "https" ? env["HTTPS"] = +"on" : env.delete("HTTPS")
       end
 
-      # Takes the port from its own header, the host, or the scheme.
+      # The port is from its own header, the host, or the scheme.
       def set_host(env, client, scheme)
         match = HOST.match((client.host || env["HTTP_HOST"]).to_s) or return
         standard = scheme == "https" ? "443" : "80"
@@ -154,7 +151,7 @@ module Gyre
         env["HTTP_HOST"] = port == standard ? +match[:name] : "#{match[:name]}:#{port}"
       end
 
-      # Looks each address up once, as proxies are few.
+      # Remembers addresses, as proxies are few.
       def trusted?(text)
         return true if text == "" # a Unix socket
 

@@ -1,29 +1,26 @@
 # frozen_string_literal: true
 
-# Writes lines in a thread, so that a pipe without a reader, a slow disk or a hanging network folder
-# blocks neither loop nor requests. Pending lines are limited: further lines are dropped and
-# counted. Used by the access log and, while its pipe is full, by the server's own log. Opens and
-# closes nothing.
+# Writes lines in a thread: a stuck pipe, slow disk or network folder blocks neither loop nor
+# requests. Drops and counts lines beyond its limit. Used by the access log, and by the server's log
+# while its pipe is full.
 
 require "gyre/clock"
 
 module Gyre
   module Web
-    # The thread starts with the first line.
     class LineWriter
       BYTES_LIMIT = 1024 * 1024
-      # Lines within this time are written together: a busy loop wakes the thread at most a hundred
-      # times a second.
+      # Writes lines of this time together: a busy loop wakes the thread at most a hundred times a
+      # second.
       GATHER_S = 0.01
-      # Beyond this size the thread runs at once, instead of waiting for a computing loop (Ruby's
-      # time slice is 0.1 s).
+      # Beyond it the thread runs at once, ahead of a computing loop's time slice (0.1 s).
       PASS_BYTES = 64 * 1024
       private_constant :GATHER_S, :PASS_BYTES
 
       attr_reader :dropped
 
-      # The block runs in the thread with whole lines and the number dropped before them; an
-      # exception ends the thread.
+      # The block gets whole lines and the number of lines dropped before; an exception ends the
+      # thread.
       def initialize(bytes_limit: BYTES_LIMIT, &write)
         @bytes_limit = bytes_limit
         @write = write
@@ -35,10 +32,10 @@ module Gyre
         @busy = @closed = false
       end
 
-      # Queues a text of whole lines without waiting. Returns false if the text was dropped.
+      # Queues whole lines without waiting; false if dropped.
       def add(text)
         waiting = @lock.synchronize do
-          # Writes a text beyond the limit alone.
+          # A text beyond the limit is written alone.
           if @closed || (!@lines.empty? && @lines.bytesize + text.bytesize > @bytes_limit)
             @dropped += text.count("\n")
             next
@@ -53,8 +50,8 @@ module Gyre
         !waiting.nil?
       end
 
-      # Runs a block in the thread, between two writes and after earlier lines. Returns or raises
-      # the block's result; nil after the timeout.
+      # Runs a block in the thread after earlier lines. Returns or raises its result; nil after the
+      # timeout.
       def call(limit_s = nil, &block)
         answer = Thread::Queue.new
         @lock.synchronize do
@@ -69,8 +66,8 @@ module Gyre
 
       def empty? = @lines.empty? && !@busy
 
-      # Writes pending lines and ends the thread; later lines are dropped. Returns the number of
-      # lines dropped since the last call of the block.
+      # Writes pending lines and ends the thread. Returns the lines dropped since the block's last
+      # call.
       def close(limit_s = 1)
         thread = @lock.synchronize do
           @closed = true
@@ -87,7 +84,7 @@ module Gyre
 
       private
 
-      # The caller holds the lock. A forked child has the lines, but not the thread.
+      # Requires the lock. A forked child has the lines, but no thread.
       def run
         return @change.broadcast if @thread&.alive?
 

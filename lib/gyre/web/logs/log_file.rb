@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An access log's file; the server reopens it after log rotation. Each write is one appending
-# write(2), so that processes do not mix their lines. Used by AccessLog like an IO.
+# An access log's file, reopened after rotation. Each write is one appending write(2): processes do
+# not mix lines. Used by AccessLog.
 
 module Gyre
   module Web
@@ -18,7 +18,7 @@ module Gyre
         @torn = false
       end
 
-      # On SystemCallError (a full disk) the unwritten rest is lost.
+      # On SystemCallError (a full disk) the rest is lost.
       def write(text)
         text = "\n#{text}" if @torn # another process may have written behind the piece, and then it has its own line
         written = 0
@@ -31,7 +31,7 @@ module Gyre
 
       def flush; end
 
-      # Reopens the path after a rotation. Keeps the old file on failure.
+      # Keeps the old file on failure.
       def reopen
         fresh = open
         old = @io

@@ -1,25 +1,24 @@
 # frozen_string_literal: true
 
-# Formats one line of the access log for each request: text with Apache's directives
-# (mod_log_config), or JSON. Gyre::Web::AccessLog calls it. Escapes what clients send, so that they
-# cannot forge a line or end a field.
+# Formats the access log's lines, by Apache's directives (mod_log_config) or as JSON. Escapes
+# clients' text, which must not forge a line or end a field.
 
 require "json"
 
 module Gyre
   module Web
-    # One format with a compiled `line`: interpolation in one String costs a third of a call for
-    # each directive.
+    # A format with a compiled `line`: one interpolated String takes a third of a call per
+    # directive.
     class LogFormat
       # Names for --log-format; "none" writes nothing.
       NAMES = %w[none common combined json].freeze
       COMMON = '%h %l %u %t "%r" %>s %B'
       COMBINED = %(#{COMMON} "%{Referer}i" "%{User-Agent}i")
-      # The key in env under which {ResponseHeaders} keeps the response's headers, for %{name}o.
+      # Key in env for the response's headers (%{name}o), see {ResponseHeaders}.
       HEADERS = "gyre.response_headers"
 
       DIRECTIVE = /%>?(?:\{([^}]*)\})?(.)?/m.freeze
-      # Ruby code for the value of each directive.
+      # Ruby code for directives' values.
       TEXTS = {
         "h" => "LogFormat.client(env)", "l" => "nil", "u" => 'env["REMOTE_USER"]', "t" => "time", "r" => "request(env)",
         "m" => 'env["REQUEST_METHOD"]', "U" => 'LogFormat.target(env)&.partition("?")&.first', "q" => "query(env)",
@@ -27,7 +26,7 @@ module Gyre
       }.freeze
       NUMBERS = { "s" => "status", "B" => "bytes", "b" => "(bytes unless bytes.zero?)", "D" => "(seconds * 1_000_000).round",
                   "P" => "Process.pid" }.freeze
-      # Values in a line of text that need no escaping.
+      # Values that need no escaping.
       AS_THEY_ARE = { "l" => "-", "t" => "\#{time}", "r" => "\#{request(env)}" }.freeze
       NAMED = { "i" => "env[LogFormat.key(%s)]", "o" => "response_header(env, %s)", "e" => "env[%s]", "t" => "Time.now.strftime(%s)" }.freeze
       JSON_FIELDS = {
@@ -35,15 +34,14 @@ module Gyre
         "host" => 'env["HTTP_HOST"]', "target" => "LogFormat.target(env)", "protocol" => TEXTS["H"], "status" => "status",
         "bytes" => "bytes", "duration_s" => "seconds.round(6)", "referer" => 'env["HTTP_REFERER"]', "user_agent" => 'env["HTTP_USER_AGENT"]'
       }.freeze
-      # Bytes escaped between quotes: quote, backslash, control bytes and bytes beyond ASCII.
+      # Quote, backslash, control bytes, bytes beyond ASCII.
       UNSAFE_ASCII = /["\\\x00-\x1f\x7f]/
       UNSAFE = /["\\\x00-\x1f\x7f-\xff]/n
       private_constant :COMMON, :COMBINED, :DIRECTIVE, :TEXTS, :NUMBERS, :AS_THEY_ARE, :NAMED, :JSON_FIELDS, :UNSAFE_ASCII, :UNSAFE
 
       class << self
-        # Takes one of {NAMES}; text with directives (%h, %{User-Agent}i …); or JSON with own
-        # fields: "json:" and name=directive, separated by commas. Returns nil for "none". Raises
-        # ArgumentError.
+        # Takes one of {NAMES}; directives (%h, %{User-Agent}i …); or "json:" and name=directive,
+        # separated by commas. Returns nil for "none". Raises ArgumentError.
         def named(name)
           case name.to_s
           when "none"     then nil
@@ -57,14 +55,14 @@ module Gyre
           end
         end
 
-        # Returns a name valid for {.named}. Raises ArgumentError.
+        # Returns the name, or raises ArgumentError.
         def check(name)
           text = NAMES.find { |each| each == name.to_s.downcase } || name.to_s
           named(text)
           text
         end
 
-        # Returns printable ASCII without a bare quote; other bytes as \xHH; "-" for nil.
+        # Returns printable ASCII without a bare quote (\xHH); "-" for nil.
         def escape(text)
           text = text.to_s
           return "-" if text.empty?
@@ -73,8 +71,8 @@ module Gyre
           text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
         end
 
-        # For a Unix socket the peer is a proxy on this machine: the client is the last address in
-        # X-Forwarded-For, added by that proxy; otherwise "unix:" (as in nginx).
+        # Over a Unix socket the client is the last address in X-Forwarded-For, added by a local
+        # proxy; else "unix:" (as in nginx).
         def client(env)
           address = env["REMOTE_ADDR"]
           return address unless address == ""
@@ -83,7 +81,7 @@ module Gyre
           forwarded.empty? ? "unix:" : forwarded
         end
 
-        # The request target as sent by the client; nil for a refused head.
+        # The target as sent; nil for a refused head.
         def target(env)
           uri = env["REQUEST_URI"]
           return uri if uri
@@ -95,7 +93,7 @@ module Gyre
           query.empty? ? path : "#{path}?#{query}"
         end
 
-        # The key of a request header in env.
+        # A request header's key in env.
         def key(name)
           key = name.upcase.tr("-", "_")
           %w[CONTENT_TYPE CONTENT_LENGTH].include?(key) ? key : "HTTP_#{key}"
@@ -147,25 +145,25 @@ module Gyre
       end
       private_class_method :new
 
-      # `code` is a Ruby expression over env, status, bytes and seconds.
+      # `code`: a Ruby expression over env, status, bytes, seconds.
       def initialize(code)
         @response_headers = code.include?("response_header(")
         @second = @time = nil
         singleton_class.class_eval("def line(env, status, bytes, seconds) = #{code}", __FILE__, __LINE__)
       end
 
-      # True if env must contain {HEADERS}.
+      # True if env needs {HEADERS}.
       def response_headers? = @response_headers
 
       private
 
-      # Escapes spaces too, which would end an unquoted field.
+      # Also escapes spaces, which would end an unquoted field.
       def bare(text)
         escaped = LogFormat.escape(text)
         escaped.include?(" ") ? escaped.tr(" ", "+") : escaped # tr makes its table and a String each time
       end
 
-      # Formats the time once a second, as that costs more than the rest of the line.
+      # Formats once a second, as it costs more than the rest.
       def time
         second = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
         return @time if second == @second
@@ -189,7 +187,7 @@ module Gyre
       # Replaces invalid bytes by U+FFFD, as JSON is UTF-8.
       def utf8(value) = value.is_a?(String) ? value.dup.force_encoding(Encoding::UTF_8).scrub : value
 
-      # The layer that keeps a response's headers for the log.
+      # Keeps a response's headers for the log.
       class ResponseHeaders
         def initialize(app)
           @app = app

@@ -1,23 +1,20 @@
 # frozen_string_literal: true
 
-# Logs requests that block all others: reports of a Gyre::Watchdog, with method, path and backtrace,
-# at a limited rate. Started by Gyre::Web::Server with the setting watchdog. inspection/watchdog/
-# decides about reports.
+# Logs requests that block others: a Gyre::Watchdog's reports with method, path and backtrace, at a
+# limited rate. Started by Gyre::Web::Server with the setting watchdog.
 
 require "gyre/inspection/watchdog"
 
 module Gyre
   module Web
-    # The watchdog's output.
     class WatchdogLog
-      # Seconds for which a request may hold the loop. (In development, loading code exceeds
-      # Gyre::Watchdog's default of 0.1 s.)
+      # Seconds that a request may hold the loop; loading code in development exceeds
+      # Gyre::Watchdog's 0.1 s.
       LIMIT_S = 0.5
       # Seconds between two reports.
       PAUSE_S = 5
 
-      # Watches this thread's loop, unless already watched. Returns a Watchdog for the caller to
-      # stop, or nil.
+      # Watches this thread's loop. Returns a Watchdog to stop, or nil if already watched.
       def self.watch(log)
         Watchdog.start(limit_s: LIMIT_S, out: new(log)) unless Fiber.scheduler.watchdog
       end
@@ -30,7 +27,7 @@ module Gyre
         @left_out = 0
       end
 
-      # Called in the watchdog's thread with a report.
+      # Takes a report, in the watchdog's thread.
       def puts(text)
         now = @clock.call
         return @left_out += 1 if @next && now < @next

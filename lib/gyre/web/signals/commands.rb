@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Passes messages from signal handlers and other threads to a server, in order: through a pipe, as a
-# signal handler cannot take a lock, and a task that empties it. If an app computes without end and
-# so blocks that task, a watch interrupts it. The task continues while the server handles an earlier
-# message, so that a waiting hook does not look like a stuck loop. Made by Lifetime.
+# Passes messages from signal handlers and threads to a server, in order, through a pipe (a signal
+# handler cannot take a lock) that a task empties, even while an earlier message is handled. A watch
+# interrupts an app that blocks that task by computing. Made by Lifetime.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -12,7 +11,7 @@ require "io/wait"
 
 module Gyre
   module Web
-    # Messages are Symbols from a fixed list.
+    # Messages are Symbols of a fixed list.
     class Commands
       # Seconds for the loop to respond.
       ANSWER_S = 1.0
@@ -28,29 +27,28 @@ module Gyre
         @task = nil
       end
 
-      # Posts a message. Never waits; any thread and signal handler may call it.
+      # Never waits; any thread and signal handler may call it.
       def post(message)
         @writer.write_nonblock(@messages.index(message).chr, exception: false)
       rescue IOError, Errno::EPIPE
         nil # closed: the server has ended
       end
 
-      # Starts taking messages, in a child of the current task.
+      # Takes messages in a child of the current task.
       def start
         @task = Task.current.async("commands", transient: true) { loop { receive } }
       end
 
-      # Waits for the next message; other fibers run meanwhile.
       def take = @taken.pop
 
-      # Checks after `patience_s` whether messages are taken; leaves a working loop alone. Signal
-      # handlers may call it. Yields, in its own thread, :stuck (before Gyre::Stop is raised in the
-      # loop's thread), then :still if the loop stays stuck.
+      # Checks after `patience_s` that messages are taken. Yields in its own thread :stuck (before
+      # it raises Gyre::Stop in the loop's thread), then :still if that did not help. Signal
+      # handlers may call it.
       def watch(thread, patience_s, &block)
         @watches << Thread.new { insist(thread, patience_s, block) }
       end
 
-      # Ends all watches, and takes no more messages.
+      # Ends all watches and the taking of messages.
       def stop
         @watches.each(&:kill).each(&:join)
       ensure

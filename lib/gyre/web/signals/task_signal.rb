@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Handles QUIT, and INFO where available (Ctrl-T on BSD and macOS): a web server's process prints
-# its tasks, with their waits and places. Used by Gyre::Web::Server and a cluster's supervisor. Ends
-# nothing.
+# Prints the process's tasks, waits and places at QUIT, and INFO where available (Ctrl-T on BSD and
+# macOS). Used by Gyre::Web::Server and a cluster's supervisor.
 
 require "stringio"
 require "gyre/clock"
@@ -13,8 +12,7 @@ module Gyre
   module Web
     module TaskSignal
       NAMES = (%w[QUIT INFO] & Signal.list.keys).freeze
-      # Limits reports: a terminal sends QUIT to each process, and the supervisor sends it to its
-      # workers too.
+      # A terminal signals each process, and the supervisor its workers again.
       ONCE_IN_S = 1
 
       # Calls `print` in a separate thread.

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Parses YAML into plain values and the lines of their keys, for Gyre::CLI::Log::Configuration.
-# Refuses tags that would make Ruby objects. Knows no keys and opens no file.
+# Parses YAML into plain values and lines of keys. Refuses tags for Ruby objects. Opens no file.
 
 require "psych"
 
@@ -10,7 +9,7 @@ module Gyre
     module Log
       class Configuration
         class Document
-          # Converts Symbols to their names, and leaves dates and times as text.
+          # Symbols become names; dates and times stay text.
           class Scanner < Psych::ScalarScanner
             def tokenize(text)
               value = super
@@ -24,7 +23,7 @@ module Gyre
           # Returns nil for an empty file.
           attr_reader :plain
 
-          # Yields line, key and message of each mistake.
+          # Yields each mistake's line, key and message.
           def initialize(text, &mistake)
             stream = Psych.parse_stream(text)
             @root = stream.children.first&.root
@@ -42,7 +41,7 @@ module Gyre
             mistake.call(1, nil, error.message) unless tag # it is reported
           end
 
-          # Returns the line of a path like logs[2].levels, or of its nearest part.
+          # Returns the line of a path like logs[2].levels, or of the nearest part.
           def line_of(path)
             found, line = @root, line(@root)
             path.to_s.scan(/\[(\d+)\]|([^.\[]+)/) do |index, name|
@@ -64,7 +63,7 @@ module Gyre
 
           def line(node) = node ? node.start_line + 1 : 1
 
-          # Returns the key's node (in a list the entry's own) and the value's.
+          # Returns nodes of the key (in a list of the entry) and value.
           def child(node, index, name)
             case node
             when Psych::Nodes::Sequence then index && node.children[index.to_i - 1].then { |entry| [entry, entry] }

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Reports settings that work, but perhaps not as intended. Called by Configuration before the values
-# are read. It prints nothing.
+# Reports settings that work, but perhaps not as intended, before values are read.
 
 module Gyre
   module CLI
     module Log
       class Configuration
-        # Lists pairs of a path and a text.
+        # Collects pairs of path and text.
         module Notices
           module_function
 
-          # Removes Analogger's keys that have no effect.
+          # Removes Analogger's keys without effect.
           def take(values, document)
             logs = values["logs"].is_a?(Array) ? values["logs"].each_with_index.select { |log, _| log.is_a?(Hash) } : []
             notices = [*without_effect(values, "secret"), *key(values["key"], document.written("key")), *levels(values, "levels"), *services(logs)]

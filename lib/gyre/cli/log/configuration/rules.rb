@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Checks a log server's settings together, and the existence of files and folders. Called by
-# Configuration after single settings and entries are checked. It changes nothing.
+# Checks a log server's settings together, and files and folders, after single settings. Changes
+# nothing.
 
 require "gyre/log/ownership"
 require "gyre/log/output"
@@ -14,10 +14,9 @@ module Gyre
       class Configuration
         class Rules
           EXCLUDES = { bind: %i[host port], key_file: %i[key] }.freeze
-          # Service names that only JSON lines can contain, unlike Analogger's protocol, Gyre's and
-          # syslog.
+          # Service names for JSON lines only, not for Analogger's protocol, Gyre's or syslog.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
-          # Keys that decide about a whole file, with defaults.
+          # Keys for a whole file, with defaults.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
           private_constant :EXCLUDES, :UNREACHABLE, :FILE_KEYS
 
@@ -39,7 +38,7 @@ module Gyre
             spills
           end
 
-          # Finds errors that would otherwise end the server as it opens them, even after USR2.
+          # Finds errors that would end the server as it opens them, even after USR2.
           def places
             place("default_log") { writable(@values[:default_log]) }
             place("pidfile") { writable(@values[:pidfile]) }
@@ -92,7 +91,7 @@ module Gyre
             end
           end
 
-          # All lines for one file go through one output.
+          # A file has one output.
           def files
             all = [*@logs, { logfile: @values[:default_log] }].select { |log| log[:logfile] }
             all.group_by { |log| Gyre::Log::Output::Remote.same_file(log[:logfile]) }.each_value do |group|
@@ -104,7 +103,7 @@ module Gyre
             end
           end
 
-          # Each belongs to one output only.
+          # A spill has one output.
           def spills
             @logs.select { |log| log[:spill] }.group_by { |log| File.expand_path(log[:spill]) }.each_value do |group|
               next if group.uniq { |log| log.values_at(:logfile, :type, :options) }.size == 1

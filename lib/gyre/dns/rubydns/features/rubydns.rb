@@ -1,3 +1,3 @@
 # frozen_string_literal: true
 
-# Loaded by `require "rubydns"` after gyre/dns/rubydns; the latter has everything.
+# Lets `require "rubydns"` succeed after gyre/dns/rubydns, which has everything.

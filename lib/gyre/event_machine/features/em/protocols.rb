@@ -1,5 +1,5 @@
 # frozen_string_literal: true
 
-# Found by a require of a part of EventMachine.
+# Lets `require "em/protocols"` succeed: the drop-in loads all parts at once.
 
 require "eventmachine"

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Writes the open log file of an Output::File, even after a rename, and counts durable bytes. Uses
-# no journal and no rotation.
+# The open log file of an Output::File, even after a rename; counts durable bytes.
 
 require "gyre/log/disk"
 require "gyre/log/output/writing"
@@ -26,7 +25,6 @@ module Gyre
             recount
           end
 
-          # Counts all present bytes as durable.
           def recount
             @durable = @end = @io.size
           end
@@ -42,8 +40,8 @@ module Gyre
             false
           end
 
-          # True if another file has the path (logrotate's create): the old file is about to be
-          # compressed and removed, before or after HUP. If the path is missing, waits for HUP.
+          # True if another file has the path (logrotate's create): the old one is about to be
+          # removed. Without a file at the path, HUP decides.
           def replaced? = !same? && ::File.exist?(@path)
 
           def deleted? = @io.stat.nlink.zero?
@@ -60,7 +58,7 @@ module Gyre
 
           def unsynced_bytes = @end - @durable
 
-          # Marks the beginning of a batch for {#take_back}.
+          # Marks the beginning of a batch, for {#take_back}.
           def begin
             @start = @io.size
           end
@@ -73,13 +71,12 @@ module Gyre
             @end = @io.size
           end
 
-          # Removes the bytes that {#append} has written of a batch.
           def take_back(bytes)
             @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
           end
 
-          # Returns when all bytes are durable. After an error, writes again: the commit from
-          # memory, earlier bytes from the page cache.
+          # Makes all bytes durable; after an error writes again: the commit from memory, earlier
+          # bytes from the page cache.
           def sync(commit)
             doubtful = false
             @retries.until_success("sync", meanwhile: IF_THE_MACHINE_FAILS) do
@@ -103,8 +100,7 @@ module Gyre
             @nameless = false
           end
 
-          # Truncates first: bytes rewritten in place may go to blocks that the file system never
-          # adds to the file (ext4's unwritten extents).
+          # Truncates first: bytes rewritten in place may be lost in ext4's unwritten extents.
           def write_again(commit)
             commit&.torn = true
             start = commit ? commit.entry.offset : @end

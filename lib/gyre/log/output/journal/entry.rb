@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Encodes and decodes the entries of a journal (journal.rb). Pure: bytes in, values out. All numbers
-# are big-endian.
+# Encodes and decodes entries of a journal (journal.rb). Pure: bytes in, values out. Big-endian.
 #
 #   entry                               batch (kind 1)                    snapshot (kind 2)
 #   +--------+--------+--------- - -    +------+------+------+------+     +------+------------------ - -
@@ -13,27 +12,27 @@
 #                                       +--------+--------+-- - -
 #                                       | n times: id 16 bytes, seq u64
 #
-# A batch means: "`length` bytes with this CRC will be written at `offset` of the file dev/ino;
-# afterwards these clients have everything up to seq stored." A snapshot says the same without a
-# condition. A file holds entries only; the first torn or damaged entry ends it.
+# A batch: "`length` bytes with this CRC will be at `offset` of the file dev/ino; then these clients
+# have everything up to seq stored." A snapshot says the same unconditionally. The first torn or
+# damaged entry ends the file.
 require "zlib"
 
 module Gyre
   module Log
     class Journal
-      # A batch before its write. `time` is seconds since 1970, `clients` {32 hex digits => last
-      # sequence number}.
+      # Before its write. `time`: seconds since 1970; `clients`: {32 hex digits => last sequence
+      # number}.
       Batch = Struct.new(:time, :dev, :ino, :offset, :length, :crc, :clients)
       # Stored records of clients: {id => [seq, time last seen]}.
       Snapshot = Struct.new(:clients)
 
       module Entry
         HEAD_BYTES = 8
-        # Longer entries count as damage. A client takes 24 bytes.
+        # Longer entries count as damage.
         LIMIT_BYTES = 64 * 1024 * 1024
         BATCH = "CQ>Q>Q>Q>Q>L>"
         BATCH_BYTES = 45
-        # Clients in one entry of a snapshot; larger snapshots have several entries.
+        # Clients per entry of a snapshot.
         SNAPSHOT_CLIENTS = 65_536
 
         module_function

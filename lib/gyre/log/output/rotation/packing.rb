@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compresses a finished file with gzip. Called by Rotation in a thread of Gyre::Offload, as it
-# blocks. Removes the plain file only after the packed file is durable under its name.
+# Compresses a finished file with gzip. Rotation runs it in a thread of Gyre::Offload. Removes the
+# plain file only after the packed one is durable.
 
 require "gyre/log/output/access"
 require "gyre/log/output/writing"
@@ -12,7 +12,7 @@ module Gyre
     class Rotation
       module Packing
         SUFFIX = ".gz"
-        # Bytes compressed at once without the GVL. The GVL returns late to a busy loop.
+        # Bytes per call without the GVL, which returns late to a busy loop.
         PIECE_BYTES = 4 * 1024 * 1024
 
         module_function

@@ -12,7 +12,7 @@ module Gyre
       compressions = { "gzip" => :gzip, "true" => :gzip, "none" => false, "false" => false }.freeze
       compress = type.new("NAME", "gzip or none", choice: true) { |value| compressions[value.to_s.downcase] }
 
-      # `size` in bytes and `every` in seconds; at least one is required.
+      # `size` in bytes, `every` in seconds; at least one is required.
       Policy = Struct.new(:size, :every, :keep, :compress, keyword_init: true) do
         def self.parse(settings) = new(**self::SETTINGS.complete(settings))
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes one sink to its output in a task: when a pass is ordered and the output is free, takes all
-# lines, writes and syncs them. Made by the Committer. Only `run` waits for the output.
+# Writes one sink to its output in a task: takes all lines when a pass is ordered and the output is
+# free. Made by the Committer.
 #
 #   orders ──► @round ──(the task is free)──► write ──► sync ──► reopen, as far as ordered ──► served
 #                 └─ orders of the meantime go into the next round
@@ -13,8 +13,7 @@ module Gyre
   module Log
     class Committer
       class OutputWriter
-        # The orders that are served together. `kept`: the file could not be reopened and stays in
-        # use.
+        # Orders that are served together. `kept`: reopening failed, and the old file stays in use.
         Round = Struct.new(:write, :sync, :reopen, :served, :kept) do
           def empty? = !(write || sync || reopen)
         end
@@ -47,11 +46,10 @@ module Gyre
           order { |round| round.reopen = true }
         end
 
-        # Returns true if the round is done, or if no bytes wait for a stalled output.
+        # True once the round is done, or no bytes wait for a stalled output.
         def await(round, deadline) = wait_until(deadline) { round.served || idle? }
 
-        # Returns true if the round is done: earlier writes are durable, and the former file is
-        # closed.
+        # True once earlier writes are durable and the former file is closed.
         def await_reopened(round, deadline) = wait_until(deadline) { round.served } && !round.kept
 
         def rest(timeout_s) = @output.rest(timeout_s)

@@ -1,5 +1,5 @@
 # frozen_string_literal: true
 
-# Found by `require "dalli"` after `require "gyre/memcached/dalli"`, and empty.
+# Lets `require "dalli"` succeed after gyre/memcached/dalli.
 
 require "gyre/memcached/dalli"

@@ -1,3 +1,3 @@
 # frozen_string_literal: true
 
-# Loaded by `require "async/dns"` after gyre/dns/rubydns; the latter has everything.
+# Lets `require "async/dns"` succeed after gyre/dns/rubydns, which has everything.

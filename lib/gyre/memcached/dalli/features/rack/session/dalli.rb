@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `require "rack/session/dalli"` on Gyre's client: Rack sessions in memcached, also for Rails'
+# `require "rack/session/dalli"`: Rack sessions in memcached on Gyre's client, also for Rails'
 # `session_store :mem_cache_store`. Needs rack-session (or Rack 2).
 
 require "rack/session/abstract/id"
@@ -8,19 +8,19 @@ require "gyre/memcached/dalli"
 
 module Rack
   module Session
-    # Stores each session as one item, under the private form of its id. Options: Rack's cookie
-    # options, `memcache_server`, and options of Dalli::Client.
+    # Stores a session as one item under its id's private form. Options: Rack's for cookies,
+    # `memcache_server`, Dalli::Client's.
     #
     #   use Rack::Session::Dalli, memcache_server: "127.0.0.1:11211", expire_after: 86_400
     class Dalli < Abstract::PersistedSecure
-      # Key in env for the id of the session found.
+      # Key in env for the found session's id.
       FOUND = "gyre.memcached.session"
       private_constant :FOUND
 
-      # The session was deleted during the request, by a logout for example.
+      # The session was deleted during the request, as by a logout.
       class MissingSessionError < StandardError; end
 
-      # Mutable: programs change it for all sessions.
+      # Mutable: programs change all sessions' options.
       DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" }
 
       attr_reader :data
@@ -34,7 +34,7 @@ module Rack
         @default_ttl = ttl(@default_options[:expire_after])
       end
 
-      # Does not rewrite a deleted session: the response becomes a 401 that ends the cookie.
+      # A deleted session is not rewritten: the response becomes a 401 that ends the cookie.
       def context(env, app = @app)
         body = nil
         super(env, ->(inner) { app.call(inner).tap { |response| body = response[2] } })
@@ -80,7 +80,7 @@ module Rack
 
       private
 
-      # Without memcached, the application continues without sessions.
+      # Without memcached the application has no sessions.
       def available(otherwise)
         yield
       rescue ::Dalli::DalliError => error
@@ -88,7 +88,7 @@ module Rack
         otherwise
       end
 
-      # An unreadable session counts as missing; otherwise its cookie would stay useless.
+      # An unreadable session counts as missing, or its cookie would stay useless.
       def stored(id)
         key = key_of(id)
         key && @data.get(key)
@@ -116,7 +116,7 @@ module Rack
         id.private_id if id.respond_to?(:private_id)
       end
 
-      # Expires one second after the cookie.
+      # A second longer than the cookie.
       def ttl(expire_after_s)
         expire_after_s ? expire_after_s + 1 : 0
       end
