@@ -56,7 +56,6 @@ module Gyre
     end
 
     # Listens on an address.
-    #
     # @param address [String, Integer, Endpoint, Array<Listener>] as {Endpoint.parse} reads it, or
     #   bound sockets
     # @param tls [Gyre::TLS::Context, nil] of a server

@@ -94,7 +94,6 @@ module Gyre
       end
 
       # Sends a message; waits while the client is slow.
-      #
       # @param message [String]
       # @return [Boolean] false: it is closed
       def write(message)

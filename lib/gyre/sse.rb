@@ -20,7 +20,6 @@ module Gyre
       # Makes a response of events; it ends when the block returns. Its headers ask proxies to pass
       # each event on at once. With topics instead of a block it sends what is published to them
       # ({Broadcast.publish}) and holds no fiber.
-      #
       # @param env [Hash] of the request
       # @param topics [Array<String, Symbol, Array>, nil] to subscribe to
       # @param as (see Gyre::Broadcast.subscribe)

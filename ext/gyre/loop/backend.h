@@ -1,6 +1,4 @@
-/*
- * The contract between the loop and a way of asking the kernel (epoll, io_uring, kqueue,
- * iocp).
+/* The contract between the loop and a way of asking the kernel (epoll, io_uring, kqueue, iocp).
  *
  * A backend is a table of functions and capability bits; loop.c keeps the books. Never includes
  * ruby.h, raises or calls back; returns counts or -errno. `wait` may run without the GVL, `wake` in

@@ -1,5 +1,4 @@
-/*
- * The iocp backend (Windows). A watch is one poll of the socket driver (\Device\Afd), which
+/* The iocp backend (Windows). A watch is one poll of the socket driver (\Device\Afd), which
  * completes through the loop's port; it reports readiness once, of any socket, also of one that was
  * not opened as overlapped. backend.h has the contract, loop.c the books.
  *
@@ -8,8 +7,7 @@
  *               '--> retired --completion--> freed
  *
  * The kernel writes to a poll until it completes; therefore only the completion frees it. Files,
- * pipes and consoles are no sockets: -EPERM.
- */
+ * pipes and consoles are no sockets: -EPERM. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IOCP

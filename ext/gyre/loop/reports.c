@@ -1,8 +1,7 @@
 /* Calls watches (see loop.h): of reported descriptors, and those that asked to be called again.
  * Called by loop.c in each turn.
  *
- *   again --the next turn--> to_call --called--> in neither
- */
+ *   again --the next turn--> to_call --called--> in neither */
 #include "feature.h"
 
 #include "loop/loop.h"

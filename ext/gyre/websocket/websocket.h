@@ -1,9 +1,8 @@
 /* A WebSocket (RFC 6455) on an HTTP/1.1 connection, or one within a stream of HTTP/2 (RFC 8441),
  * that its request has handed over: the third implementer of http/connection.h's table
- * (protocol.c). An event stream is such a socket, too, but without frames.
- * connection.c moves frames, session.c runs the app's code, socket.c has Ruby's methods
- * (lib/gyre/websocket.rb). It holds neither a fiber nor a buffer while it waits, unless the app's
- * fiber reads.
+ * (protocol.c). An event stream is such a socket, too, but without frames. connection.c moves
+ * frames, session.c runs the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It
+ * holds neither a fiber nor a buffer while it waits, unless the app's fiber reads.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘ */

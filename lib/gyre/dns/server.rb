@@ -63,7 +63,6 @@ module Gyre
       def port = endpoints.first.port
 
       # Serves until {#stop}.
-      #
       # @param worker [Integer] which of the sockets of one address it has, from 0
       # @yieldparam server [Server] once it serves
       # @return [void]

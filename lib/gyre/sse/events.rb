@@ -30,7 +30,6 @@ module Gyre
       end
 
       # Sends an event; waits while the client is slow.
-      #
       # @param data [#to_s]
       # @param options (see Gyre::SSE.format)
       # @return [self]
@@ -39,7 +38,6 @@ module Gyre
       alias << write
 
       # Sends a comment, which the page does not see.
-      #
       # @param text [String] one line
       # @return [self]
       # @raise (see #write)
@@ -47,7 +45,6 @@ module Gyre
 
       # Waits until the client has left or is too slow, or {#close} is called. First sends what the
       # page has missed of kept topics ({Broadcast.keep}).
-      #
       # @return [nil]
       # @raise (see #write)
       def listen
