@@ -65,6 +65,7 @@ void Init_gyre_ext(void) {
   gyre_init_memcached_server();
   gyre_init_selector_io(gyre_init_selector());
   gyre_init_dns_message();
+  gyre_init_dns_transaction();
   gyre_init_dns_zone();
   gyre_init_dns_receiver();
   gyre_init_log_ingest();

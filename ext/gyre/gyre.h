@@ -3,7 +3,15 @@
 #define GYRE_H
 
 #include <ruby.h>
+#include <ruby/version.h>
 #include <stdbool.h>
+
+/* Keeps a small struct within its Ruby object. */
+#if RUBY_API_VERSION_CODE >= 30300
+#define GYRE_TYPED_EMBEDDABLE RUBY_TYPED_EMBEDDABLE
+#else
+#define GYRE_TYPED_EMBEDDABLE 0
+#endif
 
 extern VALUE gyre_mGyre;
 

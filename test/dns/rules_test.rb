@@ -43,6 +43,38 @@ class DNSRulesTest < Minitest::Test
     assert_equal 5, respond(rules, "xx", "A").rcode
   end
 
+  def test_what_is_kept_of_a_name_concerns_its_rules_only
+    rules = Gyre::DNS::Rules.new do
+      match(/\A(\w+)\.x\z/) { |t, match| match[1] == "c" ? next! : t.respond!(match[1], resource_class: IN::TXT) }
+      match("C.x") { |t| t.respond!("string", resource_class: IN::TXT) }
+      otherwise { next! }
+    end
+    text = ->(name) { respond(rules, name, "TXT").answers[0]&.resource&.data }
+    2.times { assert_equal ["a", "b", "string", "string", nil], %w[a.x B.x c.x C.X y].map(&text) }
+    rules.match("y") { |t| t.respond!("later") }
+    assert_equal "later", text.call("y")
+  end
+
+  def test_a_response_of_addresses_becomes_a_message_with_them
+    rules = Gyre::DNS::Rules.new do
+      match("many") { |t| 6.times { |i| t.respond!("192.0.2.#{i}", ttl: i) } }
+      match("failed") do |t|
+        t.respond!("192.0.2.1") && t.fail!(:NXDomain)
+        t.response.authority << Gyre::DNS::Record.for("x", 1, IN::A.new("192.0.2.9"))
+      end
+      match("plain") { |t| t.respond!("192.0.2.1", ttl: 5) && t.fail!(:Refused) }
+      match("wrong") { |t| t.respond!("not an address") }
+    end
+    many = respond(rules, "many", "A")
+    assert_equal [[0, 1, 2, 3, 4, 5], true], [many.answers.map(&:ttl), many.authoritative?]
+    failed = respond(rules, "failed", "A")
+    assert_equal [3, ["failed 86400 A"], ["x 1 A"]], [failed.rcode, texts(failed.answers), texts(failed.authority)]
+    plain = respond(rules, "PLAIN", "A")
+    assert_equal [5, false, ["PLAIN 5 A"]], [plain.rcode, plain.authoritative?, texts(plain.answers)]
+    _, err = capture { assert_equal 2, respond(rules, "wrong", "A").rcode }
+    assert_match(/not an address/, err)
+  end
+
   def test_records_of_all_sections
     rules = Gyre::DNS::Rules.new do
       match("x", IN::MX) do |t|
@@ -114,11 +146,13 @@ class DNSRulesTest < Minitest::Test
   end
 
   def test_only_this_machine_is_served_by_an_upstream_unless_networks_are_named
+    clients = ["127.0.0.1", "::ffff:127.0.0.1", "192.0.2.1", "192.0.3.1", "2001:db8::7", "2001:db9::7"]
+    allowed = ->(rules) { clients.map { |address| transaction(rules, "x", address: address).recursive? } }
     rules = Gyre::DNS::Rules.new
-    loopback, other = Addrinfo.udp("127.0.0.1", 1), Addrinfo.udp("192.0.2.1", 1)
-    assert_equal [false, true, true, false], [nil, loopback, Addrinfo.udp("::ffff:127.0.0.1", 1), other].map { |peer| rules.recursion_allowed?(peer) }
-    rules.recursion("192.0.2.0/24", "2001:db8::/32")
-    assert_equal [false, true, true], [loopback, other, Addrinfo.udp("2001:db8::7", 1)].map { |peer| rules.recursion_allowed?(peer) }
+    assert_equal [true, true, false, false, false, false], allowed.call(rules)
+    refute_predicate transaction(rules, "x"), :recursive?
+    rules.recursion("192.0.2.0/23", "2001:db8::/32")
+    assert_equal [false, false, true, true, true, false], allowed.call(rules)
     upstream = scripted { flunk "asked" }
     with_upstream(upstream, networks: ["192.0.2.0/24"]) { |server| assert_equal 5, ask(server, "x", flags: Gyre::DNS::Message::RD).rcode }
   end
@@ -135,8 +169,15 @@ class DNSRulesTest < Minitest::Test
     serve(rules: proc { upstream("127.0.0.1:#{port}") && (recursion(*networks) if networks) }, &block)
   end
 
-  def respond(rules, name, type, edns = nil)
-    Gyre::DNS::Message.parse(rules.call(Gyre::DNS::Message.query(name, type, edns: nil).encode, "", 65_535, edns))
+  def transaction(rules, name, type = "A", address: nil)
+    responder = Gyre::DNS::Responder.new("x" * 16, 0)
+    responder.use([], rules, rules.networks.map { |network| [network.hton, network.prefix] })
+    responder.respond(Gyre::DNS::Message.query(name, type, edns: nil).encode, address ? Socket.sockaddr_in(0, address) : "")
+  end
+
+  def respond(rules, name, type)
+    transaction = transaction(rules, name, type)
+    Gyre::DNS::Message.parse(rules.call(transaction) || transaction.encode)
   end
 
   def addresses(rules, name, type) = respond(rules, name, type).answers.map { |record| record.resource.address.to_s }

@@ -42,15 +42,13 @@ static VALUE wire_name_text(VALUE self, VALUE bytes) {
   return length ? gyre_dns_name_string(name) : Qnil;
 }
 
-/* Returns the data of an A or AAAA record, else nil. */
-static VALUE wire_address(VALUE self, VALUE type, VALUE text) {
-  uint8_t bytes[16];
-  int family = type == INT2FIX(GYRE_DNS_A) ? AF_INET : type == INT2FIX(GYRE_DNS_AAAA) ? AF_INET6 : 0;
+size_t gyre_dns_address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
+  int family = type == GYRE_DNS_A ? AF_INET : type == GYRE_DNS_AAAA ? AF_INET6 : 0;
   char written[INET6_ADDRSTRLEN];
-  if (!family || !RB_TYPE_P(text, T_STRING) || RSTRING_LEN(text) >= (long)sizeof(written)) return Qnil;
+  if (!family || !RB_TYPE_P(text, T_STRING) || RSTRING_LEN(text) >= (long)sizeof(written)) return 0;
   memcpy(written, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
   written[RSTRING_LEN(text)] = '\0';
-  return inet_pton(family, written, bytes) == 1 ? rb_str_new((const char *)bytes, family == AF_INET ? 4 : 16) : Qnil;
+  return inet_pton(family, written, bytes) != 1 ? 0 : family == AF_INET ? 4 : 16;
 }
 
 /* Used only where no Ruby code, and so no other fiber, can run. */
@@ -314,7 +312,6 @@ void gyre_init_dns_message(void) {
   VALUE wire = rb_define_module_under(gyre_mDNS, "Wire");
   rb_define_module_function(wire, "parse", wire_parse, 1);
   rb_define_module_function(wire, "encode", wire_encode, 7);
-  rb_define_module_function(wire, "address", wire_address, 2);
   rb_define_module_function(wire, "adapt", wire_adapt, 3);
   rb_define_module_function(wire, "name", wire_name, 1);
   rb_define_module_function(wire, "name_text", wire_name_text, 1);

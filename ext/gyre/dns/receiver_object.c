@@ -15,10 +15,9 @@
 #define ROUNDS 8           /* batches a turn */
 
 struct receiver {
-  VALUE self, io, responder, handler;
-  bool logs;                        /* calls handler.log for zones' responses */
-  VALUE pending;                    /* an Array: questions for rules, and responses to log */
-  struct gyre_scheduler *scheduler; /* NULL unless watching */
+  VALUE self, io, responder, log;   /* `log` is nil, or gets the responses */
+  VALUE pending;                    /* an Array of questions for rules, and of responses to log */
+  struct gyre_scheduler *scheduler; /* NULL unless it is watching */
   struct gyre_watch watch;
   struct gyre_deferred flushing;
   struct gyre_datagram_queue *queue;
@@ -28,21 +27,14 @@ struct receiver {
   uint64_t refused;                /* responses that the kernel refused */
 };
 
-/* A request for a rule. */
-struct question {
-  VALUE receiver, bytes, edns, limit;
-  struct gyre_datagram_address from;
-  struct gyre_datagram_local local;
-};
-
-static VALUE receiver_class, watching; /* an Array of receivers that a loop can reach */
+static VALUE receiver_class, watching; /* an Array: keeps the receivers that a loop can reach */
 
 static void receiver_mark(void *opaque) {
   const struct receiver *receiver = opaque;
   rb_gc_mark(receiver->self); /* pinned: C keeps its address */
   rb_gc_mark(receiver->io);
   rb_gc_mark(receiver->responder);
-  rb_gc_mark(receiver->handler);
+  rb_gc_mark(receiver->log);
   rb_gc_mark(receiver->pending);
 }
 
@@ -61,20 +53,15 @@ static const rb_data_type_t receiver_type = {
     .flags = RUBY_TYPED_WB_PROTECTED,
 };
 
-static void question_mark(void *opaque) {
-  const struct question *question = opaque;
-  rb_gc_mark(question->receiver);
-  rb_gc_mark(question->bytes);
-  rb_gc_mark(question->edns);
+static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &receiver_type); }
+
+static VALUE address_string(const struct gyre_datagram_address *address) {
+  return rb_str_new((const char *)&address->any, (long)address->length);
 }
 
-static const rb_data_type_t question_type = {
-    .wrap_struct_name = "Gyre::DNS::Receiver::Question",
-    .function = {.dmark = question_mark, .dfree = RUBY_DEFAULT_FREE},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
-};
-
-static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &receiver_type); }
+static void call_log(struct receiver *receiver, VALUE response, const struct gyre_datagram_address *from) {
+  rb_funcall(receiver->log, rb_intern("log"), 2, response, address_string(from));
+}
 
 /* --- sending --- */
 
@@ -94,13 +81,16 @@ static char *place(struct receiver *receiver) {
   return receiver->queue->bytes[receiver->queue->count];
 }
 
-static void send_response(const struct question *question, VALUE response) {
-  struct receiver *receiver = get(question->receiver);
-  if (!RB_TYPE_P(response, T_STRING) || !receiver->scheduler || receiver->forks != gyre_forks) return;
-  (void)place(receiver);
-  if (gyre_datagram_enqueue(receiver->queue, RSTRING_PTR(response), (size_t)RSTRING_LEN(response), &question->from,
-                            &question->local))
+static void send_response(struct receiver *receiver, VALUE transaction, VALUE response) {
+  struct gyre_datagram_address from;
+  const struct gyre_datagram_local *local = gyre_dns_transaction_sender(transaction, &from);
+  if (!receiver->scheduler || receiver->forks != gyre_forks) return;
+  char *to = place(receiver);
+  bool plain = NIL_P(response);
+  size_t length = plain ? gyre_dns_transaction_write(transaction, (uint8_t *)to) : (size_t)RSTRING_LEN(response);
+  if (gyre_datagram_enqueue(receiver->queue, plain ? to : RSTRING_PTR(response), length, &from, local))
     gyre_loop_defer(&receiver->scheduler->loop, &receiver->flushing);
+  if (!NIL_P(receiver->log)) call_log(receiver, plain ? rb_str_new(to, (long)length) : response, &from);
 }
 
 /* --- rules --- */
@@ -109,14 +99,10 @@ static VALUE run_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0) {
     VALUE object = rb_ary_shift(receiver->pending);
-    if (RB_TYPE_P(object, T_ARRAY)) { /* to be logged: a write may wait, and this fiber may */
-      rb_funcall(receiver->handler, rb_intern("log"), 2, RARRAY_AREF(object, 0), RARRAY_AREF(object, 1));
-      continue;
-    }
-    const struct question *question = rb_check_typeddata(object, &question_type);
-    VALUE address = rb_str_new((const char *)&question->from.any, (long)question->from.length);
-    VALUE arguments[] = {question->bytes, address, question->limit, question->edns};
-    send_response(question, rb_funcallv(receiver->handler, rb_intern("call"), 4, arguments));
+    if (RB_TYPE_P(object, T_ARRAY)) /* to be logged: a write may wait, and this fiber may */
+      rb_funcallv(receiver->log, rb_intern("log"), 2, RARRAY_CONST_PTR(object));
+    else
+      send_response(receiver, object, gyre_dns_transaction_call(object));
     RB_GC_GUARD(object);
   }
   return Qnil;
@@ -148,24 +134,18 @@ static VALUE start_rules(VALUE self) {
 /* --- receiving --- */
 
 struct asked {
-  VALUE self;
-  const struct gyre_datagram_packet *packet;
+  struct receiver *receiver;
+  const struct gyre_dns_request *request;
   const struct gyre_dns_manner *manner;
+  const struct gyre_datagram_packet *packet;
 };
 
 /* Copies the request, as a rule may receive packets into the lent memory. */
 static VALUE add_question(VALUE argument) {
   const struct asked *asked = (const struct asked *)argument;
-  struct question *question;
-  VALUE object = TypedData_Make_Struct(0, struct question, &question_type, question);
-  question->receiver = question->bytes = question->edns = Qnil;
-  RB_OBJ_WRITE(object, &question->receiver, asked->self);
-  RB_OBJ_WRITE(object, &question->bytes, rb_str_new(asked->packet->bytes, (long)asked->packet->length));
-  RB_OBJ_WRITE(object, &question->edns, gyre_dns_manner_edns(asked->manner));
-  question->limit = SIZET2NUM(asked->manner->limit);
-  question->from = asked->packet->from;
-  question->local = asked->packet->local;
-  rb_ary_push(get(asked->self)->pending, object);
+  VALUE rules = gyre_dns_responder_get(asked->receiver->responder)->rules;
+  rb_ary_push(asked->receiver->pending, gyre_dns_transaction_new(rules, asked->request, asked->manner,
+                                                                 &asked->packet->from, &asked->packet->local));
   return Qnil;
 }
 
@@ -178,10 +158,8 @@ struct reply {
 
 static VALUE add_log(VALUE argument) {
   const struct reply *reply = (const struct reply *)argument;
-  const struct gyre_datagram_address *from = &reply->packet->from;
   VALUE response = rb_str_new(reply->bytes, (long)reply->length);
-  rb_ary_push(reply->receiver->pending,
-              rb_assoc_new(response, rb_str_new((const char *)&from->any, (long)from->length)));
+  rb_ary_push(reply->receiver->pending, rb_assoc_new(response, address_string(&reply->packet->from)));
   return Qnil;
 }
 
@@ -198,12 +176,12 @@ static void answer(struct receiver *receiver, const struct gyre_datagram_packet 
     struct reply reply = {receiver, packet, to, length};
     int state = 0;
     (void)gyre_datagram_enqueue(receiver->queue, to, length, &packet->from, &packet->local);
-    if (receiver->logs) rb_protect(add_log, (VALUE)&reply, &state);
+    if (!NIL_P(receiver->log)) rb_protect(add_log, (VALUE)&reply, &state);
     if (state) rb_set_errinfo(Qnil); /* no memory: a line is lost */
     break;
   }
   case GYRE_DNS_ASK: {
-    struct asked asked = {receiver->self, packet, &manner};
+    struct asked asked = {receiver, &request, &manner, packet};
     int state = 0;
     rb_protect(add_question, (VALUE)&asked, &state);
     if (state) { /* no memory */
@@ -241,26 +219,27 @@ static VALUE receiver_allocate(VALUE class) {
   struct receiver *receiver;
   VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
   receiver->self = self;
-  receiver->io = receiver->responder = receiver->handler = receiver->pending = Qnil;
+  receiver->io = receiver->responder = receiver->log = receiver->pending = Qnil;
   receiver->watch.fd = receiver->fd = -1;
   receiver->watch.ready = on_readable;
   gyre_deferred_init(&receiver->flushing, flush_at_the_end);
   return self;
 }
 
-/* `handler` gets a request's bytes, sender, response limit and EDNS, returns a response or nil, and
- * handles its errors; handler.log(response, address) runs in a fiber for other responses, if
- * `logs`. */
-static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE handler, VALUE waiting_limit,
-                                 VALUE logs) {
+/*
+ * @param io [Socket]
+ * @param responder [Responder]
+ * @param log [#log, nil] gets each response and its client's address, in a fiber
+ * @param waiting_limit [Integer] rules that run or wait at once
+ */
+static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
   struct receiver *receiver = get(self);
   (void)gyre_dns_responder_get(responder);
   receiver->waiting_limit = NUM2UINT(waiting_limit);
-  receiver->logs = RTEST(logs);
   receiver->fd = rb_io_descriptor(io);
   RB_OBJ_WRITE(self, &receiver->io, io);
   RB_OBJ_WRITE(self, &receiver->responder, responder);
-  RB_OBJ_WRITE(self, &receiver->handler, handler);
+  RB_OBJ_WRITE(self, &receiver->log, log);
   RB_OBJ_WRITE(self, &receiver->pending, rb_ary_new());
   if (!receiver->queue && !(receiver->queue = calloc(1, sizeof(*receiver->queue)))) rb_memerror();
   return self;
@@ -298,7 +277,7 @@ static VALUE receiver_stop(VALUE self) {
   return Qnil;
 }
 
-/* Returns the number of handlers that run or wait. */
+/* @return [Integer] rules that run or wait */
 static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
 
 static VALUE receiver_refused(VALUE self) { return ULL2NUM(get(self)->refused); }
@@ -310,7 +289,7 @@ void gyre_init_dns_receiver(void) {
   receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
   rb_gc_register_mark_object(receiver_class);
   rb_define_alloc_func(receiver_class, receiver_allocate);
-  rb_define_method(receiver_class, "initialize", receiver_initialize, 5);
+  rb_define_method(receiver_class, "initialize", receiver_initialize, 4);
   rb_define_method(receiver_class, "start", receiver_start, 0);
   rb_define_method(receiver_class, "stop", receiver_stop, 0);
   rb_define_method(receiver_class, "waiting", receiver_waiting, 0);

@@ -91,12 +91,17 @@ static VALUE zone_finish(VALUE self) {
 
 /* --- the responder --- */
 
-static void responder_mark(void *opaque) { rb_gc_mark(((struct gyre_dns_responder_object *)opaque)->zones); }
+static void responder_mark(void *opaque) {
+  const struct gyre_dns_responder_object *object = opaque;
+  rb_gc_mark(object->zones);
+  rb_gc_mark(object->rules);
+}
 
 static void responder_free(void *opaque) {
   struct gyre_dns_responder_object *object = opaque;
   free(object->responder.zones);
   free(object->responder.buckets);
+  free(object->responder.networks);
   xfree(object);
 }
 
@@ -114,7 +119,7 @@ static const rb_data_type_t responder_type = {
 static VALUE responder_allocate(VALUE class) {
   struct gyre_dns_responder_object *object;
   VALUE self = TypedData_Make_Struct(class, struct gyre_dns_responder_object, &responder_type, object);
-  RB_OBJ_WRITE(self, &object->zones, Qnil);
+  object->zones = object->rules = Qnil;
   return self;
 }
 
@@ -135,21 +140,55 @@ static VALUE responder_initialize(VALUE self, VALUE secret, VALUE rate_limit) {
   return self;
 }
 
-/* `has_rules`: rules answer for names outside the zones. */
-static VALUE responder_use(VALUE self, VALUE zones, VALUE has_rules) {
+static struct gyre_dns_network network_of(VALUE pair) {
+  struct gyre_dns_network network = {.length = 0};
+  VALUE bytes = rb_ary_entry(rb_convert_type(pair, T_ARRAY, "Array", "to_ary"), 0);
+  StringValue(bytes);
+  unsigned bits = NUM2UINT(rb_ary_entry(pair, 1));
+  if ((size_t)RSTRING_LEN(bytes) > sizeof(network.bytes) || bits > 8 * (size_t)RSTRING_LEN(bytes))
+    rb_raise(rb_eArgError, "not a network");
+  memcpy(network.bytes, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
+  network.length = (uint8_t)RSTRING_LEN(bytes);
+  network.bits = (uint8_t)bits;
+  return network;
+}
+
+/*
+ * @param zones [Array<Zone>] complete ones
+ * @param rules [#call, nil] gets a Transaction for a name outside the zones; returns the response,
+ *   or nil if the Transaction has it. Handles its errors
+ * @param networks [Array<Array(String, Integer)>] address and bits of those whose questions may be
+ *   passed on
+ */
+static VALUE responder_use(VALUE self, VALUE zones, VALUE rules, VALUE networks) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
-  size_t count = (size_t)RARRAY_LEN(zones);
+  Check_Type(networks, T_ARRAY);
+  size_t count = (size_t)RARRAY_LEN(zones), network_count = (size_t)RARRAY_LEN(networks);
+  VALUE buffer;
+  struct gyre_dns_network *read = ALLOCV_N(struct gyre_dns_network, buffer, network_count + 1);
+  for (size_t i = 0; i < network_count; i++) read[i] = network_of(rb_ary_entry(networks, (long)i));
   for (size_t i = 0; i < count; i++)
     if (!get_zone(RARRAY_AREF(zones, (long)i))->finished) rb_raise(rb_eArgError, "a zone is not complete");
   const struct gyre_dns_zone **found = malloc((count + 1) * sizeof(*found));
-  if (!found) rb_memerror();
+  struct gyre_dns_network *kept = malloc((network_count + 1) * sizeof(*kept));
+  if (!found || !kept) {
+    free(found);
+    free(kept);
+    rb_memerror();
+  }
+  memcpy(kept, read, network_count * sizeof(*kept));
+  ALLOCV_END(buffer);
   for (size_t i = 0; i < count; i++) found[i] = get_zone(RARRAY_AREF(zones, (long)i))->zone;
   free(object->responder.zones);
+  free(object->responder.networks);
   object->responder.zones = found;
   object->responder.zone_count = count;
-  object->responder.has_rules = RTEST(has_rules);
+  object->responder.networks = kept;
+  object->responder.network_count = network_count;
+  object->responder.has_rules = !NIL_P(rules);
   RB_OBJ_WRITE(self, &object->zones, zones);
+  RB_OBJ_WRITE(self, &object->rules, rules);
   return self;
 }
 
@@ -159,35 +198,36 @@ uint32_t gyre_dns_now_s(void) {
   return (uint32_t)now.tv_sec;
 }
 
-VALUE gyre_dns_manner_edns(const struct gyre_dns_manner *manner) {
-  VALUE options = rb_ary_new();
-  if (!manner->edns.present) return Qnil;
-  if (manner->edns.options_length)
-    rb_ary_push(options, rb_assoc_new(INT2FIX(GYRE_DNS_COOKIE),
-                                      rb_str_new((const char *)manner->cookie + 4, GYRE_DNS_COOKIE_BYTES)));
-  return gyre_dns_edns_new(&manner->edns, options);
-}
-
-/* For streams and HTTPS. Returns a response; nil: none is due; an EDNS, or false without one: a
- * rule responds. */
+/*
+ * For streams and HTTPS.
+ *
+ * @param bytes [String] a request
+ * @param sockaddr [String] its sender's address
+ * @return [String, nil, Transaction] a response; nil: none is sent; what rules have to answer
+ */
 static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
   static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];
-  struct gyre_dns_responder *responder = &gyre_dns_responder_get(self)->responder;
-  struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+  struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
+  struct gyre_datagram_address from = {.any = {.sa_family = AF_UNSPEC}};
   struct gyre_dns_manner manner;
   size_t length = 0;
   StringValue(bytes);
   StringValue(sockaddr);
-  if ((size_t)RSTRING_LEN(sockaddr) <= sizeof(from)) memcpy(&from, RSTRING_PTR(sockaddr), RSTRING_LEN(sockaddr));
+  if ((size_t)RSTRING_LEN(sockaddr) <= sizeof(from.path)) {
+    from.length = (socklen_t)RSTRING_LEN(sockaddr);
+    memcpy(&from.any, RSTRING_PTR(sockaddr), from.length);
+  }
   struct gyre_dns_request request = {.bytes = (const uint8_t *)RSTRING_PTR(bytes),
                                      .length = (size_t)RSTRING_LEN(bytes),
-                                     .from = (const struct sockaddr *)&from,
+                                     .from = &from.any,
                                      .stream = true,
                                      .now_s = gyre_dns_now_s()};
-  enum gyre_dns_action action = gyre_dns_respond(responder, &request, &manner, to, &length);
+  enum gyre_dns_action action = gyre_dns_respond(&object->responder, &request, &manner, to, &length);
+  VALUE response = Qnil;
+  if (action == GYRE_DNS_ASK) response = gyre_dns_transaction_new(object->rules, &request, &manner, &from, NULL);
+  if (action == GYRE_DNS_REPLY) response = rb_str_new((const char *)to, (long)length);
   RB_GC_GUARD(bytes);
-  if (action == GYRE_DNS_ASK) return manner.edns.present ? gyre_dns_manner_edns(&manner) : Qfalse;
-  return action == GYRE_DNS_REPLY ? rb_str_new((const char *)to, (long)length) : Qnil;
+  return response;
 }
 
 static VALUE responder_counts(VALUE self) {
@@ -220,7 +260,7 @@ void gyre_init_dns_zone(void) {
   rb_gc_register_mark_object(responder_class);
   rb_define_alloc_func(responder_class, responder_allocate);
   rb_define_method(responder_class, "initialize", responder_initialize, 2);
-  rb_define_method(responder_class, "use", responder_use, 2);
+  rb_define_method(responder_class, "use", responder_use, 3);
   rb_define_method(responder_class, "respond", responder_respond, 2);
   rb_define_method(responder_class, "counts", responder_counts, 0);
   rb_define_method(responder_class, "overload", responder_overload, 0);

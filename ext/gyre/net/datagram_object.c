@@ -10,11 +10,6 @@
 #include <errno.h>
 #include <ruby/io.h>
 
-#ifndef RUBY_TYPED_EMBEDDABLE /* Ruby 3.3 */
-#define RUBY_TYPED_EMBEDDABLE 0
-#define RTYPEDDATA_GET_DATA RTYPEDDATA_DATA
-#endif
-
 struct object {
   VALUE io; /* nil before initialize */
   VALUE name;
@@ -90,7 +85,7 @@ static size_t packet_size(const void *opaque) {
 static const rb_data_type_t packet_type = {
     .wrap_struct_name = "Gyre::Datagram::Packet",
     .function = {.dmark = packet_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = packet_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | RUBY_TYPED_EMBEDDABLE,
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE,
 };
 
 static VALUE new_packet(VALUE socket, const struct gyre_datagram_packet *received) {

@@ -37,7 +37,7 @@ module Gyre
 
     # A question that is a name, as in RubyDNS.
     module NamedQuestion
-      def question = ResolvMethods.name(@question)
+      def question = ResolvMethods.name(super)
     end
     Transaction.prepend(NamedQuestion)
   end

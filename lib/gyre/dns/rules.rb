@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Rules like RubyDNS's: patterns, types, blocks. Makes responses to requests that no zone answers,
-# for the server.
+# Rules written as RubyDNS's: patterns, types and blocks. Called by the extension with a Transaction
+# for requests that no zone answers.
 require "ipaddr"
 require "gyre/dns/transaction"
 
@@ -17,15 +17,30 @@ module Gyre
     class Rules
       # Default networks of {Transaction#passthrough!}.
       LOOPBACK = %w[127.0.0.0/8 ::1/128].freeze
-      # Request flags that the response repeats: opcode, RD, CD.
-      REPEATED = 0x7910
-      Rule = Struct.new(:pattern, :types, :block)
-      private_constant :REPEATED, :Rule
+      REFUSED = ->(transaction) { transaction.fail!(:Refused) }
+      # Names and types whose rules are kept.
+      FOUND_LIMIT = 10_000
+      # Ends a block without an answer; not for a rescue within it.
+      Next = Class.new(Exception) # rubocop:disable Lint/InheritException
+      # Names fit in any case of letters, as clients may vary it (0x20); `key` is in lower case.
+      Rule = Struct.new(:pattern, :types, :block) do
+        def may_fit?(key) = pattern.is_a?(String) ? pattern == key : !pattern.is_a?(Regexp) || pattern.match?(key)
+
+        # True if neither pattern nor block needs anything of a question.
+        def decided? = pattern.is_a?(String) || (pattern.is_a?(Regexp) && [0, 1].include?(block.arity))
+
+        def match(transaction)
+          pattern.is_a?(Regexp) ? pattern.match(transaction.key) : pattern.call(transaction.name, transaction.resource_class)
+        end
+      end
+      private_constant :REFUSED, :FOUND_LIMIT, :Next, :Rule
 
       # @return [Hash{String => String}] files by origin
       attr_reader :zones
       # @return [Array<String>] name servers
       attr_reader :upstreams
+      # @return [Array<IPAddr>] that {Transaction#passthrough!} works for
+      attr_reader :networks
 
       # @param recursion [Array<String>] networks that may use {Transaction#passthrough!}
       # @yield the rules
@@ -36,6 +51,8 @@ module Gyre
         @rules = []
         @events = {}
         @otherwise = nil
+        @found = {} # by type and key
+        @kept = 0
         instance_eval(&block) if block
       end
 
@@ -50,11 +67,14 @@ module Gyre
       # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
-      # @yieldparam match [MatchData] of a Regexp
+      # @yieldparam match [MatchData] of a Regexp, with the name in lower case
       # @return [void]
       def match(pattern, *types, &block)
         numbers = types.flatten.compact.map { |type| DNS.type_number(type) }
-        @rules << Rule.new(pattern.is_a?(String) ? pattern.delete_suffix(".") : pattern, numbers, block)
+        pattern = pattern.delete_suffix(".").downcase if pattern.is_a?(String)
+        pattern = Regexp.new(pattern.source, pattern.options | Regexp::IGNORECASE) if pattern.is_a?(Regexp)
+        @rules << Rule.new(pattern, numbers, block)
+        @found.clear
       end
 
       # @yieldparam transaction [Transaction] of an unmatched question; without a block they are
@@ -62,6 +82,7 @@ module Gyre
       # @return [void]
       def otherwise(&block)
         @otherwise = block
+        @found.clear
       end
 
       # Serves a zone file.
@@ -92,81 +113,51 @@ module Gyre
       # @return [Object] the named block's value
       def fire(name, *arguments) = @events[name.to_sym]&.call(*arguments)
 
-      # Continues with the next rule, within a rule.
-      def next! = throw(:rule, :next)
+      # Called within a rule: goes on with the next one.
+      def next! = raise(Next, "next! was called outside of a rule", [])
 
-      # @param peer [Addrinfo, nil] nil: unknown
-      # @return [Boolean]
+      # Called by the extension.
+      # @param transaction [Transaction]
+      # @return [String, nil] a response; nil if the transaction has it
       # @api private
-      def recursion_allowed?(peer)
-        return false unless peer&.ip?
-
-        address = IPAddr.new(peer.ip_address[/[^%]+/]).native
-        @networks.any? { |network| network.family == address.family && network.include?(address) }
-      end
-
-      # @param bytes [String] of a checked request with one question
-      # @param peer [String] a struct sockaddr
-      # @param limit [Integer] bytes
-      # @param edns [EDNS, nil] of the response
-      # @return [String] a response
-      # @api private
-      def call(bytes, peer, limit, edns)
-        query = Message.parse(bytes)
-        response = Message.new(query.id, Message::QR | Message::AA | query.flags & REPEATED, questions: query.questions, edns: edns)
-        begin
-          transaction = Transaction.new(self, query, query.questions.first, response, peer)
-          process(transaction)
-          transaction.reply ? adapt(transaction.reply, edns, limit) : response.encode(limit: limit)
-        rescue StandardError, ScriptError, SystemStackError => error
-          report(error)
-          failed(query.id, query.flags, 2, edns, query.questions).encode(limit: limit)
-        end
+      def call(transaction)
+        process(transaction)
+        transaction.result
       rescue FormatError # of a record behind the question
-        failed(*bytes.unpack("n2"), 1, edns).encode(limit: limit)
+        transaction.failed(1, [])
+      rescue StandardError, ScriptError, SystemStackError => error
+        report(error)
+        transaction.failed(2, [transaction.question])
       end
 
       # @param transaction [Transaction]
       # @return [void]
       # @api private
       def process(transaction)
-        name, type = transaction.name, transaction.type
-        @rules.each do |rule|
-          next unless rule.types.empty? || rule.types.include?(type)
-
-          found = match_of(rule.pattern, name, transaction) or next
-          return if run(rule.block, transaction, found) != :next
-        end
-        return transaction.fail!(:Refused) unless @otherwise
-
-        run(@otherwise, transaction, nil)
+        rules = (@found[transaction.type] ||= {})[transaction.key] || find(transaction)
+        index = -1
+        nil until (rule = rules[index += 1]).nil? || run(rule, transaction)
       end
 
       private
 
-      # Ignores case, which clients may vary (0x20).
-      def match_of(pattern, name, transaction)
-        case pattern
-        when String then pattern.casecmp(name)&.zero?
-        when Regexp then pattern.match(name) || pattern.match(name.downcase)
-        else pattern.call(name, transaction.resource_class)
-        end
+      # Returns what may answer, in order: blocks, and rules that have yet to decide.
+      def find(transaction)
+        key, type = transaction.key, transaction.type
+        @found = {} if ((@kept += 1) % FOUND_LIMIT).zero?
+        fitting = @rules.select { |rule| (rule.types.empty? || rule.types.include?(type)) && rule.may_fit?(key) }
+        (@found[type] ||= {})[key] = fitting.map { |rule| rule.decided? ? rule.block : rule } << (@otherwise || REFUSED)
       end
 
-      # @return [:next, nil]
-      def run(block, transaction, found)
-        catch(:rule) do
-          found.is_a?(MatchData) ? block.call(transaction, found) : block.call(transaction)
-          nil
-        end
-      end
+      # @return [Boolean] false: the next rule's turn
+      def run(rule, transaction)
+        return rule.call(transaction) || true if rule.is_a?(Proc)
 
-      def adapt(reply, edns, limit)
-        Wire.adapt(reply, edns, limit) || Message.parse(reply).tap { |message| message.edns = edns }.encode(limit: limit)
-      end
-
-      def failed(id, flags, rcode, edns, questions = [])
-        Message.new(id, Message::QR | flags & REPEATED, rcode: rcode, questions: questions, edns: edns)
+        found = rule.match(transaction) or return false
+        found.is_a?(MatchData) ? rule.block.call(transaction, found) : rule.block.call(transaction)
+        true
+      rescue Next
+        false
       end
 
       # May run in another server's thread, over HTTPS.

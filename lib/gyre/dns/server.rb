@@ -69,7 +69,7 @@ module Gyre
       def run(worker = 0)
         Gyre.run("DNS server") do |task|
           @receivers = @sockets.packets(worker).map do |listener|
-            Receiver.new(listener.socket, @responder, self, @settings[:waiting_limit], !@log.nil?).tap(&:start)
+            Receiver.new(listener.socket, @responder, (self if @log), @settings[:waiting_limit]).tap(&:start)
           end
           streams = @streams.map { |server| task.async("DNS over #{server.endpoints.first}") { server.each { |stream| serve(stream) } } }
           yield self if block_given?
@@ -95,7 +95,7 @@ module Gyre
           upstream = Upstream.new(*rules.upstreams)
           rules.otherwise { |transaction| transaction.passthrough!(upstream) }
         end
-        @responder.use(zones, !rules.empty?)
+        @responder.use(zones, (rules unless rules.empty?), rules.networks.map { |network| [network.hton, network.prefix] })
         @upstream&.close
         @rules, @upstream = rules, upstream
       end
@@ -106,21 +106,15 @@ module Gyre
       # @return [String, nil] the response; nil if none is due
       def answer(bytes, sockaddr)
         found = @responder.respond(bytes, sockaddr)
-        return found&.tap { log(found, sockaddr) } if found.nil? || found.is_a?(String)
+        return found&.tap { log(found, sockaddr) } unless found.is_a?(Transaction)
         return @responder.overload if @waiting >= @settings[:waiting_limit]
 
         @waiting += 1
         begin
-          call(bytes, sockaddr, Message::BYTES_LIMIT, found || nil)
+          call(found)
         ensure
           @waiting -= 1
         end
-      end
-
-      # Called by Receiver for a request to rules.
-      # @api private
-      def call(bytes, sockaddr, limit, edns)
-        @rules.call(bytes, sockaddr, limit, edns).tap { |response| log(response, sockaddr) }
       end
 
       # @api private
@@ -178,7 +172,7 @@ module Gyre
             next reply(stream, found.tap { log(found, sockaddr) }) if found.is_a?(String)
             next @responder.overload if @waiting >= @settings[:waiting_limit]
 
-            places.async("rule") { ask(stream, bytes, sockaddr, found || nil) }
+            places.async("rule") { ask(stream, found) }
           end
         rescue Gyre::TimeoutError
           nil # no more questions
@@ -187,13 +181,18 @@ module Gyre
         nil # the client is gone
       end
 
-      def ask(stream, bytes, sockaddr, edns)
+      def ask(stream, transaction)
         @waiting += 1
-        reply(stream, call(bytes, sockaddr, Message::BYTES_LIMIT, edns))
+        reply(stream, call(transaction))
       rescue SystemCallError, IOError, Gyre::TimeoutError, TLS::Error
         stream.abandon # the client is gone, or reads nothing
       ensure
         @waiting -= 1
+      end
+
+      def call(transaction)
+        response = transaction.rules.call(transaction) || transaction.encode
+        response.tap { log(response, transaction.sockaddr) }
       end
 
       def reply(stream, response) = stream.write([response.bytesize].pack("n") << response)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# One question and its response, with RubyDNS's methods. Made by Rules.
+# One question and the response that rules make of it, with RubyDNS's methods. Made by the extension
+# (transaction_object.c), which also keeps a response of addresses; any other one is a Message.
 require "gyre/dns/message"
 
 module Gyre
@@ -10,41 +11,35 @@ module Gyre
       # Seconds, as in RubyDNS.
       DEFAULT_TTL = 86_400
       SECTIONS = { answer: :answers, authority: :authority, additional: :additional }.freeze
-      private_constant :SECTIONS
+      # Flags of a request that its response repeats: opcode, RD, CD.
+      REPEATED = 0x7910
+      private_constant :SECTIONS, :REPEATED
 
       # @return [Message] the request
-      attr_reader :query
-      # @return [Question]
-      attr_reader :question
-      # @return [Message] to be sent
-      attr_reader :response
+      # @raise [FormatError] a record behind the question is malformed
+      def query = @query ||= Message.parse(bytes)
 
-      # @api private
-      def initialize(rules, query, question, response, sockaddr, options = {})
-        @rules = rules
-        @query = query
-        @question = question
-        @response = response
-        @sockaddr = sockaddr
-        @options = options
+      # @return [Question]
+      def question = Question.new(name, type, 1)
+
+      # @return [Message] to be sent
+      def response
+        @response ||= begin
+          rcode, records = leave
+          answers = records.map { |ttl, data| Record.new(name, type, 1, ttl, data) }
+          Message.new(id, Message::QR | Message::AA | flags & REPEATED, questions: [Question.new(name, type, 1)],
+                                                                        sections: [answers, [], []], edns: edns).tap { |made| set(made, rcode) }
+        end
       end
 
       # @return [Addrinfo, nil] the sender's; nil if it is not known
-      def remote_address
-        @remote_address ||= Addrinfo.new(@sockaddr) unless @sockaddr.empty?
-      end
+      def remote_address = sockaddr.then { |address| Addrinfo.new(address) unless address.empty? }
 
       # @return [Hash] remote_address:, and options of {#append!}
       def options = { remote_address: remote_address, **@options }
 
-      # @return [String] the question's, without a final dot
-      def name = @question.name
-
-      # @return [Integer] the question's
-      def type = @question.type
-
       # @return [Class] of Resolv::DNS::Resource, such as IN::A
-      def resource_class = @resource_class ||= @question.resource_class
+      def resource_class = Resolv::DNS::Resource.get_class(type, 1)
 
       # @return [Object] an option
       def [](key) = options[key]
@@ -52,23 +47,21 @@ module Gyre
       # @return [String]
       def to_s = "#{name} #{DNS.type_name(type)}"
 
-      # Adds a resource of the question's class.
-      # @param arguments [Array] for the resource class's `new`: an address for IN::A, a name for
-      #   IN::CNAME
+      # Adds a resource of the class asked for.
+      #
+      # @param first [Object] with `more` the arguments of the resource class's `new`: an address
+      #   for IN::A, a name for IN::CNAME
       # @param ttl [Integer] seconds
       # @param name [String, nil] the record's; nil: the question's
       # @param resource_class [Class, nil] nil: the question's
       # @param section [Symbol] :answer, :authority or :additional
       # @return [true]
-      # @raise [ArgumentError] the arguments make no such resource
-      def respond!(*arguments, **options)
-        options = arguments.pop if arguments.last.is_a?(Hash)
-        made = options[:resource_class]
-        # Avoids objects of resolv for an address.
-        data = Wire.address(type, arguments[0]) if made.nil? && arguments.size == 1 && @question.klass == 1
-        return add([(made || resource_class).new(*arguments)], options) unless data
+      # @raise [ArgumentError] the resource cannot be made of these
+      def respond!(first = nil, *more, ttl: nil, name: nil, section: nil, resource_class: nil)
+        return respond!(first, *more[0..-2], **more.last) if more.last.is_a?(Hash)
+        return true if more.empty? && !(name || section || resource_class) && add_address(first, ttl || DEFAULT_TTL)
 
-        put(options) { |owner, ttl| Record.new(owner, type, 1, ttl || DEFAULT_TTL, data) }
+        add([(resource_class || self.resource_class).new(first, *more)], { ttl: ttl, name: name, section: section }.compact)
       end
 
       # Adds resources.
@@ -76,7 +69,9 @@ module Gyre
       # @param options [Hash] ttl:, name:, section: as {#respond!}
       # @return [true]
       def add(resources, options = {})
-        resources.each { |resource| put(options) { |owner, ttl| Record.for(owner, ttl || resource.ttl || DEFAULT_TTL, resource) } }
+        options = { name: name, section: :answer, **options, **@options }
+        records = response.public_send(SECTIONS.fetch(options[:section].to_sym))
+        resources.each { |resource| records << Record.for(options[:name], options[:ttl] || resource.ttl || DEFAULT_TTL, resource) }
         true
       end
 
@@ -85,10 +80,18 @@ module Gyre
       # @param resource_class [Class]
       # @return [true]
       def append!(name, resource_class = nil, options = {})
-        resource_class ||= self.resource_class
-        question = Question.new(name.to_s, resource_class::TypeValue, resource_class::ClassValue)
-        @rules.process(Transaction.new(@rules, @query, question, @response, @sockaddr, options))
+        type = DNS.type_number(resource_class || self.type)
+        response # a Message from now on
+        former = [self.name, self.type, @options]
+        ask(name.to_s, type)
+        @options = options
+        rules.process(self)
         true
+      ensure
+        if former
+          ask(*former.first(2))
+          @options = former.last
+        end
       end
 
       # Answers with a resolver's reply.
@@ -98,16 +101,16 @@ module Gyre
       # @yieldparam reply [Message] before it is copied
       # @return [Boolean] whether there was a reply
       def passthrough!(resolver, force: false, name: nil, **)
-        return fail!(:Refused) && false unless recursive?(force || name)
+        return fail!(:Refused) && false unless recursive? && (force || name || flags.anybits?(Message::RD))
 
         reply = forward(resolver, name) or return fail!(:ServFail) && false
-        return (@reply = reply) && true unless block_given? || name || @response.answers.any?
+        return (@reply = reply) && true unless block_given? || name || response.answers.any?
 
         found = Message.parse(reply)
         yield found if block_given?
-        @response.flags = @response.flags & ~Message::AA | Message::RA
-        @response.rcode = found.rcode
-        SECTIONS.each_value { |section| @response.public_send(section).concat(found.public_send(section)) }
+        response.flags = response.flags & ~Message::AA | Message::RA
+        response.rcode = found.rcode
+        SECTIONS.each_value { |section| response.public_send(section).concat(found.public_send(section)) }
         true
       end
 
@@ -116,15 +119,11 @@ module Gyre
       # @return [Message, nil] the resolver's reply
       def passthrough(resolver, name: nil, **) = forward(resolver, name)&.then { |reply| Message.parse(reply) }
 
-      # @return [String, nil] an upstream's reply as the whole response
-      # @api private
-      attr_reader :reply
-
       # @param rcode [Symbol, Integer] such as :NXDomain
       # @return [true]
       def fail!(rcode)
-        @response.rcode = rcode
-        @response.flags &= ~Message::AA if [2, 5].include?(@response.rcode) # ServFail, Refused
+        number = DNS.rcode_number(rcode)
+        plain? ? self.rcode = number : set(response, number)
         true
       end
       alias failure! fail!
@@ -133,26 +132,37 @@ module Gyre
       # @return [void]
       def append_question! = nil
 
+      # @return [String, nil] the response; nil if the extension has it
+      # @api private
+      def result
+        return if plain?
+        return response.encode(limit: limit) unless @reply
+
+        Wire.adapt(@reply, edns, limit) || Message.parse(@reply).tap { |message| message.edns = edns }.encode(limit: limit)
+      end
+
+      # @return [String] a response without records
+      # @api private
+      def failed(rcode, questions)
+        Message.new(id, Message::QR | flags & REPEATED, rcode: rcode, questions: questions, edns: edns).encode(limit: limit)
+      end
+
       private
 
-      def put(options)
-        options = options.merge(@options) unless @options.empty?
-        section = options[:section] ? @response.public_send(SECTIONS.fetch(options[:section].to_sym)) : @response.answers
-        section << yield((options[:name] || name).to_s, options[:ttl])
-        true
+      def id = bytes.unpack1("n")
+
+      def flags = bytes.unpack1("@2n")
+
+      def set(message, rcode)
+        message.rcode = rcode
+        message.flags &= ~Message::AA if [2, 5].include?(rcode) # ServFail, Refused
       end
 
       # EDNS concerns one hop (RFC 6891): the upstream gets ours.
       def forward(resolver, name)
-        edns = EDNS.new(EDNS::UDP_BYTES, 0, @query.edns ? @query.edns.flags & EDNS::DO : 0, [])
-        flags = Message::RD | @query.flags & (Message::CD | Message::AD)
-        resolver.forward(Message.query(name || self.name, type, @question.klass, id: @query.id, flags: flags, edns: edns).encode)
-      end
-
-      # Resolves only for loopback and the server's networks, as an open resolver serves attacks
-      # with forged addresses.
-      def recursive?(force)
-        (force || @query.recursion_desired?) && @rules.recursion_allowed?(remote_address)
+        edns = EDNS.new(EDNS::UDP_BYTES, 0, self.edns ? self.edns.flags & EDNS::DO : 0, [])
+        flags = Message::RD | self.flags & (Message::CD | Message::AD)
+        resolver.forward(Message.query(name || self.name, type, id: id, flags: flags, edns: edns).encode)
       end
     end
   end

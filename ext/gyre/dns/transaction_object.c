@@ -1,0 +1,222 @@
+/*
+ * Gyre::DNS::Transaction: a question for rules, and its response as long as that is a response code
+ * and a few addresses. Made by receiver_object.c and zone_object.c; lib/gyre/dns/transaction.rb has
+ * the other methods, and makes a Message of any other response.
+ */
+#include "dns/dns.h"
+
+#include <string.h>
+
+#define PLAIN_BYTES 512
+#define RECORDS 4 /* fit, with any name and EDNS */
+
+enum { SERVFAIL = 2, REFUSED = 5 };
+
+struct transaction {
+  VALUE rules, bytes, name; /* `name` is nil before the first call */
+  struct gyre_dns_manner manner;
+  uint16_t type, rcode;
+  bool plain; /* the response is here, not in a Message */
+  unsigned count;
+  struct {
+    uint32_t ttl;
+    uint8_t data[16];
+  } records[RECORDS];
+  struct gyre_datagram_local local;
+  socklen_t from_length;
+  union {
+    struct sockaddr any;
+    struct sockaddr_in6 ip6; /* as long as any IP address */
+  } from;
+};
+
+static VALUE transaction_class;
+
+static void transaction_mark(void *opaque) {
+  const struct transaction *transaction = opaque;
+  rb_gc_mark(transaction->rules);
+  rb_gc_mark(transaction->bytes);
+  rb_gc_mark(transaction->name);
+}
+
+static const rb_data_type_t transaction_type = {
+    .wrap_struct_name = "Gyre::DNS::Transaction",
+    .function = {.dmark = transaction_mark, .dfree = RUBY_DEFAULT_FREE},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE,
+};
+
+static struct transaction *get(VALUE self) { return rb_check_typeddata(self, &transaction_type); }
+
+VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
+                               const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
+                               const struct gyre_datagram_local *local) {
+  struct transaction *transaction;
+  VALUE bytes = rb_str_new((const char *)request->bytes, (long)request->length);
+  VALUE self = TypedData_Make_Struct(transaction_class, struct transaction, &transaction_type, transaction);
+  transaction->name = Qnil;
+  transaction->manner = *manner;
+  transaction->type = manner->type;
+  transaction->plain = true;
+  if (local) transaction->local = *local;
+  transaction->from_length = from->length > sizeof(transaction->from) ? 0 : from->length;
+  memcpy(&transaction->from, &from->any, transaction->from_length);
+  RB_OBJ_WRITE(self, &transaction->rules, rules);
+  RB_OBJ_WRITE(self, &transaction->bytes, bytes);
+  return self;
+}
+
+const struct gyre_datagram_local *gyre_dns_transaction_sender(VALUE self, struct gyre_datagram_address *from) {
+  const struct transaction *transaction = get(self);
+  from->length = transaction->from_length;
+  memcpy(&from->any, &transaction->from, from->length);
+  return &transaction->local;
+}
+
+VALUE gyre_dns_transaction_call(VALUE self) { return rb_funcallv(get(self)->rules, rb_intern("call"), 1, &self); }
+
+size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
+  const struct transaction *transaction = get(self);
+  const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(transaction->bytes);
+  struct gyre_dns_writer writer;
+  struct gyre_dns_edns edns = transaction->manner.edns;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  size_t at = GYRE_DNS_HEADER_BYTES;
+  uint16_t counts[4] = {1, 0, 0, 0};
+  (void)gyre_dns_name_read(bytes, (size_t)RSTRING_LEN(transaction->bytes), &at, name);
+  gyre_dns_writer_init(&writer, to, PLAIN_BYTES);
+  (void)gyre_dns_put_question(&writer, name, transaction->type, GYRE_DNS_IN);
+  for (unsigned i = 0; i < transaction->count; i++)
+    counts[1] += gyre_dns_put_record(&writer, name, transaction->type, GYRE_DNS_IN, transaction->records[i].ttl,
+                                     transaction->records[i].data, transaction->type == GYRE_DNS_A ? 4 : 16);
+  edns.options = transaction->manner.cookie;
+  edns.rcode = (uint8_t)(transaction->rcode >> 4);
+  if (edns.present) counts[3] = gyre_dns_put_opt(&writer, &edns);
+  bool authoritative = transaction->rcode != SERVFAIL && transaction->rcode != REFUSED;
+  uint16_t repeated = gyre_dns_16(bytes + 2) & (GYRE_DNS_OPCODE | GYRE_DNS_RD | GYRE_DNS_CD);
+  gyre_dns_put_header(
+      &writer, gyre_dns_16(bytes),
+      (uint16_t)(GYRE_DNS_QR | (authoritative ? GYRE_DNS_AA : 0) | repeated | (transaction->rcode & GYRE_DNS_RCODE)),
+      counts);
+  return writer.length;
+}
+
+/* @return [String] the response, unless it is a Message */
+static VALUE transaction_encode(VALUE self) {
+  uint8_t bytes[PLAIN_BYTES];
+  size_t length = gyre_dns_transaction_write(self, bytes);
+  return rb_str_new((const char *)bytes, (long)length);
+}
+
+/* @return [String] the name asked for, without a final dot */
+static VALUE transaction_name(VALUE self) {
+  struct transaction *transaction = get(self);
+  if (!NIL_P(transaction->name)) return transaction->name;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  size_t at = GYRE_DNS_HEADER_BYTES;
+  (void)gyre_dns_name_read((const uint8_t *)RSTRING_PTR(transaction->bytes), (size_t)RSTRING_LEN(transaction->bytes),
+                           &at, name);
+  VALUE text = gyre_dns_name_string(name);
+  RB_OBJ_WRITE(self, &transaction->name, text);
+  return text;
+}
+
+/* @return [String] the name in lower case */
+static VALUE transaction_key(VALUE self) {
+  VALUE name = transaction_name(self);
+  const char *bytes = RSTRING_PTR(name);
+  for (long i = 0; i < RSTRING_LEN(name); i++)
+    if (bytes[i] >= 'A' && bytes[i] <= 'Z') return rb_funcall(name, rb_intern("downcase"), 0);
+  return name;
+}
+
+/* @return [Integer] the type asked for */
+static VALUE transaction_type_number(VALUE self) { return INT2FIX(get(self)->type); }
+
+/* @return [String] the request */
+static VALUE transaction_bytes(VALUE self) { return get(self)->bytes; }
+
+/* @return [Integer] most bytes of the response */
+static VALUE transaction_limit(VALUE self) { return SIZET2NUM(get(self)->manner.limit); }
+
+/* @return [Boolean] whether the sender is in a network whose questions are passed on */
+static VALUE transaction_is_recursive(VALUE self) { return get(self)->manner.recursive ? Qtrue : Qfalse; }
+
+static VALUE transaction_rules(VALUE self) { return get(self)->rules; }
+
+/* @return [String] the sender's struct sockaddr; "": unknown */
+static VALUE transaction_sockaddr(VALUE self) {
+  const struct transaction *transaction = get(self);
+  return rb_str_new((const char *)&transaction->from, (long)transaction->from_length);
+}
+
+/* @return [EDNS, nil] of the response */
+static VALUE transaction_edns(VALUE self) {
+  const struct gyre_dns_manner *manner = &get(self)->manner;
+  VALUE options = rb_ary_new();
+  if (!manner->edns.present) return Qnil;
+  if (manner->edns.options_length)
+    rb_ary_push(options, rb_assoc_new(INT2FIX(GYRE_DNS_COOKIE),
+                                      rb_str_new((const char *)manner->cookie + 4, GYRE_DNS_COOKIE_BYTES)));
+  return gyre_dns_edns_new(&manner->edns, options);
+}
+
+/* @return [Boolean] whether the response is here */
+static VALUE transaction_is_plain(VALUE self) { return get(self)->plain ? Qtrue : Qfalse; }
+
+/* Adds an address to the answers. Returns false if that takes a Message. */
+static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
+  struct transaction *transaction = get(self);
+  if (!transaction->plain || transaction->count == RECORDS ||
+      !gyre_dns_address_of(transaction->type, text, transaction->records[transaction->count].data))
+    return Qfalse;
+  transaction->records[transaction->count].ttl = NUM2UINT(ttl);
+  transaction->count++;
+  return Qtrue;
+}
+
+/* @param rcode [Integer] of the response, while it is here */
+static VALUE transaction_set_rcode(VALUE self, VALUE rcode) {
+  get(self)->rcode = (uint16_t)NUM2UINT(rcode);
+  return Qtrue;
+}
+
+/* Leaves the response to a Message from now on. Returns rcode, and TTL and data of the answers. */
+static VALUE transaction_leave(VALUE self) {
+  struct transaction *transaction = get(self);
+  VALUE records = rb_ary_new();
+  for (unsigned i = 0; i < transaction->count; i++)
+    rb_ary_push(records, rb_assoc_new(UINT2NUM(transaction->records[i].ttl),
+                                      rb_str_new((const char *)transaction->records[i].data,
+                                                 transaction->type == GYRE_DNS_A ? 4 : 16)));
+  transaction->plain = false;
+  return rb_assoc_new(INT2FIX(transaction->rcode), records);
+}
+
+/* Replaces the question for the time of a block. */
+static VALUE transaction_ask(VALUE self, VALUE name, VALUE type) {
+  struct transaction *transaction = get(self);
+  transaction->type = (uint16_t)NUM2UINT(type);
+  RB_OBJ_WRITE(self, &transaction->name, name);
+  return self;
+}
+
+void gyre_init_dns_transaction(void) {
+  transaction_class = rb_define_class_under(gyre_mDNS, "Transaction", rb_cObject);
+  rb_gc_register_mark_object(transaction_class);
+  rb_undef_alloc_func(transaction_class);
+  rb_define_method(transaction_class, "name", transaction_name, 0);
+  rb_define_method(transaction_class, "key", transaction_key, 0);
+  rb_define_method(transaction_class, "type", transaction_type_number, 0);
+  rb_define_method(transaction_class, "bytes", transaction_bytes, 0);
+  rb_define_method(transaction_class, "limit", transaction_limit, 0);
+  rb_define_method(transaction_class, "recursive?", transaction_is_recursive, 0);
+  rb_define_method(transaction_class, "sockaddr", transaction_sockaddr, 0);
+  rb_define_method(transaction_class, "plain?", transaction_is_plain, 0);
+  rb_define_method(transaction_class, "encode", transaction_encode, 0);
+  rb_define_method(transaction_class, "rules", transaction_rules, 0);
+  rb_define_private_method(transaction_class, "edns", transaction_edns, 0);
+  rb_define_private_method(transaction_class, "add_address", transaction_add_address, 2);
+  rb_define_private_method(transaction_class, "rcode=", transaction_set_rcode, 1);
+  rb_define_private_method(transaction_class, "leave", transaction_leave, 0);
+  rb_define_private_method(transaction_class, "ask", transaction_ask, 2);
+}
