@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Asks the platform what it has and writes the Makefile of gyre_ext. Called by `gem install` and
-# `rake compile`; feature.h gives each answer its name. Where the extension cannot be built it
-# writes a Makefile that does nothing, prints the reason, and Gyre runs on its portable engine.
-# Fails only without make, which RubyGems runs next.
+# Asks the platform and writes gyre_ext's Makefile, for `gem install` and `rake compile`; feature.h
+# names the answers. If the extension cannot be built, the Makefile does nothing, and Gyre runs on
+# its portable engine. Fails only without make.
 #
-# Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with
-# sanitizers, GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.
+# Environment: GYRE_WERROR=1 (warnings are errors), GYRE_SANITIZE=address,undefined, GYRE_KQUEUE=1
+# (kqueue on Linux by libkqueue).
 
-# Names packages as Debian and Ubuntu do.
+# Debian's and Ubuntu's packages.
 def debian(packages) = "on Debian and Ubuntu: apt-get install #{packages}"
 
 def use_portable_engine(reason)
@@ -36,7 +35,7 @@ rescue SystemExit, StandardError # mkmf gives up where the compiler does not sta
 end
 use_portable_engine("no working C compiler was found (#{debian("build-essential ruby-dev")})") unless compiler_works
 
-# Prints the message, which `gem install` keeps in mkmf.log and gem_make.out.
+# Prints a message, which `gem install` keeps in mkmf.log and gem_make.out.
 def without(part, library, package)
   warn "gyre: built without #{part}, for #{library} was not found (#{debian(package)})"
 end
@@ -47,8 +46,7 @@ backends << "epoll" if have_header("sys/epoll.h") && have_func("epoll_create1", 
 backends << "io_uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
                           have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
 without("the io_uring backend", "liburing 2.3", "liburing-dev") if RUBY_PLATFORM.include?("linux") && !backends.include?("io_uring")
-# On Linux only libkqueue has it, for tests of the backend; an installed gem should not link with
-# it.
+# On Linux only for tests: an installed gem should not link with libkqueue.
 if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
   backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
@@ -98,20 +96,19 @@ $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"
 $CFLAGS << " -Werror" if ENV["GYRE_WERROR"] == "1"
 sanitizers = ENV["GYRE_SANITIZE"].to_s
 unless sanitizers.empty?
-  # Checks heap and globals only: when Ruby leaves a frame by longjmp, the sanitizer's marks stay on
-  # the fiber's stack and cause false reports.
+  # Checks only heap and globals: Ruby's longjmp leaves the sanitizer's marks on stacks.
   flags = " -fsanitize=#{sanitizers} --param asan-stack=0 -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
   $CFLAGS << flags
   $LDFLAGS << flags
 end
 
-# The sources stand in folders, and include each other by their path from here. An object is named
-# after its source's path, because folders have files of the same name.
+# Sources in folders include each other by path from here; objects are named by path, as names
+# repeat.
 $srcs = Dir[File.join($srcdir, "**", "*.c")].sort.map { |path| path.sub($srcdir, "$(srcdir)") }
 objects = $srcs.to_h { |source| ["#{source.delete_prefix("$(srcdir)/").delete_suffix(".c").tr("/", "-")}.#{$OBJEXT}", source] }
 $objs = objects.keys
 create_makefile("gyre/gyre_ext")
-# mkmf sees the headers beside this file only, and has no rule for a source in a folder.
+# mkmf sees only headers beside this file, and has no rule for folders.
 headers = Dir[File.join($srcdir, "**", "*.h")].sort
 rules = objects.map { |object, source| "#{object}: #{source}\n\t$(ECHO) compiling #{source}\n\t$(Q) #{COMPILE_C.sub("$<", source)}\n" }
 File.write("Makefile", "\n$(OBJS): #{headers.join(" ")}\n\n#{rules.join("\n")}", mode: "a")

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The time of deadlines, timeouts and periods, for all of layer 2.
+# The time of deadlines, timeouts and periods.
 
 module Gyre
   # Monotonic seconds.
   module Clock
-    # Seconds too short for another sleep.
+    # Too short for another sleep.
     SHORT_S = 1e-6
     private_constant :SHORT_S
 
@@ -13,7 +13,7 @@ module Gyre
     def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     # Sleeps; no unblock ends it early.
-    # @param at [Numeric] a time of {now}; a past one yields to ready fibers
+    # @param at [Numeric] by {now}; a past time yields to ready fibers
     # @return [void]
     def self.sleep_until(at)
       left = at - now
@@ -21,8 +21,8 @@ module Gyre
       Kernel.sleep(left) while (left = at - now) > SHORT_S
     end
 
-    # Yields until the time is over; the block leaves by `break` or `return`.
-    # @param timeout [Numeric, nil] seconds; nil: without a limit
+    # Yields until the time is over; `break` or `return` leaves.
+    # @param timeout [Numeric, nil] seconds; nil: no limit
     # @yieldparam left [Numeric, nil] seconds
     # @return [nil]
     def self.within(timeout)
@@ -35,7 +35,7 @@ module Gyre
     end
 
     # @yield
-    # @return [Float] seconds that the block took
+    # @return [Float] seconds of the block
     def self.measure
       start = now
       yield

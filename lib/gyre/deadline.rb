@@ -1,27 +1,25 @@
 # frozen_string_literal: true
 
-# Deadlines: a point in time for a block and the tasks started in it. Made by Gyre.with_deadline and
-# Task#with_timeout. Each task refers to its innermost deadline (Task::Context), which refers to the
-# next outer one. The scheduler's timeout_after raises Task::Expired in the block; a deadline
-# converts only its own Expired to the caller's error.
+# Deadlines for a block and its tasks, by Gyre.with_deadline and Task#with_timeout. A task knows its
+# innermost deadline (Task::Context), which knows the next outer one. The scheduler raises
+# Task::Expired in the block; a deadline converts only its own to the caller's error.
 
 require "gyre/clock"
 require "gyre/errors"
 require "gyre/task/expired"
 
 module Gyre
-  # Limits the time of the block and of all tasks started in it; the nearest of nested deadlines
-  # counts. When it passes, stops those tasks and raises a {TimeoutError} that names the deadline
-  # here, at the present wait. Tasks that outlive the block keep the deadline: late ones fail with
-  # that error.
-  # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: passes
-  #   at the first wait.
-  # @param at [Numeric, nil] instead of seconds: a time of {Clock.now}
-  # @param name [String, nil] for the error's message
+  # Limits the time of the block and all tasks started in it; the nearest deadline counts. At its
+  # end stops those tasks and raises a {TimeoutError} with its name here, at the present wait. Tasks
+  # that outlive the block keep the deadline: late ones fail with that error.
+  # @param seconds [Numeric, nil] from now; nil, Float::INFINITY: no limit; 0 or less: ends at the
+  #   first wait
+  # @param at [Numeric, nil] instead of seconds, by {Clock.now}
+  # @param name [String, nil] for the error
   # @yieldparam deadline [Deadline, nil]
   # @return [Object] the block's value
   # @raise [TimeoutError]
-  # @raise [RuntimeError] outside of any task
+  # @raise [RuntimeError] outside of tasks
   def self.with_deadline(seconds = nil, at: nil, name: nil, &block)
     raise ArgumentError, "with_deadline needs a block" unless block
     raise ArgumentError, "either seconds or at:, not both" if seconds && at
@@ -33,21 +31,21 @@ module Gyre
     Deadline.new(seconds, block, name: name, lasting: true).hold(task.scheduler) { |deadline| TimeoutError.new(nil, deadline) }
   end
 
-  # @return [Deadline, nil] the nearest one that the calling task is under, if any
+  # @return [Deadline, nil] the calling task's nearest
   def self.deadline = Task.current?&.deadline
 
-  # A point in time, and the task that it limits.
+  # A time limit of a task.
   class Deadline
     # @return [String, nil]
     attr_reader :name
     # @return [Numeric] as given
     attr_reader :seconds
-    # @return [Float] when it passes, a time of {Clock.now}
+    # @return [Float] its end, by {Clock.now}
     attr_reader :at
-    # @return [Float] when it was set
+    # @return [Float] its start
     # @api private
     attr_reader :set_at
-    # @return [Deadline, nil] the next outer one, nearer or not
+    # @return [Deadline, nil] the next outer one
     # @api private
     attr_reader :outer
 
@@ -67,16 +65,16 @@ module Gyre
       @task = @outer = nil
     end
 
-    # @return [Float] seconds left, at least 0
+    # @return [Float] seconds left, or 0
     def remaining = [@at - Clock.now, 0.0].max
 
     # @return [Boolean]
     def passed? = @passed || Clock.now >= @at
 
-    # @return [String, nil] file and line of its block; nil if that is not Ruby code
+    # @return [String, nil] its block's file and line
     def place = @block.source_location&.join(":")
 
-    # @return [String] for example: deadline "fetch" of 2 s, set at app.rb:12
+    # @return [String] such as: deadline "fetch" of 2 s, set at app.rb:12
     def to_s
       text = "deadline#{%( "#{@name}") if @name} of #{seconds.is_a?(Integer) ? seconds : seconds.to_f.round(3)} s"
       place ? "#{text}, set at #{place}" : text
@@ -87,11 +85,11 @@ module Gyre
       "#<#{self.class} #{to_s.delete_prefix("deadline ")}, #{remaining.round(3)} s left>"
     end
 
-    # Runs the block and ends it when the time is over.
+    # Runs the block within the time.
     # @api private
     # @param scheduler [Scheduler]
-    # @yieldparam deadline [Deadline] self, when it has passed
-    # @yieldreturn [Exception] what to raise then
+    # @yieldparam deadline [Deadline] self, at its end
+    # @yieldreturn [Exception] to raise then
     def hold(scheduler)
       before = $! # an exception on its way already, in an ensure
       enter
@@ -112,15 +110,15 @@ module Gyre
       end
     end
 
-    # Called when the time is over, before the scheduler raises in the block's fiber. Runs on the
-    # loop and must not wait.
+    # Called on the loop at the end, before the scheduler raises in the block's fiber. Must not
+    # wait.
     # @api private
     def expire
       @passed = true
       @task&.stop_those_under(self)
     end
 
-    # True if its end will still stop the tasks below it.
+    # True if its end will stop tasks.
     # @api private
     def binding? = !@passed && (!@over || @lasting)
 
@@ -128,13 +126,13 @@ module Gyre
     # @api private
     def over? = @over
 
-    # True if it has passed without an error to the caller.
+    # True if it has ended without an error to the caller.
     # @api private
     def unheard? = @over && !@raised
 
     # @api private
     # @param task [Task]
-    # @return [Boolean] whether it has passed while a block of this task runs under it
+    # @return [Boolean] whether it has passed during a block of this task
     def raising_in?(task) = @passed && !@over && @task.equal?(task)
 
     private
@@ -155,7 +153,7 @@ module Gyre
       linger if @lasting && !@passed
     end
 
-    # Watches over the remaining tasks until the last has ended.
+    # Watches remaining tasks until the last has ended.
     def linger
       late = @task.children_under(self)
       return if late.empty?

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# The exceptions of every layer, sorted by origin (docs/tasks.md has those of tasks). Excludes
-# ArgumentError (a caller's mistake) and Errno (the network). Requires nothing.
+# Exceptions of all layers (for tasks see docs/tasks.md), besides ArgumentError (a caller's mistake)
+# and Errno (the network).
 
 module Gyre
-  # The superclass of Gyre's own errors.
+  # Superclass of Gyre's errors.
   class Error < StandardError; end
 
-  # The time of a with_deadline, a with_timeout or another limited wait is over.
+  # The time of with_deadline, with_timeout or another wait is over.
   class TimeoutError < Error
     # @return [Deadline, nil] nil for a wait's own limit
     attr_reader :deadline
@@ -20,18 +20,18 @@ module Gyre
     end
   end
 
-  # Tasks wait for each other, and nothing else could wake them.
+  # Tasks wait for each other, and nothing else can wake them.
   class DeadlockError < Error; end
 
-  # The C extension is missing, disabled or useless here, and only it has the requested part.
+  # Needs the C extension, which is missing or disabled.
   class ExtensionRequired < Error; end
 
-  # The peer broke the protocol; has the status of the response.
+  # The peer broke the protocol.
   class ProtocolError < Error
-    # @return [Integer] the status or code that belongs in the answer, HTTP's 400 for example
+    # @return [Integer] status or code of the answer, such as HTTP's 400
     attr_reader :status
 
-    # @param message [String] what was wrong, in one line without the peer's secrets
+    # @param message [String] one line without the peer's secrets
     # @param status [Integer]
     def initialize(message = "bad request", status = 400)
       super(message)
@@ -39,17 +39,16 @@ module Gyre
     end
   end
 
-  # A wrong command line; the message is for its author. `gyre` exits with 2.
+  # A wrong command line, explained to its author. `gyre` exits with 2.
   class UsageError < Error; end
 
-  # A server or command cannot begin or go on; the message tells what to do, in several lines if
-  # needed. `gyre` exits with 1.
+  # A server or command cannot begin or continue; the message tells what to do. `gyre` exits with 1.
   class StartError < Error; end
 
-  # Raised in a stopped task, at its present wait. Not a StandardError, so that `rescue => error`
-  # does not swallow the cancellation. A `rescue` must raise it again.
+  # Raised in a stopped task at its wait. Not a StandardError, so that `rescue => error` does not
+  # swallow it; a `rescue` must raise it again.
   class Stop < Exception # rubocop:disable Lint/InheritException
-    # @return [Deadline, nil] whose end stopped the task, if any
+    # @return [Deadline, nil] that stopped the task
     attr_reader :deadline
 
     # @param message [String]
@@ -59,7 +58,7 @@ module Gyre
       @deadline = deadline
     end
 
-    # True while it is still leaving the block in which it was raised.
+    # True while it leaves the block in which it was raised.
     # @api private
     def cancels?
       true

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A view of one scheduler: waits, the fibers' tasks, holders of awaited objects. Made by
-# Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; describes one moment and changes
-# nothing.
+# One moment of a scheduler: waits, fibers' tasks, holders of awaited objects. Made by
+# Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; changes nothing.
 
 require_relative "inspection/deadlock"
 require_relative "inspection/stall"
@@ -11,9 +10,9 @@ require_relative "inspection/wait"
 module Gyre
   # @api private
   class Inspection
-    # The most holders of a semaphore that are named; further ones are only counted.
+    # Holders of a semaphore to name.
     HOLDERS_NAMED = 3
-    # If more fibers than these wait, none is asked for its mutexes.
+    # If more fibers wait, none is asked for its mutexes.
     ASKED_LIMIT = 10_000
     private_constant :HOLDERS_NAMED, :ASKED_LIMIT
 
@@ -23,20 +22,20 @@ module Gyre
     attr_reader :runs
 
     # @param scheduler [Scheduler]
-    # @param classes [Array<Module>, nil] only waits for an object of one of these
+    # @param classes [Array<Module>, nil] selects waits by the awaited object
     def initialize(scheduler, classes = nil)
       @scheduler = scheduler
       @waits = scheduler.waits(classes)
       @runs = scheduler.runs
     end
 
-    # @return [Hash{Fiber => Task}] tasks by their fibers
+    # @return [Hash{Fiber => Task}]
     def tasks
       @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
     end
 
-    # The owners of awaited mutexes. Asks each fiber, on the scheduler's own thread only, as Ruby
-    # shows a mutex's owner only to itself.
+    # Owners of awaited mutexes: asks each fiber, as Ruby shows an owner only to itself; only in the
+    # scheduler's thread.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|
@@ -52,13 +51,13 @@ module Gyre
     end
 
     # @param fiber [Fiber]
-    # @return [String] its name in messages
+    # @return [String] for messages
     def label(fiber)
       (tasks[fiber] || @runs.find { |run| run.fiber.equal?(fiber) })&.label || "a fiber"
     end
 
     # @param wait [Wait]
-    # @return [String] for example: waiting for a mutex that task "b" holds
+    # @return [String] such as: waiting for a mutex that task "b" holds
     def describe(wait) = wait.to_s(holding(wait.blocker))
 
     # @param circle [Array<Wait, Awaited>]
@@ -67,7 +66,7 @@ module Gyre
       lines = circle.filter_map do |node|
         next "  #{label(node.entered)} is #{describe(node)} at #{node.place}" if node.is_a?(Wait)
 
-        # A task whose block is over; fibers of other tasks show their waits.
+        # Its block is over; other tasks' fibers show their waits.
         "  #{node.label} is waiting for its children" if node.awaited.none?(Fiber)
       end
       lines.join("\n")

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Loads the log server, its outputs and its client, which need the C extension. The command `gyre
-# log` is in lib/gyre/cli/log.rb.
+# Loads the log server, its outputs and its client, which need the C extension.
 
 require "gyre"
 require "gyre/log/ingest"
@@ -9,8 +8,7 @@ require "gyre/log/wire/records"
 require "gyre/log/wire"
 
 module Gyre
-  # Carries log messages from programs to files. See docs/log.md for its use and ARCHITECTURE.md for
-  # its parts.
+  # Carries log messages from programs to files; see docs/log.md.
   module Log
   end
 end

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Loads the C extension, once. Called by Gyre::Loop to choose the engine, and by parts in C; only
-# this file requires gyre_ext. Without the extension the portable engine works instead.
-# GYRE_BACKEND=select does not even load this file.
+# Loads the C extension once, for Gyre::Loop and parts in C; only this file requires gyre_ext.
+# Without it, or with GYRE_BACKEND=select, the portable engine works.
 require "rbconfig"
 
 module Gyre
@@ -19,7 +18,7 @@ module Gyre
         @load_error
       end
 
-      # Candidate paths: a checkout keeps an extension for each Ruby, an installed gem just one.
+      # A checkout has an extension for each Ruby, an installed gem one.
       def features
         ["gyre/#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}/gyre_ext", "gyre/gyre_ext"]
       end
@@ -34,7 +33,7 @@ module Gyre
         false
       end
 
-      # Takes the first existing candidate: a file that does not load raises its own error.
+      # The first existing candidate; a file that does not load raises its error.
       def existing_feature
         library = File.expand_path("..", __dir__)
         features.find { |feature| File.exist?(File.join(library, "#{feature}.#{RbConfig::CONFIG["DLEXT"]}")) } || features.last

@@ -1,23 +1,21 @@
 # frozen_string_literal: true
 
-# Blocking work beside the loop: name resolution, waits for processes, slow reads from a disk, long
-# computations handed over by Ruby. Called by both engines' schedulers. bench/notes/offload.md has
-# costs and benefits.
+# Blocking work beside the loop: name resolution, processes, slow reads, computations that Ruby
+# hands over. Called by both schedulers. Costs: bench/notes/offload.md.
 require_relative "offload/job"
 require_relative "offload/pool"
 
 module Gyre
-  # Work for a small pool of threads, shared by all loops of the process; each Ractor has its own.
+  # Uses a small pool of threads for all loops of a Ractor.
   module Offload
     class << self
-      # Runs the block in a thread of the pool while the calling fiber waits. Runs it directly
-      # without a scheduler, or in a blocking fiber. Returns or raises the block's result.
-      # `abandon`: if an exception ends the wait, true ends the work, false finishes it first (it
-      # uses the caller's memory), :seen waits for its end (it takes something that others wait
-      # for).
+      # Runs the block in a pool's thread while the fiber waits; directly without a scheduler or in
+      # a blocking fiber. Returns or raises its result. `abandon`, if an exception ends the wait:
+      # true ends the work, false finishes it (it uses the caller's memory), :seen waits for its end
+      # (it takes something that others await).
       def call(abandon: true, &work) = run(work, abandon: abandon)
 
-      # Runs a callable in the same way.
+      # The same for a callable.
       def run(work, abandon: true)
         scheduler = current_scheduler or return work.call
 
@@ -28,14 +26,13 @@ module Gyre
         job.value
       end
 
-      # Starts over in a forked child: the threads stay in the parent.
+      # In a forked child, without the threads.
       def process_fork
         self.pool = nil
       end
 
-      # Starts over in a daemon that replaced this process: the thread's fibers continue, the pool's
-      # threads do not. Work not begun gets new threads; waits for other work raise, as its progress
-      # is unknown.
+      # In a daemon, without the threads: work not begun gets new ones; waits for other work raise,
+      # as its progress is unknown.
       def process_move = pool&.process_move
 
       private
@@ -44,7 +41,7 @@ module Gyre
         Fiber.scheduler unless Fiber.current.blocking?
       end
 
-      # Each Ractor has its own, as threads and locks cannot be shared.
+      # Per Ractor, as threads and locks cannot be shared.
       if defined?(Ractor)
         def pool = Ractor.current[:gyre_offload]
 

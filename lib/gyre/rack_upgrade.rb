@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 # Iodine's convention for WebSockets and event streams: an app puts a handler into
-# env["rack.upgrade"]. A Rack middleware, on Gyre::WebSocket, Gyre::SSE and Gyre::Broadcast.
+# env["rack.upgrade"]. Rack middleware on Gyre::WebSocket, Gyre::SSE and Gyre::Broadcast.
 
 require "gyre/broadcast"
 
 module Gyre
-  # For apps that were written for Iodine or Agoo.
+  # For Iodine's and Agoo's apps.
   #
   #   use Gyre::RackUpgrade
   #   run(lambda do |env|
@@ -14,8 +14,8 @@ module Gyre
   #     [200, {}, []]
   #   end)
   #
-  # Every method of the handler is optional: on_open(client), on_message(client, message),
-  # on_drained(client), on_shutdown(client) as the server stops, on_close(client).
+  # A handler's optional methods: on_open(client), on_message(client, message), on_drained(client),
+  # on_shutdown(client) (the server stops), on_close(client).
   class RackUpgrade
     # @param app [#call]
     # @param options (see Gyre::WebSocket.open)
@@ -25,7 +25,7 @@ module Gyre
     end
 
     # @param env [Hash] gets "rack.upgrade?": :websocket, :sse or nil
-    # @return [Array] the app's response, unless it set a handler and its status is below 300
+    # @return [Array] the app's response, unless a handler is set and the status below 300
     def call(env)
       kind = env["rack.upgrade?"] = kind_of(env)
       response = @app.call(env)
@@ -53,7 +53,7 @@ module Gyre
       SSE.respond(env, callbacks, wants: WebSocket::Session.wants(callbacks), headers: headers)
     end
 
-    # A handler of Gyre::WebSocket that calls the app's handler.
+    # Calls the app's handler.
     # @api private
     class Callbacks
       def initialize(handler, env)
@@ -79,9 +79,9 @@ module Gyre
     end
     private_constant :Callbacks
 
-    # The connection of one handler, a WebSocket or an event stream. Any thread may use it.
+    # A handler's WebSocket or event stream; any thread may use it.
     class Client
-      # @return [Hash] of the request
+      # @return [Hash] the request's
       attr_reader :env
       # @return [Object] the app's
       attr_reader :handler
@@ -93,9 +93,9 @@ module Gyre
         @handler = handler
       end
 
-      # Sends a message; waits while the client is slow.
+      # Sends a message; waits for a slow client.
       # @param message [String]
-      # @return [Boolean] false: it is closed
+      # @return [Boolean] false: closed
       def write(message)
         @connection.write(message)
         true
@@ -109,7 +109,7 @@ module Gyre
       # @return [Boolean]
       def open? = !@connection.closed?
 
-      # @return [Integer] bytes that were not taken; -1: it is closed
+      # @return [Integer] unsent bytes; -1: closed
       def pending = open? ? @connection.pending : -1
 
       # (see Gyre::Broadcast.subscribe)

@@ -1,20 +1,20 @@
 # frozen_string_literal: true
 
-# Makes `gem "gyre"` in a Rails application's Gemfile sufficient: `bin/rails server` starts Gyre's
-# server, and state is kept by fiber. lib/gyre.rb loads it under Rails. A starting server sets
-# everything else (Gyre::Web::Isolation), so that other servers and the console are unaffected.
+# Makes `gem "gyre"` sufficient for Rails: `bin/rails server` starts Gyre, and state is kept by
+# fiber. Loaded by lib/gyre.rb. A starting server sets everything else (Gyre::Web::Isolation), so
+# other servers and the console are unaffected.
 
 require "gyre/version"
 
 module Gyre
   # Rails finds it by its superclass.
   class Railtie < ::Rails::Railtie
-    # Requests share a thread. Keeps a level that the application sets; the server refuses :thread.
+    # Requests share a thread. Keeps the application's level; the server refuses :thread.
     config.before_configuration do |app|
       app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support)
     end
 
-    # Gyre serves system tests unless the application names another server.
+    # Unless the application names another server for system tests.
     initializer "gyre.capybara" do
       ActiveSupport.on_load(:action_dispatch_system_test_case) do
         require "gyre/capybara"
@@ -22,7 +22,7 @@ module Gyre
       end
     end
 
-    # `bin/rails server -u puma` and RACKUP_HANDLER=puma still start another server.
+    # `bin/rails server -u puma` and RACKUP_HANDLER=puma start another server.
     module DefaultHandler
       def default
         ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.run, the entry to structured tasks: takes or makes the thread's scheduler, runs a block as
-# the root of a tree of tasks, and returns when all are over. Gyre::Run is one such call. The
-# scheduler runs the tasks.
+# Gyre.run: takes or makes the thread's scheduler, runs a block as the root of a tree of tasks, and
+# returns when all have ended. Gyre::Run is one call.
 
 require "gyre/errors"
 require "gyre/scheduler"
@@ -12,20 +11,19 @@ require "gyre/task/unawaited"
 require "gyre/inspection/watchdog"
 
 module Gyre
-  # Runs the block as a task and waits until it and its children are over. Gives a thread without a
-  # scheduler a Gyre::Scheduler meanwhile; inside a task the block becomes its child.
+  # Runs the block as a task and waits for it and its children. A thread without a scheduler gets
+  # one meanwhile; inside a task the block becomes its child.
   #
-  # An exception of the block stops the other tasks and waits for their `ensure` blocks. An
-  # Interrupt, an `exit` in any task, Thread#kill, Thread#raise and a timeout around this call do
-  # the same. A second Interrupt cuts these short.
+  # The block's exception stops the other tasks and waits for their `ensure` blocks; so do an
+  # Interrupt, any task's `exit`, Thread#kill, Thread#raise and a timeout around. A second Interrupt
+  # cuts these short.
   # @param name [String] the task's name
-  # @param watchdog [Numeric, true, false, nil] seconds that the loop may be held before a
-  #   Gyre::Watchdog reports it; true: the watchdog's default limit; nil: the milliseconds in
-  #   GYRE_WATCHDOG_MS, if set
+  # @param watchdog [Numeric, true, false, nil] seconds after which a Gyre::Watchdog reports a held
+  #   loop; true: its default; nil: GYRE_WATCHDOG_MS, if set
   # @yieldparam task [Task]
-  # @return [Object] the block's value; nil when its task was stopped
-  # @raise [Exception] what the block raised
-  # @raise [Error] when the thread's scheduler is not Gyre's
+  # @return [Object] the block's value; nil if stopped
+  # @raise [Exception] the block's
+  # @raise [Error] the thread's scheduler is not Gyre's
   def self.run(name = "main", watchdog: nil, &block)
     raise ArgumentError, "Gyre.run needs a block" unless block
 
@@ -40,12 +38,12 @@ module Gyre
     end
   end
 
-  # A call of Gyre.run with its own tree of tasks.
+  # A call of Gyre.run.
   # @api private
   class Run
     include Inspection::Awaited
 
-    # Runs on a thread without a scheduler.
+    # In a thread without a scheduler.
     def self.on_new_scheduler(name, watchdog, block)
       scheduler = Scheduler.new
       Fiber.set_scheduler(scheduler)
@@ -56,7 +54,7 @@ module Gyre
       end
     end
 
-    # Runs on an existing scheduler: the calling fiber drives it unless another one does or will.
+    # On an existing scheduler; drives it unless another fiber does.
     def self.on_existing(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
@@ -78,18 +76,17 @@ module Gyre
 
     # @return [Scheduler]
     attr_reader :scheduler
-    # @return [Fiber] the caller of Gyre.run
+    # @return [Fiber] Gyre.run's caller
     attr_reader :fiber
     # @return [Task]
     attr_reader :root
     # @return [Task::Unawaited]
     attr_reader :unawaited
-    # @return [SpinLock] for other threads' waits for tasks of this one
+    # @return [SpinLock] for other threads' waits
     attr_reader :lock
 
     # @param scheduler [Scheduler]
-    # @param drives [Boolean] whether this call drives the loop; else it waits while another one
-    #   does
+    # @param drives [Boolean] whether this call drives the loop, or waits
     def initialize(scheduler, drives:)
       @scheduler = scheduler
       @drives = drives
@@ -124,11 +121,11 @@ module Gyre
     # @return [String]
     def label = "the caller of Gyre.run"
 
-    # Shown as the object that the fiber of this run awaits, even while that fiber drives the loop.
+    # Shown as awaited by this run's fiber, even while it drives.
     # @return [Array<Task>]
     def awaited = [@root]
 
-    # If an `exit`, a signal or Thread#raise has ended a task, raises its exception from Gyre.run.
+    # Raises the exception of an `exit`, signal or Thread#raise from Gyre.run.
     # @param error [Exception]
     def leave(error)
       @leaving ||= error
@@ -143,7 +140,7 @@ module Gyre
       wake if task.equal?(@root)
     end
 
-    # Calls `listener.wake` when the task is over. From any thread.
+    # Calls `listener.wake` at the task's end. Any thread may call it.
     def listen(task, listener)
       @lock.synchronize { (@listeners[task] ||= []) << listener }
     end
@@ -166,8 +163,8 @@ module Gyre
       wake
     end
 
-    # In a forked child only the forking fiber continues: other tasks are over at once, and those
-    # above it end with it. Excludes a fork in a fiber without a task.
+    # In a forked child only the forking fiber continues: other tasks have ended, those above it end
+    # with it. Not for a fork outside tasks.
     def process_fork
       forker = Task.current? or return
       forker.forget_waiters
@@ -178,8 +175,8 @@ module Gyre
       @forker = forker if @drives
     end
 
-    # In the child the forking fiber is Ruby's root fiber: if it ended, so would the program.
-    # @param task [Task] one whose block is over
+    # There the forking fiber is Ruby's root fiber, whose end would end the program.
+    # @param task [Task] whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)
     end
@@ -203,7 +200,7 @@ module Gyre
       end
     end
 
-    # Waits for a driver first; otherwise the first parking task would have to drive.
+    # Waits for a driver, or the first parking task would have to drive.
     def start
       @scheduler.spawn(@root) if @scheduler.loop_running?
     end
@@ -212,10 +209,10 @@ module Gyre
       @to_stop.pop.stop until @to_stop.empty?
     end
 
-    # Ends the loop's wait, or the wait of the fiber of this run. From any thread.
+    # Ends the wait of the loop or of this run's fiber. Any thread may call it.
     def wake = @drives ? @scheduler.wakeup : @scheduler.unblock(self, @fiber)
 
-    # Runs when an exception leaves Gyre.run: no task stays behind.
+    # After an exception no task stays behind.
     def unwind
       @root.stop
       begin

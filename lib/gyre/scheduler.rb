@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, with the part shared by both engines.
-# Made by Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program, which may
-# subclass it. ext/gyre/fiber adds the native engine's hooks, Gyre::Scheduler::Portable the portable
-# one's.
+# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, shared by both engines. Made by Gyre.run,
+# by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or as a subclass. ext/gyre/fiber adds the native
+# hooks, Gyre::Scheduler::Portable the portable ones.
 require "forwardable"
 require_relative "errors"
 require_relative "loop"
@@ -17,20 +16,19 @@ require_relative "scheduler/io_buffer"
 require_relative "scheduler/pooled_fiber"
 
 module Gyre
-  # The Fiber::Scheduler of a thread.
+  # A thread's Fiber::Scheduler.
   class Scheduler
     extend Forwardable
 
-    # Makes a scheduler with its own loop, on the backend's engine.
-    # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or
-    #   else the best one
-    # @raise [ArgumentError] for an unknown backend
-    # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses
+    # Makes a scheduler with its own loop.
+    # @param backend [String, Symbol, nil] one of {availables}; nil: GYRE_BACKEND, or the best
+    # @raise [ArgumentError] an unknown backend
+    # @raise [RuntimeError, SystemCallError] a backend not built, or refused by the kernel
     def initialize(backend = nil)
       Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
     end
 
-    # Runs the remaining work on this thread's scheduler, then removes it.
+    # Runs the remaining work, then removes this thread's scheduler.
     # @api private
     def self.leave
       Fiber.set_scheduler(nil)
@@ -38,21 +36,21 @@ module Gyre
       Fiber.set_scheduler(nil) if Fiber.scheduler # after an exception there, Ruby 3.1 has kept the closed one
     end
 
-    # The backends available on this machine.
+    # Returns this machine's backends.
     # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
     def self.availables
       Loop.availables
     end
 
-    # Reports an exception that ended a fiber without waiters. May be overridden.
+    # Reports an exception that ended a fiber. May be overridden.
     # @param error [Exception]
-    # @param fiber [Fiber, nil] nil for a callback of the loop
+    # @param fiber [Fiber, nil] nil: a callback of the loop
     def report(error, fiber)
       what = fiber ? fiber.inspect : "a callback of the loop"
       $stderr.write("gyre: unhandled in #{what}: #{error.full_message(highlight: false).chomp}\n")
     end
 
-    # Reports the same way, but only once in a row, however often the loop is idle.
+    # Reports a text unless it was the last one.
     # @param text [String]
     # @api private
     def report_once(text)
@@ -60,8 +58,8 @@ module Gyre
       @reported = text
     end
 
-    # The waiting and ready fibers of this scheduler. From any thread.
-    # @param classes [Array<Module>, nil] only waits for an object of one of these
+    # Returns waiting and ready fibers. Any thread may call it.
+    # @param classes [Array<Module>, nil] selects waits by the awaited object
     # @return [Array<Inspection::Wait>]
     def waits(classes = nil)
       list_waits(classes).map { |values| Inspection::Wait.new(*values) }
@@ -73,8 +71,8 @@ module Gyre
       @runs ||= []
     end
 
-    # Records an exception that Thread#raise is about to send to this thread
-    # (scheduler/thread_raise.rb). From any thread.
+    # Thread#raise is about to send this exception (scheduler/thread_raise.rb). Any thread may call
+    # it.
     # @param error [Exception]
     # @api private
     def note_for_thread(error)
@@ -82,13 +80,13 @@ module Gyre
     end
 
     # @param error [Exception]
-    # @return [Boolean, nil] whether it was meant for the caller of Gyre.run
+    # @return [Boolean, nil] whether it is for Gyre.run's caller
     # @api private
     def for_thread?(error)
       @for_thread&.key?(error)
     end
 
-    # For the engines: an exception has ended a fiber without a task.
+    # An exception has ended a fiber without a task.
     # @param error [Exception]
     # @param fiber [Fiber, nil]
     # @api private
@@ -105,20 +103,19 @@ module Gyre
       self.suspicious = !watchdog.nil?
     end
 
-    # For the engines, after an idle time (see {Inspection::Deadlock.refuse}).
+    # For idle engines, see {Inspection::Deadlock.refuse}.
     # @api private
     def refuse_deadlock(certain)
       Inspection::Deadlock.refuse(self, certain)
     end
 
-    # Called by the engines' timeout_after when its error leaves its block: returns a cancellation
-    # that the error must not replace. A stop may unwind the block and wait in an `ensure` when the
-    # time ends: Ruby then raises the error with the stop as its cause, and a program that rescues
-    # the error would continue as if never stopped. Ignores a cancellation from before the block, as
-    # in an `ensure`: cleaning up may have a time limit of its own.
-    # @param error [Exception] the timeout's own
-    # @param before [Exception, nil] what was on its way when the block began
-    # @return [Stop, Task::Expired, nil] the cancellation that it has replaced in the block
+    # Returns a cancellation that a timeout's error must not replace, for timeout_after. A stop may
+    # unwind the block and wait in an `ensure` at the timeout: Ruby then raises the error with the
+    # stop as cause, and a program that rescues it would continue unstopped. Ignores cancellations
+    # from before the block, as cleaning up may have its own limit.
+    # @param error [Exception] the timeout's
+    # @param before [Exception, nil] propagating when the block began
+    # @return [Stop, Task::Expired, nil] replaced in the block
     # @api private
     def cancellation_in(error, before)
       return if error.respond_to?(:cancels?) # the end of a deadline: Gyre::Deadline decides itself
@@ -128,7 +125,7 @@ module Gyre
       end
     end
 
-    # For tasks of the gem Async on this scheduler.
+    # For the gem Async's tasks.
     # @api private
     def_delegators :async_guests, :add_child, :async, :resume, :transfer, :push, :with_timeout, :load
 
@@ -137,16 +134,15 @@ module Gyre
       "#<#{self.class} #{closed? ? "closed" : backend}>"
     end
 
-    # True if the thread is killed, or a signal's exception is propagating: a closing scheduler then
-    # waits for nothing.
+    # True if the thread is killed or a signal's exception propagates: then nothing is awaited.
     # @return [Boolean]
     def leaving?
       Thread.current.status == "aborting" || $!.is_a?(SignalException)
     end
 
-    # Resolves a host name (Fiber::Scheduler#address_resolve): by {HostNames}, else in a thread.
-    # @param hostname [String] may have a scope, "fe80::1%eth0", which is ignored
-    # @return [Array<String>, nil] addresses, nil when there are none
+    # Resolves a host name (Fiber::Scheduler#address_resolve) by {HostNames}, else in a thread.
+    # @param hostname [String] ignores a scope, "fe80::1%eth0"
+    # @return [Array<String>, nil] addresses, or nil
     def address_resolve(hostname)
       require "socket" unless defined?(Addrinfo) # Ruby 3.1 can require nothing in a Ractor
       hostname = hostname.split("%", 2).first
@@ -159,19 +155,16 @@ module Gyre
       end
     end
 
-    # Quick calls that Ruby passes here from 3.4 on, besides calls that take long: each close, open,
-    # stat and directory entry. A thread would cost far more (30 µs), and let other fibers run in
-    # each of them. Opens that may wait are handled elsewhere (scheduler/waiting_path.rb); the
-    # exceptions copy whole files, or look up a user's home, which may ask a server.
+    # Quick calls, which Ruby also passes here from 3.4 on: each close, open, stat, directory entry.
+    # A thread would cost 30 µs and let other fibers run. scheduler/waiting_path.rb handles opens
+    # that may wait; the exceptions copy files, or look up a home, maybe at a server.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
-    # A subclass may override the hook: the names of such frames between the hook and its caller,
-    # and the most frames to look at.
+    # Frames of overrides between hook and caller, and the most frames to check.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
     OVERRIDES_LIMIT = 8
     private_constant :QUICK_WORK, :OVERRIDE, :OVERRIDES_LIMIT
 
-    # Runs blocking or long work in a thread, such as Zlib's
-    # (Fiber::Scheduler#blocking_operation_wait).
+    # Runs blocking work in a thread (Fiber::Scheduler#blocking_operation_wait), such as Zlib's.
     # @param work [#call]
     def blocking_operation_wait(work)
       caller = caller_locations(1, OVERRIDES_LIMIT).find { |place| !OVERRIDE.include?(place.base_label) }
@@ -180,7 +173,7 @@ module Gyre
       Offload.call(abandon: false) { work.call }
     end
 
-    # Waits for a child process in a thread; called by the engines' process_wait.
+    # For the engines' process_wait.
     # @return [Process::Status]
     def process_wait_in_thread(pid, flags)
       return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?

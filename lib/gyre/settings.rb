@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# Tables of settings. Provides flags, configuration files, keyword arguments, checks, messages and
-# the generated guide (docs/configuration.md) from the same rows. gyre serve, gyre log, TLS and the
-# memcached client have tables. It opens nothing.
+# Tables of settings: flags, configuration files, keywords, checks, messages and
+# docs/configuration.md from the same rows. For gyre serve, gyre log, TLS and memcached.
 
 require "did_you_mean"
 
 module Gyre
-  # One table: rows in groups. A row's type may be a table, which makes it a section.
+  # Rows in groups; a row whose type is a table is a section.
   #
   #   table = Gyre::Settings.new({ "Where to listen" => [Gyre::Settings.row(:port, :port, "the port", default: 80)] })
   #   table.complete({})            # => { port: 80 }
@@ -15,10 +14,10 @@ module Gyre
   class Settings
     include Enumerable
 
-    # All faults of some settings: a path like logs[2].levels (nil: the whole) and a text for each.
+    # All faults: a path like logs[2].levels (nil: the whole) and text for each.
     class Invalid < ArgumentError
       attr_reader :faults
-      # What could be read.
+      # The valid values.
       attr_reader :values
 
       def initialize(faults, values)
@@ -28,7 +27,7 @@ module Gyre
       end
     end
 
-    # Gathers faults, so that all are reported at once.
+    # Gathers faults to report at once.
     class Faults
       include Enumerable
 
@@ -40,7 +39,7 @@ module Gyre
 
       def add(path, text) = @all << [path, text]
 
-      # Records an ArgumentError of the block as a fault below this path.
+      # Records the block's ArgumentError as a fault below this path.
       def at(path)
         yield
       rescue Invalid => error
@@ -51,7 +50,7 @@ module Gyre
         nil
       end
 
-      # Returns the values if there are no faults.
+      # Returns the values, or raises the faults.
       def ensure_none(values)
         none? ? values : raise(Invalid.new(@all, values))
       end
@@ -65,7 +64,7 @@ module Gyre
 
     def self.row(name, type, meaning, **rest) = Row.new(name: name, type: type, meaning: meaning, **rest)
 
-    # Returns the words nearest to a misspelt one, as a question.
+    # Returns the nearest words, as a question.
     def self.nearest(word, words)
       return unless word.valid_encoding?
 
@@ -75,16 +74,16 @@ module Gyre
 
     def self.list(words) = words.size > 1 ? "#{words[0..-2].join(", ")} or #{words.last}" : words.join
 
-    # Prepares text for a message: without passwords of addresses, and not too long.
+    # Hides addresses' passwords and shortens, for messages.
     def self.shown(value)
       return value.is_a?(Hash) ? "keys with values" : "a list" if value.is_a?(Enumerable)
 
       value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
     end
 
-    # `groups` are rows by headings of --help; those below nil have no flags. `foreign` maps
-    # obsolete words, and words of other programs, to advice. `what` is the noun for a row. The
-    # block checks the values together; it gets them (nil for a wrong value) and Faults.
+    # `groups`: rows by --help's headings; below nil without flags. `foreign`: obsolete and other
+    # programs' words with advice. `what`: noun for a row. The block checks the values together,
+    # with nil for wrong ones, and gets Faults.
     def initialize(groups, what: "setting", foreign: {}, needs: [], &rule)
       @groups = groups.transform_values(&:freeze).freeze
       @what = what
@@ -109,8 +108,8 @@ module Gyre
 
     def fetch(name) = self[name] || raise(ArgumentError, "unknown #{@what}; #{hint(name.to_s)}")
 
-    # Returns checked values by the rows' names, without nil values. Raises faults as Invalid, or
-    # adds them to given ones.
+    # Returns checked values by name, without nil. Raises faults as Invalid, or adds them to given
+    # ones.
     def read(given, faults = nil)
       raise ArgumentError, "must be keys with values" unless given.is_a?(Hash)
       return read(given, faults = Faults.new).then { |values| faults.ensure_none(values) } unless faults
@@ -122,10 +121,9 @@ module Gyre
       values
     end
 
-    # The same, with defaults.
+    # With defaults.
     def complete(given) = defaults.merge(read(given))
 
-    # One value.
     def check(name, value) = read({ name => value })[self[name].name]
 
     private

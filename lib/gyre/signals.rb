@@ -1,24 +1,23 @@
 # frozen_string_literal: true
 
-# The process's signals: as values to wait for (Gyre.signals), and as handlers during a block
-# (Signals.handle, for Gyre::Web::Server). Restores former handlers unchanged (loop/traps.rb). A
-# signal handler may take no lock, so it puts the name in a Thread::Queue, and a short-lived thread
-# passes it on.
+# Signals as values to wait for (Gyre.signals) or handlers during a block (Signals.handle). Restores
+# former handlers (loop/traps.rb). A signal handler may take no lock, so it fills a Thread::Queue,
+# and a short-lived thread passes the name on.
 
 require "gyre/sync/channel"
 require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre
-  # Listens to signals, which lose their usual effect. Each signal goes to all its listeners. Ends
-  # with the block, or without one with the calling task.
+  # Listens to signals, which lose their usual effect, until the block's or else the task's end.
+  # Each signal reaches all listeners.
   # @example
-  #   Gyre.signals("INT", "TERM").wait # until the process is asked to end
+  #   Gyre.signals("INT", "TERM").wait
   # @param names [Array<String, Symbol>] "INT", "TERM", "HUP", "USR1", …
   # @yieldparam signals [Signals]
-  # @return [Object, Signals] the block's value; without a block the listener
-  # @raise [ArgumentError] when there is no such signal, or it cannot be handled
-  # @raise [RuntimeError] without a block, outside of any task
+  # @return [Object, Signals] the block's value, or the listener
+  # @raise [ArgumentError] no such signal, or it cannot be handled
+  # @raise [RuntimeError] neither a block nor a task
   def self.signals(*names)
     raise ArgumentError, "which signals?" if names.empty?
     return Signals.new(*names).tap(&:close_with_task) unless block_given?
@@ -31,7 +30,7 @@ module Gyre
     end
   end
 
-  # Listens to signals. Its methods may be called from any thread.
+  # Any thread may call its methods.
   class Signals
     include Enumerable
 
@@ -39,10 +38,9 @@ module Gyre
     @lock = Thread::Mutex.new
 
     class << self
-      # Runs a block while `on_signal` handles the signals, together with other listeners.
+      # Handles signals during a block, beside other listeners.
       # @param names [Array<String>]
-      # @param on_signal [Proc] called with the signal's name, in the signal handler: it may take no
-      #   lock and must not wait
+      # @param on_signal [Proc] gets the name in the signal handler: no locks, no waits
       # @return [Object] the block's value
       def handle(names, on_signal)
         listeners = []
@@ -73,7 +71,7 @@ module Gyre
 
     # @return [Array<String>] without SIG
     attr_reader :names
-    # @return [Channel] of received signals; for Gyre.select use {Selection#signal}
+    # @return [Channel] received signals; for Gyre.select use {Selection#signal}
     attr_reader :channel
 
     # Use Gyre.signals.
@@ -88,16 +86,16 @@ module Gyre
       raise ArgumentError, "listen to #{names.join(", ")}: #{error.message}"
     end
 
-    # Waits for the next signal.
+    # Waits for a signal.
     # @param timeout [Numeric, nil] seconds
-    # @return [String, nil] its name; nil when the time is over, or the listener closed
+    # @return [String, nil] its name; nil after the timeout or the listener's end
     def wait(timeout: nil)
       @channel.receive(timeout: timeout)
     rescue TimeoutError, Channel::ClosedError
       nil
     end
 
-    # Yields each signal until the listener is closed.
+    # Yields signals until the listener is closed.
     # @yieldparam name [String]
     # @return [self]
     def each(&block)
@@ -107,7 +105,7 @@ module Gyre
       self
     end
 
-    # Stops listening. Without listeners a signal has its former effect.
+    # Stops listening; the last listener's end restores the former effect.
     # @return [self]
     def close
       @listeners.each { |listener| Loop::Traps.remove(listener) }

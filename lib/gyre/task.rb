@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# A task: a block that runs in a pooled fiber beside others, with a parent that outlives it.
-# Gyre.run makes the first task of a tree, Task#async the others. Works on any Gyre::Scheduler
-# through public methods only. A task belongs to one thread; other threads may only call `wait`,
-# `stop` and the questions.
+# A task: a block in a pooled fiber, with a parent that outlives it. Gyre.run makes the root,
+# Task#async others. Uses Gyre::Scheduler's public methods. Belongs to one thread; others may only
+# call `wait`, `stop` and questions.
 
 require "gyre/clock"
 require "gyre/deadline"
@@ -26,8 +25,8 @@ module Gyre
     Task.current.every(seconds, name, **options, &block)
   end
 
-  # Work that runs beside other work. A task is over when its block has ended *and* all its children
-  # are over: it waits for them, or stops them if its block failed or was stopped.
+  # Work beside other work. Ends after its block *and* all children; a failed or stopped block stops
+  # them.
   #
   #   body runs ──ends well──► waits for its children ──────────────┐
   #       │                    (stops transient ones at the end)    ├─► finished: :completed, :failed or :stopped
@@ -47,26 +46,26 @@ module Gyre
     STOPPED = Object.new.freeze
     private_constant :RUNNING, :STOPPED
 
-    # The task of the calling code.
+    # The calling task.
     # @return [Task]
-    # @raise [RuntimeError] outside of any task
+    # @raise [RuntimeError] outside of tasks
     def self.current
       current? or raise "no task here: wrap the code in Gyre.run { }"
     end
 
-    # @return [Task, nil] the task of the calling code, if any
+    # @return [Task, nil] the calling task
     def self.current? = Thread.current[:gyre_task]
 
-    # @return [Task, nil] nil for a root
+    # @return [Task, nil] nil: a root
     attr_reader :parent
-    # @return [String, nil] as given to {#async}
+    # @return [String, nil] see {#async}
     attr_reader :name
-    # @return [String, nil] as given to {#annotate}
+    # @return [String, nil] see {#annotate}
     attr_reader :annotation
     # @return [Fiber, nil] runs its block; nil before and after
     # @api private
     attr_reader :fiber
-    # @return [Context] its values and its innermost deadline
+    # @return [Context] values and innermost deadline
     # @api private
     attr_accessor :context
 
@@ -85,14 +84,13 @@ module Gyre
       @stopping = false
     end
 
-    # Starts a child. Runs at once, up to its first wait; then the caller continues.
+    # Starts a child, which runs up to its first wait; then the caller continues.
     # @param name [String, nil] for reports and {#print_hierarchy}
-    # @param transient [Boolean] a transient child does not keep its parent waiting: it is stopped
-    #   once only transient children are left. Its parent's deadlines do not apply, and its
-    #   exception is reported at once.
+    # @param transient [Boolean] the parent does not wait for it: it is stopped once only transient
+    #   children are left. The parent's deadlines do not apply; its exception is reported at once
     # @yieldparam task [Task] the child
-    # @return [Task] the child; its value or exception comes from {#wait}
-    # @raise [Error] when this task is over or belongs to another thread
+    # @return [Task] {#wait} has its value or exception
+    # @raise [Error] this task is over, or another thread's
     def async(name = nil, transient: false, &block)
       raise ArgumentError, "async needs a block" unless block
       raise Error, "#{label} is over: it can have no more children" if finished?
@@ -112,9 +110,9 @@ module Gyre
     # Runs a block later, as a child.
     # @param seconds [Numeric] from now
     # @param name [String, nil]
-    # @param transient [Boolean] whether it is dropped once only transient children are left
+    # @param transient [Boolean] whether it ends once only transient children are left
     # @yieldparam task [Task] the child
-    # @return [Task] the child: `stop` cancels it, `wait` returns the block's value
+    # @return [Task] `stop` cancels it, `wait` returns the block's value
     def after(seconds, name = nil, transient: false, &block)
       raise ArgumentError, "after needs a block" unless block
       raise ArgumentError, "seconds must be a number, not #{seconds.inspect}" unless seconds.is_a?(Numeric)
@@ -126,15 +124,13 @@ module Gyre
       end
     end
 
-    # Runs a block periodically, as a child. Runs at multiples of the time from now on, however long
-    # the block takes, and leaves out those that it has missed. An exception ends it, and is
-    # reported at once unless a caller waits for the child, as the child is transient.
-    # @param seconds [Numeric] between beats, and before the first
+    # Runs a block periodically, as a child: at multiples of the time from now, without missed ones.
+    # An exception ends it, and is reported at once unless a caller waits.
+    # @param seconds [Numeric] before the first beat and between beats
     # @param name [String, nil]
-    # @param transient [Boolean] whether it ends once only transient children are left; `wait` for
-    #   it if there is nothing else to do
+    # @param transient [Boolean] whether it ends once only transient children are left
     # @yieldparam task [Task] the child
-    # @return [Task] the child: its `stop` ends it
+    # @return [Task] `stop` ends it
     def every(seconds, name = nil, transient: true, &block)
       raise ArgumentError, "every needs a block" unless block
       unless seconds.is_a?(Numeric) && seconds.positive?
@@ -155,9 +151,9 @@ module Gyre
     # Waits until the task is over.
     # @param timeout [Numeric, nil] seconds
     # @return [Object] the block's value; nil if the task was stopped
-    # @raise [Exception] the block's exception, the same for each caller
-    # @raise [TimeoutError] if it is not over in time; the task goes on
-    # @raise [Error] if the task waits for itself or for one that cannot end first
+    # @raise [Exception] the block's, the same for each caller
+    # @raise [TimeoutError] not in time; the task continues
+    # @raise [Error] the task cannot end before this wait
     def wait(timeout: nil)
       finished? || await_end(timeout) or raise TimeoutError, "#{label} is not over after #{timeout} s"
       raise @outcome.ask if failed?
@@ -165,10 +161,10 @@ module Gyre
       value
     end
 
-    # Waits as Thread#join does.
+    # Waits like Thread#join.
     # @param timeout [Numeric, nil] seconds
-    # @return [self, nil] nil when the task is not over in time
-    # @raise [Exception] what the block raised
+    # @return [self, nil] nil after the timeout
+    # @raise [Exception] the block's
     def join(timeout = nil)
       return unless finished? || await_end(timeout)
 
@@ -176,10 +172,9 @@ module Gyre
       self
     end
 
-    # Waits until all children are over, including those started meanwhile, then for the task itself
-    # unless it is the calling one.
+    # Waits for all children, including later ones, then for the task itself, except in that task.
     # @return [Object] as {#wait}; nil for the calling task
-    # @raise [Exception] what the first failed one raised
+    # @raise [Exception] the first failed one's
     def wait_all
       while (child = children.find { |task| !task.transient? })
         child.wait
@@ -188,24 +183,23 @@ module Gyre
     end
 
     # Sleeps; other tasks run.
-    # @param seconds [Numeric, nil] none: until stopped
-    # @return [Integer] the seconds slept, rounded
+    # @param seconds [Numeric, nil] nil: until stopped
+    # @return [Integer] seconds slept, rounded
     def sleep(seconds = nil) = seconds ? Kernel.sleep(seconds) : Kernel.sleep
 
-    # Runs every other ready task first.
+    # Runs other ready tasks first.
     # @return [nil]
     def yield
       scheduler.yield
       nil
     end
 
-    # Runs the block and raises `exception` at its present wait if it takes too long; a block that
-    # only computes is not interrupted. The block cannot rescue that exception, but its `ensure`
-    # runs; nested timeouts are kept apart. Children started in the block are stopped if the time
-    # ends before the block, and unaffected afterwards (see Gyre.with_deadline).
-    # @param seconds [Numeric, nil] nil: no limit. Zero or less: ends at the block's first wait.
-    # @param exception [Class, Exception] what to raise
-    # @param message [String, nil] its message; nil takes the exception's own
+    # Runs the block with a time limit: raises `exception` at its wait, which the block cannot
+    # rescue; `ensure` runs, nested timeouts are kept apart. Never interrupts computing. Stops
+    # children started in the block, if the time ends first (see Gyre.with_deadline).
+    # @param seconds [Numeric, nil] nil: no limit; 0 or less: ends at the first wait
+    # @param exception [Class, Exception]
+    # @param message [String, nil] nil: the exception's own
     # @yieldparam deadline [Deadline]
     # @return [Object] the block's value
     def with_timeout(seconds, exception = TimeoutError, message = nil, &block)
@@ -219,10 +213,9 @@ module Gyre
       end
     end
 
-    # Stops the task and everything below it: each raises {Stop} at its present wait, once, the
-    # lowest first. `ensure` blocks run to their end, even if they wait; {#wait} returns after that.
-    # Ignores a finished task. Stopping the calling task, or one above it, raises Stop here. Only
-    # requests the stop from another thread.
+    # Stops the task and all below it: each raises {Stop} once, at its wait, the lowest first.
+    # `ensure` blocks run to their end, before {#wait} returns. Raises Stop here for the calling
+    # task or one above it. From another thread only requests it.
     # @return [self]
     def stop
       return self if finished?
@@ -233,10 +226,9 @@ module Gyre
     end
     alias cancel stop
 
-    # Runs a block that a stop must not interrupt. A stop of this task, or of one above it, waits
-    # for the block's end; an exception of the block takes precedence. May be nested. Tasks below
-    # are not stopped before that either. It can still be interrupted by deadlines set in this task,
-    # by `exit`, and by a second Interrupt of Gyre.run.
+    # Runs a block that no stop of this task, or of one above or below, interrupts: stops wait for
+    # its end, and its exception takes precedence. May be nested. This task's deadlines, `exit`, and
+    # a second Interrupt of Gyre.run still interrupt it.
     # @return [Object] the block's value
     def defer_stop
       return yield if @stopping
@@ -253,12 +245,12 @@ module Gyre
     end
     alias defer_cancel defer_stop
 
-    # @return [Boolean] whether a stop waits for the end of a {#defer_stop}
+    # @return [Boolean] whether a stop waits for {#defer_stop}
     def stop_deferred? = @stopping.is_a?(Stop)
     alias cancel_deferred? stop_deferred?
 
-    # @return [Symbol] :running until the block and all children are over; then :completed, :failed
-    #   or :stopped
+    # @return [Symbol] :running until block and children have ended; then :completed, :failed,
+    #   :stopped
     def status
       return :running unless finished?
       return :failed if @outcome.is_a?(Failure)
@@ -266,39 +258,38 @@ module Gyre
       @outcome.equal?(STOPPED) ? :stopped : :completed
     end
 
-    # @return [Boolean] whether the task is not over yet
+    # @return [Boolean] whether it is not over
     def alive? = !finished?
     alias running? alive?
 
     # @return [Boolean]
     def finished? = @block.nil?
 
-    # @return [Boolean] whether its block ended well
+    # @return [Boolean]
     def completed? = status == :completed
 
     # @return [Boolean] whether an exception ended it
     def failed? = finished? && @outcome.is_a?(Failure)
 
-    # @return [Boolean] whether it was stopped
+    # @return [Boolean]
     def stopped? = status == :stopped
     alias cancelled? stopped?
 
     # @return [Boolean] whether its parent does not wait for it
     def transient? = @transient
 
-    # The task's result, without waiting or raising.
-    # @return [Object, nil] the block's value or exception; nil while running and after a stop
+    # Returns the task's result without waiting or raising.
+    # @return [Object, nil] value or exception; nil while running or if stopped
     def result = failed? ? @outcome.ask : value
 
-    # @return [Array<Task>] the children that are not over yet, the oldest first
+    # @return [Array<Task>] unfinished children, the oldest first
     def children = @children.to_a
 
-    # The first deadline of the task to pass.
+    # Returns the task's deadline that ends first.
     # @return [Deadline, nil]
     def deadline = @context.nearest_deadline
 
-    # A value of this task. Children start with their parent's present values; a task's own changes
-    # are invisible to parent and siblings.
+    # A value of this task, inherited by later children; a task's changes are invisible to others.
     # @param key [Object]
     # @return [Object, nil]
     def [](key) = @context.values[key]
@@ -310,10 +301,10 @@ module Gyre
     end
 
     # @param key [Object]
-    # @return [Boolean] whether it was set, even to nil
+    # @return [Boolean] whether it was set
     def key?(key) = @context.values.key?(key)
 
-    # Describes the task's present work, for {#print_hierarchy}.
+    # Describes the task's work for {#print_hierarchy}.
     # @param text [String, nil]
     # @return [self]
     def annotate(text)
@@ -321,19 +312,19 @@ module Gyre
       self
     end
 
-    # The present backtrace of its block.
+    # Returns its block's backtrace.
     # @return [Array<String>, nil] nil after its end
     def backtrace(*arguments) = @fiber&.backtrace(*arguments)
 
-    # Prints the task and all below it, a line each: name, annotation, wait, age, place.
+    # Prints the task and all below: name, annotation, wait, age, place.
     # @param out [#puts]
-    # @param backtrace [Boolean] prints each task's whole backtrace, without Gyre's own part
+    # @param backtrace [Boolean] prints backtraces without Gyre's part
     # @return [nil]
     def print_hierarchy(out = $stdout, backtrace: false)
       Inspection::Hierarchy.new(scheduler, backtrace: backtrace).print(self, out)
     end
 
-    # @return [String] its name in messages: task "fetch", or task at app.rb:12
+    # @return [String] task "fetch", or task at app.rb:12
     def label
       return %(task "#{@name}") if @name
 
@@ -355,21 +346,20 @@ module Gyre
     # @return [Scheduler]
     def scheduler = @context.run.scheduler
 
-    # @return [Float] seconds since it was made
+    # @return [Float] since it was made
     def age_s = Clock.now - @made_at
 
     # @return [Boolean] whether its block has not begun
     def unstarted? = @fiber.nil? && @outcome.equal?(RUNNING)
 
-    # @return [Boolean] whether it was asked to stop and is not over
+    # @return [Boolean] whether a stop is under way
     def stopping? = !finished? && (@stopping == true || stop_deferred?)
 
-    # Returns the fiber or task that must end before this task can: its block's, then its children.
+    # Returns its block's fiber, then its children, which must end before it.
     # @return [Array<Fiber, Task>]
     def awaited = @fiber ? [@fiber] : children.reject(&:transient?)
 
-    # @return [Array<Task>] this task and all below it; children come before their parents, younger
-    #   before older ones
+    # @return [Array<Task>] this task and all below, children before parents, younger before older
     def family(spare_deferring: false)
       list = [self]
       index = 0
@@ -398,8 +388,8 @@ module Gyre
       run.forker_ended(self)
     end
 
-    # Waits until the task is over, leaving its exception to others.
-    # @param at [Float] until this time of Clock.now at most
+    # Waits for the task's end, without its exception.
+    # @param at [Float] until then, by Clock.now
     # @return [Boolean] whether it is over
     def join_until(at)
       over = finished? || await_end(at - Clock.now)
@@ -407,7 +397,7 @@ module Gyre
       over
     end
 
-    # Calls `listener.wake` when the task is over, or at once. From any thread.
+    # Calls `listener.wake` at the task's end, maybe at once. Any thread may call it.
     # @param listener [#wake]
     def listen(listener)
       run.listen(self, listener)
@@ -417,31 +407,31 @@ module Gyre
       listener.wake
     end
 
-    # Ends a `listen`, leaving the task's exception to others.
+    # Ends a `listen`.
     # @param listener [#wake]
     def unlisten(listener)
       run.unlisten(self, listener)
       @outcome.give_up(self) if failed?
     end
 
-    # Stops it for a caller that must wait for it and has an exception of its own to raise.
+    # Stops it for a caller with its own exception.
     def abandon
       stop
       await_end unless finished?
       report_failure
     end
 
-    # Reports an exception that no `wait` will raise.
+    # Reports an exception that no `wait` raises.
     def report_failure
       @outcome.report if @outcome.is_a?(Failure)
     end
 
-    # For a second interrupt of Gyre.run: also stops tasks that are stopping already.
+    # At Gyre.run's second interrupt: also stops stopping tasks.
     def stop_again
       family.each { |task| task.interrupt(Stop.new, again: true) }
     end
 
-    # @param deadline [Deadline] a passed one, which stops the children started under it
+    # @param deadline [Deadline] passed; stops children started under it
     def stop_those_under(deadline)
       children_under(deadline).each { |child| child.stop_late(deadline) }
     end
@@ -452,19 +442,17 @@ module Gyre
       children.select { |child| child.context.under?(deadline) }
     end
 
-    # An exception from outside may have interrupted the ends of tasks: completes them, from the
-    # leaves up.
+    # Completes ends of tasks that an exception interrupted, from the leaves up.
     def settle
       family.each { |task| task.settle_alone } # protected: no symbol can call it
     end
 
-    # Drops waiters in a forked child: they are in the parent.
+    # In a forked child, without the parent's waiters.
     def forget_waiters
       @waiters = nil
     end
 
-    # Drops the fiber in a forked child: it is in the parent. Ends the task, unless the forking task
-    # is below it.
+    # In a forked child, without the parent's fiber: ends, unless the forking task is below.
     def stay_behind
       @fiber = nil
       forget_waiters
@@ -478,22 +466,22 @@ module Gyre
 
     protected
 
-    # @param child [Task] a finished one
+    # @param child [Task] finished
     def disown(child) = @children.delete(child)
 
-    # @return [Boolean] whether it is in a defer_stop
+    # @return [Boolean]
     def deferring? = @stopping && @stopping != true
 
-    # @return [Integer] number of exceptions sent to its block so far: a stop, ends of deadlines
+    # @return [Integer] exceptions sent to its block: a stop, ends of deadlines
     def interruptions
       count = @stopping == true ? 1 : 0
       @context.deadline ? count + @context.deadlines.count { |deadline| deadline.raising_in?(self) } : count
     end
 
-    # @param stop [Stop] the exception
-    # @param again [Boolean] even if it is stopping already
-    # @param on_loop [Boolean] the caller is a callback, which may raise nothing
-    # @return [Boolean] whether the caller is this task, and has to raise the Stop
+    # @param stop [Stop]
+    # @param again [Boolean] even if it is stopping
+    # @param on_loop [Boolean] the caller is a callback and may not raise
+    # @return [Boolean] whether the caller is this task and must raise the Stop
     def interrupt(stop, again: false, on_loop: false)
       return false if finished?
 
@@ -518,8 +506,8 @@ module Gyre
       stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
     end
 
-    # After the body: stops children that are not needed, or finishes without children.
-    # @return [Task, nil] the parent, if this task has finished
+    # Stops needless children, or finishes without children.
+    # @return [Task, nil] the parent, if finished
     def end_children
       return if @outcome.equal?(RUNNING)
 
@@ -546,7 +534,7 @@ module Gyre
 
     def here? = scheduler.equal?(Fiber.scheduler)
 
-    # @return [Object, nil] nil when it was stopped, or is not over
+    # @return [Object, nil] nil if stopped or not over
     def value
       @outcome if finished? && !@outcome.equal?(STOPPED)
     end
@@ -557,8 +545,8 @@ module Gyre
       TimeoutError.new(nil, stop.deadline).tap { |error| error.set_backtrace(stop.backtrace) }
     end
 
-    # Thread#kill and Thread#raise may strike at any line, even here, and nothing else would end the
-    # tasks below and above.
+    # Thread#kill and Thread#raise may strike at any line here; nothing else would end tasks below
+    # and above.
     def end_body(outcome)
       ended = false
       @fiber = nil
@@ -583,7 +571,7 @@ module Gyre
       run.task_finished(self)
     end
 
-    # Parks the caller until the task is over: a fiber of its own thread (cheap) or of another, or a
+    # Parks the caller until the task's end: a fiber of its thread (cheap), another fiber, or a
     # thread.
     # @param timeout [Numeric, nil] seconds
     # @return [Boolean] whether it is over
@@ -614,7 +602,7 @@ module Gyre
       finished?
     end
 
-    # Called when a waiter was stopped, or is out of time.
+    # A waiter was stopped, or is late.
     def leave_waiters(fiber)
       return @waiters.delete_at(@waiters.index(fiber)) unless finished?
 
@@ -651,8 +639,8 @@ module Gyre
       raise stop if stop_family(stop, on_loop: failed)
     end
 
-    # Stops this task and all below it, except the calling one.
-    # @return [Boolean] whether that one is among them
+    # Stops this task and all below, except the calling one.
+    # @return [Boolean] whether that is among them
     def stop_family(stop = Stop.new, on_loop: false)
       own = false
       family(spare_deferring: true).each do |task|

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Testing: runs tasks under a clock that jumps instead of sleeping, in a seeded order.
-# `require "gyre/testing"`, in tests only. Changes nothing outside of Gyre::Testing.run.
+# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in a seeded order. `require
+# "gyre/testing"`, in tests.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -13,7 +13,7 @@ require "gyre/testing/simulation"
 module Gyre
   # For tests of programs that wait.
   module Testing
-    # Extends the scheduler: also prints the seed with reported exceptions.
+    # Also prints the seed with reported exceptions.
     # @api private
     module Reports
       attr_writer :seed
@@ -25,14 +25,13 @@ module Gyre
     end
 
     class << self
-      # Runs like Gyre.run, without real time for sleeps, timeouts, deadlines and other timers; a
-      # seed repeats the random order of ready fibers. Prints the seed if the block raises, or a
-      # failure is reported.
-      # @param seed [Integer, nil] nil takes GYRE_SEED, or a random one
+      # Runs like Gyre.run, without real time for sleeps and timers; a seed repeats the order of
+      # ready fibers, and is printed after failures.
+      # @param seed [Integer, nil] nil: GYRE_SEED, or random
       # @yieldparam task [Task]
       # @return [Object] the block's value
-      # @raise [Exception] what the block raises
-      # @raise [Error] on a thread that has a scheduler already
+      # @raise [Exception] the block's
+      # @raise [Error] the thread has a scheduler
       def run(seed: nil, &block)
         raise Error, "Gyre::Testing.run needs a thread without a scheduler, but this one has a #{Fiber.scheduler.class}" if Fiber.scheduler
 
@@ -53,11 +52,11 @@ module Gyre
         $stderr.write("Gyre::Testing: seed #{seed} (GYRE_SEED=#{seed} repeats this order)\n")
       end
 
-      # @return [Float] the time of deadlines and Gyre::Clock.now, in seconds
+      # @return [Float] seconds, as of Gyre::Clock.now
       # @raise [Error] outside of {run}
       def now = simulation.now
 
-      # @return [Float] seconds since {run} began, as its tasks see them
+      # @return [Float] seconds since {run} began
       # @raise [Error] outside of {run}
       def elapsed = simulation.elapsed
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The gem's version, for the gemspec and the command line. Requires nothing.
+# The gem's version.
 module Gyre
-  # Semantic version of this release.
+  # Semantic version.
   VERSION = "0.1.0"
 end

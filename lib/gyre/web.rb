@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Loads the web server, which serves a Rack app from a program. `gyre serve` does the same from the
-# command line.
+# Loads the web server, for programs; `gyre serve` is the command.
 
 require "gyre/web/banner"
 require "gyre/web/server"
@@ -16,7 +15,7 @@ module Gyre
     # @param options (see Gyre::Web::Server#initialize)
     # @yield [Gyre::Web::Server] once it serves
     # @return [void]
-    # @raise [SystemCallError, SocketError] when it cannot listen
+    # @raise [SystemCallError, SocketError] it cannot listen
     # @raise [ExtensionRequired] without the C extension
     def self.serve(app, **options, &block)
       Server.new(app, **options).run(&block)

@@ -1,9 +1,8 @@
-/* The kqueue backend (macOS, the BSDs; on Linux, for tests, through libkqueue). A watch is one
- * kevent for each direction, edge-triggered unless requested otherwise, and stays for the
- * descriptor's life. backend.h has the contract, loop.c the books.
+/* The kqueue backend (macOS, BSDs; on Linux by libkqueue, for tests). A watch is a kevent per
+ * direction, edge-triggered unless requested otherwise, and stays for the descriptor's life.
+ * Contract: backend.h; books: loop.c.
  *
- * Reports urgent data (GYRE_PRIORITY) where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly);
- * ignores such requests elsewhere. */
+ * Reports urgent data (GYRE_PRIORITY) only with EVFILT_EXCEPT (macOS, OpenBSD, DragonFly). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_KQUEUE
@@ -22,11 +21,11 @@
 #include <unistd.h>
 
 #define EVENTS_LIMIT 256
-#define TIMEOUT_LIMIT_S 86400 /* some systems refuse a longer time; the loop asks again */
+#define TIMEOUT_LIMIT_S 86400 /* some systems refuse more; the loop asks again */
 #define FILTERS_LIMIT 3
 
-/* Wakes by a user event, which needs no descriptor; not on libkqueue, where it takes a lock, as no
- * signal handler may. */
+/* A user event wakes without a descriptor; on libkqueue it takes a lock, which no signal handler
+ * may. */
 #if defined(EVFILT_USER) && (!defined(LIBKQUEUE) || defined(GYRE_KQUEUE_USER_WAKEUP))
 #define USER_WAKEUP 1
 #else
@@ -40,12 +39,12 @@
 #define REMEMBERS_CLOSED 0
 #endif
 
-/* udata is a pointer, or a number on older NetBSD. */
+/* A pointer, or a number on older NetBSD. */
 #define UDATA(value) ((__typeof__(((struct kevent *)0)->udata))(uintptr_t)(value))
 
 struct kqueue_state {
   int fd;
-  unsigned forks; /* a forked child inherits no queue: its number may be another file's there */
+  unsigned forks; /* a forked child inherits no queue, and its number may be another file's */
   struct gyre_wakeup wakeup;
 };
 
@@ -67,8 +66,7 @@ static void change(struct kevent *event, int fd, size_t filter, unsigned flags, 
          UDATA(generation));
 }
 
-/* Applies the changes. Returns 0, or -errno of the first failure; deleting ignores a closed
- * descriptor. */
+/* Returns 0, or -errno of the first failure; deleting ignores a closed descriptor. */
 static int apply(int queue, struct kevent *changes, int count) {
   struct kevent receipts[2 * FILTERS_LIMIT];
   static const struct timespec now = {0, 0};
@@ -156,8 +154,7 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* Makes the kevent again, as an existing one keeps its flags and, on some systems, does not report
- * the present state. */
+/* Makes the kevent again: an existing one keeps its flags and may not report the present state. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
@@ -175,12 +172,12 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   }
   int error = count ? apply(state->fd, changes, count) : 0;
   if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* only one direction may be registered */
-  /* A device that kqueue does not support, like epoll's EPERM. */
+  /* Unsupported devices, like epoll's EPERM. */
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
 }
 
-/* Translates a kevent. The read side's end is the peer's half-close unless an error comes with
- * it (fflags); the write side's end is a complete hang-up. */
+/* The read side's end is a half-close unless an error comes with it (fflags); the write side's is a
+ * complete hang-up. */
 static unsigned readiness(const struct kevent *event) {
   static const unsigned all = GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
   bool end = event->flags & EV_EOF;

@@ -1,4 +1,4 @@
-/* The table of backends, in the default order of trying (see backends.h, bench/results). */
+/* Backends in the order of trying (backends.h, bench/results). */
 #include "feature.h"
 
 #include "loop/backends.h"

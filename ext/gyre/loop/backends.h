@@ -1,5 +1,4 @@
-/* The backends, the best first. Read by loop_backend.c and by the plain C test of the contract. A
- * new backend gets a line in backends.c. */
+/* The backends, the best first, for loop_backend.c and the contract's plain C test. */
 #ifndef GYRE_BACKENDS_H
 #define GYRE_BACKENDS_H
 
@@ -8,7 +7,7 @@
 struct gyre_backend_choice {
   const char *name;                                 /* NULL ends the table */
   const struct gyre_backend_operations *operations; /* NULL: not in this build */
-  const char *missing;                              /* the library or call that this build lacks */
+  const char *missing;                              /* library or call that this build lacks */
 };
 
 extern const struct gyre_backend_choice gyre_backends[];

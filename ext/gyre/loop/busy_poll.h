@@ -1,7 +1,6 @@
-/* Decides whether to ask the backend for some microseconds before a sleep. A server's reply on the
- * same machine comes sooner than a process falls asleep and wakes up. Each further failure doubles
- * the number of sleeps without busy polling. Decides only for expected replies; asks nothing
- * itself. No ruby.h. */
+/* Decides whether to ask the backend for some microseconds before a sleep: a local server's reply
+ * comes sooner than a process falls asleep and wakes. Each further failure doubles the number of
+ * sleeps without it. No ruby.h. */
 #ifndef GYRE_BUSY_POLL_H
 #define GYRE_BUSY_POLL_H
 
@@ -9,9 +8,9 @@
 #include <stdint.h>
 
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
-#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* most failures, after which it is left out 1,024 times */
+#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* failures, after which it is left out 1,024 times */
 
-/* Ready for use when zeroed. */
+/* Zeroed at first. */
 struct gyre_busy_poll {
   unsigned in_vain;  /* failures in a row */
   unsigned left_out; /* times left to skip */

@@ -1,13 +1,13 @@
-/* Work for the end of a turn (see deferred.h). The scheduler's turn runs it; a poll does not sleep
- * while work is pending. */
+/* Work for a turn's end (deferred.h), run by the scheduler; a poll does not sleep while some is
+ * pending. */
 #include "loop/loop.h"
 
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   if (!gyre_deferred_waits(deferred)) gyre_list_append(&loop->deferred, &deferred->node);
 }
 
-/* Moves the work to a separate list first: later work is for the next turn, and cancelled work
- * leaves either list. */
+/* Moves work to another list first: later work waits for the next turn, and cancelled work leaves
+ * either list. */
 void gyre_loop_run_deferred(struct gyre_loop *loop) {
   struct gyre_list due = {&due, &due};
   gyre_list_splice(&due, &loop->deferred);

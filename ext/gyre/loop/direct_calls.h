@@ -1,8 +1,7 @@
 /* recv, send, read, write, epoll_wait, preadv2 and pwritev2 (RWF_NOWAIT) without the C library's
- * wrappers. Up to glibc 2.40 each wrapper is a cancellation point: two atomic operations a call,
- * some 60 ns, a quarter of an empty recv. Ruby cancels no threads. They return -1 and errno like
- * the wrappers. For non-blocking descriptors, and for the loop's own wait. Sanitizer builds keep
- * the wrappers, which see the bytes. No ruby.h. */
+ * wrappers: up to glibc 2.40 these are cancellation points, which cost some 60 ns, a quarter of an
+ * empty recv. Return -1 and errno. For non-blocking descriptors and the loop's wait. Sanitizer
+ * builds keep the wrappers. No ruby.h. */
 #ifndef GYRE_DIRECT_CALLS_H
 #define GYRE_DIRECT_CALLS_H
 
@@ -26,7 +25,7 @@ static inline ssize_t gyre_write(int fd, const void *bytes, size_t length) {
   return syscall(SYS_write, fd, bytes, length);
 }
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
-/* An offset of -1, in both halves, stands for the file's own position. */
+/* Offset -1, in both halves: the file's own position. */
 static inline ssize_t gyre_read_now(int fd, const struct iovec *vector) {
   return syscall(SYS_preadv2, fd, vector, 1L, -1L, -1L, RWF_NOWAIT);
 }

@@ -1,5 +1,4 @@
-/* Counts forks (see forks.h); runs in the children. Backends call gyre_forks_count when they
- * open. */
+/* Counts forks in the children (forks.h). Backends call gyre_forks_count. */
 #include "loop/forks.h"
 #include "feature.h"
 

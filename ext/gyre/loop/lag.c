@@ -1,7 +1,7 @@
-/* Percentiles and counts of the loop's lag (see lag.h), for Gyre::Scheduler#stats and metrics. */
+/* Percentiles and counts of the loop's lag (lag.h). */
 #include "loop/lag.h"
 
-/* Returns the first value too long for the bucket. */
+/* Returns the first value beyond the bucket. */
 static int64_t bucket_end(unsigned bucket) {
   if (bucket < 4) return (int64_t)bucket + 1;
   unsigned shift = bucket / 4 - 1;

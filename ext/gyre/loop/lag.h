@@ -1,11 +1,11 @@
-/* How long ready work waits for the loop: a histogram of fixed size. Four buckets for each doubling
- * make figures at most a quarter too high. loop.c feeds it once a turn. */
+/* How long ready work waits for the loop: a histogram with four buckets per doubling, at most a
+ * quarter too high. Fed by loop.c once a turn. */
 #ifndef GYRE_LAG_H
 #define GYRE_LAG_H
 
 #include <stdint.h>
 
-#define GYRE_LAG_BUCKETS 168 /* the last bucket holds waits of more than an hour */
+#define GYRE_LAG_BUCKETS 168 /* the last: more than an hour */
 
 struct gyre_lag {
   uint64_t counts[GYRE_LAG_BUCKETS];
@@ -27,9 +27,9 @@ static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
   if (ns > lag->longest_ns) lag->longest_ns = ns;
 }
 
-/* Returns the nanoseconds that this share (0 to 1) of all waits did not exceed; 0 without data. */
+/* Returns nanoseconds not exceeded by this share (0 to 1) of waits, or 0. */
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
-/* Returns the number of waits that were certainly not longer. */
+/* Returns the number of waits surely not longer. */
 uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);
 
 #endif

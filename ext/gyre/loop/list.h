@@ -1,5 +1,5 @@
-/* An intrusive, circular, doubly linked list. Members embed a node; linking and unlinking never
- * allocate or fail. An unlinked node points to itself, so removing it twice is harmless. */
+/* An intrusive, circular list: members embed a node; linking never allocates or fails. An unlinked
+ * node points to itself, so removing it again is harmless. */
 #ifndef GYRE_LIST_H
 #define GYRE_LIST_H
 
@@ -12,8 +12,7 @@ struct gyre_list {
 
 #define GYRE_CONTAINER(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
-/* Runs a body for each member of type `type` that has its node in `member`. The body may unlink
- * it. */
+/* Runs a body for each member of type `type` with its node in `member`; it may unlink it. */
 #define GYRE_EACH(type, variable, list, member)                                                                        \
   for (type *variable = GYRE_CONTAINER((list)->next, type, member), *following_##variable;                             \
        following_##variable = GYRE_CONTAINER(variable->member.next, type, member), &variable->member != (list);        \
@@ -34,7 +33,7 @@ static inline void gyre_list_prepend(struct gyre_list *list, struct gyre_list *n
   gyre_list_append(list->next, node);
 }
 
-/* Appends all of `from` and leaves it empty. */
+/* Appends `from` and empties it. */
 static inline void gyre_list_splice(struct gyre_list *list, struct gyre_list *from) {
   if (gyre_list_empty(from)) return;
   from->next->previous = list->previous;

@@ -1,10 +1,9 @@
-/* The loop's books and its poll (see loop.h).
+/* The loop's books and poll (loop.h).
  *
- * Watches are registered with the kernel once, edge-triggered. A watch that begins after "would
- * block" trusts the existing registration (`drained`). Verifies the registration after VERIFY_NS,
- * for which a sleeping loop wakes: the number may have been closed and reopened unnoticed. Busy
- * loops and loops with short sleeps make no registration calls, and no loop sleeps longer on a
- * stale registration. */
+ * Watches are registered once, edge-triggered. A watch that begins after "would block" trusts the
+ * registration (`drained`), which is verified after VERIFY_NS, as the number may have been reused
+ * unnoticed: a sleeping loop wakes for that. Busy loops and short sleeps make no registration
+ * calls. */
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -15,9 +14,9 @@
 
 #define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* every watch sees these */
 #define VERIFY_NS INT64_C(5000000)
-#define IN_VAIN_LIMIT 2        /* empty answers before the loop sleeps without asking first */
-#define SOON_NS INT64_C(10000) /* a sleep that ends sooner was unnecessary: asks first again */
-#define STALE_TURNS 16         /* how many turns a stale report is remembered */
+#define IN_VAIN_LIMIT 2        /* empty answers, after which the loop sleeps without asking first */
+#define SOON_NS INT64_C(10000) /* after such a short sleep it asks first again */
+#define STALE_TURNS 16         /* turns that a stale report is remembered */
 
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
   memset(loop, 0, sizeof(*loop));
@@ -45,12 +44,10 @@ void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch) {
   loop->unverified.since_ns = 0;
 }
 
-/* Registers it again before the next wait. */
 static void register_later(struct gyre_loop *loop, struct gyre_descriptor *descriptor) {
   for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) gyre_loop_ask_again(loop, watch);
 }
 
-/* Registers everything with a new backend. */
 static void register_all_later(struct gyre_loop *loop) {
   for (int fd = 0; fd < loop->descriptor_capacity; fd++) {
     struct gyre_descriptor *state = &loop->descriptors[fd];
@@ -59,7 +56,7 @@ static void register_all_later(struct gyre_loop *loop) {
   }
 }
 
-/* Reopens the backend, whose thread has ended. Keeps the old one if descriptors are short. */
+/* Reopens the backend of an ended thread; keeps the old one without descriptors. */
 static int replace(struct gyre_loop *loop) {
   void *fresh = NULL;
   int error = loop->backend->open(&fresh);
@@ -70,7 +67,7 @@ static int replace(struct gyre_loop *loop) {
   return 0;
 }
 
-/* Reopens the backend for this thread. At the limit of descriptors it closes the old one first. */
+/* Reopens the backend for this thread; without descriptors closes the old one first. */
 static int renew(struct gyre_loop *loop) {
   if (replace(loop) == 0) return 0;
   close_backend(loop);
@@ -124,20 +121,20 @@ static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   return &descriptors[fd];
 }
 
-/* The interest of all its watches. */
+/* The interest of all watches. */
 static unsigned wanted(const struct gyre_descriptor *descriptor) {
   unsigned interest = 0;
   for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) interest |= watch->interest;
   return interest;
 }
 
-/* Reports for earlier generations are dropped. */
+/* Drops earlier generations' reports. */
 static void next_generation(struct gyre_descriptor *descriptor) {
   if (++descriptor->generation == 0) descriptor->generation = 1;
 }
 
-/* Registers it with the backend. Keeps events registered that were requested once, as a change
- * costs a system call, unless they would be reported without end. */
+/* Keeps one-time events registered, as a change costs a system call, unless they would be reported
+ * endlessly. */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
@@ -154,7 +151,7 @@ static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *des
   return error;
 }
 
-/* True if a watch stays with the kernel after its report. */
+/* True if a watch outlives its report. */
 static bool stays(const struct gyre_loop *loop, const struct gyre_descriptor *descriptor) {
   return loop->backend->capabilities & GYRE_BACKEND_EDGE ||
          (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING ||
@@ -210,7 +207,7 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   gyre_list_remove(&watch->unverified);
   int fd = watch->fd;
   watch->fd = -1;
-  /* A backend that keeps the descriptor open must release it, or its peer would not see the
+  /* A backend that holds the descriptor open must release it, or its peer would not see the
    * close. */
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE) && fd < loop->descriptor_capacity &&
       loop->descriptors[fd].registered && !loop->descriptors[fd].first) {
@@ -231,7 +228,7 @@ struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t
   return state;
 }
 
-/* Its number may stand for another file from now on. */
+/* Its number may become another file's. */
 static void forget_registration(struct gyre_descriptor *descriptor) {
   descriptor->registered = descriptor->drained = descriptor->ended = 0;
   next_generation(descriptor);
@@ -262,14 +259,14 @@ void gyre_loop_hand_over(struct gyre_loop *loop) {
     loop->backend->wait(loop->backend_state, loop->answer.events, 0, 0); /* discards them */
 }
 
-/* The end of its watch may not have reached the kernel yet. */
+/* The watch's end may not have reached the kernel. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_abandon(loop, fd);
   gyre_loop_hand_over(loop);
 }
 
-/* Registers everything that trusted an earlier registration. Calls a descriptor that can no longer
- * be watched (closed unnoticed); its next call shows the error. Returns whether there was any. */
+/* Registers what trusted an earlier registration; calls unnoticedly closed descriptors, whose next
+ * call shows the error. True if there was any. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified.watches)) {
@@ -284,7 +281,7 @@ static bool verify(struct gyre_loop *loop) {
   return called;
 }
 
-/* After a report: drops unwanted events that would be reported without end. */
+/* Drops unwanted events that would be reported endlessly. */
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
   if (fd >= loop->descriptor_capacity) return; /* closed or forked by the called function */
   struct gyre_descriptor *state = &loop->descriptors[fd];
@@ -292,9 +289,9 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
     state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
-/* Handles a report for a watch that is over. A single such report is a matter of timing. A second
- * one means that the number was closed while a child or a duplicate keeps its file open: such a
- * registration cannot be removed (epoll(7), questions and answers) and would report without end. */
+/* A report for an ended watch is a matter of timing once. The second means a closed number whose
+ * file a child or duplicate keeps open: the registration cannot be removed (epoll(7), questions and
+ * answers) and would report endlessly. */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.event.fd == event->fd && loop->stale.event.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale.turn;
@@ -323,28 +320,28 @@ static void deliver(struct gyre_loop *loop) {
     if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
     if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
     if (!state->first) {
-      /* Nothing waits any more, so the kernel need not wake the loop for it. */
+      /* Without waits, the kernel need not wake the loop. */
       if (state->registered) gyre_loop_forget(loop, fd);
       continue;
     }
-    /* If the watch has ended with its report, the rest is requested again before the next wait. */
+    /* If the report ended the watch, requests the rest before the next wait. */
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
-    /* A watch for urgent data alone also learns of the end. */
+    /* A watch for urgent data also learns of the end. */
     if (!gyre_loop_report(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)gyre_loop_report(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);
   }
 }
 
-/* A virtual clock stands still, so nothing is postponed. */
+/* A virtual clock stands still. */
 static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
   if (gyre_list_empty(&loop->unverified.watches)) return false;
   return now_ns - loop->unverified.since_ns >= VERIFY_NS || loop->virtual_ns ||
          !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
-/* Asks repeatedly for a moment to avoid sleeping. Returns the number of events, or -errno. */
+/* Asks for a moment instead of sleeping. Returns the number of events, or -errno. */
 static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) {
   int count;
   int64_t end_ns = gyre_timers_now() + GYRE_BUSY_POLL_NS;
@@ -390,18 +387,18 @@ static VALUE wait_ensure(VALUE opaque) {
   return Qnil;
 }
 
-/* Moves the virtual clock to the next timer instead of sleeping. */
+/* Moves the virtual clock to the next timer. */
 static bool jump(struct gyre_loop *loop, int64_t next) {
   if (!loop->virtual_ns || next < 0 || loop->outside) return false;
   loop->virtual_ns = next;
   return true;
 }
 
-/* A callback may have closed the loop in the middle of a poll. */
+/* A callback may close the loop during a poll. */
 NORETURN(static void closed(void));
 static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
 
-/* Asks without waiting, holding the GVL. Returns whether a wait may follow. */
+/* Asks with the GVL, without waiting. True if a wait may follow. */
 static bool ask_at_once(struct gyre_loop *loop) {
   int count = loop->backend->wait(loop->backend_state, loop->answer.events, GYRE_LOOP_EVENTS, 0);
   bool renewed = count == -EEXIST && (count = renew(loop)) == 0;
@@ -423,10 +420,10 @@ static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
   if (loop->answer.error) rb_syserr_fail(loop->answer.error, "wait for events");
 }
 
-/* Takes the next events into loop->answer.events. Returns whether it slept. */
+/* Takes events into loop->answer.events. True if it slept. */
 static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->answer.next = loop->answer.count = 0;
-  /* Verifies first: reports for the earlier registration would be dropped. */
+  /* Verifies first, as that drops earlier registrations' reports. */
   if (!gyre_list_empty(&loop->unverified.watches) && verification_is_due(loop, gyre_timers_coarse_now()) &&
       verify(loop))
     wait = false;
@@ -440,7 +437,7 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   }
   int64_t next = gyre_timers_next(&loop->timers), now_ns = gyre_loop_now(loop);
   bool idle = !(next >= 0 && next <= now_ns) && !(loop->sleeping && !loop->sleeping(loop));
-  /* Checked last: during earlier steps others may have run and woken the loop. */
+  /* Last, as others may have run and woken the loop. */
   if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
     loop->statistics.wakeups++;
     idle = false;
@@ -455,9 +452,9 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->now_ns = gyre_loop_now(loop);
   bool at_once = loop->now_ns - now_ns < SOON_NS;
   if (at_once) loop->in_vain = 0;
-  /* If the kernel was not asked before the sleep, an immediate report may be old. */
+  /* Without a question before the sleep, an immediate report may be old. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
-  /* No report came: verifies registrations that are only trusted. */
+  /* Without reports, verifies trusted registrations. */
   if (loop->answer.count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
   return true;
 }
@@ -467,12 +464,12 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   loop->statistics.turns++;
   bool slept = false;
   if (!gyre_list_empty(&loop->deferred) || !gyre_list_empty(&loop->again)) wait = false;
-  /* Events left from a poll that an exception interrupted come first. */
+  /* Events of an interrupted poll come first. */
   if (loop->answer.next >= loop->answer.count) {
     slept = take_events(loop, wait);
     loop->statistics.events += (uint64_t)loop->answer.count;
   }
-  /* Events precede timers: what came in time is not late. */
+  /* Events precede timers, as they came in time. */
   if (!slept) {
     loop->now_ns = gyre_loop_now(loop);
     gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
@@ -483,7 +480,7 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);
 }
 
-/* Cleared before each sleep: the first caller to set it wakes the backend. */
+/* Cleared before each sleep: the first to set it wakes the backend. */
 void gyre_loop_wake(struct gyre_loop *loop) {
   if (__atomic_exchange_n(&loop->woken, 1, __ATOMIC_SEQ_CST)) return;
   if (loop->backend_state) loop->backend->wake(loop->backend_state);

@@ -1,6 +1,5 @@
-/* Opens a loop on the requested backend, or on the first that opens, and keeps the reasons of
- * failures. Called where loops are made; Gyre::Native.backends, probe and refusals give them to
- * Ruby (lib/gyre/loop/backends.rb). */
+/* Opens a loop on the requested backend or the first that opens, and keeps failures' reasons, which
+ * Gyre::Native.backends, probe and refusals show (lib/gyre/loop/backends.rb). */
 #include "feature.h"
 
 #include "gyre.h"
@@ -13,8 +12,7 @@
 
 #define BACKENDS_LIMIT 8
 
-/* For each backend of the table: the errno with which it was refused when a loop was last made, or
- * 0. Atomic. */
+/* By backend: the errno that refused it at the last opening, or 0. Atomic. */
 static int refused[BACKENDS_LIMIT];
 
 static const struct gyre_backend_choice *find(const char *name) {
@@ -23,7 +21,7 @@ static const struct gyre_backend_choice *find(const char *name) {
   return choice->name ? choice : NULL;
 }
 
-/* The meaning of an errno of `open`. */
+/* An errno's meaning. */
 static VALUE reason(const struct gyre_backend_choice *choice, int error) {
   VALUE text = rb_str_new_cstr(strerror(error));
   const char *hint = choice->operations->refusal ? choice->operations->refusal(error) : NULL;
@@ -69,7 +67,7 @@ void gyre_loop_open_on(struct gyre_loop *loop, VALUE name) {
   gyre_loop_enlist(loop);
 }
 
-/* The best first, built or not. */
+/* The best first, even if not built. */
 static VALUE native_backends(VALUE self) {
   VALUE names = rb_ary_new();
   for (const struct gyre_backend_choice *choice = gyre_backends; choice->name; choice++) {
@@ -78,7 +76,7 @@ static VALUE native_backends(VALUE self) {
   return names;
 }
 
-/* Tries a backend by opening it. Returns true and a description, or false and the reason. */
+/* Opens a backend. Returns true and a description, or false and the reason. */
 static VALUE native_probe(VALUE self, VALUE name) {
   const struct gyre_backend_choice *choice = named(name);
   if (!choice->operations) return rb_assoc_new(Qfalse, rb_sprintf("not built: %s", choice->missing));
@@ -92,7 +90,7 @@ static VALUE native_probe(VALUE self, VALUE name) {
   return rb_assoc_new(Qtrue, *text ? rb_str_new_cstr(text) : Qnil);
 }
 
-/* Backends skipped when a loop was last made, and why. */
+/* Returns backends skipped at the last opening, and why. */
 static VALUE native_refusals(VALUE self) {
   VALUE refusals = rb_hash_new();
   for (int i = 0; i < BACKENDS_LIMIT && gyre_backends[i].name; i++) {

@@ -1,9 +1,8 @@
-/* IO#close and IO#reopen while something waits for the IO. Ruby before 4.0 reports them to no
- * scheduler. Later versions report them only to the scheduler of the closing thread, and to fibers
- * that are reading or writing. The kernel drops the watch, or watches what the number stood for,
- * and the number may be reused at once. The first loop therefore wraps both methods: waits for the
- * IO end, on any loop and thread, and a backend that keeps descriptors open releases it. The sweeps
- * of wait.c, selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe). */
+/* IO#close and IO#reopen during waits for the IO: Ruby before 4.0 reports them to no scheduler,
+ * later versions to the closing thread's scheduler and to reading or writing fibers. The kernel
+ * drops the watch, and the number may be reused at once. So the first loop wraps both methods:
+ * waits for the IO end, on any loop and thread, and backends release it. The sweeps of wait.c,
+ * selector.c and keyed_watch.c find closes in C (IO#close_write of a pipe). */
 #include "feature.h"
 
 #include "gyre.h"
@@ -34,8 +33,8 @@ void gyre_loop_on_io_close(gyre_close_listener *listener) {
 }
 
 static rb_ractor_local_key_t loops_key;
-/* All open loops of this Ractor, whose IOs other Ractors cannot close. Never freed: loops may
- * outlive their Ractor. */
+/* This Ractor's open loops; other Ractors cannot close its IOs. Never freed, as loops may outlive
+ * their Ractor. */
 static struct gyre_list *loops(void) {
   struct gyre_list *list = rb_ractor_local_storage_ptr(loops_key);
   if (list) return list;
@@ -57,9 +56,8 @@ static VALUE call_super(VALUE argument) {
   return rb_call_super(closing->argc, closing->argv);
 }
 
-/* A watch that goes on is for the number's next use: the kernel is asked before the loop sleeps.
- * Watches of no listener end before their descriptor closes, so such a watch is for the next use as
- * well. */
+/* Watches that continue are for the number's next use: the kernel is asked before the loop
+ * sleeps. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {

@@ -1,5 +1,4 @@
-/* Calls watches (see loop.h): of reported descriptors, and those that asked to be called again.
- * Called by loop.c in each turn.
+/* Calls watches (loop.h) of reported descriptors, and those to be called again, in each turn.
  *
  *   again --the next turn--> to_call --called--> in neither */
 #include "feature.h"
@@ -18,8 +17,7 @@ void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, un
   if (gyre_list_empty(&watch->to_call)) gyre_list_append(&loop->again, &watch->to_call);
 }
 
-/* A called function may end watches, request more events, or raise; the next call then continues
- * the list. */
+/* A called function may end watches, request events, or raise; the next call continues the list. */
 static void call_rest(struct gyre_loop *loop) {
   while (loop->backend_state && !gyre_list_empty(&loop->to_call)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->to_call.next, struct gyre_watch, to_call);

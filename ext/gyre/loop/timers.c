@@ -1,5 +1,5 @@
-/* The heap of timers (see timers.h). Four children to a node: half the depth of a binary heap, and
- * siblings share a cache line. Entries repeat the time, so sifting never touches the timers. */
+/* The heap of timers (timers.h). With four children a node it is half as deep, and siblings share a
+ * cache line. Entries repeat the time, so sifting touches no timer. */
 #include "loop/timers.h"
 #include "feature.h"
 

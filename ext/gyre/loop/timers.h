@@ -1,5 +1,4 @@
-/* Timers as plain C structures in a 4-ary heap: arming and cancelling allocate nothing, except for
- * the heap's array, which doubles. A timer is embedded in its owner. */
+/* Timers in a 4-ary heap, embedded in their owners: only the heap's doubling array is allocated. */
 #ifndef GYRE_TIMERS_H
 #define GYRE_TIMERS_H
 
@@ -25,29 +24,27 @@ struct gyre_timers {
 void gyre_timers_init(struct gyre_timers *timers);
 void gyre_timers_free(struct gyre_timers *timers);
 
-/* Disarms timers that outlive the heap; their memory must still exist. */
+/* Disarms timers that outlive the heap. */
 void gyre_timers_cancel_all(struct gyre_timers *timers);
 
 /* Monotonic time in nanoseconds. */
 int64_t gyre_timers_now(void);
 
-/* The same from a clock that ticks every few milliseconds and costs next to nothing, if there is
- * one. */
+/* From a clock that ticks every few milliseconds and costs next to nothing, if there is one. */
 int64_t gyre_timers_coarse_now(void);
 
-/* Arms the timer or moves it. Returns 0, or -ENOMEM and leaves it as it was. */
+/* Arms or moves the timer. Returns 0, or -ENOMEM without a change. */
 int gyre_timers_arm(struct gyre_timers *timers, struct gyre_timer *timer, int64_t when_ns);
 
-/* Harmless when it is not armed. */
+/* Ignores an unarmed timer. */
 void gyre_timers_cancel(struct gyre_timers *timers, struct gyre_timer *timer);
 
 static inline bool gyre_timer_armed(const struct gyre_timer *timer) { return timer->place != 0; }
 
-/* When the next one is due; -1 without timers. */
+/* Returns when the next is due; -1 without timers. */
 int64_t gyre_timers_next(const struct gyre_timers *timers);
 
-/* Fires the timers due at `now_ns`; timers armed meanwhile wait for the next call. Returns their
- * number. */
+/* Fires due timers; those armed meanwhile wait. Returns their number. */
 uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context);
 
 #endif

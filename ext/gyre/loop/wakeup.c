@@ -1,5 +1,5 @@
-/* Wake-up by eventfd or pipe (see wakeup.h). Readers watch it edge-triggered: every signal is a new
- * edge and usually need not be read. */
+/* Wake-up by eventfd or pipe (wakeup.h), watched edge-triggered: each signal is a new edge and
+ * usually stays unread. */
 #include "loop/wakeup.h"
 #include "feature.h"
 
@@ -49,7 +49,7 @@ void gyre_wakeup_signal(const struct gyre_wakeup *wakeup) {
   uint64_t one = 1;
   ssize_t written = write(wakeup->write_fd, &one, sizeof(one));
   if (written < 0 && errno == EAGAIN) {
-    /* Full: the reader has been woken already. Makes room and writes again, which is a new edge. */
+    /* Full, so the reader is awake. Makes room and writes again, for a new edge. */
     char bytes[512];
     if (read(wakeup->read_fd, bytes, sizeof(bytes)) > 0) written = write(wakeup->write_fd, &one, sizeof(one));
   }

@@ -1,5 +1,5 @@
-/* Makes a call's value (see memcached.h) of its replies. Runs no Ruby code: the caller itself
- * decodes serialized values (memcached_request.c). */
+/* Makes a call's value (memcached.h) of replies. Runs no Ruby code: the caller decodes values
+ * (memcached_request.c). */
 #include "memcached/memcached.h"
 
 #include <ruby/encoding.h>
@@ -52,7 +52,7 @@ static VALUE bytes_of(const struct gyre_memcached_reply *reply) {
   return rb_str_new(reply->data, (long)reply->data_length);
 }
 
-/* Adds the value with its key; Qnil: a miss. */
+/* Qnil: a miss. */
 static void add_value(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply, uint32_t index) {
   if (reply->code != GYRE_MEMCACHED_VA) return;
   VALUE key = RARRAY_AREF(call->keys, index);
@@ -67,10 +67,10 @@ static void add_value(struct gyre_memcached_call *call, const struct gyre_memcac
 
 static VALUE seconds(int64_t value) { return value == INT64_MIN ? Qnil : LL2NUM(value); }
 
-/* The names of enum gyre_memcached_code. */
+/* By enum gyre_memcached_code. */
 static ID codes[GYRE_MEMCACHED_ERROR + 1];
 
-/* Sets a Struct's members directly, without Ruby code. */
+/* Sets a Struct's members without Ruby code. */
 static VALUE whole(const struct gyre_memcached_reply *reply) {
   if (!reply_class) {
     reply_class = rb_path2class("Gyre::Memcached::Reply");

@@ -1,6 +1,5 @@
-/* The pipeline of one home to one memcached (see memcached.h): commands queue up, leave together at
- * the end of the turn, and get their replies in order. Never waits and never connects.
- * memcached_threads.c drives the threads' connection. */
+/* A home's pipeline to one memcached (memcached.h): commands leave at the turn's end, replies come
+ * in order. Never waits or connects. memcached_threads.c drives the threads' one. */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
 #include "net/net.h"
@@ -12,10 +11,10 @@
 #include <string.h>
 
 #define FIRST_ENTRIES 64
-#define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for an incoming value */
-#define LOOK_NS INT64_C(1000000000) /* idle time after which the server may have closed it */
-#define LINES_LIMIT 65536           /* of a reply: statistics, refusals of a group */
-#define RECEPTIONS 16               /* before other connections get their turn */
+#define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for a value */
+#define LOOK_NS INT64_C(1000000000) /* idle time after which it may be closed */
+#define LINES_LIMIT 65536           /* of a reply: statistics, a group's refusals */
+#define RECEPTIONS 16               /* before others get their turn */
 
 static VALUE connection_class;
 
@@ -33,14 +32,14 @@ static void connection_mark(void *opaque) {
   rb_gc_mark(connection->scheduler_object);
   rb_gc_mark(connection->name);
   VALUE last = Qnil;
-  if (connection->forks != gyre_forks) return; /* a child lacks the stacks of other threads */
+  if (connection->forks != gyre_forks) return; /* a child lacks other threads' stacks */
   for (uint64_t number = connection->pipeline.head; number != connection->pipeline.tail; number++) {
     const struct gyre_memcached_call *call = entry_at(connection, number)->call;
     if (call && call->owner != last) rb_gc_mark(last = call->owner);
   }
 }
 
-/* Leaves the scheduler's lists alone: both are garbage here, and the lists may be freed. */
+/* Leaves the scheduler's lists alone: both objects are garbage, maybe already freed. */
 static void connection_free(void *opaque) {
   struct gyre_memcached_connection *connection = opaque;
   gyre_deferred_cancel(&connection->on_loop.sends.deferred); /* the loop's end walks that list */
@@ -80,7 +79,7 @@ struct gyre_memcached_connection *gyre_memcached_connection_get(VALUE connection
 
 /* --- the loop --- */
 
-/* Keeps a virtual clock from jumping while replies are due. */
+/* A virtual clock must not jump while replies are due. */
 static void set_waits(struct gyre_memcached_connection *connection, bool waits) {
   if (!connection->scheduler || connection->on_loop.waits == waits) return;
   connection->on_loop.waits = waits;
@@ -105,7 +104,7 @@ static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
   return gyre_timers_arm(&connection->scheduler->loop.timers, &connection->on_loop.timer, now_ns + in_ns);
 }
 
-/* Stays linked for a while when idle, so that single commands need not link it each time. */
+/* Stays linked while idle: single commands need not link it each time. */
 static bool link_to_loop(struct gyre_memcached_connection *connection) {
   struct gyre_loop *loop = &connection->scheduler->loop;
   int error = gyre_loop_watch(loop, &connection->on_loop.watch, connection->transport->fd, GYRE_READABLE);
@@ -130,8 +129,7 @@ static int64_t now_of(const struct gyre_memcached_connection *connection) {
   return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
 }
 
-/* Starts the time limit of the next reply when its command is sent: a computing loop may have
- * delayed the command. */
+/* Starts the next reply's time limit at its command's sending, which a computing loop may delay. */
 static void on_sending(struct gyre_memcached_connection *connection, bool again) {
   if (again || connection->pipeline.head >= connection->pipeline.offered) connection->moved_ns = now_of(connection);
   connection->pipeline.offered = connection->pipeline.tail;
@@ -141,8 +139,7 @@ static void on_deferred_sending(struct gyre_deferred_send *sends, bool again) {
   on_sending(GYRE_CONTAINER(sends, struct gyre_memcached_connection, on_loop.sends), again);
 }
 
-/* Serves as the only timer: fails a server with a late reply, unlinks an idle connection, and sends
- * commands held for long. */
+/* The only timer: fails a late server, unlinks an idle connection, sends long held commands. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, on_loop.timer);
   struct gyre_loop *loop = context;
@@ -178,7 +175,7 @@ static void on_closing(struct gyre_client *client) {
                                  "its loop was closed");
 }
 
-/* In a forked child: leaves the calls to the parent; the forking fiber has none. */
+/* In a forked child, whose forking fiber has no call. */
 static void on_fork(struct gyre_client *client) {
   struct gyre_memcached_connection *connection =
       GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client);
@@ -198,7 +195,7 @@ void gyre_memcached_connection_forked(struct gyre_memcached_connection *connecti
   snprintf(connection->reason, sizeof(connection->reason), "it was started before a fork, in the parent process");
 }
 
-/* Continues with this connection after Process.daemon. */
+/* After Process.daemon. */
 static void on_move(struct gyre_client *client) {
   GYRE_CONTAINER(client, struct gyre_memcached_connection, on_loop.client)->forks = gyre_forks;
 }
@@ -261,7 +258,7 @@ bool gyre_memcached_connection_has_room(const struct gyre_memcached_connection *
          gyre_bytes_held(connection->transport->output) < GYRE_MEMCACHED_OUTPUT_BYTES;
 }
 
-/* True if an idle connection is open and has no unexpected bytes. */
+/* True if an idle connection is open without unexpected bytes. */
 static bool look(struct gyre_memcached_connection *connection) {
   char byte;
   ssize_t count =
@@ -273,7 +270,6 @@ static bool look(struct gyre_memcached_connection *connection) {
   return false;
 }
 
-/* Called with the first of several commands. */
 static bool begin(struct gyre_memcached_connection *connection) {
   if (!connection->on_loop.linked && now_of(connection) - connection->used_ns >= LOOK_NS && !look(connection))
     return false;
@@ -351,8 +347,8 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* Closes after most refusals of a value, as the server may read the value as commands; only
- * SERVER_ERROR skips it. */
+/* Closes after most refusals of a value, which the server may read as commands; only SERVER_ERROR
+ * skips it. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
@@ -363,7 +359,7 @@ static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_WORD] = MAY(OK) | MAY(VERSION) | MAY(STORED) | MAY(MN) | ERRORS,
 };
 
-/* True if more lines of the reply follow. */
+/* True if more lines follow. */
 static bool goes_on(const struct gyre_memcached_entry *entry, const struct gyre_memcached_reply *reply) {
   if (entry->verb == GYRE_MEMCACHED_VERB_MN) return reply->code != GYRE_MEMCACHED_MN;
   return reply->code == GYRE_MEMCACHED_STAT;
@@ -381,7 +377,7 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
   return false;
 }
 
-/* Delivers whole replies. Returns their bytes; -1: the connection has failed. */
+/* Returns whole replies' bytes; -1: the connection has failed. */
 static ssize_t take(struct gyre_memcached_connection *connection, const char *bytes, size_t length) {
   size_t used = 0;
   connection->pipeline.wanted = 0;
@@ -419,7 +415,6 @@ static ssize_t take(struct gyre_memcached_connection *connection, const char *by
   return (ssize_t)used;
 }
 
-/* Takes whole replies from the input. */
 static bool take_input(struct gyre_memcached_connection *connection) {
   struct gyre_transport *transport = connection->transport;
   if (gyre_transport_available(transport) < connection->pipeline.wanted) return true;
@@ -429,7 +424,7 @@ static bool take_input(struct gyre_memcached_connection *connection) {
   return true;
 }
 
-/* Reserves room for a whole incoming value, which avoids repeated moves. */
+/* Reserves room for a whole value, against repeated moves. */
 static bool make_room(struct gyre_memcached_connection *connection) {
   size_t available = gyre_transport_available(connection->transport), wanted = connection->pipeline.wanted;
   if (wanted <= available) return true;
@@ -491,7 +486,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return;
     }
-    /* Reports input at once: new bytes cause a new edge, but an end already reported does not. */
+    /* Reports input now, as an end already reported causes no new edge. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;
@@ -542,7 +537,7 @@ void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
 
 /* --- Ruby --- */
 
-/* Takes a connected transport of the current thread's loop, or of all threads without a loop. */
+/* Takes a transport of this thread's loop, or of the threads without one. */
 static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALUE timeout) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   if (!NIL_P(connection->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
@@ -570,8 +565,8 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
 
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
-/* Closes the connection and fails its calls. A forked child closes only its own descriptor. Returns
- * false while another thread's loop watches it or a thread reads from it; the caller then tries
+/* Closes and fails the calls; a forked child closes only its descriptor. Returns false while
+ * another thread's loop watches it or a thread reads; try again.
  * again. */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
@@ -594,7 +589,6 @@ static VALUE connection_close(VALUE self) {
   return Qtrue;
 }
 
-/* Returns the number of commands without a reply. */
 static VALUE connection_pending(VALUE self) {
   return ULL2NUM(gyre_memcached_pending(gyre_memcached_connection_get(self)));
 }

@@ -1,16 +1,16 @@
-/* Gyre::Memcached::Server's calls for many keys. Requests values one by one, in one write, and
- * matches replies in order, which is cheaper than naming keys in replies. Stores and deletes are
- * quiet: the server answers only refusals, and the mn behind each group. */
+/* Gyre::Memcached::Server's calls for many keys. Requests values one by one in one write, and
+ * matches replies in order, cheaper than by name. Stores and deletes are quiet: the server answers
+ * refusals, and the mn after each group. */
 #include "memcached/memcached_request.h"
 
 #include <errno.h>
 #include <ruby/encoding.h>
 
-#define GROUP_BYTES (64 * 1024) /* bytes of quiet commands up to their mn */
+#define GROUP_BYTES (64 * 1024) /* quiet commands before their mn */
 
 /* --- values --- */
 
-/* Runs no Ruby code between the commands of a call, as such code might never return. */
+/* Ruby code between a call's commands might never return. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
     if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
@@ -22,7 +22,7 @@ static int put_keys(struct gyre_memcached_request *request) {
   return 0;
 }
 
-/* Copies keys of subclasses to plain Strings, as the result's Hash would call their `eql?`. */
+/* Copies subclasses' keys, whose `eql?` the result's Hash would call. */
 static VALUE strings(VALUE keys) {
   VALUE all = rb_ary_dup(rb_convert_type(keys, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(all); i++) {
@@ -34,7 +34,7 @@ static VALUE strings(VALUE keys) {
   return all;
 }
 
-/* Checks all keys before sending any. Replaces the keys by full keys unless all are plain. */
+/* Checks all keys first. Replaces them by full keys unless all are plain. */
 static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   VALUE maker = request->server->keys;
   for (long i = 0; i < RARRAY_LEN(keys) && !request->full; i++)
@@ -50,8 +50,8 @@ static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   return all;
 }
 
-/* values(keys, names): returns a Call with a Hash of the found values by name; without names (nil)
- * the Hash itself, by key. */
+/* values(keys, names): returns a Call with a Hash of found values by name, or without names the
+ * Hash itself by key. */
 static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, "get_multi");
@@ -68,7 +68,7 @@ static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
 
 /* --- quiet groups --- */
 
-/* Queues the next command without Ruby code; -EINVAL: the item changed while other fibers ran. */
+/* Runs no Ruby code; -EINVAL: the item changed while other fibers ran. */
 static int put_one(struct gyre_memcached_request *request) {
   VALUE key = RARRAY_AREF(request->list, request->done);
   if (request->full) {
@@ -82,7 +82,7 @@ static int put_one(struct gyre_memcached_request *request) {
   return gyre_memcached_put(request);
 }
 
-/* Runs no Ruby code, so that no other command gets between those of the group. */
+/* Runs no Ruby code: no command may come between the group's. */
 static int put_group(struct gyre_memcached_request *request) {
   struct gyre_memcached_connection *connection = request->connection;
   const struct gyre_transport *transport = connection->transport;
@@ -99,13 +99,13 @@ static int put_group(struct gyre_memcached_request *request) {
   request->verb = GYRE_MEMCACHED_VERB_MN;
   if (error == 0) error = gyre_memcached_put_line(request, "mn\r\n", 4);
   if (error == 0) return 0;
-  /* A group without its mn has no end. */
+  /* A group ends with its mn. */
   request->done = first;
   gyre_memcached_connection_fail(connection, "no memory for a group of commands");
   return -EPIPE;
 }
 
-/* Copies the rest, which may change while other fibers run. */
+/* Copies the rest, which other fibers may change. */
 static void keep(const struct gyre_memcached_request *request) {
   for (long i = request->done; i < RARRAY_LEN(request->list); i++) {
     VALUE text = RARRAY_AREF(request->list, i);
@@ -136,8 +136,8 @@ static VALUE run_quiet(struct gyre_memcached_request *request, long step) {
   return gyre_memcached_request_run(request);
 }
 
-/* set_pairs(pairs, ttl_s): takes keys and values in turn. Returns the number stored; nil unless all
- * keys are plain and all values are stored unchanged. */
+/* set_pairs(pairs, ttl_s): takes keys and values in turn. Returns the number stored; nil for
+ * unusual keys or values. */
 static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "set_multi");
@@ -154,7 +154,7 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   return run_quiet(&request, 2);
 }
 
-/* Copies the list, as this call only starts; a full key begins every `step` items. */
+/* Copies the list for a call that only starts; each `step` items begin with a full key. */
 static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step) {
   Check_Type(items, T_ARRAY);
   VALUE list = rb_ary_new_capa(RARRAY_LEN(items));
@@ -167,7 +167,7 @@ static VALUE copy(struct gyre_memcached_request *request, VALUE items, long step
   return list;
 }
 
-/* set_all(triples, ttl_s): takes full keys, bytes and flags in turn. Returns a Call with the number
+/* set_all(triples, ttl_s): takes full keys, bytes, flags in turn. Returns a Call with the number
  * stored. */
 static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   struct gyre_memcached_request request;
@@ -177,7 +177,7 @@ static VALUE server_set_all(VALUE self, VALUE triples, VALUE ttl) {
   return run_quiet(&request, 3);
 }
 
-/* delete_all(keys): takes full keys; returns a Call with the number of deleted keys. */
+/* delete_all(keys): takes full keys; returns a Call with the number deleted. */
 static VALUE server_delete_all(VALUE self, VALUE keys) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_QUIET, "delete_multi");

@@ -1,6 +1,5 @@
-/* Carries out a call of the memcached client: queues its command in the pipeline of the present
- * home, sends it, waits, makes the value. memcached_server.c and memcached_multi.c fill in
- * requests. Never retries. */
+/* Carries out a call: queues its command in the home's pipeline, sends, waits, makes the value.
+ * memcached_server.c and memcached_multi.c fill in requests. Never retries. */
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
 
@@ -52,7 +51,7 @@ VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server)
 
 /* --- waiting --- */
 
-/* A waiting fiber of a loop, on its stack. */
+/* A loop's waiting fiber, on its stack. */
 struct loop_wait {
   struct gyre_memcached_connection *connection;
   struct gyre_memcached_call *call; /* NULL: waits for room */
@@ -78,8 +77,8 @@ static VALUE leave_loop(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until the call is over, or (NULL) until room is free; without a loop at most `timeout_ns`;
- * -1: no limit. */
+/* Waits for the call's end, or with NULL for room; without a loop up to `timeout_ns` (-1: no
+ * limit). */
 static void wait_until_over(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
                             int64_t timeout_ns) {
   if (!connection->scheduler) {
@@ -101,7 +100,7 @@ void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) 
   wait_until_over(connection, NULL, -1);
 }
 
-/* Takes the current home's connection, with room for a command. */
+/* Takes the home's connection, with room. */
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);
@@ -140,7 +139,7 @@ static VALUE request_body(VALUE argument) {
   return Qnil;
 }
 
-/* Sends the queue after an exception, and drops the replies. */
+/* Sends the queue after an exception; drops replies. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
   struct gyre_memcached_call *call = request->call;
@@ -166,7 +165,6 @@ void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE 
   request->call = &request->own;
 }
 
-/* Raises the call's error, if any. */
 static void check(const struct gyre_memcached_call *call) {
   const struct gyre_memcached_connection *connection = call->connection;
   if (__builtin_expect(call->failed, 0))
@@ -208,7 +206,7 @@ static VALUE result(const struct gyre_memcached_call *call) {
 }
 
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
-  /* Uses a thread, as another library's scheduler may drop waiting fibers. */
+  /* In a thread, as another library's scheduler may drop waiting fibers. */
   bool kept = request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler());
   if (kept && !request->drops) request->call = gyre_memcached_call_keep(&request->own);
   VALUE owner = request->call->owner;
@@ -221,9 +219,8 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
   return value;
 }
 
-/* Waits for a started call in its home, up to `timeout` seconds in a thread without a loop. Several
- * threads may wait; an exception in one leaves the reply to the others. Returns whether the call is
- * over. */
+/* Waits for a started call in its home, in a thread without a loop up to `timeout` seconds. Several
+ * threads may wait; one's exception leaves the reply to others. True if the call is over. */
 static VALUE call_wait(VALUE self, VALUE timeout) {
   struct gyre_memcached_call *call = gyre_memcached_call_get(self);
   struct gyre_memcached_connection *connection = call->connection;
@@ -243,7 +240,6 @@ static VALUE call_wait(VALUE self, VALUE timeout) {
   return call->outstanding ? Qfalse : Qtrue;
 }
 
-/* Waits for the value. */
 static VALUE call_value(VALUE self) {
   (void)call_wait(self, Qnil);
   VALUE value = result(gyre_memcached_call_get(self));
@@ -320,7 +316,7 @@ static char *reserve(struct gyre_memcached_request *request, size_t length, int 
   return start;
 }
 
-/* Quiet commands have no reply of their own. */
+/* Quiet commands have no reply. */
 static int queue(struct gyre_memcached_request *request, size_t length) {
   struct gyre_memcached_call *call = request->step ? NULL : request->call;
   return gyre_memcached_connection_queue(request->connection, call, request->verb, (uint32_t)request->done, length);

@@ -1,5 +1,5 @@
-/* Implements Gyre::Memcached::Server's calls for one key, and its connections.
- * lib/gyre/memcached/server.rb connects and names errors; memcached_request.c carries out calls. */
+/* Gyre::Memcached::Server's calls for one key, and its connections. lib/gyre/memcached/server.rb
+ * connects and names errors; memcached_request.c carries out calls. */
 #include "memcached/memcached_request.h"
 #include "net/socket_wait.h"
 
@@ -9,8 +9,7 @@ static ID id_close;
 
 /* --- one key --- */
 
-/* Returns a Call if the call only starts; `how` is nil, :send, :hold (waits for other commands) or
- * :drop (held, without a reply). */
+/* `how`: nil; :send starts a Call; :hold waits for other commands; :drop also drops the reply. */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
   if (NIL_P(given)) return;
   request->starts = true;
@@ -48,9 +47,9 @@ static VALUE server_delete(VALUE self, VALUE key) {
 
 static const char *name_of(VALUE command) { return rb_id2name(SYM2ID(command)); }
 
-/* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how): returns a Reply. `command`
- * is the client's method, for errors; `key` is full; each flag follows a space; bytes and the later
- * arguments belong to ms. */
+/* exchange(command, verb, key, flags, bytes, value_flags, ttl_s, how): returns a Reply. `command`:
+ * client's method, for errors; `key`: full; `flags`: each after a space; bytes and later arguments
+ * are for ms. */
 static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
   rb_check_arity(argc, 8, 8);
@@ -74,8 +73,8 @@ static int put_line(struct gyre_memcached_request *request) {
   return gyre_memcached_put_line(request, RSTRING_PTR(request->data), (size_t)RSTRING_LEN(request->data));
 }
 
-/* line(command, line, how): sends a command of the text protocol, with its CRLF. Returns the text
- * after the reply's first word, or a Hash for stats. */
+/* line(command, line, how): sends the text protocol's line with CRLF. Returns the text after the
+ * reply's first word, or a Hash for stats. */
 static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, name_of(command));
@@ -89,14 +88,14 @@ static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
 
 /* --- connections --- */
 
-/* Sends the held commands of this connection. */
+/* Sends this connection's held commands. */
 static VALUE server_release(VALUE self) {
   VALUE object = gyre_memcached_connection_here(gyre_memcached_server_get(self));
   if (!NIL_P(object)) gyre_memcached_connection_send(gyre_memcached_connection_get(object), false);
   return Qnil;
 }
 
-/* Returns the current home's connection, or nil. */
+/* Returns the home's connection, or nil. */
 static VALUE server_connection(VALUE self) { return gyre_memcached_connection_here(gyre_memcached_server_get(self)); }
 
 static bool is_over(VALUE object) {
@@ -116,7 +115,6 @@ static VALUE server_sweep(VALUE self) {
   return over;
 }
 
-/* Sets the current home's connection. */
 static VALUE server_adopt(VALUE self, VALUE connection) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   (void)gyre_memcached_connection_get(connection);
@@ -126,7 +124,6 @@ static VALUE server_adopt(VALUE self, VALUE connection) {
   return connection;
 }
 
-/* Removes and returns all connections. */
 static VALUE server_forget(VALUE self) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   VALUE connections = NIL_P(server->connections) ? rb_ary_new() : server->connections;
@@ -134,7 +131,7 @@ static VALUE server_forget(VALUE self) {
   return connections;
 }
 
-/* Returns the number of failures in a row. */
+/* Failures in a row. */
 static VALUE server_failures(VALUE self) { return UINT2NUM(gyre_memcached_server_get(self)->failures); }
 
 static VALUE server_set_failures(VALUE self, VALUE count) {
@@ -147,7 +144,6 @@ static VALUE server_connections(VALUE self) {
   return NIL_P(server->connections) ? rb_ary_new() : rb_ary_dup(server->connections);
 }
 
-/* Sets the objects that make keys and values. */
 static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, VALUE direct_bytes) {
   struct gyre_memcached_server *server = gyre_memcached_server_get(self);
   server->raw = RTEST(rb_funcall(values, rb_intern("raw?"), 0));

@@ -1,17 +1,16 @@
-/* Drives the connection of threads without a loop: they share its pipeline, and one waiting thread
- * reads for all. The next thread reads once the reader has its reply. Commands are written at once
- * even while another thread reads.
+/* Drives the connection of threads without a loop: one waiting thread reads for all, the next once
+ * that has its reply. Commands are written at once.
  *
- * Fibers under another library's scheduler wait by a thread of Gyre::Offload, as that scheduler may
- * drop them: their stacks must be in no list here. */
+ * Fibers of another library's scheduler wait by a thread of Gyre::Offload: that scheduler may drop
+ * them, so their stacks must be in no list. */
 #include "loop/forks.h"
 #include "memcached/memcached.h"
 #include "net/socket_wait.h"
 
 #include <ruby/fiber/scheduler.h>
 
-/* A trap handler, which runs inside a wait of the main thread, may read the awaited reply. Ruby
- * then resumes its wait for the socket. */
+/* A trap handler inside the main thread's wait may read the awaited reply; Ruby then resumes the
+ * wait. */
 #define TRAP_NS INT64_C(50000000)
 
 static ID id_wait_beside;
@@ -20,7 +19,7 @@ static bool is_over(const struct gyre_memcached_reader *reader) {
   return gyre_memcached_is_over(reader->connection, reader->call);
 }
 
-/* Returns the time left; -1: no limit. */
+/* -1: no limit. */
 static int64_t left_ns(int64_t until_ns) {
   if (until_ns < 0) return -1;
   int64_t left = until_ns - gyre_timers_now();
@@ -41,8 +40,7 @@ static void sleep_in_list(struct gyre_memcached_reader *reader) {
   rb_thread_wait_for((struct timeval){.tv_sec = ns / 1000000000, .tv_usec = ns % 1000000000 / 1000 + 1});
 }
 
-/* Sends the rest and waits for bytes, unless libssl already holds some. Returns true if the caller
- * must read. */
+/* Sends the rest and waits for bytes, unless libssl holds some. True if the caller must read. */
 static bool wait_for_socket(const struct gyre_memcached_reader *reader) {
   struct gyre_memcached_connection *connection = reader->connection;
   struct gyre_transport *transport = connection->transport;
@@ -84,7 +82,7 @@ static VALUE read_or_sleep(VALUE argument) {
   return Qnil;
 }
 
-/* Runs even if the thread is killed, so that another thread reads. */
+/* Also for a killed thread, so that another reads. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_reader *reader = (struct gyre_memcached_reader *)argument;
   struct gyre_memcached_connection *connection = reader->connection;
@@ -111,7 +109,7 @@ void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, c
   rb_ensure(read_or_sleep, (VALUE)&reader, leave, (VALUE)&reader);
 }
 
-/* Waits in a thread for the call, or for room (nil). */
+/* Waits in a thread for the call, or (nil) for room. */
 static VALUE connection_wait(VALUE self, VALUE call, VALUE timeout) {
   const struct gyre_memcached_call *waited = NIL_P(call) ? NULL : gyre_memcached_call_get(call);
   gyre_memcached_threads_wait(gyre_memcached_connection_get(self), waited, gyre_duration_ns(timeout));

@@ -1,4 +1,4 @@
-/* Commands and replies of memcached's meta protocol (see memcached_wire.h). */
+/* memcached's meta protocol (memcached_wire.h). */
 #include "memcached/memcached_wire.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
   return -1;
 }
 
-/* Parses digits up to `end` or a space; returns false without digits, for other bytes, or beyond 64
+/* Parses digits up to `end` or a space; false without digits, for other bytes, or beyond 64
  * bits. */
 static bool number(const char **place, const char *end, uint64_t *value) {
   const char *p = *place;
@@ -109,7 +109,7 @@ static bool seconds(const char **place, const char *end, int64_t *value) {
   return true;
 }
 
-/* Parses a reply's flags: words with a letter each, in the command's order. Skips unknown flags. */
+/* Parses a reply's flags: words with a letter; skips unknown ones. */
 static bool parse_flags(struct gyre_memcached_reply *reply, const char *p, const char *end) {
   while (p < end) {
     if (*p == ' ') {

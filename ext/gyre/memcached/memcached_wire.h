@@ -1,6 +1,5 @@
-/* memcached's meta protocol as bytes (doc/protocol.txt, "Meta Commands"): writes commands into the
- * caller's memory, parses replies in place. No socket, clock, ruby.h or allocation. Called by
- * memcached_connection.c and memcached_server.c. */
+/* memcached's meta protocol (doc/protocol.txt, "Meta Commands"): writes commands into the caller's
+ * memory, parses replies in place. No socket, clock, ruby.h or allocation. */
 #ifndef GYRE_MEMCACHED_WIRE_H
 #define GYRE_MEMCACHED_WIRE_H
 
@@ -9,10 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define GYRE_MEMCACHED_KEY_BYTES 250 /* length on the wire, base64 included */
+#define GYRE_MEMCACHED_KEY_BYTES 250 /* on the wire, also in base64 */
 #define GYRE_MEMCACHED_LINE_BYTES 8192
-#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's own limit of -I */
-/* Most bytes of a command besides its key, value and the caller's flags. */
+#define GYRE_MEMCACHED_VALUE_BYTES (UINT32_C(1) << 30) /* memcached's limit of -I */
+/* A command without key, value and the caller's flags. */
 #define GYRE_MEMCACHED_COMMAND_BYTES 128
 
 enum gyre_memcached_code {
@@ -23,7 +22,7 @@ enum gyre_memcached_code {
   GYRE_MEMCACHED_EX,
   GYRE_MEMCACHED_VA,
   GYRE_MEMCACHED_MN,
-  GYRE_MEMCACHED_OK, /* from here on, words of the text protocol */
+  GYRE_MEMCACHED_OK, /* from here on, the text protocol's words */
   GYRE_MEMCACHED_STORED,
   GYRE_MEMCACHED_RESET,
   GYRE_MEMCACHED_VERSION,
@@ -41,33 +40,33 @@ struct gyre_memcached_reply {
   uint32_t flags;        /* f */
   uint64_t cas;          /* c */
   int64_t ttl_s, idle_s; /* t (-1: no expiry), l; INT64_MIN: missing */
-  const char *text;      /* the rest of the line after its first word */
+  const char *text;      /* the line after its first word */
   size_t text_length;
   const char *data; /* of VA */
   size_t data_length;
 };
 
-/* Parses one reply. Returns its length in bytes; 0: incomplete, at least `*wanted` bytes are
- * needed; -1: invalid, with the reason in `reply->text`. */
+/* Returns a reply's bytes; 0: incomplete, needs `*wanted` bytes or more; -1: invalid, with the
+ * reason in `reply->text`. */
 ssize_t gyre_memcached_parse(struct gyre_memcached_reply *reply, const char *bytes, size_t length, size_t *wanted);
 
 enum gyre_memcached_key { GYRE_MEMCACHED_PLAIN, GYRE_MEMCACHED_BASE64, GYRE_MEMCACHED_REFUSED };
 
-/* A key's form on the wire: unchanged, or base64 (flag b) for control characters, spaces or bytes
- * above 126. Refuses an empty key, and a key that is too long in this form. */
+/* A key's form: unchanged, or base64 (flag b) for control characters, spaces and bytes above 126.
+ * Refuses an empty or, in this form, too long key. */
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length);
 
-/* Appends to `to`, which has room for the key's form and GYRE_MEMCACHED_COMMAND_BYTES, and returns
- * the new end; writes flags unchanged, each after a space. */
+/* Appends to `to`, with room for the key's form and GYRE_MEMCACHED_COMMAND_BYTES; returns the new
+ * end. Flags follow a space. */
 char *gyre_memcached_put_command(char *to, const char *verb, const char *key, size_t length,
                                  enum gyre_memcached_key form, const char *flags, size_t flags_length);
-/* Writes the line of ms, before the value and its CRLF. */
+/* Writes ms's line, before value and CRLF. */
 char *gyre_memcached_put_set(char *to, const char *key, size_t length, enum gyre_memcached_key form,
                              size_t value_length, uint32_t value_flags, int64_t ttl_s, const char *flags,
                              size_t flags_length);
 char *gyre_memcached_put_number(char *to, uint64_t number);
 
-/* Returns the size of a key in this form. */
+/* Size of a key in base64. */
 static inline size_t gyre_memcached_key_room(size_t length) { return (length + 2) / 3 * 4; }
 
 #endif

@@ -1,12 +1,12 @@
-/* Moves a WebSocket's frames: takes them from the transport, sends them at once or at the turn's
- * end, answers pings and closes. Runs none of the app's code, and never waits. */
+/* Moves a WebSocket's frames: takes them from the transport, sends them, answers pings and closes.
+ * Runs no app code and never waits. */
 #include "websocket/websocket.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define COPY_BYTES_LIMIT 1024 /* longest payload that is copied behind its head, for one piece */
-#define CONTROLS_AT_ONCE 64   /* control frames that a turn answers */
+#define COPY_BYTES_LIMIT 1024 /* longest payload copied after its head, into one piece */
+#define CONTROLS_AT_ONCE 64   /* control frames answered in a turn */
 
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
   for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
@@ -26,7 +26,7 @@ void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, co
   websocket->reason_length = (uint8_t)length;
 }
 
-/* Leaves the connection to http/connection.c. */
+/* Leaves the rest to http/connection.c. */
 static void finish(struct gyre_websocket *websocket, bool linger) {
   struct gyre_http_connection *connection = websocket->connection;
   if (linger) {
@@ -104,7 +104,7 @@ static void wait_for_room(struct gyre_websocket *websocket) {
   gyre_websocket_schedule(websocket);
 }
 
-/* A stream's output is in the budget already. */
+/* A stream's output is counted elsewhere. */
 void gyre_websocket_count_output(struct gyre_websocket *websocket) {
   bool counts = websocket->connection && !websocket->connection->inner;
   gyre_http_budget_hold(&websocket->acceptor->capacity->output, &websocket->output_counted,
@@ -143,7 +143,7 @@ void gyre_websocket_have_room(struct gyre_websocket *websocket) {
   flush(websocket);
 }
 
-/* Sends what the socket takes. Returns bytes or -errno. */
+/* Returns bytes or -errno. */
 static ssize_t send_at_once(struct gyre_transport *transport, const struct iovec *head, const struct iovec *payload) {
   char copy[GYRE_WEBSOCKET_HEAD_BYTES + COPY_BYTES_LIMIT];
   struct iovec pieces[] = {*head, *payload};
@@ -165,8 +165,8 @@ static int queue(struct gyre_transport *transport, const struct iovec *piece, si
   return gyre_transport_write(transport, (const char *)piece->iov_base + skipped, piece->iov_len - skipped);
 }
 
-/* The first frame of a turn leaves at once, without a copy in memory; others of the turn leave
- * together at its end. A stream collects them itself. */
+/* A turn's first frame leaves at once, uncopied; later ones leave together at its end. A stream
+ * collects them itself. */
 static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
   struct gyre_transport *transport = &websocket->connection->transport;
@@ -240,7 +240,7 @@ void gyre_websocket_ping(struct gyre_websocket *websocket) {
 
 /* --- receiving --- */
 
-/* An unasked pong only shows that the peer is there (RFC 6455, section 5.5.3). */
+/* An unasked pong only shows life (RFC 6455, section 5.5.3). */
 static void take_control(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   if (event->opcode == GYRE_WEBSOCKET_PING) {
     if (!websocket->closing_ns)
@@ -255,8 +255,8 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
   gyre_websocket_wake(websocket, GYRE_WEBSOCKET_PONGS);
 }
 
-/* Closes for the peer's close, or its fault. A peer that has answered our close sends nothing more,
- * so no reset can overtake it. If the closes have crossed, ours may still be queued. */
+/* Closes after the peer's close or fault. A peer that has answered our close sends nothing more
+ * that could cause a reset. If closes have crossed, ours may be queued. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
   bool answered = websocket->closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;
@@ -277,14 +277,13 @@ void gyre_websocket_count_input(struct gyre_websocket *websocket) {
   gyre_http_budget_hold(&websocket->acceptor->capacity->input, &websocket->input_counted, input ? input->capacity : 0);
 }
 
-/* Many sockets with a part of a long message each could fill the memory. Closes sockets that keep
- * sending; silent sockets end after their idle time. */
+/* Many sockets with parts of long messages could fill the memory: closes those that keep sending;
+ * silent ones end after their idle time. */
 static bool holds_too_much(struct gyre_websocket *websocket) {
   gyre_websocket_count_input(websocket);
   return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->input);
 }
 
-/* Removes the bytes that were used from the buffer. */
 static void release(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   gyre_transport_consume(transport, gyre_websocket_input_release(&websocket->input));
@@ -297,7 +296,7 @@ void gyre_websocket_taken(struct gyre_websocket *websocket) {
   release(websocket);
 }
 
-/* Looks through the received bytes. False: something else has to happen before it receives more. */
+/* Examines received bytes. False: something must happen before it receives more. */
 static bool look(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   unsigned controls = 0;
@@ -330,8 +329,8 @@ static bool look(struct gyre_websocket *websocket) {
   return true;
 }
 
-/* Reads and drops what the client of an event stream sends, so that the end of the connection is
- * seen. In HTTP/2 the client's side of the stream has already ended with the request. */
+/* Drops what an event stream's client sends, to notice its end. HTTP/2's client side has ended with
+ * the request. */
 static void watch_for_end(struct gyre_websocket *websocket) {
   struct gyre_http_connection *connection = websocket->connection;
   const char *bytes;

@@ -1,6 +1,5 @@
-/* Gyre::WebSocket: what the app does with an open WebSocket (lib/gyre/websocket.rb). Runs in fibers
- * of the app's; calls from other threads are handed to the loop's. The socket may end during each
- * wait. */
+/* Gyre::WebSocket: an app's calls of an open WebSocket (lib/gyre/websocket.rb), in its fibers;
+ * other threads' calls go to the loop's. The socket may end during each wait. */
 #include "feature.h"
 #include "websocket/websocket.h"
 
@@ -42,8 +41,7 @@ static const rb_data_type_t websocket_type = {
 
 static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
-/* True if another thread than the loop's calls; then the loop's thread does the work while this one
- * waits. */
+/* True in another thread than the loop's, which then does the work while this one waits. */
 static bool is_outside(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
   return websocket->connection && gyre_thread_is_foreign(websocket->acceptor->scheduler);
@@ -68,7 +66,7 @@ static VALUE wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Parks until there is a change or the socket is over. False: the time has passed. */
+/* False after the timeout; true for a change or the socket's end. */
 static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t timeout_ns) {
   struct gyre_websocket *websocket = websocket_get(self);
   struct gyre_websocket_waiter waiter = {.websocket = websocket, .change = change};
@@ -108,7 +106,7 @@ static void check_open(const struct gyre_websocket *websocket) {
   if (!websocket->connection || websocket->closing_ns) raise_closed(websocket);
 }
 
-/* Returns TEXT or BINARY: the String's encoding decides. */
+/* The String's encoding decides. */
 static unsigned opcode_of(VALUE message) {
   int encoding = rb_enc_get_index(message);
   if (encoding == rb_ascii8bit_encindex()) return GYRE_WEBSOCKET_BINARY;
@@ -119,7 +117,7 @@ static unsigned opcode_of(VALUE message) {
   return GYRE_WEBSOCKET_TEXT;
 }
 
-/* Returns the compressed message, or the message itself if it gains nothing. */
+/* Returns the message itself if compression gains nothing. */
 static VALUE deflated(struct gyre_websocket_compression *compression, VALUE message) {
   size_t length = (size_t)RSTRING_LEN(message);
   if (!gyre_websocket_deflates(compression, length)) return message;
@@ -134,8 +132,8 @@ static bool has_more_than(const struct gyre_websocket *websocket, size_t bytes) 
   return gyre_websocket_unsent(websocket) > bytes || gyre_websocket_is_crowded(websocket);
 }
 
-/* Waits for a slow peer: from the high water down to half of it or, if the server's budget is used
- * up, until the peer has taken everything. */
+/* Waits for a slow peer from the high water down to half; if the server's budget is used up, down
+ * to nothing. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
   if (!has_more_than(websocket, websocket->limits.output_bytes)) return;
@@ -163,7 +161,7 @@ static VALUE websocket_write(VALUE self, VALUE message) {
 
 /* --- broadcast (lib/gyre/broadcast.rb) --- */
 
-/* Returns the frame of a message, which many sockets with these window bits may share. */
+/* Returns a message's frame for all sockets with these window bits. */
 static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
   uint8_t head[GYRE_WEBSOCKET_HEAD_BYTES];
   struct gyre_websocket_compression alone = {.sent_bits = (uint8_t)NUM2UINT(window_bits)};
@@ -178,11 +176,11 @@ static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
   return rb_obj_freeze(frame);
 }
 
-/* Returns the bits of the window for messages to the client; 0: they are not compressed. */
+/* For messages to the client; 0: uncompressed. */
 static VALUE websocket_window_bits(VALUE self) { return UINT2NUM(websocket_get(self)->compression.sent_bits); }
 
-/* Sends a frame without waiting. A client that has too much to take is cut off. Returns false if it
- * is not sent; nil in another thread than the loop's. */
+/* Sends a frame without waiting; cuts off a client with too much unsent. Returns false if unsent;
+ * nil in another thread than the loop's. */
 static VALUE websocket_offer(VALUE self, VALUE frame) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(frame, T_STRING);
@@ -197,7 +195,7 @@ static VALUE websocket_offer(VALUE self, VALUE frame) {
   return Qtrue;
 }
 
-/* Enters the socket in a Hash until it ends. Returns false if it has. */
+/* Keeps the socket in a Hash until its end. False if it has ended. */
 static VALUE websocket_join(VALUE self, VALUE topic) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(topic, T_HASH);
@@ -219,7 +217,7 @@ static VALUE websocket_leave(VALUE self, VALUE topic) {
   return Qnil;
 }
 
-/* Whether this thread is another one than the loop's. */
+/* True in another thread than the loop's. */
 static VALUE websocket_foreign_p(VALUE self) { return is_outside(self) ? Qtrue : Qfalse; }
 
 static VALUE websocket_stopping_p(VALUE self) { return websocket_get(self)->acceptor->draining ? Qtrue : Qfalse; }
@@ -259,7 +257,7 @@ static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
   if (websocket->unread) gyre_websocket_taken(websocket);
   for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next)
     gyre_wake(websocket->acceptor->scheduler, &GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked);
-  /* The peer's close may be here already. */
+  /* The peer's close may have come. */
   gyre_http_connection_report_again(websocket->connection);
   return Qnil;
 }
@@ -283,7 +281,7 @@ static VALUE websocket_pending(VALUE self) { return SIZET2NUM(gyre_websocket_uns
 
 static VALUE websocket_protocol(VALUE self) { return websocket_get(self)->protocol; }
 
-/* Called by the acceptor, to end the session's code. Returns whether it runs. */
+/* Called by the acceptor to end the session's code. True if that runs. */
 static VALUE websocket_interrupt(VALUE self, VALUE exception) {
   const struct gyre_websocket *websocket = websocket_get(self);
   if (NIL_P(websocket->fiber)) return Qfalse;
@@ -291,7 +289,7 @@ static VALUE websocket_interrupt(VALUE self, VALUE exception) {
   return Qtrue;
 }
 
-/* Called by ThreadCalls: ends a wait of that fiber. */
+/* Called by ThreadCalls: ends that fiber's wait. */
 static VALUE websocket_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
   const struct gyre_websocket *websocket = websocket_get(self);
   for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
@@ -318,7 +316,7 @@ static uint32_t bytes_of(VALUE limits, const char *name) {
   return bytes < GYRE_BYTES_LIMIT / 2 ? (uint32_t)bytes : GYRE_BYTES_LIMIT / 2;
 }
 
-/* Begins with lib/gyre/websocket/compression.rb's `agreed`, or nil. */
+/* Takes `agreed` of lib/gyre/websocket/compression.rb, or nil. */
 static void agree(struct gyre_websocket *websocket, VALUE compression) {
   if (NIL_P(compression)) return;
   Check_Type(compression, T_ARRAY);
@@ -329,8 +327,8 @@ static void agree(struct gyre_websocket *websocket, VALUE compression) {
   websocket->input.may_compress = true;
 }
 
-/* Takes over the connection of a request whose 101 (in a stream, and for events: 200) has been
- * sent. The session begins once the request is over. */
+/* Takes over a request's connection after its 101 (in a stream, and for events: 200). The session
+ * begins after the request. */
 static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VALUE wants, VALUE limits, VALUE protocol,
                                  VALUE compression, VALUE events) {
   struct gyre_http_exchange *handshake = gyre_http_exchange_open(exchange);

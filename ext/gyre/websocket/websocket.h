@@ -1,8 +1,7 @@
-/* A WebSocket (RFC 6455) on an HTTP/1.1 connection, or one within a stream of HTTP/2 (RFC 8441),
- * that its request has handed over: the third implementer of http/connection.h's table
- * (protocol.c). An event stream is such a socket, too, but without frames. connection.c moves
- * frames, session.c runs the app's code, socket.c has Ruby's methods (lib/gyre/websocket.rb). It
- * holds neither a fiber nor a buffer while it waits, unless the app's fiber reads.
+/* A WebSocket (RFC 6455) on an HTTP/1.1 connection or in an HTTP/2 stream (RFC 8441): the third
+ * implementer of http/connection.h's table (protocol.c). An event stream is one without frames.
+ * connection.c moves frames, session.c runs app code, socket.c has Ruby's methods
+ * (lib/gyre/websocket.rb). Idle, it holds neither fiber nor buffer.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘ */
@@ -15,17 +14,16 @@
 
 #define GYRE_WEBSOCKET_REASON_BYTES 123
 
-/* The events for which the session is called; none if the app's code reads by itself. */
+/* Events that call the session; none if the app's code itself reads. */
 enum gyre_websocket_wants {
   GYRE_WEBSOCKET_WANTS_MESSAGES = 1,
   GYRE_WEBSOCKET_WANTS_DRAINED = 2,
   GYRE_WEBSOCKET_WANTS_CLOSE = 4
 };
 
-/* Changes that a fiber waits for. */
 enum gyre_websocket_change { GYRE_WEBSOCKET_INPUT = 1, GYRE_WEBSOCKET_ROOM = 2, GYRE_WEBSOCKET_PONGS = 4 };
 
-/* A fiber that waits, on its stack. */
+/* A fiber's wait, on its stack. */
 struct gyre_websocket_waiter {
   struct gyre_list node;
   struct gyre_wait wait;
@@ -33,7 +31,7 @@ struct gyre_websocket_waiter {
   unsigned change; /* enum gyre_websocket_change */
 };
 
-/* For output that the socket has not taken. Most sockets never have one. */
+/* For output beyond the socket's room, which most never have. */
 struct gyre_websocket_room {
   struct gyre_watch watch;
   struct gyre_websocket *websocket;
@@ -44,95 +42,93 @@ struct gyre_websocket_limits {
   uint32_t message_bytes, output_bytes, backlog_bytes;
 };
 
-/* Freed with its Ruby object, which acceptor->upgraded keeps until the session has ended. */
+/* Freed with its Ruby object, which acceptor->upgraded keeps until the session's end. */
 struct gyre_websocket {
   struct gyre_http_connection *connection; /* NULL once it is over */
   struct gyre_http_acceptor *acceptor;
   VALUE self, session, protocol;
   VALUE fiber;  /* runs the app's code, or nil */
-  VALUE topics; /* an Array of Hashes that the socket leaves as it ends, or nil */
+  VALUE topics; /* an Array of Hashes to leave at the end, or nil */
   struct gyre_websocket_limits limits;
   struct gyre_websocket_input input;
   struct gyre_websocket_compression compression;
   struct gyre_list waiters;
   struct gyre_websocket_room *room; /* freed with this; or NULL */
-  struct gyre_deferred sending;     /* at the end of the turn */
-  struct gyre_post starting;        /* of the session's next fiber */
-  uint64_t sent_turn;               /* in which a frame was sent at once: the next ones leave together */
-  int64_t heard_ns;                 /* when the peer last sent anything */
-  int64_t blocked_ns;               /* when the peer stopped taking output; 0: it takes output */
+  struct gyre_deferred sending;     /* at the turn's end */
+  struct gyre_post starting;        /* the session's next fiber */
+  uint64_t sent_turn;               /* turn of a frame sent at once: later ones leave together */
+  int64_t heard_ns;                 /* last bytes of the peer */
+  int64_t blocked_ns;               /* since when the peer takes no output; 0: it does */
   int64_t closing_ns;               /* when our close was sent; 0: it was not */
-  int64_t drain_ns;                 /* when it is to close, as the server stops; 0: it does not */
-  uint32_t input_counted;           /* bytes of the server's budget for input */
-  uint32_t output_counted;          /* bytes of the one for output */
-  uint32_t pinged, ponged;          /* numbers of the last ping, and of the last answer */
-  char *reason;                     /* of the end, or NULL; has reason_length bytes */
-  uint16_t code;                    /* of the end; 0: it goes on */
+  int64_t drain_ns;                 /* when to close, as the server stops; 0: never */
+  uint32_t input_counted;           /* share of the server's input budget */
+  uint32_t output_counted;          /* share of the server's output budget */
+  uint32_t pinged, ponged;          /* last ping, last answer */
+  char *reason;                     /* the end's, reason_length bytes; or NULL */
+  uint16_t code;                    /* the end's; 0: open */
   uint8_t reason_length, wants;     /* enum gyre_websocket_wants */
-  bool begun, opened, busy, told;   /* its session has begun, was called first, runs, was called last */
-  bool unread;                      /* a whole message is in the buffer */
-  bool discards;                    /* the app has closed it: messages are dropped */
-  bool choked;                      /* reads no more until the peer takes its answers */
-  bool backed_up, drained;          /* output waits for the socket; all of it has left meanwhile */
-  bool abandoned;                   /* belongs to the parent, in a forked child */
-  bool events;                      /* an event stream: sends text as it is, and reads nothing */
+  bool begun, opened, busy, told;   /* session begun, first called, running, last called */
+  bool unread;                      /* the buffer has a whole message */
+  bool discards;                    /* closed by the app: drops messages */
+  bool choked;                      /* reads nothing until the peer takes answers */
+  bool backed_up, drained;          /* output waits for the socket; all has left since */
+  bool abandoned;                   /* the parent's, in a forked child */
+  bool events;                      /* an event stream: sends plain text, reads nothing */
 };
 
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {
   return &websocket->acceptor->scheduler->loop;
 }
-/* After half of its time a silent peer is pinged. */
+/* After half of its time a silent peer gets a ping. */
 static inline int64_t gyre_websocket_half(int64_t limit_ns) { return limit_ns < 0 ? limit_ns : limit_ns / 2; }
 
 extern const struct gyre_http_protocol gyre_websocket_protocol; /* protocol.c */
 
 /* connection.c */
 void gyre_websocket_connection_init(struct gyre_websocket *websocket);
-/* Wakes the fibers that wait for one of these changes. */
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes);
-/* Sets the connection's deadline to the first of the socket's. */
+/* Sets the connection's deadline to the socket's next. */
 void gyre_websocket_schedule(struct gyre_websocket *websocket);
-/* Sets code and reason, if they are not set. */
+/* Sets code and reason, once. */
 void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 /* Receives until a message is whole (websocket->unread), no bytes are left, or it is over. */
 void gyre_websocket_receive(struct gyre_websocket *websocket);
-/* The peer has taken some of the output. */
+/* The peer has taken output. */
 void gyre_websocket_have_room(struct gyre_websocket *websocket);
-/* Sends or queues a frame. Does nothing once it is over. */
+/* Sends or queues a frame, unless it is over. */
 void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
                          size_t length);
-/* The same for a whole frame, which is shared by many. */
+/* Sends a whole frame shared by many. */
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
-/* Whether the peer has output to take while the server's budget for it is used up. */
+/* True for a peer with unsent output, if the server's budget is used up. */
 bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
-/* Cuts off a peer that has not taken enough for a broadcast's frame, and returns false. */
+/* Cuts off a peer too slow for broadcasts, and returns false. */
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
-/* Sends a close and waits for the peer's, if none was sent yet. */
+/* Sends a close, once, and waits for the peer's. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
-/* Ends the socket because of a fault of the peer, and tells the peer. */
+/* Ends the socket, and tells the peer about its fault. */
 void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason);
-/* Ends the socket without waiting for the peer, after a fault of either side. */
+/* Ends the socket without waiting for the peer. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);
 void gyre_websocket_ping(struct gyre_websocket *websocket);
-/* Records the sizes of its buffers in the server's budgets. */
+/* Records buffers in the server's budgets. */
 void gyre_websocket_count_input(struct gyre_websocket *websocket);
 void gyre_websocket_count_output(struct gyre_websocket *websocket);
-/* Frees the message's bytes. */
 void gyre_websocket_taken(struct gyre_websocket *websocket);
 static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocket) {
   return websocket->connection ? gyre_transport_unsent(&websocket->connection->transport) : 0;
 }
 
 /* session.c */
-/* Whether the session has to be called. */
+/* True if the session must be called. */
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket);
-/* Runs what is due in a fiber, at once up to its first wait. May raise, in the loop's fiber. */
+/* Runs due code in a fiber up to its first wait. May raise in the loop's fiber. */
 void gyre_websocket_start(struct gyre_websocket *websocket);
-/* The same in the next turn. */
+/* Does so in the next turn. */
 void gyre_websocket_start_soon(struct gyre_websocket *websocket);
-/* Releases the Ruby object once nothing is left to do. */
+/* Releases an idle Ruby object. */
 void gyre_websocket_settle(struct gyre_websocket *websocket);
-/* Takes the whole message in the buffer as a String; nil if it is broken, which ends the socket. */
+/* Takes the buffer's message as a String; nil if broken, which ends the socket. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
 void gyre_websocket_session_init(struct gyre_websocket *websocket);
 void gyre_init_websocket_session(void);

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. C has nearly all of
-# it (ext/gyre/async/selector.c); this file chooses the backend and has the parts that need a
-# thread. Requires neither Async nor io-event.
+# Gyre::Async::Selector: IO::Event::Selector's interface on Gyre's loop, mostly C
+# (ext/gyre/async/selector.c); here are the backend's choice and parts with a thread. Requires
+# neither Async nor io-event.
 require "gyre/loop"
 require "gyre/scheduler/io_buffer"
 
 unless Gyre::Loop.native?
-  # With GYRE_BACKEND=select Gyre::Native is not loaded.
+  # GYRE_BACKEND=select does not load Gyre::Native.
   refused = ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE
   reason = refused ? "GYRE_BACKEND=select rules it out: unset it" : "#{Gyre::Native.load_error.message}: build it with `rake compile`"
   raise LoadError, "gyre/async needs Gyre's C extension (#{reason}), or leave `require \"gyre/async\"` out, and Async runs on io-event's own selector"
@@ -16,8 +16,7 @@ end
 module Gyre
   module Async
     class Selector
-      # `loop` is the fiber that will call #select; a `backend` of nil means GYRE_BACKEND, or else
-      # the best.
+      # `loop`: the fiber for #select; `backend` nil: GYRE_BACKEND, or the best.
       def self.new(loop, backend = nil)
         Loop.on_backend(backend) do |engine, name|
           raise "gyre/async: no native backend opens here:\n#{Loop.explain}" unless engine == :native
@@ -28,7 +27,7 @@ module Gyre
 
       private
 
-      # For any child or a process group, which have no pidfd.
+      # For any child or a process group, without pidfd.
       def process_wait_in_thread(pid, flags)
         return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 

@@ -1,39 +1,38 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that wait for each other in a circle. Searched by
-# Scheduler#refuse_deadlock when a loop is idle, by print_hierarchy and for the watchdog.
+# Fibers that wait for each other in a circle. Called by Scheduler#refuse_deadlock for an idle loop,
+# by print_hierarchy and the watchdog.
 #
 #   task a ──waits for──► mutex ──held by──► fiber of task b ──waits for──► task a
 #
-# Only for a mutex, a semaphore and an Awaited it is known what has to go on first. Excludes queues
-# and conditions, which anything may feed, and waits with a timeout, which end by themselves.
+# Considers only mutexes, semaphores and Awaited: anything may feed queues and conditions, and waits
+# with a timeout end by themselves.
 
 module Gyre
   class Semaphore; end # sync/semaphore.rb may be loaded later
 
   class Inspection
-    # An awaited object that knows who must go on first: tasks, and calls of Gyre.run.
+    # An object that knows its prerequisites: tasks, calls of Gyre.run.
     # @api private
     module Awaited
       # @!method awaited
-      #   @return [Array<Fiber, Awaited>] all of these have to go on first
+      #   @return [Array<Fiber, Awaited>] all must go first
       # @!method label
       #   @return [String]
     end
 
-    # Which fiber waits for which, at one moment.
+    # Fibers' waits for each other at one moment.
     # @api private
     class Deadlock
-      # Waits for other kinds are ignored.
+      # Other waits are ignored.
       KINDS = [Thread::Mutex, Awaited, Semaphore].freeze
 
-      # Called after a loop was idle for a while. `certain`: nothing in the loop would wake a fiber;
-      # otherwise it has a watchdog.
+      # Called for an idle loop. `certain`: nothing in the loop can wake a fiber; otherwise it has a
+      # watchdog.
       # @param scheduler [Scheduler] this thread's
-      # @param certain [Boolean] whether neither a timer nor a descriptor could change anything
-      # @raise [DeadlockError] if fibers wait for each other, and all others for them; a wait for
-      #   something else, such as a queue, may end by another thread or a signal, and is only
-      #   reported
+      # @param certain [Boolean] neither timers nor descriptors can wake fibers
+      # @raise [DeadlockError] if fibers wait for each other, and all others for them; otherwise
+      #   only reports, as another thread or a signal may help
       def self.refuse(scheduler, certain)
         inspection = Inspection.new(scheduler, [*KINDS, Offload::Job])
         certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might change something
@@ -51,7 +50,7 @@ module Gyre
         end
       end
 
-      # @param inspection [Inspection] a fiber that drives the loop waits for its run
+      # @param inspection [Inspection] one whose driving fiber waits for its run
       def initialize(inspection)
         @waits = inspection.waits.select { |wait| endless?(wait) }
         @owners = inspection.owners
@@ -63,7 +62,7 @@ module Gyre
         drop_nodes_that_can_go_on
       end
 
-      # @return [Array<Wait, Awaited>, nil] each waits for the next, the last one for the first
+      # @return [Array<Wait, Awaited>, nil] each waits for the next, the last for the first
       def circle
         node = @waits.find { |wait| @prerequisites.key?(wait) } or return
         path = []
@@ -77,12 +76,12 @@ module Gyre
       end
 
       # @param waits [Array<Wait>] all of the scheduler
-      # @return [Boolean] whether all wait for a circle, directly or not
+      # @return [Boolean] whether all wait for a circle
       def complete?(waits)
         waits.all? { |wait| @prerequisites.key?(@by_fiber[wait.entered]) }
       end
 
-      # @return [Boolean] whether another thread could break the circle
+      # @return [Boolean] whether another thread could break it
       def lent?
         @waits.any? { |wait| wait.blocker.is_a?(Semaphore) && wait.blocker.lent? && @prerequisites.key?(wait) }
       end
@@ -93,7 +92,7 @@ module Gyre
         wait.state == :waiting && wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) }
       end
 
-      # Avoids recursion, as a fiber's stack is small.
+      # Without recursion, as fibers' stacks are small.
       def collect_prerequisites
         pending = @by_fiber.values
         until pending.empty?
@@ -102,7 +101,7 @@ module Gyre
         end
       end
 
-      # Keeps only nodes that have to wait for another of them.
+      # Keeps nodes that must wait for others.
       def drop_nodes_that_can_go_on
         followers = {}.compare_by_identity
         @prerequisites.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
@@ -116,11 +115,10 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether one of its prerequisites is enough, rather than all
+      # @return [Boolean] whether one prerequisite is enough
       def any?(node) = node.is_a?(Wait) && node.blocker.is_a?(Semaphore)
 
-      # Returns the nodes that must go on before this one; empty if unknown.
-      # @return [Array<Wait, Awaited>]
+      # @return [Array<Wait, Awaited>] nodes that must go first; empty if unknown
       def prerequisites_of(node)
         return holders(node.blocker) if any?(node)
 

@@ -1,23 +1,22 @@
 # frozen_string_literal: true
 
-# A task and the tasks below it as text, a line each, indented like a tree: activity, age and place.
+# A task and those below as an indented tree, with activity, age and place:
 #
 #   task "main": running [2.0 s old, app.rb:31]
 #   ├── task "fetch" (GET /index.html): reading from fd 7 (127.0.0.1:80), 4.8 s left [0.2 s old, app.rb:12]
 #   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
-# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. Only the tasks' own thread can ask a
-# fiber for its mutexes. Uses a list instead of recursion, as a fiber's stack is small.
+# Printed by Gyre::Task#print_hierarchy and Gyre.print_hierarchy. Only the tasks' thread can ask for
+# mutexes. Uses lists, as fibers' stacks are small.
 
 require "gyre/inspection"
 
 module Gyre
-  # Prints all present calls of Gyre.run, on all threads, with their tasks: wait, age and place of
-  # each. May be called anywhere, also in a trap handler; shows holders of mutexes only for the
-  # calling thread's tasks.
+  # Prints all calls of Gyre.run on all threads, with their tasks' waits, ages and places. Works
+  # anywhere, also in a trap handler; shows mutexes' holders only for the calling thread.
   # @param out [#puts]
-  # @param backtrace [Boolean] prints each task's whole backtrace, without Gyre's own part
+  # @param backtrace [Boolean] prints backtraces without Gyre's part
   # @return [nil]
   def self.print_hierarchy(out = $stderr, backtrace: false)
     Thread.list.each do |thread|
@@ -34,7 +33,7 @@ module Gyre
     # @api private
     class Hierarchy
       # @param scheduler [Scheduler]
-      # @param backtrace [Boolean] whether backtraces follow the lines
+      # @param backtrace [Boolean]
       def initialize(scheduler, backtrace: false)
         @backtrace = backtrace
         @inspection = Inspection.new(scheduler)
@@ -42,7 +41,7 @@ module Gyre
         @inspection.waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
       end
 
-      # @param task [Task] the topmost one
+      # @param task [Task] the topmost
       # @param out [#puts]
       # @return [nil]
       def print(task, out)
@@ -51,7 +50,7 @@ module Gyre
         nil
       end
 
-      # All tasks of the scheduler, indented.
+      # Prints the scheduler's tasks.
       # @param out [#puts]
       def print_all(out)
         print = ->(line) { out.puts "  #{line}" }
@@ -78,7 +77,7 @@ module Gyre
         end
       end
 
-      # Fibers without a task, such as those of requests.
+      # Lines of fibers without a task, such as requests'.
       def each_other_line(&block)
         tasks = @inspection.tasks
         callers = @inspection.runs.map(&:fiber)
@@ -90,7 +89,7 @@ module Gyre
         end
       end
 
-      # Circles of fibers that wait for each other.
+      # Lines of fibers that wait for each other.
       def each_circle_line(&block)
         circle = Deadlock.new(@inspection).circle or return
 

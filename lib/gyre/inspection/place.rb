@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Finds the program's own line in a backtrace. For print_hierarchy, the watchdog and the search for
-# deadlocks.
+# Finds the program's own line in a backtrace, for print_hierarchy, watchdog and deadlocks.
 
 require "rbconfig"
 
@@ -9,12 +8,12 @@ module Gyre
   class Inspection
     module Place
       OWN = File.expand_path("..", __dir__).freeze
-      # Ruby's own folders, and the gems'. Read once, as a Ractor may not ask RubyGems.
+      # Ruby's and gems' folders; read once, as Ractors may not ask RubyGems.
       LIBRARIES = [RbConfig::CONFIG["rubylibprefix"], *(Gem.path if defined?(Gem))].compact.map { |folder| "#{folder}/".freeze }.freeze
       private_constant :OWN, :LIBRARIES
 
       class << self
-        # file:line, relative to the working directory if below it.
+        # Returns file:line, relative below the working directory.
         def of(backtrace)
           frames = without_own(backtrace)
           frame = frames.find { |line| !line.start_with?(*LIBRARIES) } || frames.first or return
@@ -25,7 +24,7 @@ module Gyre
           backtrace.to_a.reject { |line| own?(line) }
         end
 
-        # True for lines in Gyre or in Ruby itself.
+        # True for Gyre's and Ruby's lines.
         def own?(line) = line.start_with?("<internal:", "#{OWN}/", "#{OWN}.rb")
 
         private

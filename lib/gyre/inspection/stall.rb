@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that all wait for actions of each other: two tasks, for example, each at a
-# queue that the other should fill. Reports it once and raises nothing, as a queue may be filled
-# from elsewhere. Applies only without other threads, timers, descriptors and signal listeners. A
-# single waiting fiber may wait for a signal handler. Called by Deadlock.refuse if there is no
-# circle.
+# Fibers that all wait for each other's actions, such as two tasks at queues that the other should
+# fill. Reports once, raises nothing, as others may fill a queue. Only without other threads,
+# timers, descriptors and signal listeners; a single fiber may wait for a signal handler. Called by
+# Deadlock.refuse without a circle.
 
 require_relative "../loop/traps"
 
 module Gyre
   class Inspection
     module Stall
-      # Threads that work only on request.
+      # Threads that only work on request.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
       LINES = 20
       private_constant :OWN_THREADS, :LINES
@@ -36,7 +35,7 @@ module Gyre
           Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
         end
 
-        # A sleep ends by itself; a wait for an ended thread is about to end.
+        # Sleeps end by themselves, and waits for ended threads soon.
         def for_another?(wait)
           wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
         end

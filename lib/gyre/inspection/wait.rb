@@ -1,20 +1,18 @@
 # frozen_string_literal: true
 
-# Describes a fiber's wait from outside, in words. Made by Scheduler#waits, for print_hierarchy and
-# the search for deadlocks; describes the moment of its creation.
+# A fiber's wait in words, as of its creation. Made by Scheduler#waits, for print_hierarchy and
+# deadlocks.
 
 require_relative "place"
 
 module Gyre
   class Inspection
-    # The waiting fiber; the fiber that has resumed it (an Enumerator's caller), else itself;
-    # :waiting or :ready; the awaited object (see {Scheduler#block}), nil if it only yields; number
-    # and events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY) of an awaited descriptor; seconds
-    # left of its timeout.
+    # `fiber` waits; `entered` has resumed it, or is the same; `state`: :waiting or :ready;
+    # `blocker`: the awaited object ({Scheduler#block}), nil for a yield; `events`: sum of
+    # IO::READABLE, IO::WRITABLE, IO::PRIORITY; `left_s`: until the timeout.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
-      # @param holding [String, nil] the holder of the awaited object, if known (see
-      #   {Inspection#describe})
-      # @return [String] for example: reading from fd 7 (127.0.0.1:80), 4.8 s left
+      # @param holding [String, nil] the awaited object's holder ({Inspection#describe})
+      # @return [String] such as: reading from fd 7 (127.0.0.1:80), 4.8 s left
       def to_s(holding = nil)
         return "ready" if state == :ready
 
@@ -23,10 +21,10 @@ module Gyre
         left_s && !blocker.is_a?(Offload::Job) ? "#{text}, #{format("%.1f", [left_s, 0].max)} s left" : text
       end
 
-      # @return [Boolean] whether it just sleeps
+      # @return [Boolean]
       def sleeping? = blocker == :sleep && !condition_variable?
 
-      # @return [String, nil] file and line at which the program waits
+      # @return [String, nil] file and line of the program
       def place = Place.of(fiber.backtrace)
 
       private
@@ -52,7 +50,7 @@ module Gyre
         end
       end
 
-      # The other end of a socket, or a file's path.
+      # Returns a socket's other end, or a file's path.
       def peer
         text = blocker.is_a?(BasicSocket) ? socket_peer : (blocker.path if blocker.respond_to?(:path))
         " (#{text})" if text
@@ -75,10 +73,10 @@ module Gyre
         "a queue to be filled"
       end
 
-      # Returns the label, if any (tasks), else the class.
+      # Returns the label of tasks and the like, else the class.
       def other = blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
 
-      # ConditionVariable#wait sleeps without a blocker of its own, by condition_wait.rb.
+      # ConditionVariable#wait sleeps without a blocker (condition_wait.rb).
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end

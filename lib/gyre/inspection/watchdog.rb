@@ -1,27 +1,26 @@
 # frozen_string_literal: true
 
-# Gyre::Watchdog: reports code that blocks the loop. A thread reads the loop's pulse several times
-# within the limit; while it stands still, prints the backtrace of the loop's thread. Started by
-# Gyre.run on request, or if GYRE_WATCHDOG_MS is set. watchdog/hold.rb decides what counts as a
-# hold.
+# Gyre::Watchdog: reports code that blocks the loop. A thread reads the loop's pulse; if it stands
+# still, prints the loop thread's backtrace. Started by Gyre.run on request or with
+# GYRE_WATCHDOG_MS. watchdog/hold.rb defines a hold.
 
 require "gyre/scheduler"
 require "gyre/inspection/watchdog/cpu_time"
 require "gyre/inspection/watchdog/hold"
 
 module Gyre
-  # Watches one loop from a separate thread.
+  # Watches a loop from its own thread.
   class Watchdog
-    # Default limit in seconds for holding the loop.
+    # Default limit in seconds.
     LIMIT_S = 0.1
     # Reads of the pulse within the limit.
     LOOKS = 4
     private_constant :LOOKS
 
     class << self
-      # Watches this thread's loop until {#stop}, or until it is closed.
-      # @param limit_s [Numeric] how long the loop may be held before it is reported
-      # @param out [#puts] is written to by the watchdog's thread
+      # Watches this thread's loop until {#stop} or its end.
+      # @param limit_s [Numeric] seconds that the loop may be held
+      # @param out [#puts] for the watchdog's thread
       # @param scheduler [Scheduler]
       # @return [Watchdog]
       # @raise [ArgumentError, Error]
@@ -33,7 +32,7 @@ module Gyre
         new(scheduler, limit_s, out)
       end
 
-      # For Gyre.run: watches during the block.
+      # For Gyre.run.
       # @param limit_s [Numeric, true, false, nil] nil: as GYRE_WATCHDOG_MS
       # @api private
       def guard(scheduler, limit_s)
@@ -67,7 +66,7 @@ module Gyre
       wake
     end
 
-    # Ends it; ignored a second time.
+    # Ends it; may be called again.
     # @return [void]
     def stop
       @lock.synchronize do
@@ -78,7 +77,7 @@ module Gyre
       @scheduler.watchdog = nil if @scheduler.watchdog.equal?(self)
     end
 
-    # A forked child has the loop, but not its threads.
+    # A forked child lacks the loop's threads.
     # @api private
     def process_fork
       @watched = Thread.current
@@ -86,7 +85,7 @@ module Gyre
       wake
     end
 
-    # Reports tasks that wait for each other, found by the loop while others go on.
+    # Reports tasks that wait for each other while others go on.
     # @param text [String] a line for each
     # @api private
     def deadlock(text)
@@ -115,7 +114,7 @@ module Gyre
       nil # nobody reads the report
     end
 
-    # Returns whether to end.
+    # True at the end.
     def pause
       @lock.synchronize do
         @condition.wait(@lock, @limit_s / LOOKS.to_f) unless @stopped
@@ -131,7 +130,7 @@ module Gyre
       end
     end
 
-    # Uses real time, even under a virtual clock.
+    # Real time, even under a virtual clock.
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     def held(held_s)
@@ -148,7 +147,7 @@ module Gyre
       @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
     end
 
-    # Writes in one piece, so that lines of other threads do not mix in.
+    # Writes one piece, against mixed lines.
     def report(line, below = [])
       @out.puts ["gyre watchdog: #{line}", *below.map { |frame| "    #{frame.strip}" }].join("\n")
     end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Chooses the backend of a loop: one of the native engine (C extension), or select of the portable
-# engine (pure Ruby). Called by Gyre::Scheduler, Gyre::Loop and the command line. Opens a native
-# backend to see whether it works; closes it again.
+# Chooses a loop's backend: one of the native engine (C), or select of the portable one (Ruby).
+# Called by Gyre::Scheduler, Gyre::Loop and commands. Opens native backends to see whether they
+# work.
 require_relative "../errors"
 
 module Gyre
@@ -12,7 +12,7 @@ module Gyre
     private_constant :ALIASES
 
     class << self
-      # Available names, the best first. Without the extension only select.
+      # The best first; without the extension only select.
       def backends = native? ? Native.backends.push(PORTABLE) : [PORTABLE]
 
       def availables = backends.select { |name| probe(name).first }
@@ -23,8 +23,8 @@ module Gyre
         opens || !reason.start_with?("not built")
       end
 
-      # Returns the backend that a loop would get; nil or "" leaves the choice to Gyre. Raises
-      # ArgumentError for an unknown name, RuntimeError if it does not open here.
+      # Returns the backend that a loop would get; nil or "": Gyre chooses. Raises ArgumentError for
+      # an unknown name, RuntimeError if it does not open.
       def backend(name = ENV["GYRE_BACKEND"])
         name = known(name) or return availables.first
 
@@ -34,10 +34,9 @@ module Gyre
         name
       end
 
-      # Makes a loop by the backend's engine; without a request falls back to the portable one if no
-      # native backend opens. Yields :native or :portable and the backend's name (nil: the first
-      # native one that opens). Raises ArgumentError for an unknown name, RuntimeError or
-      # SystemCallError if it does not open.
+      # Yields :native or :portable and the backend's name (nil: the first native one that opens).
+      # Without a request falls back to the portable engine. Raises ArgumentError for an unknown
+      # name, RuntimeError or SystemCallError if it does not open.
       def on_backend(name = nil)
         name = known(name.nil? ? ENV["GYRE_BACKEND"] : name)
         return yield(:portable, PORTABLE) if name == PORTABLE || !native?
@@ -51,7 +50,7 @@ module Gyre
         end
       end
 
-      # With GYRE_BACKEND=select does not even look for the extension.
+      # GYRE_BACKEND=select does not even look for the extension.
       def native?
         return false if ENV["GYRE_BACKEND"] == PORTABLE
 
@@ -59,8 +58,8 @@ module Gyre
         Native.available?
       end
 
-      # For parts that exist only on the native engine: HTTP, the log server and its client. Raises
-      # ExtensionRequired with one line: the missing part and the remedy.
+      # For parts that need the native engine: raises ExtensionRequired with the missing part and a
+      # remedy.
       def require_native(what)
         return if native? && Native.backends.any? { |name| probe(name).first }
 
@@ -77,7 +76,7 @@ module Gyre
         "backend: none, GYRE_BACKEND=#{asked}: #{error.message}\n"
       end
 
-      # Why the native engine is missing, and what to do.
+      # Tells why the native engine is missing, and a remedy.
       def native_remedy
         if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
         elsif native? then "no native backend opens here (Gyre::Loop.explain has the reasons)"

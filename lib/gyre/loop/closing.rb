@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Wraps IO#close and IO#reopen for the portable engine, whose sleep in IO.select does not notice
-# closes by other threads. The first Loop::Portable wraps both methods: they wake loops that watch
-# the IO's number, which then check it. From Ruby 4.0 on the caller sleeps in close until all others
-# have left the IO; the wrapper tells its scheduler that an unblock for the IO ends that sleep.
-# CRuby only. The twin of ext/gyre/loop/loop_close.c.
+# Wraps IO#close and IO#reopen for the portable engine, whose IO.select does not notice other
+# threads' closes: wakes the loops that watch the number. From Ruby 4.0 on the caller sleeps until
+# others have left the IO; its scheduler learns that an unblock for the IO ends that sleep. CRuby
+# only; twin of ext/gyre/loop/loop_close.c.
 
 module Gyre
   class Loop
-    # Portable loops of this Ractor, whose IOs other Ractors cannot close.
+    # This Ractor's loops; other Ractors cannot close its IOs.
     module Closing
       # Prepended to IO.
       module Step
@@ -33,8 +32,7 @@ module Gyre
           Ractor.current[KEY] = Ractor.current[KEY].reject { |other, _| other.equal?(loop) } if NEEDED && Ractor.current[KEY]
         end
 
-        # Runs the block, then wakes the loops that watch the IO. A forked child leaves its parent's
-        # loops alone.
+        # Runs the block, then wakes loops that watch the IO, but not a forked child's parent's.
         def around(io)
           loops = Ractor.current[KEY]
           return yield if loops.nil? || loops.empty? || io.closed?

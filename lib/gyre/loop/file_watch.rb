@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# Loop#watch_file: watches by an inotify descriptor of the file's folder, or by periodic checks.
-# Made by Gyre::Loop; the engines' loops call io, interval, event and cancel.
+# Loop#watch_file, by inotify on the file's folder or periodic checks. Loops call io, interval,
+# event and cancel.
 
 module Gyre
   class Loop
-    # A path, whatever file it names at the time.
+    # Whatever file the path names.
     class FileWatch
-      # Between checks without inotify.
+      # Without inotify.
       INTERVAL_S = 0.5
-      # Bytes read at once; a report has at most 16 bytes and a name of 256.
+      # A report has up to 16 bytes and a name of 256.
       REPORTS_BYTES = 16_384
-      # Head of a report: watch, mask, cookie, length of the name.
+      # A report's watch, mask, cookie, length of the name.
       HEAD = "iIII"
       HEAD_BYTES = 16
 
@@ -22,7 +22,7 @@ module Gyre
         @path = File.expand_path(path)
         @folder, @name = File.split(@path)
         File.stat(@folder)
-        # Changes inside a folder, or behind a symlink, need a watch of their own.
+        # Changes inside a folder or behind a symlink need another watch.
         paths = File.directory?(@path) || File.symlink?(@path) ? [@folder, @path] : [@folder]
         fd, _, @own = engine&.inotify(paths)
         if fd
@@ -46,7 +46,7 @@ module Gyre
 
       private
 
-      # Takes all reports; ignores other files of the folder.
+      # Takes all reports; ignores the folder's other files.
       def reported
         found = false
         while (bytes = @io.read_nonblock(REPORTS_BYTES, exception: false)).is_a?(String)

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# A watch of Loop::PortableKeyed under a key: a descriptor, a timer, or a helper. Serves as target
-# of the portable loop's watch or timer; the keyed loop moves it between loops.
+# A watch of Loop::PortableKeyed: a descriptor, timer or helper. The target of the portable loop's
+# watch or timer.
 
 module Gyre
   class Loop
     class KeyedWatch
       attr_reader :key
 
-      # A timer has `at` (monotonic) and `interval` (seconds between events; 0: one event).
+      # `at` (monotonic) and `interval` (seconds; 0: once) are a timer's.
       def initialize(keyed, key, io: nil, interest: nil, oneshot: false, at: nil, interval: nil, helper: nil)
         @keyed = keyed
         @key = key
@@ -32,7 +32,7 @@ module Gyre
         @keyed.failed(self)
       end
 
-      # Takes it off the loop; {#attach} brings it back.
+      # {#attach} brings it back to the loop.
       def detach
         @registration&.cancel
         @registration = nil
@@ -43,13 +43,13 @@ module Gyre
         @helper&.cancel
       end
 
-      # Watches again after the event was taken; see {#ready}.
+      # Watches again after its event ({#ready}).
       def resume
         attach(@loop) if @paused && !@queued
         @paused = false unless @queued
       end
 
-      # Called when its event was taken off the queue. Returns whether to deliver it.
+      # Called when its event is taken. True to deliver it.
       def taken
         @queued = false
         @helper.nil? || @helper.event
@@ -80,7 +80,7 @@ module Gyre
         @keyed.failed(self)
       end
 
-      # Called by the timer. A timer late by more than its interval fires once and keeps its rhythm.
+      # Called by the timer. Late, it fires once and keeps its rhythm.
       def call
         if @interval > 0
           late = Timers.now - @at

@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
-# Measures how long ready work waits for the loop: a histogram of fixed size with four buckets per
-# doubling, so that percentiles are at most a quarter too high. The portable loop calls it once a
-# turn; lag.c is its twin.
+# How long ready work waits for the loop: a histogram with four buckets per doubling, at most a
+# quarter too high. Fed by the portable loop once a turn; twin of lag.c.
 
 module Gyre
   class Loop
     class Lag
-      # The last bucket holds waits of more than an hour.
+      # The last: more than an hour.
       BUCKETS_LIMIT = 168
 
       def initialize
@@ -48,7 +47,7 @@ module Gyre
         [((doublings - 1) * 4) + ((nanoseconds >> (doublings - 2)) & 3), BUCKETS_LIMIT - 1].min
       end
 
-      # The first value too long for the bucket.
+      # Returns the first value beyond the bucket.
       def bucket_end(bucket) = bucket < 4 ? bucket + 1 : ((bucket % 4) + 5) << ((bucket / 4) - 1)
     end
   end

@@ -1,18 +1,17 @@
 # frozen_string_literal: true
 
-# Lets subclasses of Gyre::Loop or Gyre::Scheduler override methods of the portable engine. Forwards
-# methods to the object's subclass, as Ruby finds those of the extending module first. The
-# subclass's `super` returns to the module. Called when a loop or scheduler is made. On the native
-# engine Ruby does this by itself.
+# Lets subclasses of Gyre::Loop or Gyre::Scheduler override the portable engine's methods: forwards
+# them to the subclass, as Ruby finds the extending module first; `super` returns to the module. The
+# native engine needs none.
 
 module Gyre
   class Loop
     module Overrides
-      # Stands between a subclass and its superclass, for all objects of the subclass.
+      # Between a subclass and its superclass.
       class WayBack < Module
       end
 
-      # `engine` extends the object; `base` is the superclass of overriding classes.
+      # `engine` extends the object; `base`: overriding classes' superclass.
       def self.install(object, engine, base)
         object.extend(engine)
         subclasses = object.class.ancestors.take_while { |ancestor| !ancestor.equal?(base) }
@@ -30,7 +29,7 @@ module Gyre
         subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
       end
 
-      # Defines methods by text, as a Ractor calls no method defined by a block.
+      # By text, as Ractors call no methods defined by blocks.
       def self.forward(owner, name, code)
         return if owner.method_defined?(name, false)
 

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The portable engine's loop: watches by descriptor, and timers; `poll` is the second half of a
-# turn. Driven by Gyre::Scheduler::Portable; calls back, but never switches fibers. Everything
-# except `wake` belongs to the driving thread.
+# The portable engine's loop: watches by descriptor, timers; `poll` is a turn's second half. Driven
+# by Gyre::Scheduler::Portable; never switches fibers. All but `wake` belongs to one thread.
 require_relative "closing"
 require_relative "lag"
 require_relative "select"
@@ -11,7 +10,7 @@ require_relative "timers"
 module Gyre
   class Loop
     class Portable
-      # One party's interest in one descriptor. Several may share a number.
+      # A party's interest in a descriptor.
       class Watch
         attr_reader :io, :fd, :interest
 
@@ -23,7 +22,7 @@ module Gyre
           @target = target
         end
 
-        # Harmless a second time.
+        # May be called again.
         def cancel
           return unless @target
 
@@ -36,7 +35,7 @@ module Gyre
           @target&.ready(ready) unless ready.zero?
         end
 
-        # Called when the descriptor is closed: nothing more can happen to it.
+        # The descriptor is closed.
         def fail
           target = @target
           cancel
@@ -44,8 +43,8 @@ module Gyre
         end
       end
 
-      # Returns the thread of the calling fiber. On JRuby each fiber has its own Thread.current,
-      # with shared variables.
+      # The calling fiber's thread: on JRuby each fiber has its own Thread.current, with shared
+      # variables.
       def self.thread
         current = Thread.current
         current.thread_variable_get(:gyre_thread) || current.tap { current.thread_variable_set(:gyre_thread, current) }
@@ -54,7 +53,7 @@ module Gyre
       attr_reader :timers
       attr_reader :turns # how often the backend was asked
 
-      # The block makes a backend, again in a forked child.
+      # The block makes a backend, also in a forked child.
       def initialize(&backend)
         @make_backend = backend
         @turns = @waits = @wakeups = @events = 0
@@ -63,9 +62,9 @@ module Gyre
         open
       end
 
-      # Calls target.ready(events) while the descriptor is ready, until the watch is cancelled;
-      # calls target.failed(error) and ends if the descriptor was closed. `interest` is a sum of
-      # IO::READABLE, IO::WRITABLE, IO::PRIORITY.
+      # Calls target.ready(events) while the descriptor is ready, until cancelled;
+      # target.failed(error) once it is closed. `interest`: sum of IO::READABLE, IO::WRITABLE,
+      # IO::PRIORITY.
       def watch(io, interest, target)
         watch = Watch.new(self, io, interest, target)
         others = @watches[watch.fd]
@@ -75,14 +74,14 @@ module Gyre
         watch
       end
 
-      # For Watch#cancel only. Other watches of a closed IO fail in the next poll.
+      # For Watch#cancel. Other watches of a closed IO fail in the next poll.
       def forget(watch)
         watches = @watches[watch.fd] or return
         watches.delete(watch)
         tell_backend(watch.fd) unless watches.last&.io&.closed?
       end
 
-      # True while the loop waits for the kernel or is about to; new work must wake it then.
+      # True while the loop waits or is about to: new work must wake it.
       def waiting? = @waiting
 
       # Asks the backend once, reports events, fires due timers. Sleeps only if the block, called
@@ -125,12 +124,12 @@ module Gyre
         @backend.wake
       end
 
-      # Called by Closing, in any thread, after this number was closed or reopened.
+      # Called by Closing in any thread, when this number was closed or reopened.
       def descriptor_closed(descriptor)
         wake if @watches.key?(descriptor)
       end
 
-      # In a forked child: forgets everything. Only closes the parent's descriptors.
+      # Forgets everything in a forked child; only closes the parent's descriptors.
       def reopen
         close
         open

@@ -1,23 +1,21 @@
 # frozen_string_literal: true
 
-# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby over Loop::Portable, twin of keyed_loop.c.
-# Uses the loop of the thread's scheduler, where waits park the fiber, or else its own; the watches
-# move along.
+# Gyre::Loop::PortableKeyed: the keyed loop in Ruby over Loop::Portable, twin of keyed_loop.c. Uses
+# the thread's scheduler's loop, where waits park the fiber, or its own.
 require_relative "keyed_watch"
 require_relative "overrides"
 require_relative "portable"
 
 module Gyre
   class Loop
-    # Extends each loop on the backend select. test/contracts/loop_contract.rb has the contract.
-    # Everything except emit, signal and stop belongs to one thread at a time.
+    # Extends loops on the backend select (contract: test/contracts/loop_contract.rb). All but emit,
+    # signal and stop belongs to one thread at a time.
     module PortableKeyed
-      # Seconds between checks of watched IOs for closes, under load.
+      # Seconds between checks for closed IOs under load.
       SWEEP_S = 0.1
-      # Seconds for which a full queue may delay a question to the kernel.
+      # Seconds until the kernel is asked despite a full queue.
       LOOK_S = 0.004
 
-      # `loop` has no engine yet.
       def self.open(loop)
         Overrides.install(loop, self, Loop)
         loop.__send__(:open_portable)
@@ -147,7 +145,7 @@ module Gyre
 
       # --- for KeyedWatch, in the loop's callbacks ---
 
-      # Queues an event. Any thread may call it. `watch` is told when its event is taken.
+      # Any thread may call it. `watch` learns when its event is taken.
       def push(key, watch = nil)
         @events.push([key, watch])
         wake
@@ -165,7 +163,7 @@ module Gyre
         wake
       end
 
-      # Returned by take if a helper has nothing to deliver.
+      # A helper has nothing to deliver.
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
@@ -177,7 +175,7 @@ module Gyre
         forget
       end
 
-      # Returns no descriptors for helpers.
+      # Has no descriptors for helpers.
       def engine_of_helpers; end
 
       def forget
@@ -213,7 +211,7 @@ module Gyre
         @watches.values.each { |watch| watch.attach(@loop) }
       end
 
-      # Leaves the scheduler's loop when it has nothing to do there.
+      # Leaves the scheduler's loop if idle.
       def unsettle
         return unless @scheduler && @depth.zero? && @watches.empty?
 
@@ -247,7 +245,7 @@ module Gyre
         raise ThreadError, "the loop is used by another thread, #{@thread.inspect}: only emit, signal and stop may be called here"
       end
 
-      # A forked child begins without watches and events; a closed loop stays closed.
+      # A forked child has no watches and events; a closed loop stays closed.
       def check_fork
         return if @pid == Process.pid
 
@@ -271,7 +269,7 @@ module Gyre
         ask { nothing? }
       end
 
-      # Asks the kernel now and then, even if the queue never empties.
+      # Asks the kernel even if the queue never empties.
       def look_now_and_then
         return if Timers.now < @asked_at + LOOK_S
 
@@ -293,7 +291,7 @@ module Gyre
 
       def nothing? = @events.empty? && !@stopped && !@signalled && @failures.empty?
 
-      # The scheduler keeps an unblock that precedes the block.
+      # The scheduler keeps an early unblock.
       def park
         fiber = Fiber.current
         @waiters += [fiber]
@@ -303,7 +301,7 @@ module Gyre
         @waiters -= [fiber]
       end
 
-      # Any thread and a trap handler may call it.
+      # Any thread and trap handler may call it.
       def wake
         scheduler = @scheduler
         if scheduler
@@ -313,7 +311,7 @@ module Gyre
         end
       end
 
-      # select(2) reports a closed io, unless its number was reused.
+      # Finds closed IOs whose number was reused.
       def sweep
         return if @swept || (@sweep_at && Timers.now < @sweep_at)
 

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# Loop#watch_process: a pidfd that is readable once the child has ended, else periodic checks. Made
-# by Gyre::Loop; the engines' loops call io, interval, event and cancel.
+# Loop#watch_process, by a pidfd or periodic checks. Loops call io, interval, event and cancel.
 
 module Gyre
   class Loop
@@ -20,7 +19,7 @@ module Gyre
         fd ? @io = IO.for_fd(fd) : @interval = INTERVAL_S
       end
 
-      # Takes the status. True if it has ended; after {#cancel} the child is reaped elsewhere.
+      # Takes the status; true if ended. After {#cancel} others reap the child.
       def event
         return false if @cancelled
 

@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# The backend in pure Ruby: asks the kernel by IO.select. Called by Gyre::Loop::Portable, which
-# keeps the books after the contract in ext/gyre/loop/backend.h. Knows no fibers and never calls
-# back.
+# The backend in Ruby, by IO.select. Called by Gyre::Loop::Portable, after the contract in
+# ext/gyre/loop/backend.h.
 require_relative "wakeup_pipe"
 
 module Gyre
   class Loop
-    # select(2) takes time in proportion to the watched descriptors.
+    # select(2) takes time for each watched descriptor.
     class Select
       NAME = "select"
 
-      # Hides the block from fiber schedulers, as IO.select is a hook itself since Ruby 3.2.
+      # Hides the block from schedulers: IO.select is a hook since Ruby 3.2.
       if Fiber.respond_to?(:blocking)
         def self.blocking(&block) = Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
       else
@@ -29,8 +28,8 @@ module Gyre
         @woken = false # the pipe has bytes
       end
 
-      # Reports a descriptor whenever it is ready; replaces an earlier watch of the number. Notices
-      # the close of an IO if given the object.
+      # Reports a descriptor while ready; replaces the number's earlier watch. Notices an IO's
+      # close.
       def watch(io, interest)
         io = IO.for_fd(io, autoclose: false) if io.is_a?(Integer)
         fd = io.fileno
@@ -40,7 +39,7 @@ module Gyre
         keep(@writers, fd, io, interest & IO::WRITABLE)
       end
 
-      # Harmless without a watch.
+      # Ignores an unwatched one.
       def unwatch(fd)
         @ios.delete(fd)
         @readers.delete(fd)
@@ -48,9 +47,9 @@ module Gyre
         @writers.delete(fd)
       end
 
-      # Waits until something is ready, for the timeout, or until {#wake}. A `timeout` of 0 only
-      # checks, nil has no limit. Returns events by descriptor, 0 for a closed one. Raises
-      # RuntimeError for more descriptors than select(2) can watch.
+      # Waits up to the timeout (0: checks; nil: no limit), or for {#wake}. Returns events by
+      # descriptor, 0 for a closed one. Raises RuntimeError beyond select(2)'s number of
+      # descriptors.
       def wait(timeout)
         ready = Select.blocking { IO.select(@readers.values.push(@wakeup_reader), @writers.values, @priorities.values, timeout) }
         ready ? collect(ready) : {}
@@ -75,7 +74,7 @@ module Gyre
         nil # closed: nothing waits any more
       end
 
-      # Closes its own descriptors only.
+      # Closes only its own descriptors.
       def close
         @wakeup_reader.close
         @wakeup_writer.close
@@ -83,8 +82,7 @@ module Gyre
 
       private
 
-      # Nothing may interrupt between flag and byte: after the flag alone, no call would write
-      # again.
+      # Nothing may interrupt between flag and byte, or no call would write again.
       def signal
         @woken = true
         @wakeup_writer.write_nonblock(".")

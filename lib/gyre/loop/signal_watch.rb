@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Loop#watch_signal: a trap that emits a key. Made by Gyre::Loop; the engines' loops call cancel.
+# Loop#watch_signal: a trap that emits a key.
 require_relative "traps"
 
 module Gyre
@@ -15,8 +15,7 @@ module Gyre
         @name = Signal.signame(number) || number # a name for Signal.trap: JRuby numbers signals differently
       end
 
-      # Called after the key is known to be free. Cancels itself in a daemon whose loop has to start
-      # over.
+      # Called once the key is free. Cancels itself in a daemon whose loop starts over.
       def start
         @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
       rescue ArgumentError, SystemCallError => error

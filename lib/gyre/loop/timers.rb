@@ -1,19 +1,16 @@
 # frozen_string_literal: true
 
-# The portable loop's timers. Gyre::Loop::Portable asks for the time to sleep and fires due timers.
-# Times are seconds of the monotonic clock.
+# The portable loop's timers, in seconds of the monotonic clock.
 
 module Gyre
   class Loop
-    # Timers by time.
-    #
-    # Keeps a sorted array: finding the place takes a few comparisons, inserting is one memmove in C
-    # (4 µs at 20,000 timers, nearly nothing for a late timer), taking the first is free. A heap in
-    # Ruby is no faster, and an interrupt while sifting would leave it unordered.
+    # A sorted array: inserting is one memmove in C (4 µs at 20,000 timers, nearly nothing for a
+    # late one), taking the first is free. A heap in Ruby is no faster, and an interrupt would leave
+    # it unordered.
     class Timers
-      # Cancelled timers are removed when there are more than this, and more than half of all.
+      # Cancelled timers leave when they are more than this, and than half.
       CANCELLED_LIMIT = 128
-      # The longest single sleep: select(2) takes no infinite time.
+      # select(2) takes no infinite time.
       DELAY_LIMIT_S = 86_400
 
       class Timer
@@ -47,7 +44,7 @@ module Gyre
         @cancelled = 0
       end
 
-      # An interrupt may cause a second call of `target`, which must be harmless.
+      # An interrupt may call `target` again, harmlessly.
       def after(seconds, target)
         timer = Timer.new(self, Timers.now + seconds, target)
         insert(timer)
@@ -56,7 +53,7 @@ module Gyre
 
       def size = @timers.size - @cancelled
 
-      # Returns seconds until the first timer is due (0 if overdue); nil without timers.
+      # Seconds until the first timer (0: overdue), or nil.
       def delay
         drop_cancelled
         first = @timers.first or return nil
@@ -76,7 +73,7 @@ module Gyre
         end
       end
 
-      # For Timer#cancel only.
+      # For Timer#cancel.
       def count_cancelled
         @cancelled += 1
         return if @cancelled < CANCELLED_LIMIT || @cancelled * 2 < @timers.size

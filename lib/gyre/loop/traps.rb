@@ -1,16 +1,14 @@
 # frozen_string_literal: true
 
-# Sets all of Gyre's traps, as a process has one handler per signal. Loop#watch_signal, Gyre.signals
-# and Gyre::Signals.handle listen here, in any order. Restores the program's own handler after the
-# last of them. Takes no lock in a trap.
+# All of Gyre's traps, as a process has one handler per signal: for Loop#watch_signal, Gyre.signals
+# and Gyre::Signals.handle. Restores the program's handler after the last. Takes no lock in a trap.
 
 module Gyre
   class Loop
     module Traps
-      # A trapped signal: its process, its listeners (replaced, never changed, as the trap reads
-      # them), Gyre's handler, and the former one.
+      # A trapped signal: process, listeners (replaced, as the trap reads them), Gyre's handler, the
+      # former one.
       Trapped = Struct.new(:name, :pid, :listeners, :handler, :former)
-      # Compares by identity.
       Listener = Struct.new(:number, :moved, :block)
       private_constant :Trapped, :Listener
 
@@ -18,9 +16,8 @@ module Gyre
       @lock = Mutex.new
 
       class << self
-        # Passes each signal to all its listeners, in place of its usual effect. The block runs in
-        # the trap: it may take no lock and must not wait. `moved` is called in the daemon that this
-        # process became.
+        # Passes each signal to all listeners, instead of its usual effect. The block runs in the
+        # trap: no locks, no waits. `moved` is called in a daemon.
         def add(name, moved: nil, &block)
           listener = Listener.new(Signal.list.fetch(name.to_s.sub(/\ASIG/, ""), name), moved, block)
           @lock.synchronize do
@@ -34,7 +31,7 @@ module Gyre
           listener
         end
 
-        # Harmless a second time.
+        # May be called again.
         def remove(listener)
           @lock.synchronize do
             trapped = @trapped[listener.number]
@@ -52,7 +49,7 @@ module Gyre
           @trapped.each_value.any? { |trapped| trapped.pid == Process.pid }
         end
 
-        # For Process.daemon; `from` is the pid of the calling process.
+        # For Process.daemon; `from`: the calling process.
         def process_move(from)
           listeners = @trapped.values.select { |trapped| trapped.pid == from }.flat_map(&:listeners)
           listeners.each { |listener| listener.moved&.call }
@@ -69,8 +66,7 @@ module Gyre
           trapped
         end
 
-        # Runs in the trap. A forked child has the handler without listeners: the signal has its
-        # former effect there.
+        # In the trap. A forked child has no listeners: the signal has its former effect.
         def arrived(trapped)
           if trapped.pid == Process.pid
             trapped.listeners.each { |listener| listener.block.call }
@@ -80,7 +76,7 @@ module Gyre
           end
         end
 
-        # Signal.trap returns nil for a handler not set by Ruby, which restores the system's own.
+        # Signal.trap returns nil for a handler not set by Ruby, which restores the system's.
         def restore(trapped) = Signal.trap(trapped.name, trapped.former || "SYSTEM_DEFAULT")
       end
     end

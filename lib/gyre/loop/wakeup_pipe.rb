@@ -1,17 +1,16 @@
 # frozen_string_literal: true
 
-# A pipe by which a thread ends another thread's IO.select.
+# A pipe that ends another thread's IO.select.
 
 module Gyre
   class Loop
     module WakeupPipe
-      # For Thread.handle_interrupt. Uses a constant: a literal would call Object#hash, where Ruby
-      # 3.1 may raise another thread's exception.
+      # For Thread.handle_interrupt. A literal would call Object#hash, where Ruby 3.1 may raise
+      # another thread's exception.
       NEVER = { Object => :never }.freeze
 
-      # Returns its reading and writing end. Defers exceptions from other threads (Thread#raise,
-      # #kill, Timeout.timeout): on Ruby 3.1 such an exception leaves an IO with a closed
-      # descriptor, whose collection closes another file.
+      # Returns both ends. Defers exceptions (Thread#raise, #kill, Timeout.timeout): on Ruby 3.1 one
+      # leaves an IO with a closed descriptor, whose collection closes another file.
       def self.open = Thread.handle_interrupt(NEVER) { IO.pipe }
     end
   end

@@ -1,18 +1,15 @@
 # frozen_string_literal: true
 
-# Gyre.blocking: runs declared blocking work beside the loop. docs/blocking.md tells its effect on
-# each Ruby.
+# Gyre.blocking: blocking work beside the loop; docs/blocking.md has its effect on each Ruby.
 
 require "gyre/offload"
 
 module Gyre
-  # Runs the block in a thread of a pool while the calling fiber waits and others run: for
-  # computing, or for C code that waits by itself. Gives the thread a low priority, so that loops
-  # get the interpreter back soon. A cancelled wait (a stop, a timeout) also ends the work, like
-  # Thread#kill. Runs the block directly without a scheduler, or in a blocking fiber.
+  # Runs the block in a pool's thread while the fiber waits: for computing, or C code that waits.
+  # Low priority gives loops the GVL back soon. A cancelled wait also ends the work, like
+  # Thread#kill. Runs directly without a scheduler or in a blocking fiber.
   #
-  # The block runs in another thread and fiber, without their state (Thread#[], Active Record's
-  # connections, the current task).
+  # The block lacks the caller's state (Thread#[], Active Record's connections, the current task).
   #
   #   hash = Gyre.blocking { BCrypt::Password.create(password) }
   def self.blocking(&block)
@@ -22,10 +19,8 @@ module Gyre
   end
 
   module Offload
-    # Runs at a low priority in a thread of the pool.
     class Blocking
-      # Ruby's lowest. From Ruby 3.3 on, this priority shortens the thread's turns from 100 ms to an
-      # eighth of that.
+      # Ruby's lowest: from 3.3 on it shortens turns from 100 ms to an eighth.
       PRIORITY = -3
       private_constant :PRIORITY
 

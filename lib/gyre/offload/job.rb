@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A piece of blocking work, between the waiting fiber and the working thread. Made by Gyre::Offload.
+# Blocking work between the waiting fiber and the working thread.
 
 module Gyre
   module Offload
@@ -15,7 +15,7 @@ module Gyre
 
       def label = "work in a thread"
 
-      # Runs in the pool's thread, which has no scheduler and reaches the fiber only by `unblock`.
+      # In the pool's thread, without a scheduler; reaches the fiber only by `unblock`.
       def run
         @lock.synchronize { @abandoned ? return : @thread = Thread.current }
         @started = true
@@ -28,8 +28,7 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # Runs in the fiber: parks until the work is done, and enlarges the pool if no thread takes
-      # it.
+      # In the fiber: parks until the end; enlarges the pool if no thread takes the work.
       def wait(threads)
         until @done
           patience_s = threads.patience_s unless @started
@@ -43,19 +42,19 @@ module Gyre
         @value
       end
 
-      # True if its fiber belongs to this thread.
+      # True in its fiber's thread.
       def here? = @scheduler.equal?(Fiber.scheduler)
 
       def under_way? = @thread&.alive?
 
-      # Fails the job: its thread stayed behind when the process became a daemon.
+      # Its thread stayed behind when the process became a daemon.
       def lost
         @error = Error.new("the thread that did this work stayed behind when the process became a daemon")
         @done = true
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # Called when it is not needed any more: it does not start, or its thread ends.
+      # Prevents its start, or ends its thread.
       def abandon
         @lock.synchronize do
           @abandoned = true

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# The threads for blocking work. Called by Gyre::Offload for each job, and by a waiting fiber whose
-# job did not begin in time. Jobs that compute gain nothing from more threads than processors, but
-# jobs that wait (a silent name server, a job that itself needs the pool) would block those behind
-# them. As the pool cannot tell them apart, it hesitates:
+# Threads for blocking work. Jobs that compute need no more threads than processors, but jobs that
+# wait (for a silent name server, or for the pool) would block others; the pool cannot tell them
+# apart and hesitates:
 #
 #   threads        a job that finds all of them at work
 #   < READY        gets one more at once
@@ -11,20 +10,20 @@
 #   >= LIMIT       gets one more when for STANDSTILL_S no job at all was begun
 #
 # The first READY threads stay and wait without a timeout: on Ruby 3.4 a forked child hangs if
-# another thread is just entering a timed sleep (https://github.com/ruby/ruby/pull/13584), as a
-# thread does just when its job's fiber goes on.
+# another thread enters a timed sleep (https://github.com/ruby/ruby/pull/13584), as threads do after
+# a job.
 require "etc"
 require_relative "../sync/spin_lock"
 
 module Gyre
   module Offload
-    # Threads on demand; those beyond the first few end when idle.
+    # Starts threads on demand; idle ones beyond the first end.
     class Pool
       READY = [4, Etc.nprocessors].max
       LIMIT = 64
       PATIENCE_S = 0.01
       STANDSTILL_S = 1
-      # Idle time of a thread beyond READY.
+      # Of a thread beyond READY.
       IDLE_TIMEOUT_S = 5
 
       def initialize(ready: READY, limit: LIMIT, standstill_s: STANDSTILL_S, idle_timeout_s: IDLE_TIMEOUT_S)
@@ -38,7 +37,7 @@ module Gyre
 
       def size = @threads.size
 
-      # Raises ThreadError if the system allows no thread at all.
+      # Raises ThreadError if the system allows no thread.
       def enqueue(job)
         @lock.synchronize do
           start if @jobs.size >= @idle && @threads.size < @ready
@@ -47,15 +46,15 @@ module Gyre
         end
       end
 
-      # A job that has not begun by then calls {#relieve}.
+      # After that a job that has not begun calls {#relieve}.
       def patience_s = @threads.size < @limit ? PATIENCE_S : @standstill_s
 
-      # Called when a job has waited for patience_s.
+      # A job has waited for patience_s.
       def relieve
         @lock.synchronize { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
       end
 
-      # In a daemon: the threads stayed behind, with their work.
+      # In a daemon, without the threads and their work.
       def process_move
         lost = @begun.values.select(&:here?)
         @jobs.select!(&:here?)
@@ -75,7 +74,7 @@ module Gyre
         @begun_at = now
       end
 
-      # A thread inherits its maker's masks of interrupts; this one lets Thread#kill end jobs.
+      # Threads inherit their maker's masks; this one lets Thread#kill end jobs.
       def start
         thread = Thread.new { Thread.handle_interrupt(Object => :immediate) { work } }
         thread.name = "gyre offload"
@@ -96,7 +95,7 @@ module Gyre
         @mutex.synchronize { @begun.delete(@threads.delete(Thread.current)) }
       end
 
-      # Returns nil after waiting long enough.
+      # Returns nil after a long idle time.
       def next_job
         @mutex.synchronize do
           @begun.delete(Thread.current)
@@ -112,7 +111,7 @@ module Gyre
         end
       end
 
-      # Waits for a job, or until the calling thread has been superfluous for long enough.
+      # Waits for a job, or until this thread is superfluous.
       def wait_for_job
         spare = false
         while @jobs.empty? && !(spare && spare?)

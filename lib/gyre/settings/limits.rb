@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The limits of a server: a frozen object with a reader for each row of a table. Makes
-# Gyre::HTTP::Limits and Gyre::Log::Limits. It enforces nothing.
+# A server's limits: a frozen object with a reader per row of a table, such as Gyre::HTTP::Limits.
 
 require "gyre/settings"
 
@@ -10,7 +9,7 @@ module Gyre
   class Settings
     # Gyre::HTTP::Limits.new(body_bytes_limit: "1M").body_bytes_limit # => 1048576
     class Limits
-      # Returns a class with these rows as its TABLE.
+      # Returns a class for these rows.
       def self.of(*rows, foreign: {})
         Class.new(self) do
           const_set(:TABLE, Settings.new({ "Limits" => rows }, what: "limit", foreign: foreign))
@@ -18,23 +17,23 @@ module Gyre
         end
       end
 
-      # Returns the given limits, or limits with the given values.
+      # Returns the given limits, or makes them of values.
       def self.from(given)
         raise ArgumentError, "limits: must be a Hash or a #{name}, not #{Settings.shown(given)}" unless given.is_a?(Hash) || given.is_a?(self)
 
         given.is_a?(self) ? given : new(**given)
       end
 
-      # Takes values by the names in TABLE; missing ones get their defaults.
+      # Takes values by name; others get defaults.
       def initialize(**given)
         self.class::TABLE.complete(given).each { |name, value| instance_variable_set("@#{name}", value) }
         freeze
       end
 
-      # A copy with these values.
+      # Returns a copy with these values.
       def with(**given) = self.class.new(**to_h, **given)
 
-      # All names and values.
+      # Returns all values by name.
       def to_h = self.class::TABLE.to_h { |row| [row.name, public_send(row.name)] }
     end
   end

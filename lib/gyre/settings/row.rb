@@ -1,16 +1,14 @@
 # frozen_string_literal: true
 
-# One setting: a row of a table (Settings). Gives flags, words of configurations, keywords, checks
-# and the guide's lines.
+# One setting of a table (Settings): gives flags, words, keywords, checks and the guide's lines.
 
 require "gyre/settings/type"
 
 module Gyre
   class Settings
-    # `name` is the keyword, `meaning` one sentence. `usual` describes a computed default, `range`
-    # narrows or widens the type's. A `list` may be repeated, `also` are other accepted names. A
-    # flag may have a `short` form, and an `argument` to show instead of the type's. HTTP limits
-    # have the `status` sent beyond them; messages omit a `secret`.
+    # `name`: keyword; `meaning`: one sentence; `usual`: describes a computed default; `range`:
+    # bounds; `list`: may be repeated; `also`: other names; `short`: flag; `argument`: shown for the
+    # type; `status`: HTTP's beyond a limit; `secret`: hidden in messages.
     Row = Struct.new(:name, :type, :meaning, :default, :usual, :range, :list, :also, :short, :argument, :status, :secret,
                      keyword_init: true) do
       def initialize(name:, type:, meaning:, **rest)
@@ -20,15 +18,15 @@ module Gyre
         freeze
       end
 
-      # False for text with a broken encoding or a NUL, which no file, address or number has.
+      # False for broken encoding or NUL, which no setting has.
       def self.plain?(value)
         !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
       end
 
-      # True if the value is a table of its own.
+      # True if the value is a table.
       def section? = type.is_a?(Settings)
 
-      # The name in configurations, where a time is written without its unit.
+      # In configurations: times have no unit.
       def word = name.to_s.delete_suffix("_s")
 
       def flag = "--#{word.tr("_", "-")}"
@@ -55,13 +53,13 @@ module Gyre
         [type.expected, bounds, ("or none" if timeout?)].compact.join(", ")
       end
 
-      # Returns the text for the guide and --help.
+      # For guide and --help.
       def text
         choice = type.expected if !section? && type.choice? && !meaning.include?(type.expected)
         [[meaning, *choice].join(": "), ("may be repeated" if list)].compact.join("; ")
       end
 
-      # Returns the default for the guide and --help; nil without one.
+      # For guide and --help; may be nil.
       def default_text
         return usual if usual
         return "none" if timeout? && default.nil?

@@ -1,26 +1,24 @@
 # frozen_string_literal: true
 
-# The types of settings: how a value is written and read. Each Settings::Row has one; parts add
-# their own (folders, addresses of TLS). A type opens nothing.
+# Types of settings: how values are written and read. Parts add their own.
 
 require "gyre/net/endpoint"
 require "gyre/settings/units"
 
 module Gyre
   class Settings
-    # One type. The block takes a value or its text, and returns nil for an invalid one, or raises
-    # ArgumentError with more than `expected`.
+    # The block takes a value or text, and returns nil if invalid, or raises ArgumentError with more
+    # than `expected`.
     class Type
-      # Bounds of times.
+      # For times.
       ABOVE_ZERO = (Float::MIN..).freeze
 
-      # The value's name in help (nil: the flag takes no value), and its name in messages and the
-      # guide.
+      # The value in help (nil: no value), and in messages and the guide.
       attr_reader :argument, :expected
-      # The unit of numbers, and their usual bounds.
+      # Numbers' unit and usual bounds.
       attr_reader :unit, :range
 
-      # Takes a Symbol of TYPES, the allowed words, or a Type.
+      # Takes a Symbol of TYPES, words, or a Type.
       def self.of(type)
         return TYPES.fetch(type) if type.is_a?(Symbol)
         return type unless type.is_a?(Array)
@@ -41,7 +39,6 @@ module Gyre
 
       def read(value) = @read.call(value)
 
-      # `expected` lists words.
       def choice? = @choice
 
       BOOLEANS = { true => true, false => false, "true" => true, "false" => false }.freeze

@@ -1,16 +1,15 @@
 # frozen_string_literal: true
 
-# Sizes and times as people write them ("64k", "100 MB", "2 hours", "1.5"), and counts for messages
-# ("1 file", "2 files"). Functions without state.
+# Sizes and times as people write them ("64k", "100 MB", "2 hours", "1.5"), and counts ("1 file").
 
 module Gyre
-  # Converts text to a number; nil for anything else.
+  # Return numbers of text; nil for anything else.
   module Units
     SIZE = /\A\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*\z/i.freeze
     FACTORS = ["", "k", "m", "g", "t"].each_with_index.to_h { |letter, index| [letter, 1024**index] }.freeze
     SPAN = /\A\s*(?:(\d+)\s*)?(second|minute|hour|day|week)s?\s*\z/i.freeze
     SPANS = { "second" => 1, "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
-    # More than any machine has, and the most that C can take.
+    # More than any machine has, and C's most.
     INTEGERS = (-(1 << 62)..(1 << 62)).freeze
     SECONDS = (0..1_000_000_000).freeze
     private_constant :SIZE, :FACTORS, :SPAN, :SPANS, :INTEGERS, :SECONDS
@@ -24,13 +23,13 @@ module Gyre
       bytes if INTEGERS.cover?(bytes)
     end
 
-    # Returns the shortest text that {bytes} reads as this number.
+    # The shortest text for {bytes}.
     def size(bytes)
       letter, factor = FACTORS.to_a.reverse.find { |_, each| bytes >= each && (bytes % each).zero? } || ["", 1]
       "#{bytes / factor}#{letter.upcase}"
     end
 
-    # Reads a number of seconds, or of a unit: 1.5, minute, 2 days. Not above 30 years.
+    # Seconds, or with a unit: 1.5, minute, 2 days; up to 30 years.
     def seconds(value)
       match = SPAN.match(value.to_s)
       seconds = match ? SPANS.fetch(match[2].downcase) * (match[1] || 1).to_i : number(value)
@@ -48,7 +47,7 @@ module Gyre
       Integer(value, 10, exception: false) || (Float(value, exception: false) unless value.match?(/x/i)) # 0x10 is hexadecimal
     end
 
-    # The number may be a text with separators.
+    # `number` may have separators.
     def count(number, one, many = "#{one}s") = "#{number} #{number.to_s == "1" ? one : many}"
   end
 end

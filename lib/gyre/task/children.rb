@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# A task's unfinished children, and the number that it waits for. Made by Gyre::Task with its first
-# child; never starts or stops one.
+# A task's unfinished children, and the number that it waits for. Starts and stops none.
 
 module Gyre
   class Task
@@ -24,10 +23,10 @@ module Gyre
 
       def empty? = @tasks.empty?
 
-      # True if any is not transient.
+      # True if one is not transient.
       def needed? = @needed_count.positive?
 
-      # Counts the children again, as an exception from outside may come before one was counted.
+      # Counts again: an exception may have come before one was counted.
       def recount
         @needed_count = to_a.count { |task| !task.transient? }
       end
@@ -37,7 +36,6 @@ module Gyre
         super
       end
 
-      # For tasks without children.
       NONE = new.freeze
     end
   end

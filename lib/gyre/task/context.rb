@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A task's deadlines and values, which its children inherit. Immutable: a change makes a new one, so
-# that parent and children share one until they differ.
+# A task's deadlines and values, inherited by children. Immutable, so that parent and children share
+# one until a change.
 
 module Gyre
   class Task
@@ -33,7 +33,7 @@ module Gyre
         list
       end
 
-      # Of several, the outermost.
+      # The outermost of several.
       def nearest_deadline = deadlines.select(&:binding?).reverse.min_by(&:at)
 
       def under?(deadline)

@@ -1,28 +1,26 @@
 # frozen_string_literal: true
 
-# The exception that ends a deadline's block. Only its own deadline converts it to the caller's
-# exception, so that a `rescue Gyre::TimeoutError` around an inner timeout does not catch an outer
-# one. Made by the scheduler after the time; only Gyre::Deadline rescues it.
+# Ends a deadline's block. Only its deadline converts it to the caller's exception: a `rescue
+# Gyre::TimeoutError` around an inner timeout does not catch an outer one. Made by the scheduler.
 
 module Gyre
   class Task
-    # Not a StandardError, so that code in the block does not rescue it.
+    # Not a StandardError: the block's code does not rescue it.
     class Expired < Exception # rubocop:disable Lint/InheritException
       attr_reader :deadline
 
-      # Runs on the loop at the end of the time, and stops the tasks below.
+      # On the loop at the deadline; stops the tasks below.
       def initialize(deadline)
         super("the time is over: #{deadline}")
         @deadline = deadline
         deadline.expire
       end
 
-      # True until it has left the deadline's block.
+      # True while it leaves the deadline's block.
       def cancels? = !deadline.over?
 
-      # Returns a cancellation that is leaving the block and goes before this one: a stop, or the
-      # end of an outer deadline. `before` does not count: it was already propagating when the block
-      # began, in an `ensure`.
+      # Returns a cancellation that leaves the block before this one: a stop, or an outer deadline's
+      # end; but not `before`, which propagated when the block began in an `ensure`.
       def interrupted(before)
         error = cause
         until error.nil? || error.equal?(before)

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# The exception that ended a task, and whether a `wait` has raised it. A failed task holds one as
-# its result; Gyre::Task::Unawaited keeps those that no `wait` has raised. Does not refer to its
-# task: a forgotten task can be collected while its failure waits to be reported.
+# The exception that ended a task, and whether a `wait` has raised it; Gyre::Task::Unawaited keeps
+# the others. Does not refer to its task, which may be collected meanwhile.
 
 module Gyre
   class Task
@@ -10,7 +9,7 @@ module Gyre
       attr_reader :error
       attr_reader :parent
 
-      # `what` is the task's name, `waiters` their number at the failure.
+      # `what`: the task's name; `waiters`: their number.
       def initialize(run, parent, what, error)
         @run = run
         @parent = parent
@@ -20,8 +19,7 @@ module Gyre
         @settled = false
       end
 
-      # The task is over. Gyre.run always asks for the root's failure. A transient task needs no
-      # `wait`, and its parent may run for long.
+      # The task is over. Gyre.run asks for the root's failure; transient tasks need no `wait`.
       def expect(waiters, task)
         @waiters = waiters
         return if waiters.positive? || @parent.nil?
@@ -29,7 +27,7 @@ module Gyre
         task.transient? ? report : @run.unawaited.add(self, task)
       end
 
-      # Returns the exception to a caller, so that it is not reported any more.
+      # Returns the exception, which is then not reported.
       def ask
         unless @settled
           @settled = true
@@ -38,13 +36,13 @@ module Gyre
         @error
       end
 
-      # Called when a waiter left before the failure reached it.
+      # A waiter left before the failure reached it.
       def give_up(task)
         @waiters -= 1
         @run.unawaited.add(self, task) if @waiters.zero? && !@settled
       end
 
-      # Reports the exception to the scheduler unless a caller has it already.
+      # Reports the exception unless a caller has it.
       def report
         return if @settled
 

@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Failures of one Gyre.run that no `wait` has raised yet, so that none is lost. Reports a failure
-# when its task's parent finishes, or once the program has forgotten the task, which no `wait` can
-# reach then. Only a garbage collection reveals that, so a fiber requests small ones now and then. A
-# referenced task's failure is never reported, as it may still be awaited.
+# Failures of a Gyre.run that no `wait` has raised. Reports one when its task's parent finishes, or
+# once the program has forgotten the task, so that no `wait` can come; a fiber requests small
+# garbage collections to learn that.
 
 module Gyre
   class Task
     class Unawaited
-      # Seconds until the first check for forgotten tasks; each later check waits twice as long.
+      # Seconds until the first check for forgotten tasks; later ones wait twice as long.
       LOOK_AFTER_S = 1
       LOOK_AFTER_S_LIMIT = 60
 
@@ -34,19 +33,19 @@ module Gyre
         @failures.delete(failure.parent) if siblings.empty?
       end
 
-      # Reports the failures of a task's children.
+      # Reports failures of a task's children.
       def parent_finished(parent)
         @failures.delete(parent)&.each_key(&:report) unless @failures.empty?
       end
 
-      # Reports the rest; later failures without a waiter are reported at once.
+      # Reports the rest; later ones are reported at once.
       def finish
         @ended = true
         @scheduler.fiber_interrupt(@watcher, Stop.new) if @watcher
         parent_finished(@failures.first.first) until @failures.empty?
       end
 
-      # A forked child leaves the failures, and the fiber that checks them, to the parent.
+      # In a forked child, without the parent's failures and fiber.
       def process_fork
         @failures.clear
         @watcher = nil

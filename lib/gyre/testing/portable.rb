@@ -1,14 +1,13 @@
 # frozen_string_literal: true
 
-# Gyre::Testing on the portable engine, as ext/gyre/fiber/scheduler_testing.c does on the native
-# one. Added to its classes when gyre/testing is required.
+# Gyre::Testing on the portable engine; twin of ext/gyre/fiber/scheduler_testing.c.
 
 require "gyre/loop/portable"
 require "gyre/scheduler"
 
 module Gyre
   module Testing
-    # Stands before a portable loop's backend: moves the time forward instead of sleeping.
+    # Moves the time of a portable loop instead of sleeping.
     class VirtualBackend
       attr_reader :now
 
@@ -17,14 +16,14 @@ module Gyre
         stand_before(backend)
       end
 
-      # A forked child has another backend, without the parent's threads.
+      # A forked child has another backend.
       def stand_before(backend)
         @backend = backend
         @outside = 0
         self
       end
 
-      # Work beside the loop begins (1) or ends (-1).
+      # Work beside the loop begins (1) or ends (-1): meanwhile time is real.
       def outside(change)
         @outside += change
       end
@@ -45,7 +44,7 @@ module Gyre
 
       private
 
-      # Lets time pass here too while something works for this loop in real time.
+      # Lets time pass while something works in real time.
       def wait_for_others(timeout)
         begun_at = real_now
         @backend.wait(timeout).tap { @now += real_now - begun_at }
@@ -56,7 +55,7 @@ module Gyre
   end
 
   module Testing
-    # Draws the next of a scheduler's ready fibers.
+    # Draws ready fibers.
     module Drawn
       def random=(random)
         @random = random
@@ -65,8 +64,7 @@ module Gyre
 
       private
 
-      # Moves any ready fiber to the front. A fiber that has just started another one always
-      # continues first.
+      # Moves a ready fiber to the front; but a fiber that has just started another goes first.
       def next_ready
         waiter = super
         return waiter if waiter.nil? || waiter.first
@@ -91,8 +89,8 @@ module Gyre
 
   class Scheduler
     module Portable
-      # Stops the clock except for jumps, and draws ready fibers. The same seed gives the same
-      # order; nil keeps the fibers' own.
+      # From now on the clock only jumps, and ready fibers are drawn by the seed; nil keeps their
+      # order.
       def simulate(seed)
         @fibers.extend(Testing::Drawn).random = Random.new(seed) if seed
         @simulation = @loop.simulate

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# One run of Gyre::Testing: gives its clock to the rest of Gyre. Made by Gyre::Testing.run; the
-# clock belongs to the scheduler's loop.
+# A run of Gyre::Testing: gives the scheduler's clock to Gyre. Made by Gyre::Testing.run.
 
 require "gyre/clock"
 require "gyre/loop/timers"
@@ -10,7 +9,7 @@ require "gyre/sync/selection"
 
 module Gyre
   module Testing
-    # A thread has at most one.
+    # One per thread.
     class Simulation
       class << self
         def current = Thread.current.thread_variable_get(:gyre_simulation)
@@ -22,7 +21,7 @@ module Gyre
 
       attr_reader :random # for draws beside the order of fibers
 
-      # A `seed` of nil keeps the fibers' own order.
+      # `seed` nil keeps fibers' order.
       def initialize(scheduler, seed)
         @scheduler = scheduler
         @random = Random.new(seed || 0)
@@ -34,7 +33,7 @@ module Gyre
 
       def elapsed = now - @begun_at
 
-      # Surrounds work beside the loop, during which time runs at its real speed.
+      # Work beside the loop, in real time.
       def outside
         @scheduler.outside(1)
         yield
@@ -42,7 +41,7 @@ module Gyre
         @scheduler.outside(-1)
       end
 
-      # Prepended to everything that returns the time.
+      # Prepended to whatever returns the time.
       module Time
         def now
           simulation = Simulation.current

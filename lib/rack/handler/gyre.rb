@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
-# The handler for Rack 2, whose rackup looks for this file by its path. Rack 3 has no handlers and
-# never loads it.
+# The handler for Rack 2, found by rackup by this path.
 
 require "gyre/web/handler"
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Makes `rackup -s gyre` and `rails server -u gyre` work: both look for this file by its path.
+# For `rackup -s gyre` and `rails server -u gyre`, found by this path.
 
 require "gyre/web/handler"
 

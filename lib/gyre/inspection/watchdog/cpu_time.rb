@@ -1,16 +1,14 @@
 # frozen_string_literal: true
 
-# The processor time of another thread, if the system has it (Linux). Tells Gyre::Watchdog whether a
-# stuck thread computes, or is kept from running. Keeps the interpreter's lock: a computing thread
-# would otherwise hold it for the next 100 ms.
+# Another thread's processor time (Linux): tells Gyre::Watchdog whether a stuck thread computes or
+# is kept from running. Keeps the GVL, or a computing thread would have it for 100 ms.
 
 require "rbconfig"
 
 module Gyre
   class Watchdog
     class CPUTime
-      # Makes a clock's number of the thread's number (clock_getcpuclockid(3),
-      # include/linux/posix-timers.h): the scheduler's clock of one thread.
+      # Makes a clock's number of a thread's (clock_getcpuclockid(3), include/linux/posix-timers.h).
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD
@@ -20,7 +18,7 @@ module Gyre
         @clock = (~number << 3) | SCHEDULER_PER_THREAD if number
       end
 
-      # Returns the seconds since the thread began; nil if unknown.
+      # Returns seconds since the thread began, or nil.
       def seconds
         Process.clock_gettime(@clock) if @clock
       rescue SystemCallError
@@ -29,7 +27,7 @@ module Gyre
 
       private
 
-      # Uses the process's number for the main thread; Ruby 3.1 returns the parent's after a fork.
+      # The process's number for the main thread: Ruby 3.1 returns the parent's after a fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 

@@ -1,16 +1,14 @@
 # frozen_string_literal: true
 
-# Decides from readings whether a loop is held. Gyre::Watchdog reads and reports; this class uses
-# neither thread nor clock.
+# Decides from readings whether a loop is held. Uses neither thread nor clock.
 
 module Gyre
   class Watchdog
-    # A hold: a time in which the loop neither sleeps nor makes progress.
+    # A time without sleep and progress of the loop.
     class Hold
-      # Below this share of the time, a runnable thread was kept from computing, by another thread
-      # with the interpreter or by the machine.
+      # Below this share of the time another thread or the machine kept the thread from computing.
       LEAST_SHARE = 0.1
-      # From this share of the time on, computing is the cause, whatever the thread does now.
+      # From this share on computing is the cause.
       COMPUTING_SHARE = 0.5
 
       attr_reader :kind # what the code that holds the loop does
@@ -20,8 +18,8 @@ module Gyre
         @pulse = nil
       end
 
-      # Returns :held with seconds at the limit and after each doubling, then :over; otherwise nil.
-      # `pulse` is nil while the loop sleeps.
+      # Returns :held with seconds at the limit and each doubling, then :over; otherwise nil.
+      # `pulse` is nil during sleep.
       def look(pulse, now, cpu_s, blocked:)
         return restart(pulse, now, cpu_s) if pulse.nil? || pulse != @pulse
 
