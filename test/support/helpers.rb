@@ -78,8 +78,8 @@ module GyreTest
       run_program(*ruby_command(*arguments, env: env, gems: gems), stdin: stdin, within_s: within_s, chdir: chdir)
     end
 
-    # The command that `ruby` runs, for with_subprocess. Gems come as folders, because Bundler takes a
-    # quarter of a second.
+    # The command that `ruby` runs, for with_subprocess. Gems come as folders, because Bundler takes
+    # a quarter of a second.
     def ruby_command(*arguments, env: {}, gems: false)
       folders = gems ? { "RUBYLIB" => $LOAD_PATH.grep(%r{/(?:gems|extensions)/}).join(":") } : {}
       [{ **without_bundle, **folders, **env }, RbConfig.ruby, "-w", "-I#{LIB}", *arguments]
