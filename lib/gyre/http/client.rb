@@ -168,7 +168,7 @@ module Gyre
       def make(method, url, headers, query, timeout_s)
         if @host && !url.match?(%r{\A[a-z]+://}i)
           pool = pool_of(@scheme, @host, @port)
-          url = url[/\A[^#]*/]
+          url = url[/\A[^#]*/] if url.include?("#")
           target = url.start_with?("/", "?") || url.empty? ? "#{@path}#{url}" : "#{@path}/#{url}"
           target = "/#{target}" unless target.start_with?("/")
           target = url if url == "*" && method.to_s.casecmp?("OPTIONS") # RFC 9110, section 9.3.7
@@ -184,7 +184,7 @@ module Gyre
 
       def pool_of(scheme, host, port)
         pools = @homes[Fiber.current_scheduler] || home(Fiber.current_scheduler)
-        key = [scheme, host, port]
+        key = base?(scheme, host, port) ? :base : [scheme, host, port]
         pools[key] || @lock.synchronize { pools[key] ||= new_pool(scheme, host, port) }
       end
 
@@ -199,9 +199,11 @@ module Gyre
         end
       end
 
+      def base?(scheme, host, port) = host == @host && scheme == @scheme && port == @port
+
       # Only base_url's origin gets the secret fields.
       def new_pool(scheme, host, port)
-        fields = @host.nil? || [scheme, host, port] == [@scheme, @host, @port] ? @headers : @headers.except(*Request::SECRET)
+        fields = @host.nil? || base?(scheme, host, port) ? @headers : @headers.except(*Request::SECRET)
         origin = Origin.new(scheme, host, port, @options)
         @app ? App.new(@app, origin, fields) : Pool.new(origin, @limits, fields)
       end
@@ -218,7 +220,7 @@ module Gyre
         redirects = pauses = 0
         loop do
           response = perform(with_cookies(request), interim)
-          @cookies&.store(request.pool.origin, request.target, response["set-cookie"]) if response.headers.key?("set-cookie")
+          @cookies&.store(request.pool.origin, request.target, response["set-cookie"] || [])
           if pauses < @limits.retries_limit && (pause_s = pause_before(request, response))
             pauses += 1
             response.skim(SKIMMED_BYTES)

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "gyre/http/client"
+require "objspace"
 require "http/client/scripted_server"
 require "support/certificates"
 require "tempfile"
@@ -159,6 +160,28 @@ class HTTPClientConnectionsTest < Minitest::Test
         end
       end
     end
+  end
+
+  def test_a_short_piece_of_a_long_body_holds_little_memory
+    gate = Queue.new
+    head = "HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n"
+    scripted(->(peer) { peer.head && peer.write(head) && gate.pop && peer.write("short") && peer.finish }) do |server|
+      make(server).get("/") do |response|
+        gate << true
+        piece = response.each.next
+        assert_equal "short", piece
+        assert_operator ObjectSpace.memsize_of(piece), :<, 1000
+      end
+    end
+  end
+
+  def test_a_long_body_comes_in_long_pieces
+    sizes = []
+    scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\nContent-Length: 20000000\r\n\r\n#{"x" * 20_000_000}") }) do |server|
+      make(server).get("/") { |response| response.each { |piece| sizes << piece.bytesize } }
+    end
+    assert_equal 20_000_000, sizes.sum
+    assert_operator sizes.max, :<=, 262_144
   end
 
   def test_expect_waits_for_the_interim_response

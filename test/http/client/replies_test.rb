@@ -118,6 +118,13 @@ class HTTPClientRepliesTest < Minitest::Test
     define_method(:"test_#{name.tr(" ", "_")}_byte_by_byte") { check(bytes, result, again, method, 1) }
   end
 
+  def test_fields_are_those_of_a_head_and_of_nothing_else
+    connection = Gyre::HTTP::Client::H1Connection
+    assert_equal({ "a" => "1, 2" }, connection.fields("HTTP/1.1 200 OK\r\nA: 1\r\na: 2\r\n\r\n"))
+    ["", "HTTP/1.1 200 OK\r\nA: 1\r\n", "a: 1\r\n\r\n"].each { |text| assert_raises(ArgumentError) { connection.fields(text) } }
+    assert_raises(TypeError) { connection.fields(nil) }
+  end
+
   private
 
   def check(bytes, result, again, method, step)

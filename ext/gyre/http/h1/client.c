@@ -17,10 +17,12 @@
 #define FIELDS_LIMIT 256
 #define LINE_BYTES_LIMIT 8192
 #define TRAILER_BYTES_LIMIT 16384
-#define PIECE_BYTES 32768
+#define PIECE_BYTES_MIN 16384
+#define PIECE_BYTES_MAX 262144
 
 struct client {
-  VALUE transport, headers, trailers;
+  VALUE transport, trailers;
+  VALUE headers; /* a Hash, or the head's String until a caller asks for it */
   struct gyre_http1_chunked chunks;
   int64_t remaining; /* a body's with a length */
   int64_t until_ns;  /* the request's end; negative: none */
@@ -28,6 +30,7 @@ struct client {
   int64_t idle_ns;      /* start of the idle time */
   uint64_t answered_at; /* bytes received before the response */
   uint32_t header_bytes;
+  uint32_t piece_bytes; /* of a body, read at once: doubles while the peer fills them */
   uint16_t header_count, status;
   uint8_t body; /* enum gyre_http1_reply_body */
   uint8_t method;
@@ -288,8 +291,30 @@ static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
 
 /* --- the response --- */
 
+/* Returns the Hash of a head that was taken before. Most callers want none, or one field. */
+static VALUE client_fields(VALUE class, VALUE text) {
+  struct gyre_http_field fields[FIELDS_LIMIT];
+  struct gyre_http_head head;
+  const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, UINT32_MAX, FIELDS_LIMIT};
+  (void)class;
+  StringValue(text);
+  gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
+  if (gyre_http1_reply_parse(&head, RSTRING_PTR(text), (size_t)RSTRING_LEN(text), &limits) <= 0)
+    rb_raise(rb_eArgError, "not the head of a response");
+  return gyre_http_field_hash(&head, RSTRING_PTR(text));
+}
+
+static bool is_encoded(const struct gyre_http_head *head, const char *bytes) {
+  bool encoded = false;
+  for (unsigned i = 0; i < head->field_count; i++) {
+    const struct gyre_http_field *field = &head->fields[i];
+    encoded |= gyre_http_same_name(bytes + field->name, field->name_length, "content-encoding", 16);
+  }
+  return encoded;
+}
+
 static void take_head(VALUE self, struct client *client, const struct gyre_http_head *head, const char *bytes) {
-  VALUE headers = gyre_http_field_hash(head, bytes);
+  VALUE headers = is_encoded(head, bytes) ? gyre_http_field_hash(head, bytes) : rb_str_new(bytes, head->position);
   RB_OBJ_WRITE(self, &client->headers, headers);
   client->status = head->status;
   if (head->status < 200 && head->status != 101) return;
@@ -299,6 +324,7 @@ static void take_head(VALUE self, struct client *client, const struct gyre_http_
                        client->body != GYRE_REPLY_UNTIL_CLOSE && head->status != 101;
   client->used = true;
   client->remaining = head->content_length;
+  client->piece_bytes = PIECE_BYTES_MIN;
   if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);
 }
 
@@ -374,9 +400,10 @@ static VALUE read_chunked(VALUE self, struct client *client) {
 }
 
 /* Receives into the piece's own memory. */
-static VALUE read_plain(struct client *client, size_t most) {
+static VALUE read_plain(struct client *client) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   bool sized = client->body == GYRE_REPLY_LENGTH;
+  size_t most = client->piece_bytes;
   if (sized && (int64_t)most > client->remaining) most = (size_t)client->remaining;
   size_t length = gyre_transport_available(&object->transport);
   VALUE piece;
@@ -387,6 +414,11 @@ static VALUE read_plain(struct client *client, size_t most) {
     piece = rb_str_buf_new((long)most);
     length = receive(client, RSTRING_PTR(piece), most, client->read_ns, "receive from");
     rb_str_set_len(piece, (long)length);
+    if (length == client->piece_bytes && length < PIECE_BYTES_MAX) client->piece_bytes *= 2;
+    if (length < most / 4) {
+      rb_str_resize(piece, (long)length); /* gives the rest of its memory back */
+      if (client->piece_bytes > PIECE_BYTES_MIN) client->piece_bytes /= 2;
+    }
   }
   if (length == 0 && sized) cut(object, "within the body of its response");
   if (sized) client->remaining -= (int64_t)length;
@@ -399,7 +431,7 @@ static VALUE client_read(VALUE self) {
   struct client *client = get(self);
   if (client->over) return Qnil;
   gyre_socket_give_way();
-  return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(client, PIECE_BYTES);
+  return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(client);
 }
 
 /* True if another request may begin: no further byte and no end has come. Asks the socket, as a
@@ -424,7 +456,13 @@ static VALUE client_rest(VALUE self) {
 }
 
 static VALUE client_status(VALUE self) { return UINT2NUM(get(self)->status); }
-static VALUE client_headers(VALUE self) { return get(self)->headers; }
+static VALUE client_head(VALUE self) { return get(self)->headers; }
+
+static VALUE client_headers(VALUE self) {
+  VALUE head = get(self)->headers;
+  return RB_TYPE_P(head, T_STRING) ? client_fields(self, head) : head;
+}
+
 static VALUE client_trailers(VALUE self) { return get(self)->trailers; }
 static VALUE client_is_over(VALUE self) { return get(self)->over ? Qtrue : Qfalse; }
 static VALUE client_is_used(VALUE self) { return get(self)->used ? Qtrue : Qfalse; }
@@ -459,8 +497,10 @@ void gyre_init_http1_client(void) {
   VALUE outer = rb_define_class_under(http, "Client", rb_cObject);
   VALUE class = rb_define_class_under(outer, "H1Connection", rb_cObject);
   rb_define_alloc_func(class, client_allocate);
+  rb_define_singleton_method(class, "fields", client_fields, 1);
   rb_define_method(class, "initialize", client_initialize, 2);
   rb_define_method(class, "status", client_status, 0);
+  rb_define_method(class, "head", client_head, 0);
   rb_define_method(class, "headers", client_headers, 0);
   rb_define_method(class, "trailers", client_trailers, 0);
   rb_define_method(class, "read", client_read, 0);

@@ -451,6 +451,7 @@ void gyre_init_http2_client_call(void) {
   rb_define_method(call_class, "cancel", call_cancel, 0);
   rb_define_method(call_class, "unanswered", call_unanswered, 0);
   rb_define_method(call_class, "status", call_status, 0);
+  rb_define_method(call_class, "head", call_headers, 0);
   rb_define_method(call_class, "headers", call_headers, 0);
   rb_define_method(call_class, "trailers", call_trailers, 0);
   rb_define_method(call_class, "over?", call_is_over, 0);

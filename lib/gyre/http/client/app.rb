@@ -39,6 +39,7 @@ module Gyre
           self
         end
 
+        def head = headers
         def read = @pieces&.shift || cancel
 
         def over? = @over

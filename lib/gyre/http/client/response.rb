@@ -6,6 +6,7 @@
 require "gyre/clock"
 require "gyre/http/client/decoders"
 require "gyre/http/client/errors"
+require "gyre/http/client/h1_connection"
 require "json"
 require "time"
 
@@ -19,9 +20,6 @@ module Gyre
 
         # @return [Integer]
         attr_reader :status
-        # @return [Hash{String => String, Array<String>}] lower-case names; joins lines by ", ", but
-        #   set-cookie is an Array
-        attr_reader :headers
         # @return [String] "HTTP/1.1" or "HTTP/2"
         attr_reader :protocol
         # @return [Hash{String => String}, nil] lines after the body, once read
@@ -31,7 +29,7 @@ module Gyre
         def initialize(request, exchange, connection, limits, report = nil)
           @request = request
           @status = exchange.status
-          @headers = exchange.headers
+          @head = exchange.head
           @protocol = connection.protocol
           @exchange = exchange
           @connection = connection
@@ -39,6 +37,10 @@ module Gyre
           @report = report
           leave if exchange.over?
         end
+
+        # @return [Hash{String => String, Array<String>}] lower-case names; joins lines by ", ", but
+        #   set-cookie is an Array
+        def headers = @head.is_a?(Hash) ? @head : @head = H1Connection.fields(@head)
 
         # @return [String] "GET"
         def request_method = @request.method
@@ -94,7 +96,7 @@ module Gyre
           return enum_for(:each) unless block
           return yield(@body) && self if @body
 
-          decoder = decoder_of(headers["content-encoding"])
+          decoder = decoder_of(headers["content-encoding"]) if encoded?
           while (piece = read_piece)
             decoder ? decoder.decode(piece, &block) : yield(piece)
           end
@@ -138,7 +140,7 @@ module Gyre
           return self if @body
 
           most = @limits.body_bytes_limit
-          if !@headers.key?("content-encoding")
+          if !encoded?
             bytes = read_piece || "".b
             while bytes.bytesize <= most && (piece = read_piece)
               bytes << piece
@@ -178,6 +180,9 @@ module Gyre
         attr_reader :connection
 
         private
+
+        # A head that was left unparsed has no such field.
+        def encoded? = @head.is_a?(Hash) && @head.key?("content-encoding")
 
         def decoder_of(coding) = coding && @request.decodes? ? Decoders.for(coding) : nil
 
