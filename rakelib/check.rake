@@ -56,7 +56,7 @@ module GyreCheck
   # For programs without Ruby, of which everything counts.
   VALGRIND_C = %w[valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
                   --error-exitcode=9].freeze
-  COPIED = "{{lib,ext,exe,test,fuzz,examples}/**/*,Gemfile,gyre.gemspec}"
+  COPIED = "{{lib,ext,exe,test,fuzz,examples,rakelib}/**/*,bin/bundle,Rakefile,Gemfile,gyre.gemspec}"
   # Not of the copy, and of the checkout a build at the same time may just rename it.
   BUILT = %r{/gyre_ext\.}.freeze
 

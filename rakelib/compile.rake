@@ -24,7 +24,7 @@ module GyreBuild
   # where extconf.rb found that it cannot be built here.
   def compile(root: self.root, environment: {})
     work = File.join(root, "tmp", RUBY_PLATFORM, ruby_key)
-    environment = { "GYRE_KQUEUE" => ("1" if libkqueue?) }.merge(environment)
+    environment = { "GYRE_KQUEUE" => ENV["GYRE_KQUEUE"] }.merge(environment)
     FileUtils.mkdir_p(work)
     alone(work) do
       configure(root, work, environment)
@@ -33,11 +33,6 @@ module GyreBuild
       quietly(environment, work, ENV["MAKE"] || "make", "-j#{jobs}", log: "make.log")
       install(File.join(work, "gyre_ext.#{RbConfig::CONFIG["DLEXT"]}"), File.join(root, "lib", "gyre", ruby_key))
     end
-  end
-
-  # Whether the kqueue backend can be tested on this Linux.
-  def libkqueue?
-    system("pkg-config", "--exists", "libkqueue", err: File::NULL)
   end
 
   # Two builds at once in one checkout wait for each other.

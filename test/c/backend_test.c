@@ -204,13 +204,27 @@ static void a_half_close_leaves_the_write_side_open(void) {
   close_both(ends);
 }
 
+static void an_end_of_the_own_write_side_leaves_the_read_side_open(void) {
+  int ends[2];
+  make_connection(ends);
+  CHECK(watch(ends[0], 1, GYRE_READABLE | GYRE_WRITABLE) == 0);
+  end_writing(ends[0]);
+  CHECK((reported(ends[0], 1, ~0u, MOMENT) & (GYRE_READABLE | GYRE_READ_ENDED)) == 0);
+  CHECK(backend->watch(state, ends[0], 2, GYRE_READABLE, 1) == 0);
+  CHECK((reported(ends[0], 2, ~0u, MOMENT) & (GYRE_READABLE | GYRE_READ_ENDED)) == 0);
+  put(ends[1]);
+  CHECK(comes(ends[0], 2, GYRE_READABLE) == GYRE_READABLE);
+  backend->unwatch(state, ends[0], 2);
+  close_both(ends);
+}
+
 static void an_error_is_readable_and_writable(void) {
   int ends[2];
   make_pipe(ends);
   fill(ends[1]);
   CHECK(watch(ends[1], 1, GYRE_WRITABLE) == 0);
   close_number(ends[0]);
-  CHECK(comes(ends[1], 1, ALL_IS_OVER) == ALL_IS_OVER);
+  CHECK(comes(ends[1], 1, GYRE_WRITABLE | GYRE_WRITE_ENDED) == (GYRE_WRITABLE | GYRE_WRITE_ENDED));
   close_number(ends[1]);
 
   make_connection(ends);
@@ -653,6 +667,7 @@ static void without_a_descriptor_to_spare_it_does_not_open(void) {
     void *other = NULL;
     int error = backend->open(&other);
     if (error == 0) backend->close(other);
+    if (error == -EFAULT && !strcmp(backend->name, "kqueue")) error = -EMFILE; /* libkqueue's name of it */
     CHECK(error == 0 || error == -EMFILE);
     CHECK(spare > 0 || error == -EMFILE);
     CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
@@ -677,6 +692,7 @@ static void (*const cases[])(void) = {
     urgent_data_is_reported_where_the_system_tells,
     an_end_of_the_read_side_is_reported,
     a_half_close_leaves_the_write_side_open,
+    an_end_of_the_own_write_side_leaves_the_read_side_open,
     an_error_is_readable_and_writable,
     a_change_is_reported_once,
     a_standing_watch_stays,

@@ -154,6 +154,13 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
+/* Errors for a file that is always ready, like epoll's EPERM: a device without a filter, and on
+ * FreeBSD (EPIPE) and NetBSD (EBADF) a pipe whose reader is gone. libkqueue knows EFAULT alone. */
+static bool always_ready(int error) {
+  return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP || error == -EPIPE || error == -EBADF ||
+         (REMEMBERS_CLOSED && error == -EFAULT);
+}
+
 /* Makes the kevent again: an existing one keeps its flags and may not report the present state. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
@@ -172,20 +179,18 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   }
   int error = count ? apply(state->fd, changes, count) : 0;
   if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* only one direction may be registered */
-  /* Unsupported devices, like epoll's EPERM. */
-  return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
+  return always_ready(error) ? -EPERM : error;
 }
 
-/* The read side's end is a half-close unless an error comes with it (fflags); the write side's is a
- * complete hang-up. */
+/* Translates a kevent. An end with an error (fflags) is that of both sides; without one the read
+ * side's end is the peer's half-close, and the write side's may be our own. */
 static unsigned readiness(const struct kevent *event) {
-  static const unsigned all = GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
   bool end = event->flags & EV_EOF;
-  if (event->flags & EV_ERROR) return all;
-  if (event->filter == EVFILT_WRITE) return end ? all : GYRE_WRITABLE;
-  if (event->filter != EVFILT_READ) return GYRE_PRIORITY;
-  if (end && event->fflags) return all;
-  return GYRE_READABLE | (end ? GYRE_READ_ENDED : 0);
+  if (event->flags & EV_ERROR || (end && event->fflags))
+    return GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
+  if (event->filter == EVFILT_WRITE) return GYRE_WRITABLE | (end ? GYRE_WRITE_ENDED : 0);
+  if (event->filter == EVFILT_READ) return GYRE_READABLE | (end ? GYRE_READ_ENDED : 0);
+  return GYRE_PRIORITY;
 }
 
 static int kqueue_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {

@@ -328,8 +328,9 @@ static void deliver(struct gyre_loop *loop) {
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
-    /* A watch for urgent data also learns of the end. */
-    if (!gyre_loop_report(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)gyre_loop_report(loop, fd, ANYTHING);
+    /* A watch for urgent data alone also learns of the end of both sides. */
+    if (!gyre_loop_report(loop, fd, ready) && ready & GYRE_READ_ENDED && ready & GYRE_WRITE_ENDED)
+      (void)gyre_loop_report(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);
   }
 }
