@@ -5,13 +5,16 @@
 #define UNWIND_NS INT64_C(1000000000) /* for stopped fibers to clean up when the scheduler closes */
 #define UNWIND_ROUNDS 3
 
+static bool has_posts(const struct gyre_scheduler *scheduler) {
+  return !gyre_list_empty(&scheduler->posts) || !gyre_list_empty(&scheduler->due_posts);
+}
+
 /* The newest driver also waits for overtaken ones, which do not wait for each other. */
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   size_t parked_count = scheduler->waits.parked_count;
   if (scheduler->drivers.newest != driving) parked_count -= scheduler->drivers.overtaken_count;
   return parked_count == 0 && scheduler->waits.ready_count == 0 && gyre_list_empty(&scheduler->interrupts.due) &&
-         gyre_list_empty(&scheduler->posts) && gyre_list_empty(&scheduler->keepers) &&
-         gyre_list_empty(&scheduler->loop.deferred);
+         !has_posts(scheduler) && gyre_list_empty(&scheduler->keepers) && gyre_list_empty(&scheduler->loop.deferred);
 }
 
 /* The driver now waits like a parked fiber. */
@@ -61,20 +64,20 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* Later posts wait for the next turn. */
+/* Runs the posts of this turn after those that an exception has left. Later posts wait for the
+ * next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
-  struct gyre_list *last = scheduler->posts.previous, *node;
-  do {
-    node = scheduler->posts.next;
-    gyre_list_remove(node);
-    struct gyre_post *post = GYRE_CONTAINER(node, struct gyre_post, node);
+  gyre_list_splice(&scheduler->due_posts, &scheduler->posts);
+  while (!gyre_list_empty(&scheduler->due_posts)) {
+    struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
+    gyre_list_remove(&post->node);
     post->run(scheduler, post);
-  } while (node != last && !gyre_list_empty(&scheduler->posts));
+  }
 }
 
 static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   if (!gyre_list_empty(&scheduler->interrupts.due)) gyre_interrupts_deliver(scheduler);
-  if (__builtin_expect(!gyre_list_empty(&scheduler->posts), 0)) run_posts(scheduler);
+  if (has_posts(scheduler)) run_posts(scheduler);
 
   gyre_budget_refill(scheduler);
   while (!gyre_budget_is_spent(scheduler)) {
@@ -98,8 +101,7 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
   if (driving->done(scheduler, driving)) return;
   if (driving->before) ask_for_overtaken(scheduler);
 
-  bool wait = scheduler->waits.ready_count == 0 && gyre_list_empty(&scheduler->interrupts.due) &&
-              gyre_list_empty(&scheduler->posts);
+  bool wait = scheduler->waits.ready_count == 0 && gyre_list_empty(&scheduler->interrupts.due) && !has_posts(scheduler);
   if (wait) scheduler->sweeping.before_sleep(scheduler);
   gyre_loop_poll(&scheduler->loop, wait);
 }

@@ -16,6 +16,7 @@ static void forget_waits(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->waits.ready);
   gyre_list_init(&scheduler->waits.foreign);
   gyre_list_init(&scheduler->posts);
+  gyre_list_init(&scheduler->due_posts);
   scheduler->waits.parked_count = scheduler->waits.ready_count = 0;
   scheduler->drivers = (struct gyre_drivers){.fiber = Qnil};
   scheduler->running.question = NULL;

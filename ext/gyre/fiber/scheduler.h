@@ -159,7 +159,8 @@ struct gyre_scheduler {
   struct gyre_blocks blocks;
   struct gyre_sweeping sweeping;
   struct gyre_timer unwinding; /* limits stopped fibers at closing */
-  struct gyre_list posts;      /* struct gyre_post from other threads, for the next turn */
+  struct gyre_list posts;      /* struct gyre_post for the next turn */
+  struct gyre_list due_posts;  /* the rest of those of this turn */
   struct gyre_list keepers;    /* listening sockets, which keep `run` going */
   struct gyre_list clients;    /* C parts with objects to mark */
   bool closed;
@@ -246,6 +247,12 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* Runs in the driver at its next turn. Any thread with the GVL may post; a pending post is
  * ignored. */
 void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
+/* The same from the loop's thread. */
+static inline void gyre_post_here(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  if (gyre_list_empty(&post->node)) gyre_list_append(&scheduler->posts, &post->node);
+}
+/* Called by a job that goes on as another one: forgets as between two jobs. */
+void gyre_job_is_over(struct gyre_scheduler *scheduler);
 
 /* Lets other ready fibers run first. */
 void gyre_yield(struct gyre_scheduler *scheduler);

@@ -153,6 +153,13 @@ static VALUE forget_job(VALUE argument) {
   return Qnil;
 }
 
+void gyre_job_is_over(struct gyre_scheduler *scheduler) {
+  VALUE fiber = rb_fiber_current();
+  gyre_interrupts_drop(scheduler, fiber);
+  gyre_forget_early(scheduler, fiber);
+  forget_job((VALUE)scheduler);
+}
+
 static VALUE report_error(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
   VALUE error = rb_errinfo();

@@ -18,12 +18,12 @@ void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
 /* --- the end --- */
 
 void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
-  if (websocket->code) return;
-  websocket->code = (uint16_t)code;
+  if (websocket->end.code) return;
+  websocket->end.code = (uint16_t)code;
   if (length > GYRE_WEBSOCKET_REASON_BYTES) length = GYRE_WEBSOCKET_REASON_BYTES;
-  if (length == 0 || !(websocket->reason = malloc(length))) return;
-  memcpy(websocket->reason, reason, length);
-  websocket->reason_length = (uint8_t)length;
+  if (length == 0 || !(websocket->end.reason = malloc(length))) return;
+  memcpy(websocket->end.reason, reason, length);
+  websocket->end.length = (uint8_t)length;
 }
 
 /* Leaves the rest to http/connection.c. */
@@ -55,13 +55,13 @@ static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
 
 void gyre_websocket_schedule(struct gyre_websocket *websocket) {
   int64_t now_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket)), due_ns = INT64_MAX;
-  if (websocket->blocked_ns) sooner(&due_ns, websocket->blocked_ns, websocket->acceptor->limits.write_ns);
-  if (websocket->closing_ns) {
-    sooner(&due_ns, websocket->closing_ns, websocket->limits.close_ns);
+  if (websocket->times.blocked_ns) sooner(&due_ns, websocket->times.blocked_ns, websocket->acceptor->limits.write_ns);
+  if (websocket->times.closing_ns) {
+    sooner(&due_ns, websocket->times.closing_ns, websocket->limits.close_ns);
   } else {
-    if (websocket->drain_ns) sooner(&due_ns, websocket->drain_ns, 0);
-    bool pinged = websocket->pinged != websocket->ponged;
-    sooner(&due_ns, websocket->heard_ns,
+    if (websocket->times.drain_ns) sooner(&due_ns, websocket->times.drain_ns, 0);
+    bool pinged = websocket->pings.sent != websocket->pings.answered;
+    sooner(&due_ns, websocket->times.heard_ns,
            pinged ? websocket->limits.idle_ns : gyre_websocket_half(websocket->limits.idle_ns));
   }
   gyre_http_connection_deadline(websocket->connection, due_ns == INT64_MAX ? -1
@@ -100,14 +100,14 @@ static void wait_for_room(struct gyre_websocket *websocket) {
       return;
     }
   }
-  if (!websocket->blocked_ns) websocket->blocked_ns = gyre_loop_now(loop);
+  if (!websocket->times.blocked_ns) websocket->times.blocked_ns = gyre_loop_now(loop);
   gyre_websocket_schedule(websocket);
 }
 
 /* A stream's output is counted elsewhere. */
 void gyre_websocket_count_output(struct gyre_websocket *websocket) {
   bool counts = websocket->connection && !websocket->connection->inner;
-  gyre_http_budget_hold(&websocket->acceptor->capacity->output, &websocket->output_counted,
+  gyre_http_budget_hold(&websocket->acceptor->capacity->output, &websocket->counted.output,
                         counts ? gyre_websocket_unsent(websocket) : 0);
 }
 
@@ -123,14 +123,14 @@ static void flush(struct gyre_websocket *websocket) {
   size_t unsent = gyre_websocket_unsent(websocket);
   if (unsent <= websocket->limits.output_bytes / 2) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_ROOM);
   if (unsent > 0) return;
-  if (websocket->backed_up && websocket->wants & GYRE_WEBSOCKET_WANTS_DRAINED) {
+  if (websocket->backed_up && websocket->run.wants & GYRE_WEBSOCKET_WANTS_DRAINED) {
     websocket->drained = true;
-    gyre_post(websocket->acceptor->scheduler, &websocket->starting);
+    gyre_websocket_start(websocket);
   }
   websocket->backed_up = false;
   if (websocket->choked) gyre_http_connection_report_again(websocket->connection);
   websocket->choked = false;
-  if (websocket->events && websocket->closing_ns) finish(websocket, true);
+  if (websocket->events && websocket->times.closing_ns) finish(websocket, true);
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
@@ -139,7 +139,7 @@ static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
 }
 
 void gyre_websocket_have_room(struct gyre_websocket *websocket) {
-  websocket->blocked_ns = 0;
+  websocket->times.blocked_ns = 0;
   flush(websocket);
 }
 
@@ -204,7 +204,7 @@ bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket) {
 }
 
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
-  bool slow = websocket->blocked_ns && gyre_websocket_is_crowded(websocket);
+  bool slow = websocket->times.blocked_ns && gyre_websocket_is_crowded(websocket);
   if (!slow && gyre_websocket_unsent(websocket) <= websocket->limits.backlog_bytes) return true;
   websocket->acceptor->statistics.slow_sockets++;
   gyre_websocket_cut(websocket, GYRE_WEBSOCKET_TRY_LATER);
@@ -213,10 +213,10 @@ bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
 
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   char payload[GYRE_WEBSOCKET_CONTROL_BYTES] = {(char)(code >> 8), (char)code};
-  if (!websocket->connection || websocket->closing_ns) return;
+  if (!websocket->connection || websocket->times.closing_ns) return;
   if (length > GYRE_WEBSOCKET_REASON_BYTES) length = GYRE_WEBSOCKET_REASON_BYTES;
   if (length) memcpy(payload + 2, reason, length);
-  websocket->closing_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+  websocket->times.closing_ns = gyre_loop_now(gyre_websocket_loop(websocket));
   if (websocket->events) { /* ends once the client has taken everything */
     gyre_websocket_note_end(websocket, code, reason, length);
     if (gyre_websocket_unsent(websocket) == 0) finish(websocket, true);
@@ -229,10 +229,10 @@ void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const
 
 void gyre_websocket_ping(struct gyre_websocket *websocket) {
   if (websocket->events) {
-    websocket->heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+    websocket->times.heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
     gyre_websocket_send_framed(websocket, ":\n\n", 3);
   } else {
-    uint32_t number = ++websocket->pinged;
+    uint32_t number = ++websocket->pings.sent;
     gyre_websocket_send(websocket, GYRE_WEBSOCKET_PING, false, (const char *)&number, sizeof(number));
   }
   if (websocket->connection) gyre_websocket_schedule(websocket);
@@ -243,15 +243,15 @@ void gyre_websocket_ping(struct gyre_websocket *websocket) {
 /* An unasked pong only shows life (RFC 6455, section 5.5.3). */
 static void take_control(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   if (event->opcode == GYRE_WEBSOCKET_PING) {
-    if (!websocket->closing_ns)
+    if (!websocket->times.closing_ns)
       gyre_websocket_send(websocket, GYRE_WEBSOCKET_PONG, false, event->payload, event->length);
     return;
   }
   uint32_t number;
   if (event->length != sizeof(number)) return;
   memcpy(&number, event->payload, sizeof(number));
-  if (number - websocket->ponged > websocket->pinged - websocket->ponged) return;
-  websocket->ponged = number;
+  if (number - websocket->pings.answered > websocket->pings.sent - websocket->pings.answered) return;
+  websocket->pings.answered = number;
   gyre_websocket_wake(websocket, GYRE_WEBSOCKET_PONGS);
 }
 
@@ -259,7 +259,7 @@ static void take_control(struct gyre_websocket *websocket, const struct gyre_web
  * that could cause a reset. If closes have crossed, ours may be queued. */
 static void end(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {
   bool broken = event->kind == GYRE_WEBSOCKET_BROKEN;
-  bool answered = websocket->closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;
+  bool answered = websocket->times.closing_ns && !broken && gyre_websocket_unsent(websocket) == 0;
   gyre_websocket_note_end(websocket, event->code, event->payload, event->length);
   gyre_websocket_close(websocket, event->code, event->payload, broken ? event->length : 0);
   if (websocket->connection) finish(websocket, !answered);
@@ -274,7 +274,7 @@ void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const 
 void gyre_websocket_count_input(struct gyre_websocket *websocket) {
   const struct gyre_http_connection *connection = websocket->connection;
   const struct gyre_bytes *input = connection ? connection->transport.input : NULL;
-  gyre_http_budget_hold(&websocket->acceptor->capacity->input, &websocket->input_counted, input ? input->capacity : 0);
+  gyre_http_budget_hold(&websocket->acceptor->capacity->input, &websocket->counted.input, input ? input->capacity : 0);
 }
 
 /* Many sockets with parts of long messages could fill the memory: closes those that keep sending;
@@ -358,7 +358,7 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
     if (count <= 0) {
       gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
     } else {
-      websocket->heard_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket));
+      websocket->times.heard_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket));
       if (holds_too_much(websocket))
         gyre_websocket_fail(websocket, GYRE_WEBSOCKET_TRY_LATER, "the server holds too much");
     }
@@ -368,5 +368,5 @@ void gyre_websocket_receive(struct gyre_websocket *websocket) {
 void gyre_websocket_connection_init(struct gyre_websocket *websocket) {
   gyre_list_init(&websocket->waiters);
   gyre_deferred_init(&websocket->sending, at_the_end);
-  websocket->heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
+  websocket->times.heard_ns = gyre_loop_now(gyre_websocket_loop(websocket));
 }

@@ -11,8 +11,8 @@ static void readable(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket || connection->exchange) return; /* the handshake's request is not over */
   VALUE self = websocket->self;
-  websocket->begun = true;
-  if (websocket->opened) gyre_websocket_receive(websocket);
+  websocket->run.begun = true;
+  if (websocket->run.opened) gyre_websocket_receive(websocket);
   if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
   if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
   RB_GC_GUARD(self);
@@ -36,19 +36,19 @@ static void late(struct gyre_http_connection *connection) {
   VALUE self = websocket->self;
   int64_t now_ns = gyre_loop_now(gyre_websocket_loop(websocket));
   if (websocket->unread || websocket->choked) {
-    websocket->heard_ns = now_ns;
+    websocket->times.heard_ns = now_ns;
   } else {
     gyre_websocket_receive(websocket);
   }
-  bool open = websocket->connection && !websocket->closing_ns;
-  if (open && websocket->drain_ns && now_ns >= websocket->drain_ns) {
+  bool open = websocket->connection && !websocket->times.closing_ns;
+  if (open && websocket->times.drain_ns && now_ns >= websocket->times.drain_ns) {
     gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
-  } else if (is_over(websocket->closing_ns, websocket->limits.close_ns, now_ns) ||
-             is_over(websocket->blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
-             (!websocket->events && is_over(websocket->heard_ns, websocket->limits.idle_ns, now_ns))) {
+  } else if (is_over(websocket->times.closing_ns, websocket->limits.close_ns, now_ns) ||
+             is_over(websocket->times.blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
+             (!websocket->events && is_over(websocket->times.heard_ns, websocket->limits.idle_ns, now_ns))) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
-  } else if (open && websocket->pinged == websocket->ponged &&
-             is_over(websocket->heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
+  } else if (open && websocket->pings.sent == websocket->pings.answered &&
+             is_over(websocket->times.heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
     gyre_websocket_deflate_forget(&websocket->compression);
     gyre_websocket_ping(websocket);
   }
@@ -69,21 +69,22 @@ static VALUE make_stop(VALUE argument) {
 
 static bool session_waits_here(const struct gyre_websocket *websocket) {
   for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
-    if (GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked.fiber == websocket->fiber) return true;
+    if (GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked.fiber == websocket->run.fiber)
+      return true;
   }
   return false;
 }
 
 static void stop_session(struct gyre_websocket *websocket) {
   int state = 0;
-  if (!websocket->acceptor->draining || NIL_P(websocket->fiber) || websocket->fiber == rb_fiber_current() ||
+  if (!websocket->acceptor->draining || NIL_P(websocket->run.fiber) || websocket->run.fiber == rb_fiber_current() ||
       session_waits_here(websocket))
     return;
   VALUE stop = rb_protect(make_stop, Qnil, &state);
   if (state) {
     rb_set_errinfo(Qnil);
   } else {
-    gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->fiber, stop);
+    gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->run.fiber, stop);
   }
 }
 
@@ -105,13 +106,13 @@ static void detached(struct gyre_http_connection *connection) {
     rb_hash_delete(RARRAY_AREF(websocket->topics, i), websocket->self);
   if (websocket->abandoned) { /* the fibers and their stacks are the parent's */
     gyre_list_init(&websocket->waiters);
-    gyre_list_init(&websocket->starting.node);
-    websocket->busy = false;
-    websocket->told = true;
+    gyre_list_init(&websocket->run.starting.node);
+    websocket->run.busy = false;
+    websocket->run.told = true;
   } else {
     stop_session(websocket);
     gyre_websocket_wake(websocket, ~0u);
-    if (gyre_websocket_is_due(websocket)) gyre_websocket_start_soon(websocket);
+    if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
   }
   gyre_websocket_settle(websocket);
 }
@@ -127,9 +128,9 @@ static bool free_own(struct gyre_http_connection *connection, bool gone) {
 /* Spreads the ends, so that the peers do not come back all at once. */
 static void drain(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
-  if (!websocket || websocket->closing_ns || websocket->drain_ns) return;
+  if (!websocket || websocket->times.closing_ns || websocket->times.drain_ns) return;
   uint32_t step = connection->acceptor->counts.upgraded_drained++ % DRAIN_STEPS;
-  websocket->drain_ns = gyre_loop_now(gyre_websocket_loop(websocket)) + step * DRAIN_STEP_NS;
+  websocket->times.drain_ns = gyre_loop_now(gyre_websocket_loop(websocket)) + step * DRAIN_STEP_NS;
   gyre_websocket_schedule(websocket);
 }
 

@@ -1,6 +1,6 @@
 /* Runs the app's code for a WebSocket: one fiber at a time, so that a socket's messages stay in
  * order. A session that reads by itself has its fiber until it returns; any other has one only
- * while its code runs. */
+ * while its code runs. Sockets that are due in the same turn share one until their code waits. */
 #include "websocket/websocket.h"
 
 #include <ruby/encoding.h>
@@ -8,10 +8,10 @@
 static ID id_on_open, id_on_message, id_on_drained, id_on_close, id_failed;
 
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
-  if (websocket->busy || websocket->told || !websocket->begun) return false;
-  if (!websocket->opened) return websocket->connection;
-  if (!websocket->connection) return websocket->wants & GYRE_WEBSOCKET_WANTS_CLOSE;
-  return websocket->wants && (websocket->unread || websocket->drained);
+  if (websocket->run.busy || websocket->run.told || !websocket->run.begun) return false;
+  if (!websocket->run.opened) return websocket->connection;
+  if (!websocket->connection) return websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE;
+  return websocket->run.wants && (websocket->unread || websocket->drained);
 }
 
 /* Returns the message, and as `fault` zero or the negative code to close with. */
@@ -57,6 +57,7 @@ struct call {
 /* Methods but on_message are optional. */
 static VALUE call_handler(VALUE argument) {
   const struct call *call = (const struct call *)argument;
+  if (call->method == id_on_message) return rb_funcallv(call->handler, call->method, call->count, call->arguments);
   return rb_check_funcall(call->handler, call->method, call->count, call->arguments);
 }
 
@@ -67,23 +68,24 @@ static VALUE failed(VALUE self, VALUE error) {
 /* Calls the app's handler, or a block's session, which handles errors itself. */
 static void call(VALUE self, ID method, int count, VALUE message) {
   const struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
-  struct call call = {.handler = websocket->session, .arguments = {self, message}, .method = method, .count = count};
-  if (websocket->wants) {
+  struct call call = {
+      .handler = websocket->run.session, .arguments = {self, message}, .method = method, .count = count};
+  if (websocket->run.wants) {
     rb_rescue2(call_handler, (VALUE)&call, failed, self, rb_eException, (VALUE)0);
   } else {
-    rb_funcall(websocket->session, method, 1, self);
+    rb_funcall(websocket->run.session, method, 1, self);
   }
 }
 
 /* Makes the calls in order: open, messages and drained output as they come, close. */
 static VALUE run(VALUE self) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
-  websocket->fiber = rb_fiber_current();
-  if (!websocket->opened) {
-    websocket->opened = true;
+  websocket->run.fiber = rb_fiber_current();
+  if (!websocket->run.opened) {
+    websocket->run.opened = true;
     call(self, id_on_open, 1, Qnil);
   }
-  while (websocket->wants) {
+  while (websocket->run.wants) {
     gyre_websocket_receive(websocket);
     if (websocket->unread) {
       VALUE message = gyre_websocket_take(websocket);
@@ -96,8 +98,8 @@ static VALUE run(VALUE self) {
     }
     gyre_yield_if_due(websocket->acceptor->scheduler);
   }
-  if (websocket->wants & GYRE_WEBSOCKET_WANTS_CLOSE && !websocket->connection) {
-    websocket->told = true;
+  if (websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE && !websocket->connection) {
+    websocket->run.told = true;
     call(self, id_on_close, 1, Qnil);
   }
   return Qtrue;
@@ -119,10 +121,10 @@ static VALUE run_body(VALUE argument) {
 static VALUE ran(VALUE argument) {
   const struct running *running = (const struct running *)argument;
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(running->self);
-  websocket->busy = false;
-  websocket->fiber = Qnil;
+  websocket->run.busy = false;
+  websocket->run.fiber = Qnil;
   if (!running->returned) {
-    websocket->told = websocket->discards = true;
+    websocket->run.told = websocket->discards = true;
     gyre_websocket_close(
         websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "", 0);
   }
@@ -130,9 +132,30 @@ static VALUE ran(VALUE argument) {
   return Qnil;
 }
 
+static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post);
+
+/* Takes the next socket of this turn, or returns NULL. */
+static struct gyre_websocket *take_due(struct gyre_scheduler *scheduler) {
+  while (!gyre_list_empty(&scheduler->due_posts)) {
+    struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
+    struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
+    if (post->run != start_posted) return NULL;
+    gyre_list_remove(&post->node);
+    if (gyre_websocket_is_due(websocket)) return websocket;
+  }
+  return NULL;
+}
+
 static VALUE fiber_main(VALUE self) {
-  struct running running = {.self = self};
-  return rb_ensure(run_body, (VALUE)&running, ran, (VALUE)&running);
+  struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;
+  do {
+    struct running running = {.self = websocket->self};
+    websocket->run.busy = true;
+    rb_ensure(run_body, (VALUE)&running, ran, (VALUE)&running);
+    if (!gyre_list_empty(&scheduler->due_posts)) gyre_job_is_over(scheduler);
+  } while ((websocket = take_due(scheduler)));
+  return Qnil;
 }
 
 static VALUE spawn(VALUE self) {
@@ -141,16 +164,19 @@ static VALUE spawn(VALUE self) {
 }
 
 /* Ends this socket alone if no fiber can be made. */
-void gyre_websocket_start(struct gyre_websocket *websocket) {
+static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
+  (void)scheduler;
+  if (!gyre_websocket_is_due(websocket)) return;
   VALUE self = websocket->self;
   int state = 0;
-  websocket->busy = true;
+  websocket->run.busy = true;
   rb_protect(spawn, self, &state);
   if (state) {
-    bool begun = !websocket->busy || !NIL_P(websocket->fiber);
+    bool begun = !websocket->run.busy || !NIL_P(websocket->run.fiber);
     if (!begun) {
-      websocket->busy = false;
-      websocket->told = true;
+      websocket->run.busy = false;
+      websocket->run.told = true;
       gyre_websocket_cut(websocket, GYRE_WEBSOCKET_SERVER_ERROR);
       gyre_websocket_settle(websocket);
     }
@@ -160,26 +186,20 @@ void gyre_websocket_start(struct gyre_websocket *websocket) {
   if (state) rb_jump_tag(state);
 }
 
-static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post) {
-  struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, starting);
-  (void)scheduler;
-  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
-}
-
-void gyre_websocket_start_soon(struct gyre_websocket *websocket) {
-  gyre_post(websocket->acceptor->scheduler, &websocket->starting);
+void gyre_websocket_start(struct gyre_websocket *websocket) {
+  gyre_post_here(websocket->acceptor->scheduler, &websocket->run.starting);
 }
 
 void gyre_websocket_settle(struct gyre_websocket *websocket) {
-  if (websocket->connection || websocket->busy || gyre_websocket_is_due(websocket)) return;
-  gyre_list_remove(&websocket->starting.node); /* posted for output that drained just before the end */
+  if (websocket->connection || websocket->run.busy || gyre_websocket_is_due(websocket)) return;
+  gyre_list_remove(&websocket->run.starting.node); /* posted for output that drained just before the end */
   rb_hash_delete(websocket->acceptor->upgraded, websocket->self);
   if (!websocket->abandoned) gyre_http_acceptor_settle(websocket->acceptor);
 }
 
 void gyre_websocket_session_init(struct gyre_websocket *websocket) {
-  gyre_list_init(&websocket->starting.node);
-  websocket->starting.run = start_posted;
+  gyre_list_init(&websocket->run.starting.node);
+  websocket->run.starting.run = start_posted;
 }
 
 void gyre_init_websocket_session(void) {

@@ -13,8 +13,8 @@ static ID id_error;
 static void websocket_mark(void *opaque) {
   const struct gyre_websocket *websocket = opaque;
   rb_gc_mark(websocket->self); /* pinned: others have its address */
-  rb_gc_mark(websocket->session);
-  rb_gc_mark(websocket->fiber);
+  rb_gc_mark(websocket->run.session);
+  rb_gc_mark(websocket->run.fiber);
   rb_gc_mark(websocket->protocol);
   rb_gc_mark(websocket->topics);
   if (websocket->acceptor) rb_gc_mark(websocket->acceptor->self);
@@ -24,7 +24,7 @@ static void websocket_free(void *opaque) {
   struct gyre_websocket *websocket = opaque;
   if (websocket->connection) websocket->connection->own = NULL; /* Ruby exits and frees objects in any order */
   gyre_websocket_deflate_free(&websocket->compression);
-  free(websocket->reason);
+  free(websocket->end.reason);
   free(websocket->room);
   xfree(websocket);
 }
@@ -97,13 +97,13 @@ static VALUE websocket_read(VALUE self) {
 
 NORETURN(static void raise_closed(const struct gyre_websocket *websocket));
 static void raise_closed(const struct gyre_websocket *websocket) {
-  if (!websocket->code) rb_raise(closed_error, "the WebSocket was closed here");
-  rb_raise(closed_error, "the WebSocket is closed: %u %.*s", websocket->code, websocket->reason_length,
-           websocket->reason ? websocket->reason : "");
+  if (!websocket->end.code) rb_raise(closed_error, "the WebSocket was closed here");
+  rb_raise(closed_error, "the WebSocket is closed: %u %.*s", websocket->end.code, websocket->end.length,
+           websocket->end.reason ? websocket->end.reason : "");
 }
 
 static void check_open(const struct gyre_websocket *websocket) {
-  if (!websocket->connection || websocket->closing_ns) raise_closed(websocket);
+  if (!websocket->connection || websocket->times.closing_ns) raise_closed(websocket);
 }
 
 /* The String's encoding decides. */
@@ -184,7 +184,7 @@ static VALUE websocket_window_bits(VALUE self) { return UINT2NUM(websocket_get(s
 static VALUE websocket_offer(VALUE self, VALUE frame) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(frame, T_STRING);
-  if (!websocket->connection || websocket->closing_ns) return Qfalse;
+  if (!websocket->connection || websocket->times.closing_ns) return Qfalse;
   if (gyre_thread_is_foreign(websocket->acceptor->scheduler)) return Qnil;
   if (!gyre_websocket_keeps_up(websocket)) return Qfalse;
   if (RSTRING_LEN(frame) > 0 && RSTRING_PTR(frame)[0] & 0x40) gyre_websocket_deflate_forget(&websocket->compression);
@@ -232,8 +232,8 @@ static VALUE websocket_ping(VALUE self, VALUE timeout) {
   struct gyre_loop *loop = &websocket->acceptor->scheduler->loop;
   int64_t from_ns = gyre_loop_now(loop), until_ns = from_ns + timeout_ns;
   gyre_websocket_ping(websocket);
-  uint32_t number = websocket->pinged;
-  while (websocket->connection && (int32_t)(websocket->ponged - number) < 0) {
+  uint32_t number = websocket->pings.sent;
+  while (websocket->connection && (int32_t)(websocket->pings.answered - number) < 0) {
     int64_t left_ns = timeout_ns < 0 ? -1 : until_ns - gyre_loop_now(loop);
     if (timeout_ns >= 0 && (left_ns <= 0 || !wait_for(self, GYRE_WEBSOCKET_PONGS, left_ns)))
       rb_raise(rb_path2class("Gyre::TimeoutError"), "no pong came in time");
@@ -264,17 +264,17 @@ static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
 
 static VALUE websocket_closed_p(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
-  return websocket->connection && !websocket->closing_ns ? Qfalse : Qtrue;
+  return websocket->connection && !websocket->times.closing_ns ? Qfalse : Qtrue;
 }
 
 static VALUE websocket_code(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
-  return websocket->code ? UINT2NUM(websocket->code) : Qnil;
+  return websocket->end.code ? UINT2NUM(websocket->end.code) : Qnil;
 }
 
 static VALUE websocket_reason(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
-  return websocket->code ? rb_utf8_str_new(websocket->reason, websocket->reason_length) : Qnil;
+  return websocket->end.code ? rb_utf8_str_new(websocket->end.reason, websocket->end.length) : Qnil;
 }
 
 static VALUE websocket_pending(VALUE self) { return SIZET2NUM(gyre_websocket_unsent(websocket_get(self))); }
@@ -284,8 +284,8 @@ static VALUE websocket_protocol(VALUE self) { return websocket_get(self)->protoc
 /* Called by the acceptor to end the session's code. True if that runs. */
 static VALUE websocket_interrupt(VALUE self, VALUE exception) {
   const struct gyre_websocket *websocket = websocket_get(self);
-  if (NIL_P(websocket->fiber)) return Qfalse;
-  gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->fiber, exception);
+  if (NIL_P(websocket->run.fiber)) return Qfalse;
+  gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->run.fiber, exception);
   return Qtrue;
 }
 
@@ -336,11 +336,11 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
   struct gyre_websocket *websocket;
   VALUE self = TypedData_Make_Struct(class, struct gyre_websocket, &websocket_type, websocket);
   websocket->self = self;
-  websocket->fiber = websocket->topics = Qnil;
-  websocket->session = session;
+  websocket->run.fiber = websocket->topics = Qnil;
+  websocket->run.session = session;
   websocket->events = RTEST(events);
   websocket->protocol = protocol;
-  websocket->wants = (uint8_t)NUM2UINT(wants);
+  websocket->run.wants = (uint8_t)NUM2UINT(wants);
   websocket->limits = (struct gyre_websocket_limits){.idle_ns = duration_of(limits, "idle_timeout_s"),
                                                      .close_ns = duration_of(limits, "close_timeout_s"),
                                                      .message_bytes = bytes_of(limits, "message_bytes_limit"),

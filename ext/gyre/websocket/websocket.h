@@ -42,38 +42,56 @@ struct gyre_websocket_limits {
   uint32_t message_bytes, output_bytes, backlog_bytes;
 };
 
-/* Freed with its Ruby object, which acceptor->upgraded keeps until the session's end. */
+/* The app's code (session.c). */
+struct gyre_websocket_run {
+  VALUE session, fiber;           /* `fiber`: runs the code, or nil */
+  struct gyre_post starting;      /* linked while the code is due */
+  uint8_t wants;                  /* enum gyre_websocket_wants */
+  bool begun, opened, busy, told; /* session begun, first called, running, last called */
+};
+
+/* Times on the loop's clock; 0: never. */
+struct gyre_websocket_times {
+  int64_t heard_ns;   /* last bytes of the peer */
+  int64_t blocked_ns; /* since when the peer takes no output */
+  int64_t closing_ns; /* when our close was sent */
+  int64_t drain_ns;   /* when to close, as the server stops */
+};
+
+/* Freed with its Ruby object, which acceptor->upgraded keeps until the session's end. Fields of
+ * each message come first. */
 struct gyre_websocket {
   struct gyre_http_connection *connection; /* NULL once it is over */
   struct gyre_http_acceptor *acceptor;
-  VALUE self, session, protocol;
-  VALUE fiber;  /* runs the app's code, or nil */
-  VALUE topics; /* an Array of Hashes to leave at the end, or nil */
-  struct gyre_websocket_limits limits;
-  struct gyre_websocket_input input;
-  struct gyre_websocket_compression compression;
+  VALUE self;
+  struct gyre_websocket_run run;
+  bool unread;             /* the buffer has a whole message */
+  bool discards;           /* closed by the app: drops messages */
+  bool choked;             /* reads nothing until the peer takes answers */
+  bool backed_up, drained; /* output waits for the socket; all has left since */
+  bool abandoned;          /* the parent's, in a forked child */
+  bool events;             /* an event stream: sends plain text, reads nothing */
   struct gyre_list waiters;
+  struct gyre_websocket_input input;
+  struct {
+    uint32_t input, output;
+  } counted;          /* bytes in the server's budgets */
+  uint64_t sent_turn; /* turn of a frame sent at once: later ones leave together */
+  struct gyre_websocket_times times;
   struct gyre_websocket_room *room; /* freed with this; or NULL */
-  struct gyre_deferred sending;     /* at the turn's end */
-  struct gyre_post starting;        /* the session's next fiber */
-  uint64_t sent_turn;               /* turn of a frame sent at once: later ones leave together */
-  int64_t heard_ns;                 /* last bytes of the peer */
-  int64_t blocked_ns;               /* since when the peer takes no output; 0: it does */
-  int64_t closing_ns;               /* when our close was sent; 0: it was not */
-  int64_t drain_ns;                 /* when to close, as the server stops; 0: never */
-  uint32_t input_counted;           /* share of the server's input budget */
-  uint32_t output_counted;          /* share of the server's output budget */
-  uint32_t pinged, ponged;          /* last ping, last answer */
-  char *reason;                     /* the end's, reason_length bytes; or NULL */
-  uint16_t code;                    /* the end's; 0: open */
-  uint8_t reason_length, wants;     /* enum gyre_websocket_wants */
-  bool begun, opened, busy, told;   /* session begun, first called, running, last called */
-  bool unread;                      /* the buffer has a whole message */
-  bool discards;                    /* closed by the app: drops messages */
-  bool choked;                      /* reads nothing until the peer takes answers */
-  bool backed_up, drained;          /* output waits for the socket; all has left since */
-  bool abandoned;                   /* the parent's, in a forked child */
-  bool events;                      /* an event stream: sends plain text, reads nothing */
+  struct gyre_websocket_limits limits;
+  struct gyre_websocket_compression compression;
+  struct gyre_deferred sending; /* at the turn's end */
+  struct {
+    uint32_t sent, answered;
+  } pings; /* numbers of the last ones */
+  struct {
+    char *reason;   /* or NULL */
+    uint16_t code;  /* 0: open */
+    uint8_t length; /* of the reason */
+  } end;
+  VALUE protocol;
+  VALUE topics; /* an Array of Hashes to leave at the end, or nil */
 };
 
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {
@@ -122,11 +140,9 @@ static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocke
 /* session.c */
 /* True if the session must be called. */
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket);
-/* Runs due code in a fiber up to its first wait. May raise in the loop's fiber. */
+/* Runs what is due in a fiber, as the next turn begins. */
 void gyre_websocket_start(struct gyre_websocket *websocket);
-/* Does so in the next turn. */
-void gyre_websocket_start_soon(struct gyre_websocket *websocket);
-/* Releases an idle Ruby object. */
+/* Releases the Ruby object once nothing is left to do. */
 void gyre_websocket_settle(struct gyre_websocket *websocket);
 /* Takes the buffer's message as a String; nil if broken, which ends the socket. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
