@@ -101,6 +101,35 @@ module WebSocketSockets
     end
   end
 
+  # Sends "wait" to half of the sockets; waiting, failing and fiber-locals stay with their socket.
+  class Mixed
+    def initialize(go) = @go = go
+
+    def on_message(socket, message)
+      before, Thread.current[:mixed] = Thread.current[:mixed], message
+      @go.pop if message == "wait"
+      raise "oh" if message == "fail"
+
+      socket.write("#{message} #{before.inspect} #{Thread.current[:mixed]}")
+    end
+  end
+
+  def test_sockets_of_one_turn_share_neither_waits_nor_errors_nor_fiber_locals
+    go = Gyre::Queue.new
+    serve(->(env) { Gyre::WebSocket.open(env, Mixed.new(go)) }) do |served|
+      peers = Array.new(12) { open_websocket(served) }
+      words = %w[wait hello hello fail]
+      served.on_loop { peers.each_with_index { |peer, index| peer.text(words[index % 4]) } }
+      peers.each_with_index do |peer, index|
+        assert_equal "hello nil hello", peer.message if words[index % 4] == "hello"
+        assert_equal 1011, peer.closed.first if words[index % 4] == "fail"
+      end
+      served.on_loop { 3.times { go.push(nil) } }
+      3.times { |index| assert_equal "wait nil wait", peers[4 * index].message }
+      expect_errors(served, /oh/, /oh/, /oh/)
+    end
+  end
+
   def test_a_handler_hears_of_a_client_that_vanishes
     events = Events.new
     serve(->(env) { Gyre::WebSocket.open(env, events) }) do |served|

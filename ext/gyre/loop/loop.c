@@ -305,6 +305,8 @@ static void deliver(struct gyre_loop *loop) {
   gyre_loop_report_left(loop);
   while (loop->answer.next < loop->answer.count) {
     struct gyre_event *event = &loop->answer.events[loop->answer.next++];
+    if (loop->answer.next < loop->answer.count && event[1].fd < loop->descriptor_capacity)
+      __builtin_prefetch(loop->descriptors[event[1].fd].first);
     if (event->fd >= loop->descriptor_capacity) continue;
     struct gyre_descriptor *state = &loop->descriptors[event->fd];
     if (state->generation != event->generation) {

@@ -12,6 +12,12 @@ static void readable(struct gyre_http_connection *connection) {
   if (!websocket || connection->exchange) return; /* the handshake's request is not over */
   VALUE self = websocket->self;
   websocket->run.begun = true;
+  if (gyre_websocket_is_due(websocket)) { /* it receives by itself, soon */
+    gyre_websocket_start(websocket);
+    __builtin_prefetch((const void *)self);
+    __builtin_prefetch(&websocket->input);
+    return;
+  }
   if (websocket->run.opened) gyre_websocket_receive(websocket);
   if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
   if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);

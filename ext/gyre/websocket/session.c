@@ -11,7 +11,7 @@ bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   if (websocket->run.busy || websocket->run.told || !websocket->run.begun) return false;
   if (!websocket->run.opened) return websocket->connection;
   if (!websocket->connection) return websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE;
-  return websocket->run.wants && (websocket->unread || websocket->drained);
+  return websocket->run.wants && (websocket->unread || websocket->drained || websocket->connection->readable);
 }
 
 /* Returns the message, and as `fault` zero or the negative code to close with. */
@@ -66,8 +66,8 @@ static VALUE failed(VALUE self, VALUE error) {
 }
 
 /* Calls the app's handler, or a block's session, which handles errors itself. */
-static void call(VALUE self, ID method, int count, VALUE message) {
-  const struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+static void call(const struct gyre_websocket *websocket, ID method, int count, VALUE message) {
+  VALUE self = websocket->self;
   struct call call = {
       .handler = websocket->run.session, .arguments = {self, message}, .method = method, .count = count};
   if (websocket->run.wants) {
@@ -78,21 +78,20 @@ static void call(VALUE self, ID method, int count, VALUE message) {
 }
 
 /* Makes the calls in order: open, messages and drained output as they come, close. */
-static VALUE run(VALUE self) {
-  struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+static void run(struct gyre_websocket *websocket) {
   websocket->run.fiber = rb_fiber_current();
   if (!websocket->run.opened) {
     websocket->run.opened = true;
-    call(self, id_on_open, 1, Qnil);
+    call(websocket, id_on_open, 1, Qnil);
   }
   while (websocket->run.wants) {
     gyre_websocket_receive(websocket);
     if (websocket->unread) {
       VALUE message = gyre_websocket_take(websocket);
-      if (!NIL_P(message)) call(self, id_on_message, 2, message);
+      if (!NIL_P(message)) call(websocket, id_on_message, 2, message);
     } else if (websocket->drained) {
       websocket->drained = false;
-      call(self, id_on_drained, 1, Qnil);
+      call(websocket, id_on_drained, 1, Qnil);
     } else {
       break;
     }
@@ -100,19 +99,19 @@ static VALUE run(VALUE self) {
   }
   if (websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE && !websocket->connection) {
     websocket->run.told = true;
-    call(self, id_on_close, 1, Qnil);
+    call(websocket, id_on_close, 1, Qnil);
   }
-  return Qtrue;
 }
 
 struct running {
   VALUE self;
+  struct gyre_websocket *websocket;
   bool returned;
 };
 
 static VALUE run_body(VALUE argument) {
   struct running *running = (struct running *)argument;
-  run(running->self);
+  run(running->websocket);
   running->returned = true;
   return Qnil;
 }
@@ -120,7 +119,7 @@ static VALUE run_body(VALUE argument) {
 /* A session handles the errors of its code; if it was ended from outside, the socket ends too. */
 static VALUE ran(VALUE argument) {
   const struct running *running = (const struct running *)argument;
-  struct gyre_websocket *websocket = RTYPEDDATA_DATA(running->self);
+  struct gyre_websocket *websocket = running->websocket;
   websocket->run.busy = false;
   websocket->run.fiber = Qnil;
   if (!running->returned) {
@@ -150,7 +149,7 @@ static VALUE fiber_main(VALUE self) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;
   do {
-    struct running running = {.self = websocket->self};
+    struct running running = {.self = websocket->self, .websocket = websocket};
     websocket->run.busy = true;
     rb_ensure(run_body, (VALUE)&running, ran, (VALUE)&running);
     if (!gyre_list_empty(&scheduler->due_posts)) gyre_job_is_over(scheduler);
@@ -184,10 +183,6 @@ static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *pos
   }
   RB_GC_GUARD(self);
   if (state) rb_jump_tag(state);
-}
-
-void gyre_websocket_start(struct gyre_websocket *websocket) {
-  gyre_post_here(websocket->acceptor->scheduler, &websocket->run.starting);
 }
 
 void gyre_websocket_settle(struct gyre_websocket *websocket) {

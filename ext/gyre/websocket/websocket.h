@@ -97,6 +97,10 @@ struct gyre_websocket {
 static inline struct gyre_loop *gyre_websocket_loop(const struct gyre_websocket *websocket) {
   return &websocket->acceptor->scheduler->loop;
 }
+/* Runs what is due in a fiber, as the next turn begins (session.c). */
+static inline void gyre_websocket_start(struct gyre_websocket *websocket) {
+  gyre_post_here(websocket->acceptor->scheduler, &websocket->run.starting);
+}
 /* After half of its time a silent peer gets a ping. */
 static inline int64_t gyre_websocket_half(int64_t limit_ns) { return limit_ns < 0 ? limit_ns : limit_ns / 2; }
 
@@ -140,8 +144,6 @@ static inline size_t gyre_websocket_unsent(const struct gyre_websocket *websocke
 /* session.c */
 /* True if the session must be called. */
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket);
-/* Runs what is due in a fiber, as the next turn begins. */
-void gyre_websocket_start(struct gyre_websocket *websocket);
 /* Releases the Ruby object once nothing is left to do. */
 void gyre_websocket_settle(struct gyre_websocket *websocket);
 /* Takes the buffer's message as a String; nil if broken, which ends the socket. */
