@@ -97,8 +97,7 @@ module Gyre
       # @param topic [String, Symbol, Array]
       # @param subscriber [WebSocket, SSE::Events]
       # @param as [String, Symbol, Integer, Array, nil] such as a user's id, for {disconnect}
-      # @return [Boolean, :gap] false: closed. :gap: subscribed, but events after Last-Event-ID may
-      #   be missing ({keep})
+      # @return [Boolean, :gap] false: closed; :gap: subscribed, but events are missing ({keep})
       # @raise [ArgumentError] a topic that no other process could know
       def subscribe(topic, subscriber, as: nil)
         Relay.attached?
@@ -131,8 +130,7 @@ module Gyre
       # @param message [String] as for {WebSocket#write}; with workers at most 16 MB as JSON
       # @param options [Hash] event:, id: for event streams (SSE.format); no id: for a kept topic
       # @return [Integer] subscribers in this process
-      # @raise [ArgumentError, EncodingError] a subscriber's protocol cannot carry it, such as
-      #   binary data on an event stream; then it reaches nobody
+      # @raise [ArgumentError, EncodingError] a subscriber cannot carry it; no subscriber gets it
       def publish(topic, message, **options)
         topic = key(topic)
         data, message = message, Message.new(message, options)

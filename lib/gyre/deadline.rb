@@ -12,8 +12,7 @@ module Gyre
   # Limits the time of the block and all tasks started in it; the nearest deadline counts. At its
   # end stops those tasks and raises a {TimeoutError} with its name here, at the present wait. Tasks
   # that outlive the block keep the deadline: late ones fail with that error.
-  # @param seconds [Numeric, nil] from now; nil, Float::INFINITY: no limit; 0 or less: ends at the
-  #   first wait
+  # @param seconds [Numeric, nil] from now; nil, Float::INFINITY: no limit; 0: at the first wait
   # @param at [Numeric, nil] instead of seconds, by {Clock.now}
   # @param name [String, nil] for the error
   # @yieldparam deadline [Deadline, nil]

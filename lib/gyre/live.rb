@@ -66,8 +66,7 @@ module Gyre
       def embed(env, at:, nonce: nil) = new.tap { |view| view.mount(env) }.embed(at: at, nonce: nonce)
 
       # Handles an event of the page.
-      # @param event [Symbol] named by live-click, live-change, live-input, live-submit or
-      #   live-keydown
+      # @param event [Symbol] the name in live-click, live-change, live-input, live-submit, …
       # @yieldparam value [String, Hash] the element's value, the key, or the form's fields
       # @return [Symbol]
       def on(event, &block)

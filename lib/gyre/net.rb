@@ -24,8 +24,7 @@ module Gyre
     #     puts peer.gets
     #   end
     # @param address [String, Endpoint] tcp://host:port or unix:///path
-    # @param tls [Boolean, Gyre::TLS::Context, nil] true: verifies the name by the system's
-    #   authorities
+    # @param tls [Boolean, Gyre::TLS::Context, nil] true: verifies by the system's authorities
     # @param timeout_s [Numeric, nil] for name, connection and TLS handshake together
     # @param only [#to_proc, nil] takes an Addrinfo of the name; false skips it
     # @yieldparam transport [Transport] closed after the block
@@ -56,8 +55,7 @@ module Gyre
     end
 
     # Listens on an address.
-    # @param address [String, Integer, Endpoint, Array<Listener>] as {Endpoint.parse} reads it, or
-    #   bound sockets
+    # @param address [String, Integer, Endpoint, Array<Listener>] for {Endpoint.parse}, or sockets
     # @param tls [Gyre::TLS::Context, nil] of a server
     # @param handshake_timeout_s [Numeric] for TLS
     # @param connections_limit [Integer] open at once; closes further ones

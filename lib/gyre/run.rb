@@ -18,8 +18,7 @@ module Gyre
   # Interrupt, any task's `exit`, Thread#kill, Thread#raise and a timeout around. A second Interrupt
   # cuts these short.
   # @param name [String] the task's name
-  # @param watchdog [Numeric, true, false, nil] seconds after which a Gyre::Watchdog reports a held
-  #   loop; true: its default; nil: GYRE_WATCHDOG_MS, if set
+  # @param watchdog [Numeric, Boolean, nil] seconds until a blocked loop is reported; true: default
   # @yieldparam task [Task]
   # @return [Object] the block's value; nil if stopped
   # @raise [Exception] the block's

@@ -86,8 +86,7 @@ module Gyre
 
     # Starts a child, which runs up to its first wait; then the caller continues.
     # @param name [String, nil] for reports and {#print_hierarchy}
-    # @param transient [Boolean] the parent does not wait for it: it is stopped once only transient
-    #   children are left. The parent's deadlines do not apply; its exception is reported at once
+    # @param transient [Boolean] stopped once only transient children are left; has no deadline
     # @yieldparam task [Task] the child
     # @return [Task] {#wait} has its value or exception
     # @raise [Error] this task is over, or another thread's
@@ -249,8 +248,7 @@ module Gyre
     def stop_deferred? = @stopping.is_a?(Stop)
     alias cancel_deferred? stop_deferred?
 
-    # @return [Symbol] :running until block and children have ended; then :completed, :failed,
-    #   :stopped
+    # @return [Symbol] :running, :completed, :failed, :stopped; :running until children end
     def status
       return :running unless finished?
       return :failed if @outcome.is_a?(Failure)

@@ -54,18 +54,11 @@ module Gyre
       # Makes the response to a request for a WebSocket; refuses others (400, 403, 426, 429). The
       # socket is closed when the block returns. A handler holds no fiber while it waits.
       # @param env [Hash] of the request
-      # @param handler [#on_message, nil] instead of a block: on_message(socket, message), and
-      #   optionally on_open(socket), on_drained(socket) (a slow client has taken everything),
-      #   on_close(socket); one at a time, and each may wait
+      # @param handler [#on_message, nil] instead of a block; also on_open, on_drained, on_close
       # @param protocols [Array<String>] supported subprotocols, the preferred first
-      # @param origins [Array<String, Regexp>, :any, nil] sites whose pages may connect, like
-      #   "https://example.com"; nil: the server's own. Lets in clients without an Origin, which are
-      #   no browsers
-      # @param compress [Boolean, :takeover] compresses longer messages for capable clients (RFC
-      #   7692). true: each by itself, without memory of an idle socket; :takeover: with earlier
-      #   messages as context, about 50 KB a socket
-      # @param address_limit [Integer, nil] open sockets per client address in this process, among
-      #   those with a limit; then 429
+      # @param origins [Array<String, Regexp>, :any, nil] sites; nil: the server's own
+      # @param compress [Boolean, :takeover] RFC 7692; :takeover: with context, 50 KB a socket
+      # @param address_limit [Integer, nil] open sockets per client address and process; beyond: 429
       # @param limits (see Gyre::WebSocket::Limits)
       # @yieldparam socket [WebSocket]
       # @return [Array] status, headers, body
@@ -136,8 +129,7 @@ module Gyre
 
     # Closes without waiting for the client, which has close_timeout_s for its side. May be called
     # again.
-    # @param code [Integer] 1000 (done), 1001 (going away), 3000 to 4999 (the app's own); RFC 6455,
-    #   section 7.4
+    # @param code [Integer] 1000 (done), 1001 (going away), 3000–4999 (the app's); RFC 6455, 7.4
     # @param reason [String] at most 123 bytes
     # @return [nil]
     def close(code = 1000, reason = "")

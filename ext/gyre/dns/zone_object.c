@@ -153,12 +153,9 @@ static struct gyre_dns_network network_of(VALUE pair) {
   return network;
 }
 
-/*
- * @param zones [Array<Zone>] complete ones
- * @param rules [#call, nil] gets a Transaction for a name outside the zones; returns the response,
- *   or nil if the Transaction has it. Handles its errors
- * @param networks [Array<Array(String, Integer)>] address and bits of those whose questions may be
- *   passed on
+/* @param zones [Array<Zone>] complete ones
+ * @param rules [#call, nil] called with a Transaction; returns the response, nil if it has it
+ * @param networks [Array<Array(String, Integer)>] address and bits; their questions are forwarded
  */
 static VALUE responder_use(VALUE self, VALUE zones, VALUE rules, VALUE networks) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);

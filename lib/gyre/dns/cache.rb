@@ -23,8 +23,7 @@ module Gyre
       attr_reader :entries_limit
 
       # @param entries_limit [Integer]
-      # @param ttl_s [Range] the least and longest time of an answer; a least of 0 respects TTLs of
-      #   0
+      # @param ttl_s [Range] the least and longest lifetime; a least of 0 keeps TTLs of 0
       # @param negative_ttl_s [Range] the same for names without records
       def initialize(entries_limit: ENTRIES_LIMIT, ttl_s: TTL_S, negative_ttl_s: NEGATIVE_TTL_S)
         @entries_limit = entries_limit

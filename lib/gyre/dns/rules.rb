@@ -22,13 +22,14 @@ module Gyre
       FOUND_LIMIT = 10_000
       # Ends a block without an answer; not for a rescue within it.
       Next = Class.new(Exception) # rubocop:disable Lint/InheritException
-      # Names fit in any case of letters, as clients may vary it (0x20); `key` is in lower case.
+      # A rule; its names fit in any case of letters, as clients may vary it (0x20).
       Rule = Struct.new(:pattern, :types, :block) do
         def may_fit?(key) = pattern.is_a?(String) ? pattern == key : !pattern.is_a?(Regexp) || pattern.match?(key)
 
         # True if neither pattern nor block needs anything of a question.
         def decided? = pattern.is_a?(String) || (pattern.is_a?(Regexp) && [0, 1].include?(block.arity))
 
+        # False or nil if the pattern does not fit.
         def match(transaction)
           pattern.is_a?(Regexp) ? pattern.match(transaction.key) : pattern.call(transaction.name, transaction.resource_class)
         end
@@ -77,8 +78,7 @@ module Gyre
         @found.clear
       end
 
-      # @yieldparam transaction [Transaction] of an unmatched question; without a block they are
-      #   REFUSED
+      # @yieldparam transaction [Transaction] an unmatched question; without a block: REFUSED
       # @return [void]
       def otherwise(&block)
         @otherwise = block

@@ -30,9 +30,7 @@ module Gyre
       private_constant :STREAM_PLACES
 
       # Binds, so that {#run} needs no privileges.
-      # @param endpoints [Array<String>] "host:port" is UDP and TCP; udp://, tcp://,
-      #   tls://host:853?cert=PATH&key=PATH. Default port 53, TLS 853. Also RubyDNS's [:udp, host,
-      #   port]
+      # @param endpoints [Array<String>] host:port, udp://…, tcp://…, tls://host?cert=PATH&key=PATH
       # @param load [#call, nil] returns {Rules}, also at each {#reload}; nil: evaluates the block
       # @param log [#write, nil] gets a line for each response
       # @param sockets [Sockets, nil] bound ones instead of endpoints
@@ -131,9 +129,8 @@ module Gyre
         @reported = text
       end
 
-      # @return [Hash{Symbol => Integer}] queries:, answers: (from zones), asked: (of rules),
-      #   malformed:, refused:, dropped: (without an answer), truncated:, limited: (by rate_limit),
-      #   overload: (beyond waiting_limit), unsent:, waiting:, connections:
+      # @return [Hash{Symbol => Integer}] queries:, answers:, malformed:, refused:, dropped:, …
+      # @see file:docs/dns.md
       def stats
         { **@responder.counts, unsent: @receivers.sum(&:refused), waiting: @waiting + @receivers.sum(&:waiting),
           connections: @streams.sum { |server| server.stats[:connections] } }

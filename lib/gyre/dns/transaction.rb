@@ -48,9 +48,7 @@ module Gyre
       def to_s = "#{name} #{DNS.type_name(type)}"
 
       # Adds a resource of the class asked for.
-      #
-      # @param first [Object] with `more` the arguments of the resource class's `new`: an address
-      #   for IN::A, a name for IN::CNAME
+      # @param first [Object] first argument of the resource class: an address for IN::A
       # @param ttl [Integer] seconds
       # @param name [String, nil] the record's; nil: the question's
       # @param resource_class [Class, nil] nil: the question's

@@ -31,8 +31,7 @@ module Gyre
       # @param addresses [Array<String>] as {ServerAddress.parse} reads them
       # @param timeout_s [Numeric] per server and attempt
       # @param attempts [Integer] rounds over all servers
-      # @param race [Boolean] asks all servers at once over UDP; otherwise in turn from the last
-      #   good one
+      # @param race [Boolean] asks all servers at once over UDP; otherwise in turn
       # @param rotate [Boolean] whether queries begin with different servers
       # @param tls [TLS::Context, nil] of a client; nil: verifies by the system's authorities
       # @raise [ArgumentError]
@@ -54,8 +53,7 @@ module Gyre
 
       # Passes on a query. The reply has the query's id and its spelling of the name.
       # @param bytes [String] a query with one question
-      # @return [String, nil] the whole reply, even a server's failure; nil if none came, or for
-      #   other bytes
+      # @return [String, nil] the whole reply, even a server's failure; nil: none or malformed
       def forward(bytes)
         query = Query.wrap(bytes) or return
         exchange([query], reuse: true)

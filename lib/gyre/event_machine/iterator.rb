@@ -82,8 +82,7 @@ module Gyre
       end
 
       # @param object [Object]
-      # @param work [#call] called with the object, an item and a {Step}, whose `return` takes a new
-      #   object
+      # @param work [#call] called with object, item and {Step}; `step.return(object)` goes on
       # @param after [#call] called with the last object
       # @return [self]
       def inject(object, work, after)

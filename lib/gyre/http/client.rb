@@ -30,23 +30,18 @@ module Gyre
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
       private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options
 
-      # @param base_url [String, #call, nil] prefix of relative addresses; or a Rack app instead of
-      #   a server
+      # @param base_url [String, #call, nil] prefix of relative addresses, or a Rack app
       # @param headers [Hash{String => String}] of each request
-      # @param basic [Array(String, String), nil] name and password for base_url's origin; without
-      #   base_url for all
+      # @param basic [Array(String, String), nil] name and password for base_url's origin
       # @param bearer [String, nil] a token for the same
       # @param cookies [Boolean] whether to keep cookies and send them back
-      # @param tls [TLS::Context, nil] with authorities or a certificate of one's own; HTTP/2 needs
-      #   `alpn: %w[h2 http/1.1]` in it
+      # @param tls [TLS::Context, nil] for certificates; HTTP/2 needs its `alpn: %w[h2 http/1.1]`
       # @param http2 [Boolean, nil] true: without TLS, too, as agreed beforehand; false: never
-      # @param proxy [String, Symbol, nil] http://user:password@host:port; :environment reads
-      #   http_proxy, https_proxy and no_proxy
+      # @param proxy [String, Symbol, nil] http://user:password@host:port; :environment: its
+      #   variables
       # @param socket [String, nil] path of a Unix socket to which all requests go
-      # @param private_addresses [Boolean] false refuses servers in private networks and on this
-      #   machine, for addresses that others choose
-      # @param instrument [#call, nil] gets the {Report} of each request, in the caller's fiber; by
-      #   default writes it to $stderr if the environment has GYRE_DEBUG
+      # @param private_addresses [Boolean] false: refuses servers in private networks
+      # @param instrument [#call, nil] gets each request's {Report}; nil: $stderr under GYRE_DEBUG
       # @param limits [Hash] see {Limits}
       # @raise [ArgumentError]
       def initialize(base_url = nil, headers: {}, basic: nil, bearer: nil, cookies: false, tls: nil, http2: nil, proxy: :environment,
@@ -86,8 +81,7 @@ module Gyre
       # @param query [Hash, nil] added to the address
       # @param json [Object, nil] the body
       # @param form [Hash, nil] the body, as an HTML form
-      # @param multipart [Hash{String => Object}, nil] the body, as a form with files: a String, an
-      #   IO, or a Hash with content:, filename:, content_type:
+      # @param multipart [Hash, nil] Strings, IOs, Hashes of content:, filename:, content_type:
       # @param timeout_s [Numeric, nil] for the whole request
       # @param interim [#call, nil] gets status and headers of each interim response (103)
       # @yieldparam response [Response]

@@ -24,8 +24,7 @@ module Gyre
 
       # @param app [#call] a Rack app
       # @param minimum_bytes [Integer] shorter bodies stay uncompressed
-      # @param types [Regexp, nil] content-types to compress; nil: text-like ones, without event
-      #   streams
+      # @param types [Regexp, nil] content-types to compress; nil: text, without event streams
       # @param codings [Hash{String => #new}] by name, in order of preference
       def initialize(app, minimum_bytes: MINIMUM_BYTES, types: nil, codings: Compressors.available)
         @app = app

@@ -31,8 +31,7 @@ module Gyre
       # watchdog.
       # @param scheduler [Scheduler] this thread's
       # @param certain [Boolean] neither timers nor descriptors can wake fibers
-      # @raise [DeadlockError] if fibers wait for each other, and all others for them; otherwise
-      #   only reports, as another thread or a signal may help
+      # @raise [DeadlockError] if fibers wait for each other, and all others for them
       def self.refuse(scheduler, certain)
         inspection = Inspection.new(scheduler, [*KINDS, Offload::Job])
         certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might change something

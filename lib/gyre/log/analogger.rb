@@ -52,8 +52,7 @@ module Swiftcore
       # Waits until the connection succeeds or fails for the first time.
       # @return [Boolean]
       # @raise [FailedToAuthenticate] a wrong key
-      # @raise [SystemCallError, SocketError, IOError] after connection_failure_timeout or
-      #   max_failure_count
+      # @raise [SystemCallError, SocketError, IOError] after connection_failure_timeout
       def connect(timeout_s = @options.address.connect_timeout)
         ready
         @sender.wait(timeout_s) { raise_refusal || @sender.tried? }

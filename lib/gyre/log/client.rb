@@ -30,29 +30,23 @@ module Gyre
       # @param port [Integer, nil] default 6766
       # @param address [String, nil] instead of host and port: tcp://host:port or unix:///path
       # @param key [String, nil] the server's key
-      # @param acknowledged [Boolean, :if_possible] false: Analogger's protocol; :if_possible: only
-      #   if the server has no other
+      # @param acknowledged [Boolean, :if_possible] false: Analogger's protocol
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
-      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash for
-      #   {TLS.client}
+      # @param tls [true, Hash, TLS::Context, nil] true: system authorities; Hash: see {TLS.client}
       # @param connect_timeout [Numeric] seconds to wait for a connection
       # @param options [Hash]
-      # @option options [String, Boolean] :spool folder for unsent records; true: a default; false:
-      #   none
+      # @option options [String, Boolean] :spool folder for unsent records; true: the default one
       # @option options [Integer] :spool_limit bytes on disk; 1 GiB
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
       # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts), :raise
-      #   (SpoolFull)
       # @option options [Numeric] :stall_timeout seconds without a response until a reconnect; 10
-      # @option options [Numeric] :flush_timeout of {#flush}, seconds; 5. Rails flushes after each
-      #   request: use 0
+      # @option options [Numeric] :flush_timeout seconds; 5; for Rails 0, as it flushes each request
       # @option options [Numeric] :exit_timeout seconds that sending may delay the exit; 5
-      # @option options [Range] :retry_interval first and longest pause between attempts, seconds;
-      #   0.1..5.0
-      # @option options [Numeric] :adoption_interval seconds between searches for orphaned spools;
-      #   60
+      # @option options [Numeric] :flush_timeout seconds, 5; 0 under Rails, as it flushes each
+      #   request
+      # @option options [Numeric] :adoption_interval seconds between searches for orphaned spools
       # @option options [#call] :report gets errors, as Strings; default: $stderr
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
@@ -125,11 +119,11 @@ module Gyre
         @sender.error unless @sender.state == :connected
       end
 
-      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,
-      #   dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
+      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:, …
       def stats = @sender.stats
 
-      # @return [String] without the key
+      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,
+      #   dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
       def inspect
         "#<#{self.class} #{@options.address.inspect} #{@sender.state}>"
       end

@@ -50,14 +50,11 @@ module Gyre
       # @param tls [Hash, nil] cert:, key:, ca:, crl:, verify: of the main port
       # @param limits [Hash, Limits] by the names in docs/log.md
       # @param raw [Boolean] writes messages unescaped, with line ends: clients can forge lines
-      # @param origin [Boolean, nil] whether lines name the client's host and process; nil: not in
-      #   text
+      # @param origin [Boolean, nil] whether lines name host and process; nil: not in text
       # @param signals [Boolean] whether the server handles INT, TERM, HUP and USR2
       # @param report [#puts] gets lines about the server itself
-      # @param restart [#call, nil] for USR2: gets names of inherited inputs in a task; returns
-      #   arguments for Process.exec, or why it cannot (String)
-      # @param handover [Gyre::CLI::Log::Handover, nil] moves sockets between processes; nil: no
-      #   restart
+      # @param restart [#call, nil] for USR2: gets input names; returns exec arguments or a refusal
+      # @param handover [Gyre::CLI::Log::Handover, nil] moves sockets between processes
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,

@@ -17,8 +17,7 @@ module Gyre
   #     socket.send("hello")
   #     socket.receive(timeout: 1)&.bytes
   #   end
-  # @param address [String, Endpoint, nil] to receive at: udp://host:port or unixgram:///path. Port
-  #   0 or nil: the kernel chooses; host "*": every address; a name: its first address
+  # @param address [String, Endpoint, nil] udp://host:port, unixgram:///path; nil: a free port
   # @param connect [String, Endpoint, nil] see {Datagram#connect}
   # @param bytes_limit [Integer] largest packet received whole, up to 65,536
   # @yieldparam socket [Datagram] closed after the block
@@ -72,8 +71,7 @@ module Gyre
         address.ip_port if address&.ip?
       end
 
-      # @return [String, nil] a Unix socket's, "@…" in the abstract namespace; nil over UDP or
-      #   without an address
+      # @return [String, nil] a Unix socket's path, "@…" if abstract; nil over UDP
       def path
         return unless address&.unix?
 
@@ -215,12 +213,9 @@ module Gyre
 
     # Sends a packet, at once.
     # @param bytes [String]
-    # @param to [Packet, Peer, String, Endpoint, nil] a packet's sender, a peer, an address (its
-    #   name is resolved each time); nil: the connected peer
+    # @param to [Packet, Peer, String, Endpoint, nil] destination; nil: the connected peer
     # @return [Integer] bytes
-    # @raise [SystemCallError] Errno::EMSGSIZE: too long; Errno::ECONNREFUSED: nothing received an
-    #   earlier packet (udp(7)), or this one over a Unix socket; Errno::EAGAIN: the receiver's queue
-    #   is full, over an unconnected Unix socket
+    # @raise [SystemCallError] Errno::EMSGSIZE, ECONNREFUSED (udp(7)), EAGAIN (Unix: queue full)
     def send(bytes, to: nil) = transmit(bytes, to.nil? || to.is_a?(Packet) ? to : sockaddr(to))
 
     # @return [Integer, nil] the local UDP port

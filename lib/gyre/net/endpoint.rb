@@ -253,8 +253,7 @@ module Gyre
     # @param timeout_s [Numeric, nil] for name and TCP connection; a Unix socket never waits
     # @param only [#to_proc, nil] takes an Addrinfo of a TCP host; false skips it
     # @return [Socket]
-    # @raise [SystemCallError] names the attempts; Errno::ETIMEDOUT; Errno::EAGAIN: the Unix
-    #   socket's queue is full
+    # @raise [SystemCallError] names the attempts; Errno::EAGAIN: a Unix socket's queue is full
     # @raise [SocketError] the host has no address
     def connect(timeout_s, only: nil)
       return connect_to_path if path

@@ -47,8 +47,7 @@ module Gyre
       # @param endpoint [Gyre::Endpoint]
       # @param backlog [Integer]
       # @return [Listener]
-      # @raise [SystemCallError] Errno::EADDRINUSE: another socket listens; Errno::EEXIST: the file
-      #   is no socket
+      # @raise [SystemCallError] Errno::EADDRINUSE; Errno::EEXIST: the file is no socket
       def unix(endpoint, backlog:)
         path = endpoint.path
         abstract = path.start_with?("@")
@@ -179,8 +178,7 @@ module Gyre
 
     # Takes a connection without waiting. After an error the caller pauses for {PAUSE_S}, as in
     # ext/gyre/net/acceptor.c.
-    # @return [Array(Socket, Addrinfo), :gone, nil] :gone: the waiting peer has left; nil: none
-    #   waits
+    # @return [Array(Socket, Addrinfo), :gone, nil] :gone: the peer has left; nil: none waits
     # @raise [SystemCallError] such as a lack of descriptors or memory
     # @raise [IOError] it is closed
     # @api private

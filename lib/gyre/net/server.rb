@@ -18,8 +18,7 @@ module Gyre
 
       # @return [Array<Endpoint>] bound addresses with their ports
       attr_reader :endpoints
-      # @return [Hash{Symbol => Integer}] connections: (open), accepted:, refused: (beyond the
-      #   limit), handshakes_failed:, cut: (by peers)
+      # @return [Hash{Symbol => Integer}] connections:, accepted:, refused:, handshakes_failed:, …
       attr_reader :stats
 
       # @api private

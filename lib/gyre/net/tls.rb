@@ -25,20 +25,15 @@ module Gyre
       # @param cert [String] PEM or path: the server's certificate, then those up to the root
       # @param key [String] PEM or path
       # @param key_passphrase [String, nil]
-      # @param names [Hash{String => Context}] other certificates by host name (SNI, RFC 6066);
-      #   "*.example.org" stands for one label. This context decides about clients
-      # @param alpn [Array<String>] protocols, the preferred first (RFC 7301); refuses clients that
-      #   offer only others
+      # @param names [Hash{String => Context}] certificates by host name (SNI); "*.example.org" fits
+      # @param alpn [Array<String>] protocols, the preferred first (RFC 7301)
       # @param ca [String, nil] PEM file or folder (`openssl rehash`) with clients' authorities
-      # @param verify [Boolean, :optional] whether clients must show a certificate; :optional: they
-      #   may
-      # @param crl [String, nil] PEM or path: each authority's revocation list; refuses certificates
-      #   without one
+      # @param verify [Boolean, :optional] whether clients must show a certificate
+      # @param crl [String, nil] PEM or path: a revocation list of each authority
       # @param ciphers [String, nil] for TLS 1.2, see openssl-ciphers(1)
       # @param ciphersuites [String, nil] for TLS 1.3
       # @param min_version [String] "1.2" or "1.3"
-      # @param ticket_keys [TicketKeys, nil] shared with other contexts and processes, where
-      #   sessions then resume, too
+      # @param ticket_keys [TicketKeys, nil] resume sessions across contexts and processes
       # @return [Context]
       # @raise [ArgumentError] names the missing, unreadable or invalid file
       # @raise [ExtensionRequired] without libssl
@@ -54,8 +49,7 @@ module Gyre
       # @param cert [String, nil] the client's certificate, PEM or path
       # @param key [String, nil] its key, PEM or path
       # @param alpn [Array<String>] as for {server}
-      # @param verify [Boolean] whether to verify the server's certificate and name; false only for
-      #   tests
+      # @param verify [Boolean] verifies certificate and name; false only for tests
       # @return [Context]
       # @raise [ArgumentError] names the missing, unreadable or invalid file
       # @raise [ExtensionRequired] without libssl
@@ -65,8 +59,7 @@ module Gyre
         Context.new(server: false, cert: cert, key: key, ca: ca, verify: verify, alpn: alpn)
       end
 
-      # @return [Context] for `tls: true`, one per Ractor: reading the system's authorities takes
-      #   some 20 ms, and sessions resume within a context
+      # @return [Context] for `tls: true`; one per Ractor, as reading authorities takes 20 ms
       # @raise [ExtensionRequired] without libssl
       def shared_client = Ractor.current[:gyre_tls_client] ||= client
 
@@ -220,8 +213,7 @@ module Gyre
           super
         end
 
-        # @return [TicketKeys] this process's and its forked children's; those handed over to it, if
-        #   any
+        # @return [TicketKeys] of this process and its forks, or handed over to it
         # @raise [ExtensionRequired]
         def shared
           @shared ||= taken_over || new
@@ -268,8 +260,7 @@ module Gyre
       #   Process.spawn(environment, *command, reader => reader)
       #
       # Uses a pipe, as others can read an environment.
-      # @return [Array(Hash{String => String}, IO)] the program's environment, and a descriptor that
-      #   it needs under the same number; the caller closes it
+      # @return [Array(Hash{String => String}, IO)] environment and descriptor for the program
       def hand_over
         reader, writer = IO.pipe
         writer.write(save)

@@ -57,8 +57,7 @@ module Gyre
     # Performs the TLS handshake of a server, or after STARTTLS; {Gyre.connect} and {Gyre.listen} do
     # it themselves. Sends earlier bytes in plain text.
     # @param context [TLS::Context]
-    # @param name [String, nil] a client's server: sent (RFC 6066) and verified, if the context
-    #   verifies
+    # @param name [String, nil] a client's server: sent (RFC 6066) and verified
     # @param timeout_s [Numeric, nil] for the whole handshake
     # @return [self]
     # @raise [ArgumentError] a verifying client without a name

@@ -96,8 +96,7 @@ module Gyre
       # @param client [HTTP::Client] whose read_timeout_s ends a silent connection
       # @param headers [Hash{String => String}]
       # @param last_event_id [String, nil] of an earlier stream
-      # @param retry_s [Numeric] the first pause; the server may set another. Doubles with each
-      #   failure in a row, up to a minute
+      # @param retry_s [Numeric] the first pause; doubles with each failure, up to a minute
       def initialize(url, client: HTTP.client, headers: {}, last_event_id: nil, retry_s: 3)
         @url = url
         @client = client

@@ -42,8 +42,7 @@ module Gyre
     end
 
     # Waits until all tasks have ended, including later ones.
-    # @yieldparam task [Task] each, as it ends; `break` leaves the others running. Without a block,
-    #   the first failed task ends the wait
+    # @yieldparam task [Task] each ended one; without a block the first failed one ends the wait
     # @return [self]
     # @raise [Exception] without a block: a task's
     def wait

@@ -21,8 +21,7 @@ module Gyre
   #   end
   # @param timeout [Numeric, nil] seconds; like a timer without a block
   # @yieldparam on [Selection] takes the cases
-  # @return [Object] the block's value, or without one the message, task or signal; nil after the
-  #   timeout
+  # @return [Object] the block's value, or message, task or signal; nil after the timeout
   # @raise [Channel::ClosedError] a case's channel is closed
   def self.select(timeout: nil)
     selection = Selection.new

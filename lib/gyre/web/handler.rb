@@ -20,8 +20,7 @@ module Gyre
       private_constant :FOREIGN, :OPTIONS
 
       # @param app [#call] a Rack app
-      # @param options [Hash] :Host, :Port, and Gyre's settings (`-O keep_alive_timeout=20`), as
-      #   Strings or Symbols
+      # @param options [Hash] :Host, :Port and Gyre's settings (`-O keep_alive_timeout=20`)
       # @yield [Gyre::Web::Server] once it serves
       # @return [void]
       def self.run(app, **options, &block)

@@ -33,19 +33,15 @@ module Gyre
       attr_reader :limits
 
       # @param app [#call] a Rack app
-      # @param bind [String, Integer, Gyre::Endpoint, Array] for {Gyre::Endpoint.parse};
-      #   ssl://host:port?cert=PATH&key=PATH for TLS
-      # @param tls [true, Hash, Array<Hash>, nil] certificates, see docs/serve.md; true: for
-      #   development
+      # @param bind [String, Integer, Gyre::Endpoint, Array] for {Gyre::Endpoint.parse}
+      # @param tls [true, Hash, Array<Hash>, nil] see docs/serve.md; true: for development
       # @param limits [Hash, Gyre::HTTP::Limits] by the names in docs/serve.md
       # @param out [IO] receives the access log
       # @param log [#info, #error] the server's messages; default: errors, to $stderr
-      # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it, or which; nil: on
-      #   the main thread
+      # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it
       # @param listeners [Array<Gyre::Listener>, nil] open ones, in place of bind
       # @param before_stop [#call, nil] called on the loop before the end
-      # @param abandon [#call, nil] called last to end the process, if cancelled requests continue;
-      #   without it {#run} waits
+      # @param abandon [#call, nil] called last, if cancelled requests continue; nil: {#run} waits
       # @param settings [Hash] others of docs/configuration.md: static, log_format, metrics, …
       # @raise [ArgumentError] names what is wrong
       # @raise [ExtensionRequired] without the C extension

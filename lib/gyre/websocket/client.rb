@@ -45,8 +45,7 @@ module Gyre
       TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
       private_constant :TEXT, :BINARY, :CLOSE, :PING, :PONG
 
-      # @return [Integer, nil] the server's close code, 1005 if it had none, 1006 if the connection
-      #   ended without a close; nil before
+      # @return [Integer, nil] the server's close code; 1005: none, 1006: lost; nil: open
       attr_reader :code
       # @return [String, nil] the close's text, likewise
       attr_reader :reason

@@ -14,11 +14,8 @@ module Gyre
         # Bytes of a request's body.
         MaxPostContentLength = 20 * 1024 * 1024
 
-        # @param args [Hash] `:host`, `:port`, `:verb` (or `:method`), `:request` (the path),
-        #   `:query_string`, `:content`, `:contenttype`, `:cookie`, `:basic_auth`,
-        #   `:custom_headers`, `:host_header`, `:version`, `:ssl`
-        # @return [Deferrable] succeeds with `{status:, headers:, content:}`, fails with `{status:
-        #   0}`
+        # @param args [Hash] `:host`, `:port`, `:verb`, `:request` (the path), `:content`, `:ssl`, …
+        # @return [Deferrable] gets `{status:, headers:, content:}`, or fails with `{status: 0}`
         def self.request(args = {})
           args = { port: 80 }.merge(args)
           EventMachine.connect(args[:host], args[:port], self) { |client| client.instance_variable_set(:@args, args) }

@@ -45,8 +45,7 @@ module Gyre
           EventMachine.connect(args[:host], args[:port], self) { |client| client.instance_variable_set(:@args, args) }
         end
 
-        # @param args [String, Hash] the target, or a Hash: `:uri`, `:query_string`, `:cookie`,
-        #   `:authorization`, `:custom_headers`
+        # @param args [String, Hash] the target, or `:uri`, `:query_string`, `:cookie`, …
         # @return [Request]
         def get(args) = request(args, :get)
 

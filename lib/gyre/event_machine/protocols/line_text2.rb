@@ -48,8 +48,7 @@ module Gyre
           lt2_throw_back(data) if data && !data.empty?
         end
 
-        # @param size [Integer, nil] bytes of one text; nil: pieces as they come, until
-        #   {#set_line_mode}
+        # @param size [Integer, nil] bytes of one text; nil: pieces as they come
         def set_text_mode(size = nil)
           @lt2_text = true
           @lt2_wanted = size && Integer(size)

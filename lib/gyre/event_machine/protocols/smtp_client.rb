@@ -13,9 +13,7 @@ module Gyre
         include Deferrable
         include LineText2
 
-        # @param args [Hash] `:host`, `:port` (25), `:domain` (for EHLO), `:starttls`, `:tls` (a
-        #   Hash for start_tls), `:auth` (`{type: :plain, username:, password:}`), `:from`, `:to`;
-        #   `:message`, or `:content` (raw), or `:header` with `:body`; `:verbose`
+        # @param args [Hash] EventMachine's; `:domain` is for EHLO, `:content` a raw message
         # @return [Deferrable] fails with `{code:, message:}`
         def self.send(args = {})
           args = { port: 25, to: [] }.merge(args)

@@ -17,9 +17,7 @@ module Gyre
         private_constant :DEFAULTS, :COMMANDS
 
         class << self
-          # @param parms [Hash] of all connections: `:auth` (`:required`, true), `:starttls`
-          #   (`:required`, true), `:starttls_options` (for start_tls), `:chunksize` (lines),
-          #   `:verbose`
+          # @param parms [Hash] `:auth`, `:starttls`, `:starttls_options`, `:chunksize` (lines)
           def parms=(parms)
             SmtpServer.instance_variable_set(:@parms, SmtpServer.parms.merge(parms))
           end

@@ -19,8 +19,7 @@ module Gyre
 
       # Logs a message.
       # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name
-      # @param message [Object, nil] Strings stay unchanged, exceptions get their trace, others
-      #   inspect; nil: the block's value, or progname
+      # @param message [Object, nil] String, exception or other; nil: the block's value, or progname
       # @param progname [Object, nil] for the formatter
       # @return [true]
       # @raise [ArgumentError] the wire cannot carry it
