@@ -35,7 +35,7 @@ module Gyre
         respond(env, WebSocket::Session::Block.new(block || listening(topics, as), stays: topics), **options)
       end
 
-      # `session` and `wants` are those of an open WebSocket.
+      # `session` and `wants`: as of an open WebSocket.
       # @api private
       def respond(env, session, wants: 0, headers: {}, retry_s: nil, heartbeat_s: 15)
         opening = retry_s ? "retry: #{Integer(retry_s * 1000)}\n\n" : ":\n\n" # shows the page that it is connected

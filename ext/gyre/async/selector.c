@@ -11,7 +11,7 @@
 #include "gyre.h"
 #include "loop/forks.h"
 
-#define ROUNDS_LIMIT 32 /* of ready fibers between two calls of the kernel */
+#define ROUNDS_LIMIT 32 /* rounds of ready fibers between two system calls */
 #define SWEEP_NS INT64_C(100000000)
 
 /* An element of the ready queue. */
@@ -187,7 +187,7 @@ static VALUE selector_push(VALUE self, VALUE fiber) {
 }
 
 struct passing {
-  struct gyre_selector_entry entry; /* the current fiber, while away */
+  struct gyre_selector_entry entry; /* the suspended fiber */
   int argc;
   const VALUE *argv;
   int keywords;

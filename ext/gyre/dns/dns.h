@@ -30,7 +30,7 @@ uint32_t gyre_dns_now_s(void);
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                const struct gyre_datagram_local *local);
-/* Where the request came from and, as the result, to. */
+/* The sender; `from` also receives the address. */
 const struct gyre_datagram_local *gyre_dns_transaction_sender(VALUE self, struct gyre_datagram_address *from);
 /* Runs the rules. Returns the response as a String; nil: gyre_dns_transaction_write has it. */
 VALUE gyre_dns_transaction_call(VALUE self);

@@ -99,7 +99,7 @@ static VALUE run_rules(VALUE self) {
   struct receiver *receiver = get(self);
   while (RARRAY_LEN(receiver->pending) > 0) {
     VALUE object = rb_ary_shift(receiver->pending);
-    if (RB_TYPE_P(object, T_ARRAY)) /* to be logged: a write may wait, and this fiber may */
+    if (RB_TYPE_P(object, T_ARRAY)) /* logs here, as a write may wait */
       rb_funcallv(receiver->log, rb_intern("log"), 2, RARRAY_CONST_PTR(object));
     else
       send_response(receiver, object, gyre_dns_transaction_call(object));
@@ -226,12 +226,10 @@ static VALUE receiver_allocate(VALUE class) {
   return self;
 }
 
-/*
- * @param io [Socket]
+/* @param io [Socket]
  * @param responder [Responder]
  * @param log [#log, nil] gets each response and its client's address, in a fiber
- * @param waiting_limit [Integer] rules that run or wait at once
- */
+ * @param waiting_limit [Integer] rules that run or wait at once */
 static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
   struct receiver *receiver = get(self);
   (void)gyre_dns_responder_get(responder);
@@ -245,7 +243,7 @@ static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE lo
   return self;
 }
 
-/* In this thread's scheduler, until `stop`. */
+/* Runs in this thread's scheduler until `stop`. */
 static VALUE receiver_start(VALUE self) {
   struct receiver *receiver = get(self);
   if (!receiver->queue || receiver->scheduler) rb_raise(rb_eArgError, "uninitialized or started already");

@@ -23,10 +23,10 @@ struct gyre_dns_responder {
   const struct gyre_dns_zone **zones;
   size_t zone_count;
   bool has_rules;       /* rules answer for names outside the zones */
-  size_t network_count; /* whose questions rules may pass on */
+  size_t network_count; /* networks whose questions rules may forward */
   struct gyre_dns_network {
     uint8_t bytes[16];
-    uint8_t length, bits; /* of the address, and those that count */
+    uint8_t length, bits; /* bytes of the address; leading bits that count */
   } * networks;
   uint32_t rate_limit; /* responses per second to one network; 0: no limit */
   uint8_t secret[16];  /* of the cookies */

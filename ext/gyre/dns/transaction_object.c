@@ -1,8 +1,6 @@
-/*
- * Gyre::DNS::Transaction: a question for rules, and its response as long as that is a response code
+/* Gyre::DNS::Transaction: a question for rules, and its response as long as that is a response code
  * and a few addresses. Made by receiver_object.c and zone_object.c; lib/gyre/dns/transaction.rb has
- * the other methods, and makes a Message of any other response.
- */
+ * the other methods, and makes a Message of any other response. */
 #include "dns/dns.h"
 
 #include <string.h>

@@ -29,7 +29,7 @@ struct gyre_dns_lookup {
   uint8_t rcode;
   uint16_t counts[4];
   const void *proof;                 /* proves a wildcard's use, after the answers */
-  uint8_t name[GYRE_DNS_NAME_BYTES]; /* asked for; later a CNAME's target outside the zone */
+  uint8_t name[GYRE_DNS_NAME_BYTES]; /* the requested name; later a CNAME's target outside the zone */
 };
 
 /* `labels`: the name's. */

@@ -195,13 +195,10 @@ uint32_t gyre_dns_now_s(void) {
   return (uint32_t)now.tv_sec;
 }
 
-/*
- * For streams and HTTPS.
- *
+/* For streams and HTTPS.
  * @param bytes [String] a request
  * @param sockaddr [String] its sender's address
- * @return [String, nil, Transaction] a response; nil: none is sent; what rules have to answer
- */
+ * @return [String, nil, Transaction] a response; nil: none is sent; what rules have to answer */
 static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
   static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);

@@ -176,7 +176,7 @@ static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *drivi
 }
 
 static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
-  /* ends the loop's sleep; `unwound` reads the clock */
+  /* only ends the loop's sleep, as `unwound` reads the clock */
 }
 
 /* Copies the list, which interrupts change. */

@@ -194,8 +194,7 @@ static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre
   return wait->unblocked;
 }
 
-/* Makes the fiber ready to raise before other fibers: after `last`, a ready node or the queue's
- * head. */
+/* Queues the fiber to raise before other fibers: after `last`, a ready node or the queue's head. */
 static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt,
                                   struct gyre_parked *parked, struct gyre_list *last) {
   move(&scheduler->interrupts.raising, interrupt);
@@ -221,8 +220,8 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* True if a fiber resumed by the program waits; `given`: and was given something, so that raising
- * must wait. */
+/* True if a fiber resumed by the program waits; `given`: with a lock or item, so raising is
+ * delayed. */
 static bool inner_fiber_waits(struct gyre_scheduler *scheduler, bool given) {
   GYRE_EACH(struct gyre_parked, parked, &scheduler->waits.foreign, foreign_node) {
     if (parked->fiber != parked->entered && (!given || gyre_given(scheduler, parked))) return true;
@@ -239,8 +238,8 @@ static VALUE raise_body(VALUE argument) {
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
-/* True if it has resumed another fiber, to which transfers fail. A fiber that left by its own
- * transfer must not be entered, so that comes first. */
+/* True if it has resumed another fiber, to which transfers fail. Checked first: a fiber that left
+ * by its own transfer must not be entered. */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(1));
   VALUE line = RB_TYPE_P(place, T_ARRAY) ? rb_ary_entry(place, 0) : Qnil;

@@ -204,8 +204,8 @@ static VALUE scheduler_wakeup(VALUE self) {
   return Qnil;
 }
 
-/* Notifies each client once, except new ones. Walks the list again after each, as clients run Ruby
- * code. */
+/* Notifies each client once; skips clients added meanwhile. Walks the list again after each, as
+ * clients run Ruby code. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   GYRE_EACH(struct gyre_client, client, clients, node) client->due = true;

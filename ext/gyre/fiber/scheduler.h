@@ -40,7 +40,7 @@ struct gyre_worker {
   struct gyre_list node;               /* in scheduler->pool.busy or scheduler->pool.idle */
   struct gyre_blocked_node table_node; /* in scheduler->pool.workers */
   VALUE fiber;
-  struct gyre_parked *parked;        /* of its fiber or one that it resumed; NULL while it runs */
+  struct gyre_parked *parked;        /* wait of its fiber, or of a fiber that it resumed; NULL while running */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
   VALUE storage;          /* initial fiber storage, or nil */
@@ -268,7 +268,7 @@ static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
  * raise. */
 void gyre_yield_if_due(struct gyre_scheduler *scheduler);
 
-/* True for every fourth of calls that are too short to read the clock. */
+/* True at every fourth call, as short calls do not read the clock. */
 static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
   return ++scheduler->slice.unwaited % GYRE_CLOCK_INTERVAL == 0;
 }
@@ -290,8 +290,8 @@ VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
 VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
 bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
-/* Returns an unblocked fiber's wait until it continues, or NULL. An interrupt would lose its gift:
- * a lock, or a queue element. */
+/* Returns the wait of an unblocked fiber that has not continued yet, or NULL. An interrupt would
+ * lose its gift: a lock, or a queue element. */
 struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 /* Passes an unused wake-up to another waiter; false without one. */
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);

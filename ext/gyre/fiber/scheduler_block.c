@@ -8,9 +8,9 @@ static VALUE sleeping; /* :sleep */
 
 /* --- early unblocks ---
  *
- * Another thread may take a fiber off a queue's waiters just before the fiber calls `block`. The
- * early unblock ends the fiber's next block if that has the same blocker; so a late unblock, of a
- * wait that ended by itself, ends no other wait. Keeps the blocker's address, with a bit: it ends a
+ * Another thread may take a fiber off a queue's waiters just before the fiber calls `block`. An
+ * early unblock ends the fiber's next block only for the same blocker: a late unblock, of a wait
+ * that ended by itself, must end no other wait. Keeps the blocker's address, with a bit: it ends a
  * sleep. */
 
 #define EARLY_SIGNAL ((st_data_t)1)
@@ -18,8 +18,9 @@ static VALUE sleeping; /* :sleep */
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
-/* Unblocks that end a sleep besides :sleep's: a signal of ConditionVariable#wait (for its mutex),
- * and IO#close (for the IO on Ruby 4.0, for the closing fiber's thread on 3.4). */
+/* Blockers, besides :sleep, whose unblock ends a sleep: a mutex (a signal of
+ * ConditionVariable#wait), and for IO#close the IO (Ruby 4.0) or the closing fiber's thread
+ * (3.4). */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
   return blocker == scheduler->thread || RB_TYPE_P(blocker, T_FILE) || gyre_is_mutex(blocker);
 }

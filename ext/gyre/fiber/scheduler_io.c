@@ -195,7 +195,7 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
-/* Guesses the descriptor's kind, which a useless wait drops. Ignores the mode: IO#nonblock=,
+/* Guesses the descriptor's kind; a useless wait drops the guess. Ignores the mode: IO#nonblock=,
  * IO#reopen and other processes change it. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   static const enum gyre_io_kind kinds[] = {

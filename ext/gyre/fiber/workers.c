@@ -232,10 +232,10 @@ static void stacks_take(void) {
 
 static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
 
-/* Ruby keeps an ended fiber's stack until it collects the fiber, uncounted. Collects before a new
- * stack once as many fibers have ended as live, as it reads all live stacks. Counting them as
- * memory (rb_gc_adjust_memory_usage) would collect without need. A minor collection keeps fibers of
- * old objects; a full one follows when these may be many. Both counts are atomic. */
+/* Ruby keeps an ended fiber's stack until it collects the fiber, uncounted. Collects once as many
+ * fibers have ended as live, because a collection reads all live stacks. Counting them as memory
+ * (rb_gc_adjust_memory_usage) would collect without need. A minor collection keeps fibers of old
+ * objects; a full one follows when these may be many. Both counts are atomic. */
 static size_t ended_count; /* since the last collection */
 static size_t left_count;  /* ended between the last full and the last collection */
 

@@ -96,7 +96,7 @@ static inline struct gyre_loop *gyre_http_loop(const struct gyre_http_connection
 }
 
 /* acceptor.c */
-/* Leaves the loop with its last upgraded connection's session, if closed. */
+/* Leaves the loop after its last upgraded connection, if closed. */
 void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
 
 /* limits.c, capacity.c */

@@ -107,7 +107,7 @@ struct gyre_http_exchange {
   } departure; /* the client's */
   struct {
     int64_t received, ahead; /* the body's bytes; `ahead`: received before the request began */
-    int64_t waited_ns;       /* for the body; for its discarded rest */
+    int64_t waited_ns;       /* waiting for the body; for its discarded rest */
     bool over, reading_off;  /* `reading_off`: discards the rest that the app has not read */
   } body;                    /* the request's */
   struct {

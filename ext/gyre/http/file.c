@@ -25,7 +25,7 @@
 #define READ_BYTES_LIMIT (1 << 20)
 #define PROBE_BYTES (64 * 1024) /* half of Linux' read-ahead */
 #define LOAD_BYTES (64 * 1024)
-#define ATTEMPTS 16 /* while other programs rename folders */
+#define ATTEMPTS 16 /* tries, while other programs rename folders */
 
 #ifdef O_PATH
 #define FOLDER_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

@@ -139,7 +139,7 @@ static struct gyre_scheduler *present_scheduler(void) {
   if (NIL_P(scheduler)) return NULL;
   if (!gyre_scheduler_is_native(scheduler)) {
     if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cScheduler)))
-      return NULL; /* another scheduler's: sees this as a blocking call */
+      return NULL; /* another scheduler class sees a blocking call */
     rb_raise(rb_eRuntimeError,
              "this loop is native, and the scheduler of its thread is portable: make the loop in that thread");
   }

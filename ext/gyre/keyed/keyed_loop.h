@@ -43,7 +43,7 @@ struct gyre_keyed_watch {
   bool queued;   /* its event is queued */
   bool trusted;  /* registration reused unseen by the kernel */
   bool identity; /* in the table by address */
-  bool overdue;  /* rested already at the last look at the kernel */
+  bool overdue;  /* rested at the last poll, too */
 };
 
 struct gyre_keyed_event {
@@ -51,7 +51,7 @@ struct gyre_keyed_event {
   struct gyre_keyed_watch *watch; /* NULL if over, or for an emitted event */
 };
 
-/* A fiber in each or next_event. */
+/* A fiber waiting in `each` or `next_event`. */
 struct gyre_keyed_waiter {
   struct gyre_list node;    /* in keyed->waiters */
   struct gyre_keyed *keyed; /* NULL once the wait has ended without an exception */
@@ -65,7 +65,7 @@ struct gyre_keyed {
   struct gyre_loop own;
   struct gyre_scheduler *scheduler; /* whose loop it is */
   struct gyre_client client;
-  VALUE thread; /* the scheduler's, or that in each or next_event */
+  VALUE thread; /* thread of the scheduler, or of the caller of `each` */
   int depth;
   unsigned forks; /* gyre_forks at its last use */
 
@@ -81,7 +81,7 @@ struct gyre_keyed {
   struct gyre_list waiters;        /* struct gyre_keyed_waiter */
   int64_t polled_ns;               /* coarse time of the last look at the kernel */
   bool stopped, signalled, closed;
-  bool handed_back; /* another thread has emitted since the last wait, and so handles events */
+  bool handed_back; /* another thread has emitted since the last wait: it handles events */
 };
 
 /* keyed_queue.c */

@@ -95,8 +95,8 @@ struct gyre_log_sink {
   bool cull, raw;
   bool origin;  /* lines have origins */
   size_t limit; /* SIZE_MAX: none */
-  /* Beyond it the sink is full and senders pause. Drops and counts messages beyond twice the bound
-   * and 16 MB of senders that cannot pause, or at once if the sink drops. */
+  /* Beyond it the sink is full and senders pause. Beyond twice the bound and 16 MB, drops and
+   * counts messages of senders that cannot pause; a sink that drops does so at once. */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and unwritten */
   bool drops;     /* drops messages: no client waits for its records */

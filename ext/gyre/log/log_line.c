@@ -225,7 +225,7 @@ int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text hos
   return 0;
 }
 
-/* Apart from the usual line, which has no origin. */
+/* Writes host and pid, which the usual line does not have. */
 __attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
   const struct gyre_log_text origin = line->origin->text;
   if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;

@@ -50,7 +50,7 @@ struct outbox {
   size_t first_capacity; /* of the next String: the last one's at its end */
   uint64_t sequence;     /* last number used */
   size_t bytesize;       /* of all records here */
-  size_t held;           /* at the sender; they count */
+  size_t held;           /* bytes taken by the sender, which still count */
   size_t limit, batch_limit, record_limit;
   unsigned forks; /* other than gyre_forks: the parent's */
   bool sleeping, attention, framed;

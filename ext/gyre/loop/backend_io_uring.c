@@ -4,11 +4,7 @@
  * A poll holds its file open and would hide a close(2) from the peer, so it is one-shot unless
  * ended before the close (GYRE_STANDING). The kernel adds POLLRDHUP to polls (IO_POLL_UNMASK),
  * which would end a one-shot poll for writing at the peer's half-close; such polls are multishot
- * (GYRE_READ_ENDED).
- *
- * The user data's 64 bits tell a completion's owner:
- *   generation (32) | fd (31) | 1    a watch
- *   IGNORED, WAKEUP            | 0 */
+ * (GYRE_READ_ENDED). */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IO_URING
@@ -148,7 +144,7 @@ static int next_submission(struct uring_state *state, struct io_uring_sqe **subm
   return *submission ? 0 : -EAGAIN;
 }
 
-/* Before a thread's first use, and after the wake-up's poll. */
+/* Called before a thread's first use, and again after each report of the wake-up. */
 static int prepare(struct uring_state *state) {
   if (!state->enabled) {
     /* Declared but not exported by liburing 2.3. */
@@ -282,11 +278,11 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
 static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
   struct uring_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
-  /* Also without an event: one may be a wake-up. */
+  /* Also without an event, as one may be a wake-up. */
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {
     int error = enter(state, timeout_ns);
-    /* No errors: timeout, a signal, a kernel short of memory or room. */
+    /* Not errors: timeout, a signal, a kernel short of memory or room. */
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY) return noticed(error);
   }
   return harvest(state, events, capacity);

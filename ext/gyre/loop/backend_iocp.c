@@ -1,13 +1,6 @@
 /* The iocp backend (Windows). A watch is one poll of the socket driver (\Device\Afd), which
- * completes through the loop's port; it reports readiness once, of any socket, also of one that was
- * not opened as overlapped. backend.h has the contract, loop.c the books.
- *
- *   watch --> polls --completion--> reported, freed
- *               | unwatch, a later watch
- *               '--> retired --completion--> freed
- *
- * The kernel writes to a poll until it completes; therefore only the completion frees it. Files,
- * pipes and consoles are no sockets: -EPERM. */
+ * completes through the loop's port and reports readiness once, of any socket. Files, pipes and
+ * consoles are no sockets: -EPERM. */
 #include "feature.h"
 
 #ifdef GYRE_HAVE_IOCP
@@ -78,7 +71,7 @@ struct iocp_state {
   struct group *groups, *with_room;
   struct poll *spare;
   unsigned in_flight;
-  int woken; /* atomic: the port has a wake-up */
+  int woken; /* atomic: a wake-up is in the port */
 };
 
 static int open_group(struct iocp_state *state) {
@@ -178,7 +171,7 @@ static void iocp_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   if (poll && poll->generation == generation) retire(state, poll);
 }
 
-/* Sets *base to the socket below those of layered providers. Returns 0 or -errno. */
+/* Sets *base to the socket below layered providers. Returns 0 or -errno. */
 static int base_socket(int fd, SOCKET *base) {
   DWORD size;
   intptr_t handle = _get_osfhandle(fd);
@@ -223,7 +216,7 @@ static int iocp_backend_watch(void *opaque, int fd, uint32_t generation, unsigne
   NTSTATUS status = NtDeviceIoControlFile(poll->group->driver, NULL, NULL, &poll->overlapped,
                                           (IO_STATUS_BLOCK *)&poll->overlapped, IOCTL_POLL, &poll->information,
                                           sizeof(poll->information), &poll->information, sizeof(poll->information));
-  if (status < 0) { /* it does not complete; what succeeds at once does */
+  if (status < 0) { /* this is no completion; a successful call completes at once */
     free_poll(state, poll);
     return refusal(status);
   }

@@ -259,7 +259,7 @@ void gyre_loop_hand_over(struct gyre_loop *loop) {
     loop->backend->wait(loop->backend_state, loop->answer.events, 0, 0); /* discards them */
 }
 
-/* The watch's end may not have reached the kernel. */
+/* Also releases a watch whose end has not reached the kernel. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   gyre_loop_abandon(loop, fd);
   gyre_loop_hand_over(loop);
@@ -455,7 +455,7 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   loop->now_ns = gyre_loop_now(loop);
   bool at_once = loop->now_ns - now_ns < SOON_NS;
   if (at_once) loop->in_vain = 0;
-  /* Without a question before the sleep, an immediate report may be old. */
+  /* If the loop slept without asking first, an immediate report may be old. */
   loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
   /* Without reports, verifies trusted registrations. */
   if (loop->answer.count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);

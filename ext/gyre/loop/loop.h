@@ -42,7 +42,7 @@ struct gyre_descriptor {
 
 struct gyre_loop_statistics {
   uint64_t turns, waits, events;
-  uint64_t wakeups; /* by threads, signals, and whatever makes fibers ready */
+  uint64_t wakeups; /* wakes by threads, signals and ready fibers */
 };
 
 struct gyre_loop {
@@ -82,7 +82,7 @@ struct gyre_loop {
   unsigned forks;             /* the same */
 
   bool waiting; /* without the GVL */
-  /* Called before each sleep; false prevents it. Interrupts then prevent or end sleeps, which do
+  /* Called before each sleep; false prevents it. Then interrupts prevent or end sleeps, which do
    * not raise them. */
   bool (*sleeping)(struct gyre_loop *loop);
   int woken; /* atomic: the next wait returns at once */
@@ -130,9 +130,9 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
   return gyre_loop_hold(loop, fd, holder);
 }
 
-/* True if a call is known to block: a watch begun now reports a change. Wrong if the holder closed,
- * reopened and drained the number, or if a stream cut a read short (urgent mark, passed
- * descriptors); the watch corrects that before a sleep, under load in milliseconds. */
+/* True if a call is known to block: a watch begun now reports a change. It may be wrong if the
+ * holder closed, reopened and drained the number, or if a stream cut a read short (urgent mark,
+ * passed descriptors); the watch corrects that before a sleep, under load in milliseconds. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;

@@ -24,7 +24,7 @@ enum gyre_memcached_kind {
   GYRE_MEMCACHED_SET,    /* the CAS number; false */
   GYRE_MEMCACHED_DELETE, /* true; false */
   GYRE_MEMCACHED_WHOLE,  /* a Gyre::Memcached::Reply */
-  GYRE_MEMCACHED_LINES,  /* text after a word of the text protocol, or statistics as a Hash */
+  GYRE_MEMCACHED_LINES,  /* the text after a reply's first word, or statistics as a Hash */
   GYRE_MEMCACHED_VALUES, /* a Hash of the stored values */
   GYRE_MEMCACHED_QUIET,  /* number of successful commands, which have no reply */
 };
@@ -35,7 +35,7 @@ enum gyre_memcached_verb {
   GYRE_MEMCACHED_VERB_MS,
   GYRE_MEMCACHED_VERB_MD,
   GYRE_MEMCACHED_VERB_MA,
-  GYRE_MEMCACHED_VERB_MN, /* replies for all quiet commands before */
+  GYRE_MEMCACHED_VERB_MN, /* its reply ends a group of quiet commands */
   GYRE_MEMCACHED_VERB_STATS,
   GYRE_MEMCACHED_VERB_WORD, /* version, flush_all, … */
 };
@@ -64,7 +64,7 @@ struct gyre_memcached_call {
   VALUE coded;            /* VALUES: key, flags, bytes in turn, to decode; or nil */
   VALUE error;            /* server's first error line, or nil */
   struct gyre_wait *wait; /* its parked fiber's, in a loop */
-  VALUE owner;            /* its Ruby object, marked by the connection; nil: a stack */
+  VALUE owner;            /* its Ruby object, marked by the connection; nil: the call is on a stack */
 };
 
 struct gyre_memcached_entry {
@@ -170,8 +170,8 @@ void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *co
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
 void gyre_init_memcached_connection(void);
 
-/* memcached_threads.c: waits for the call's end, or with NULL for room, up to `timeout_ns` (-1: no
- * limit). */
+/* memcached_threads.c: waits up to `timeout_ns` (-1: no limit) for the call's end, or with NULL for
+ * room. */
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call,
                                  int64_t timeout_ns);
 void gyre_init_memcached_threads(void);

@@ -467,7 +467,7 @@ void gyre_memcached_connection_read(struct gyre_memcached_connection *connection
     return;
   }
   for (int i = 0;; i++) {
-    if (i == RECEPTIONS) { /* threads call again by themselves */
+    if (i == RECEPTIONS) { /* threads repeat the call themselves */
       if (connection->on_loop.linked)
         gyre_loop_report_again(&connection->scheduler->loop, &connection->on_loop.watch, GYRE_READABLE);
       break;
@@ -566,8 +566,7 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
 static VALUE shut_down(VALUE io) { return rb_funcall(io, rb_intern("shutdown"), 0); }
 
 /* Closes and fails the calls; a forked child closes only its descriptor. Returns false while
- * another thread's loop watches it or a thread reads; try again.
- * again. */
+ * another thread's loop watches it or a thread reads: try again. */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
   bool here = connection->forks == gyre_forks;

@@ -1,6 +1,6 @@
 /* Gyre::Memcached::Server's calls for many keys. Requests values one by one in one write, and
  * matches replies in order, cheaper than by name. Stores and deletes are quiet: the server answers
- * refusals, and the mn after each group. */
+ * only refusals, and the mn after each group. */
 #include "memcached/memcached_request.h"
 
 #include <errno.h>
@@ -50,8 +50,8 @@ static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
   return all;
 }
 
-/* values(keys, names): returns a Call with a Hash of found values by name, or without names the
- * Hash itself by key. */
+/* values(keys, names): returns a Call of a Hash: of found values by name, or without names by
+ * key. */
 static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, "get_multi");

@@ -82,7 +82,7 @@ static VALUE read_or_sleep(VALUE argument) {
   return Qnil;
 }
 
-/* Also for a killed thread, so that another reads. */
+/* Also runs for a killed thread, so that another reads. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_reader *reader = (struct gyre_memcached_reader *)argument;
   struct gyre_memcached_connection *connection = reader->connection;

@@ -15,10 +15,10 @@
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* backlog: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
-#define TURN_NS INT64_C(2000000) /* a pause, for a process with many connections */
-#define TURN_CONNECTIONS 64      /* connections that take half of the pause */
+#define TURN_NS INT64_C(2000000) /* longest pause of a process with many connections */
+#define TURN_CONNECTIONS 64      /* connections for half of the longest pause */
 #define TURNS_OF_ONE 8
-#define PATIENCE_NS INT64_C(20000000) /* for a process with far fewer to wake up on a busy machine */
+#define PATIENCE_NS INT64_C(20000000) /* time for a process with far fewer to wake up on a busy machine */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -110,8 +110,8 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
 }
 
 /* Shares connections fairly: all processes learn of each, and the first awake would take all. Takes
- * one, then waits before the next, longer with more connections; much longer if another process has
- * far fewer, unless it did not react last time. Takes more while many wait. */
+ * one, then pauses, longer with more connections; much longer if another process has far fewer,
+ * unless it did not react last time. Takes more while many wait. */
 static void arm_turn(struct gyre_acceptor *acceptor) {
   int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
   acceptor->patient = gyre_shares_others_first(&acceptor->shares, acceptor->open);

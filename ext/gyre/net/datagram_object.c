@@ -114,7 +114,7 @@ static struct object *get(VALUE self) {
   if (object->forks != gyre_forks) {
     object->count = 0;
     if (object->queue) object->queue->count = 0;
-    gyre_deferred_cancel(&object->flushing); /* entry in another thread's turn; in the parent only */
+    gyre_deferred_cancel(&object->flushing); /* only the parent's entry may be in another thread's turn */
     object->forks = gyre_forks;
   }
   return object;

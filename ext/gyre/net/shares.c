@@ -16,7 +16,7 @@
 struct gyre_share {
   atomic_int process; /* 0: none */
   atomic_uint open;   /* connections */
-  atomic_uint signs;  /* times that it looked at its sockets */
+  atomic_uint signs;  /* how often it looked at its sockets */
 };
 
 static struct {

@@ -17,7 +17,7 @@ struct gyre_shares {
   int process;
   struct {
     enum { GYRE_SHARE_KNOWN, GYRE_SHARE_AWAITED, GYRE_SHARE_GIVEN_UP } state;
-    unsigned signs; /* its signs at the last wait; without a new one it is not awaited */
+    unsigned signs; /* its signs at the last wait; unchanged: not awaited */
   } others[GYRE_SHARES_COUNT];
 };
 

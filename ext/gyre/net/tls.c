@@ -258,10 +258,10 @@ static int tls_handshake(struct gyre_transport *transport) {
   }
   if (error == 0) tls->idle_records = 0;
   if (error != 0 && error != -EAGAIN)
-    gyre_tls_session_forget(tls->context, tls->server); /* the session may be the refused one */
+    gyre_tls_session_forget(tls->context, tls->server); /* the refused session may be this one */
   int sent = send_queued(tls);                          /* also sends an alert */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
-    transport->read.wants = GYRE_WRITABLE; /* flushes first: the peer replies only to received bytes */
+    transport->read.wants = GYRE_WRITABLE; /* flushes first: the peer replies only to bytes that it received */
     return -EAGAIN;
   }
   return error == 0 ? sent : error;

@@ -108,7 +108,7 @@ static bool refuse_key(const struct gyre_tls_options *options, const struct pass
     reason = passphrase->text ? " is encrypted, and the passphrase given is not its own"
                               : " is encrypted: give its passphrase (gyre serve: key_password_command), or store it "
                                 "without a passphrase (openssl pkey -in KEY -out NEW)";
-  ERR_clear_error(); /* replaces a message of libssl that does not help */
+  ERR_clear_error(); /* libssl's message does not help */
   return explain(error, "the key", options->key_name, reason);
 }
 

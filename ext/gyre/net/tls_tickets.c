@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#define KEYS 3 /* the present key, then older ones that only decrypt */
+#define KEYS 3 /* the present key, and older keys that only decrypt */
 #define STATE_BYTES 32
 #define NAME_BYTES 16
 #define KEY_BYTES 32

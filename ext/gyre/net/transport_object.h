@@ -16,7 +16,7 @@ struct gyre_transport_object {
   VALUE read_timeout, write_timeout; /* seconds or nil */
   VALUE read_turn, write_turn;       /* Gyre::Transport::Turn, after the first wait of a reader or writer */
   uint64_t file_bytes;               /* sent, and never queued */
-  uint32_t writers;                  /* whether a reader waits, or was interrupted while waiting */
+  uint32_t writers;                  /* writers waiting, or interrupted while waiting */
   uint32_t turn_waiters;             /* number of callers waiting for a turn */
   struct gyre_deferred_send *sends;  /* NULL while idle */
 };

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define COPY_BYTES_LIMIT 1024 /* longest payload copied after its head, into one piece */
+#define COPY_BYTES_LIMIT 1024 /* longest payload copied behind its head */
 #define CONTROLS_AT_ONCE 64   /* control frames answered in a turn */
 
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
@@ -165,7 +165,7 @@ static int queue(struct gyre_transport *transport, const struct iovec *piece, si
   return gyre_transport_write(transport, (const char *)piece->iov_base + skipped, piece->iov_len - skipped);
 }
 
-/* A turn's first frame leaves at once, uncopied; later ones leave together at its end. A stream
+/* A turn's first frame leaves at once, uncopied; later frames leave together at its end. A stream
  * collects them itself. */
 static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
   struct gyre_loop *loop = gyre_websocket_loop(websocket);
@@ -296,7 +296,7 @@ void gyre_websocket_taken(struct gyre_websocket *websocket) {
   release(websocket);
 }
 
-/* Examines received bytes. False: something must happen before it receives more. */
+/* Examines received bytes. False if something must happen before it receives more. */
 static bool look(struct gyre_websocket *websocket) {
   struct gyre_transport *transport = &websocket->connection->transport;
   unsigned controls = 0;

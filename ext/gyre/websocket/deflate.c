@@ -1,4 +1,4 @@
-/* Compresses and inflates messages (see deflate.h). Without zlib no compression is agreed on. */
+/* Compresses and decompresses messages (deflate.h). Without zlib no compression is negotiated. */
 #include "feature.h"
 
 #include "websocket/deflate.h"
@@ -10,7 +10,7 @@
 
 #define LEVEL 1 /* level 6 takes two to four times as long and saves a tenth */
 
-static const uint8_t tail[] = {0, 0, 0xff, 0xff}; /* of each message; not sent (section 7.2.1) */
+static const uint8_t tail[] = {0, 0, 0xff, 0xff}; /* end of each message, not sent (section 7.2.1) */
 
 /* --- streams --- */
 
@@ -51,7 +51,7 @@ static struct gyre_websocket_compression *lent(void) {
   return NULL;
 }
 
-/* Returns the socket's deflater, or the thread's without a context; NULL: out of memory. Smaller
+/* Returns the socket's deflater, or without a context the thread's; NULL without memory. Smaller
  * windows come with smaller tables: 268 KB for 15 bits, 38 KB for 12. */
 static z_stream *deflater_of(struct gyre_websocket_compression *compression) {
   struct gyre_websocket_compression *owner = compression->sent_keeps ? compression : lent();
@@ -65,7 +65,7 @@ static z_stream *deflater_of(struct gyre_websocket_compression *compression) {
   return owner->deflater;
 }
 
-/* A lent inflater has the largest window, which understands every sender. */
+/* The thread's inflater has the largest window, which understands every sender. */
 static z_stream *inflater_of(struct gyre_websocket_compression *compression) {
   struct gyre_websocket_compression *owner = compression->received_keeps ? compression : lent();
   if (!owner) return NULL;
@@ -101,7 +101,7 @@ bool gyre_websocket_inflate_begin(struct gyre_websocket_inflation *inflation,
 }
 
 /* Inflates up to the room or the message's end. A sender may end a stream within a message and
- * begin another one with the same context (section 7.2.3.4). */
+ * begin another with the same context (section 7.2.3.4). */
 static int fill(struct gyre_websocket_inflation *inflation) {
   z_stream *stream = inflation->stream;
   for (;;) {

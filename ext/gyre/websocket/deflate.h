@@ -7,34 +7,34 @@
 #include "websocket/frame.h"
 #include "websocket/utf8.h"
 
-/* Both directions of a socket. Window bits are 0 if compression was not agreed on. */
+/* Both directions of a socket; window bits are 0 without negotiated compression. */
 struct gyre_websocket_compression {
   struct z_stream_s *deflater, *inflater; /* kept for context takeover, from their first message; else NULL */
   uint8_t sent_bits, received_bits;
   bool sent_keeps, received_keeps; /* context takeover */
 };
 
-/* Whether it is worth trying. JSON of 160 bytes shrinks to 70 % by itself, of 256 to 53 %; of 80 in
- * its context to 26 %. */
+/* True if the message is long enough to compress. JSON of 160 bytes shrinks to 70 %, of 256 bytes
+ * to 53 %; of 80 bytes with a context to 26 %. */
 static inline bool gyre_websocket_deflates(const struct gyre_websocket_compression *compression, size_t length) {
   return compression->sent_bits && length <= UINT32_MAX && length >= (compression->sent_keeps ? 64 : 256);
 }
 
-/* Compresses a message into memory of the same length. Returns its bytes; 0: it does not get
- * shorter, and has to be sent as it is. */
+/* Compresses a message into memory of the same length. Returns its bytes; 0: compression gains
+ * nothing. */
 size_t gyre_websocket_deflate(struct gyre_websocket_compression *compression, const char *bytes, size_t length,
                               char *compressed);
 
-/* Drops the deflater's context: the peer has been sent a compressed message from elsewhere. */
+/* Drops the deflater's context, as the peer got a compressed message from elsewhere. */
 void gyre_websocket_deflate_forget(struct gyre_websocket_compression *compression);
 void gyre_websocket_deflate_free(struct gyre_websocket_compression *compression);
 
-/* A received message on the way out of its compressed form. */
+/* A received message that is being decompressed. */
 struct gyre_websocket_inflation {
   struct z_stream_s *stream;
   struct gyre_utf8 utf8;
   uint32_t left;         /* bytes that the message may still have */
-  bool text, tail, ends; /* is text; the bytes that the sender cut off were added; a block ends here */
+  bool text, tail, ends; /* a text; its cut-off bytes were added; a block ends here */
 };
 
 /* Begins with a message, whose bytes stay until its end. False: out of memory. */

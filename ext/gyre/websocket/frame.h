@@ -51,8 +51,8 @@ static inline size_t gyre_websocket_frame_head(uint8_t *head, unsigned opcode, b
   return 2 + bytes;
 }
 
-/* Applies the mask to bytes that begin at this place of the payload, a word at a time: 64 B in
- * 4.4 ns instead of 33. Compilers make vectors of the loop. */
+/* Applies the mask to bytes at this offset of the payload, a word at a time: 64 B in 4.4 ns instead
+ * of 33. Compilers make vectors of the loop. */
 static inline void gyre_websocket_unmask(char *bytes, size_t length, const uint8_t mask[4], uint64_t place) {
   uint8_t turned[8];
   uint64_t key, word;

@@ -1,7 +1,7 @@
-/* Takes received frames apart (see input.h). */
+/* Parses received frames (input.h). */
 #include "websocket/input.h"
 
-#define FRAMES_LIMIT 100000 /* of one message, as empty frames take time though no memory */
+#define FRAMES_LIMIT 100000 /* frames of one message, as empty frames take time but no memory */
 
 struct head {
   uint64_t length; /* of the payload */
@@ -9,7 +9,7 @@ struct head {
   bool final, compressed, reserved, masked, minimal;
 };
 
-/* False: it is not whole. */
+/* Returns false if it is incomplete. */
 static bool parse_head(struct head *head, const uint8_t *bytes, uint32_t available) {
   if (available < 2) return false;
   unsigned short_length = bytes[1] & 0x7f;
@@ -103,7 +103,7 @@ static struct gyre_websocket_event begin_frame(struct gyre_websocket_input *inpu
   return incomplete();
 }
 
-/* Takes what has come of the frame's payload. False: the message is not UTF-8. */
+/* Takes received bytes of the frame's payload. Returns false if the message is not UTF-8. */
 static bool take_payload(struct gyre_websocket_input *input, char *bytes, uint32_t length) {
   uint64_t missing = input->frame.length - input->frame.taken;
   uint32_t come = length - input->next, size = missing < come ? (uint32_t)missing : come;

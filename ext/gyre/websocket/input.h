@@ -1,7 +1,6 @@
-/* Takes apart the frames that come on a WebSocket (RFC 6455, section 5), in the buffer that holds
- * them: a message's payload ends up there in one piece, unmasked and, if text, checked. Needs no
- * other memory. Called by connection.c, frames.c for clients, the fuzzer and a plain C test. No
- * ruby.h.
+/* Parses received frames of a WebSocket (RFC 6455, section 5) in their buffer: leaves a message's
+ * payload there in one piece, unmasked and, if text, checked. Needs no other memory. Called by
+ * connection.c, frames.c for clients, the fuzzer and a plain C test. No ruby.h.
  *
  *   0 ········ start ────────── start + held ········ next ──────────── length
  *     done            message                 heads        not looked at */
@@ -13,15 +12,15 @@
 
 struct gyre_websocket_input {
   uint32_t start, held, next;
-  uint32_t message_bytes; /* limit of a message, as it is on the wire */
+  uint32_t message_bytes; /* limit of a message, as sent */
   uint32_t frames;        /* of the present message */
   struct {
     uint64_t length, taken;
     uint8_t mask[4];
     bool begun, final;
-  } frame; /* the present one of the message */
+  } frame; /* frame of the current message */
   struct gyre_utf8 utf8;
-  uint8_t opcode;    /* of the present message: TEXT or BINARY; 0: none has begun */
+  uint8_t opcode;    /* the current message's: TEXT or BINARY; 0: none */
   bool compressed;   /* the present message is */
   bool may_compress; /* permessage-deflate was agreed on */
   bool client;       /* the peer is a server, which masks nothing */
@@ -40,7 +39,7 @@ struct gyre_websocket_event {
   uint8_t opcode;
   bool compressed;
   uint16_t code;
-  const char *payload; /* in the buffer; of CLOSED the reason; of BROKEN a constant text */
+  const char *payload; /* in the buffer; CLOSED: the reason; BROKEN: constant text */
   uint32_t length;
 };
 
@@ -54,7 +53,7 @@ void gyre_websocket_input_taken(struct gyre_websocket_input *input);
  * Returns the new length. */
 uint32_t gyre_websocket_input_close_gap(struct gyre_websocket_input *input, char *bytes, uint32_t length);
 
-/* Returns how many bytes the caller has to take off the buffer's beginning. */
+/* Returns the number of bytes to remove from the buffer's beginning. */
 uint32_t gyre_websocket_input_release(struct gyre_websocket_input *input);
 
 #endif

@@ -1,8 +1,8 @@
-/* WebSocket as a protocol of http/connection.h: begins, hears of bytes and deadlines, drains as the
- * server stops, and ends. Runs on the loop's fiber and never waits. */
+/* WebSocket as a protocol (http/connection.h): begins, receives, handles deadlines, drains at the
+ * server's stop, ends. Runs on the loop's fiber and never waits. */
 #include "websocket/websocket.h"
 
-#define DRAIN_STEP_NS INT64_C(1000000) /* between two sockets' ends, as the server stops */
+#define DRAIN_STEP_NS INT64_C(1000000) /* time between two sockets' ends at the server's stop */
 #define DRAIN_STEPS 5000
 
 /* --- bytes and time --- */
@@ -33,9 +33,9 @@ static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
   return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
 }
 
-/* A peer that is silent for half of its time is pinged, and cut off after all of it. Silence
- * does not count while the app leaves a message unread, or while answers fill the output. An event
- * stream gets a comment after half of its time. */
+/* Pings a peer after half of its idle time, and closes after all of it. Silence does not count
+ * while the app leaves a message unread, or while answers fill the output. An event stream gets a
+ * comment after half of its idle time. */
 static void late(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket) return;
@@ -66,7 +66,7 @@ static void late(struct gyre_http_connection *connection) {
 
 /* --- life --- */
 
-/* As the server stops, ends the session's fiber at its present wait, unless that wait is for this
+/* At the server's stop, ends the session's fiber at its wait, unless that wait is for this
  * socket. */
 static VALUE make_stop(VALUE argument) {
   (void)argument;
@@ -131,7 +131,7 @@ static bool free_own(struct gyre_http_connection *connection, bool gone) {
   return true;
 }
 
-/* Spreads the ends, so that the peers do not come back all at once. */
+/* Spreads the ends, so that peers do not reconnect all at once. */
 static void drain(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket || websocket->times.closing_ns || websocket->times.drain_ns) return;
@@ -143,7 +143,7 @@ static void drain(struct gyre_http_connection *connection) {
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
   struct gyre_websocket *websocket = connection->own;
   (void)bytes;
-  (void)length; /* bytes behind the handshake are the transport's input */
+  (void)length; /* bytes after the handshake are the transport's input */
   gyre_websocket_connection_init(websocket);
   gyre_websocket_session_init(websocket);
   connection->state = GYRE_HTTP_BETWEEN;

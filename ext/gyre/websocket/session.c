@@ -14,7 +14,7 @@ bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   return websocket->run.wants && (websocket->unread || websocket->drained || websocket->connection->readable);
 }
 
-/* Returns the message, and as `fault` zero or the negative code to close with. */
+/* Returns the message; sets `fault` to zero or the negative close code. */
 static VALUE inflate_message(struct gyre_websocket *websocket, const char *bytes, rb_encoding *encoding, int *fault) {
   struct gyre_websocket_inflation inflation = {.left = websocket->limits.message_bytes,
                                                .text = encoding == rb_utf8_encoding()};
@@ -54,7 +54,7 @@ struct call {
   int count;
 };
 
-/* Methods but on_message are optional. */
+/* All methods except on_message are optional. */
 static VALUE call_handler(VALUE argument) {
   const struct call *call = (const struct call *)argument;
   if (call->method == id_on_message) return rb_funcallv(call->handler, call->method, call->count, call->arguments);

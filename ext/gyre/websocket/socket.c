@@ -1,5 +1,5 @@
-/* Gyre::WebSocket: an app's calls of an open WebSocket (lib/gyre/websocket.rb), in its fibers;
- * other threads' calls go to the loop's. The socket may end during each wait. */
+/* Gyre::WebSocket: methods of an open WebSocket (lib/gyre/websocket.rb), in fibers of the app;
+ * other threads' calls go to the loop's thread. The socket may end during each wait. */
 #include "feature.h"
 #include "websocket/websocket.h"
 
@@ -41,7 +41,8 @@ static const rb_data_type_t websocket_type = {
 
 static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
-/* True in another thread than the loop's, which then does the work while this one waits. */
+/* True in another thread than the loop's: the loop's thread then does the work while this one
+ * waits. */
 static bool is_outside(VALUE self) {
   const struct gyre_websocket *websocket = websocket_get(self);
   return websocket->connection && gyre_thread_is_foreign(websocket->acceptor->scheduler);
@@ -132,8 +133,8 @@ static bool has_more_than(const struct gyre_websocket *websocket, size_t bytes) 
   return gyre_websocket_unsent(websocket) > bytes || gyre_websocket_is_crowded(websocket);
 }
 
-/* Waits for a slow peer from the high water down to half; if the server's budget is used up, down
- * to nothing. */
+/* Waits for a slow peer from the high water mark down to half, or to nothing if the server's budget
+ * is used up. */
 static void wait_for_room(VALUE self) {
   struct gyre_websocket *websocket = websocket_get(self);
   if (!has_more_than(websocket, websocket->limits.output_bytes)) return;
@@ -179,8 +180,8 @@ static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
 /* For messages to the client; 0: uncompressed. */
 static VALUE websocket_window_bits(VALUE self) { return UINT2NUM(websocket_get(self)->compression.sent_bits); }
 
-/* Sends a frame without waiting; cuts off a client with too much unsent. Returns false if unsent;
- * nil in another thread than the loop's. */
+/* Sends a frame without waiting; closes a client with too much unsent. Returns false if unsent; nil
+ * in another thread than the loop's. */
 static VALUE websocket_offer(VALUE self, VALUE frame) {
   struct gyre_websocket *websocket = websocket_get(self);
   Check_Type(frame, T_STRING);

@@ -1,4 +1,4 @@
-/* Checks UTF-8 in pieces (see utf8.h): eight bytes of ASCII at a time, others by branches. */
+/* Checks UTF-8 in pieces (utf8.h): eight ASCII bytes at a time, others by branches. */
 #include "websocket/utf8.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #define HIGH_BITS UINT64_C(0x8080808080808080)
 
 /* Begins a character of several bytes. The bounds of its second byte exclude overlong forms,
- * surrogates and what is above U+10FFFF (RFC 3629, section 4). */
+ * surrogates and code points above U+10FFFF (RFC 3629, section 4). */
 static bool begin(struct gyre_utf8 *utf8, uint8_t byte) {
   if (byte < 0xc2 || byte > 0xf4) return false;
   utf8->missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;

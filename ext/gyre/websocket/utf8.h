@@ -1,5 +1,4 @@
-/* Checks text of a WebSocket as UTF-8 (RFC 3629) while it comes in pieces. Called by input.c. No
- * ruby.h. */
+/* Checks a WebSocket's text as UTF-8 (RFC 3629), in pieces. Called by input.c. No ruby.h. */
 #ifndef GYRE_WEBSOCKET_UTF8_H
 #define GYRE_WEBSOCKET_UTF8_H
 
@@ -9,14 +8,14 @@
 
 /* All zero: at a character's beginning. */
 struct gyre_utf8 {
-  uint8_t missing;     /* bytes of the present character that have not come */
+  uint8_t missing;     /* missing bytes of the current character */
   uint8_t least, most; /* bounds of its next byte */
 };
 
-/* False once the text cannot be UTF-8 any more, whatever follows. */
+/* Returns false once the text cannot be UTF-8. */
 bool gyre_utf8_check(struct gyre_utf8 *utf8, const uint8_t *bytes, size_t length);
 
-/* Whether the text may end here. */
+/* True if the text may end here. */
 static inline bool gyre_utf8_is_whole(const struct gyre_utf8 *utf8) { return utf8->missing == 0; }
 
 #endif

@@ -1,6 +1,6 @@
-/* A WebSocket (RFC 6455) on an HTTP/1.1 connection or in an HTTP/2 stream (RFC 8441): the third
- * implementer of http/connection.h's table (protocol.c). An event stream is one without frames.
- * connection.c moves frames, session.c runs app code, socket.c has Ruby's methods
+/* A WebSocket (RFC 6455) on an HTTP/1.1 connection or in an HTTP/2 stream (RFC 8441): a protocol of
+ * http/connection.h, like HTTP/1 and HTTP/2 (protocol.c). An event stream is a WebSocket without
+ * frames. connection.c moves frames, session.c runs app code, socket.c has Ruby's methods
  * (lib/gyre/websocket.rb). Idle, it holds neither fiber nor buffer.
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
@@ -14,7 +14,7 @@
 
 #define GYRE_WEBSOCKET_REASON_BYTES 123
 
-/* Events that call the session; none if the app's code itself reads. */
+/* Events that call the session; none if the app's code reads. */
 enum gyre_websocket_wants {
   GYRE_WEBSOCKET_WANTS_MESSAGES = 1,
   GYRE_WEBSOCKET_WANTS_DRAINED = 2,
@@ -31,7 +31,7 @@ struct gyre_websocket_waiter {
   unsigned change; /* enum gyre_websocket_change */
 };
 
-/* For output beyond the socket's room, which most never have. */
+/* For output beyond the socket's room, which most sockets never have. */
 struct gyre_websocket_room {
   struct gyre_watch watch;
   struct gyre_websocket *websocket;
@@ -109,13 +109,13 @@ extern const struct gyre_http_protocol gyre_websocket_protocol; /* protocol.c */
 /* connection.c */
 void gyre_websocket_connection_init(struct gyre_websocket *websocket);
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes);
-/* Sets the connection's deadline to the socket's next. */
+/* Sets the connection's deadline to the socket's next one. */
 void gyre_websocket_schedule(struct gyre_websocket *websocket);
 /* Sets code and reason, once. */
 void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
 /* Receives until a message is whole (websocket->unread), no bytes are left, or it is over. */
 void gyre_websocket_receive(struct gyre_websocket *websocket);
-/* The peer has taken output. */
+/* Called when the peer has taken output. */
 void gyre_websocket_have_room(struct gyre_websocket *websocket);
 /* Sends or queues a frame, unless it is over. */
 void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool compressed, const char *bytes,
@@ -124,11 +124,11 @@ void gyre_websocket_send(struct gyre_websocket *websocket, unsigned opcode, bool
 void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *bytes, size_t length);
 /* True for a peer with unsent output, if the server's budget is used up. */
 bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket);
-/* Cuts off a peer too slow for broadcasts, and returns false. */
+/* Closes a peer too slow for broadcasts, and returns false. */
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket);
 /* Sends a close, once, and waits for the peer's. */
 void gyre_websocket_close(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length);
-/* Ends the socket, and tells the peer about its fault. */
+/* Ends the socket for the peer's fault, and tells the peer. */
 void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const char *reason);
 /* Ends the socket without waiting for the peer. */
 void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code);

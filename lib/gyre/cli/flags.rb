@@ -76,7 +76,7 @@ module Gyre
 
       def separator(text) = @parser.separator(text)
 
-      # The command runs `what` instead.
+      # Runs `what` instead of the command.
       def ask(what)
         @asked = what
       end

@@ -13,8 +13,8 @@ module Gyre
       Bound = Struct.new(:listener, :tls, :index)
       private_constant :CHOSEN_PORT_TRIES, :Bound
 
-      # `addresses` are those of Server, each with a UDP socket for each worker; the kernel spreads
-      # packets among these (SO_REUSEPORT). `inherited` describes open sockets as {#to_a}.
+      # `addresses`: Server's, each with a UDP socket per worker, among which the kernel spreads
+      # packets (SO_REUSEPORT); `inherited`: open sockets, as from {#to_a}.
       def initialize(addresses, workers: 1, inherited: nil)
         @workers = workers
         @bound = []

@@ -44,7 +44,7 @@ module Gyre
       # Called at the connection's end; an override may take the reason.
       def unbind; end
 
-      # Called at the end of the connection that gets this one's input.
+      # Called at the end of the connection that receives this one's input.
       def proxy_target_unbound; end
 
       # Called when the agreed number of bytes has gone to the other connection.

@@ -37,8 +37,8 @@ module Gyre
       end
     end
 
-    # What other descriptors have to do with a stream: where its input goes, the streams whose input
-    # comes here, and what awaits that all bytes are sent.
+    # Links of a stream: where its input goes, streams whose input comes here, and waits for all
+    # bytes to be sent.
     # @api private
     class Links
       attr_reader :proxy, :sources

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The blocks of next_tick. As in EventMachine, they run behind a turn of the loop: first the bytes
-# sent until then leave, and the connections that can be read have their callbacks. A block that is
-# added meanwhile waits for the next turn.
+# The blocks of next_tick. Runs blocks after a turn of the loop: first the bytes sent so far leave,
+# and readable connections get their callbacks. A block that is added meanwhile waits for the next
+# turn.
 #
 #   push ──► (from a thread: wait) ──► timer of 0 s ──► turn ──► behind its events: run ──► rest
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# TLS of EventMachine's connections: makes Gyre::TLS contexts of start_tls's arguments.
-# ssl_verify_peer judges certificates, or authorities by an option.
+# TLS of EventMachine's connections: makes Gyre::TLS contexts from start_tls's arguments.
+# ssl_verify_peer judges certificates, or by option authorities.
 
 module Gyre
   module EventMachine
@@ -22,7 +22,7 @@ module Gyre
           @contexts[key] ||= yield
         end
 
-        # A self-made certificate for a server without one, as EventMachine has it.
+        # A self-signed certificate for a server without one, as in EventMachine.
         def identity
           @identity ||= begin
             require "openssl"
@@ -96,8 +96,8 @@ module Gyre
         { ca: @arguments[:ca], verify: verified? ? true : false, ciphers: ciphers, alpn: @arguments[:alpn] || [] }
       end
 
-      # A server speaks TLS 1.3 only if told to: with 1.2 a refused client learns of it in the
-      # handshake, and its callback comes after the server's, as old programs expect.
+      # A server speaks TLS 1.3 only on request: with 1.2 a refused client learns of it in the
+      # handshake, before the server's callback, as old programs expect.
       def particulars(server)
         newest = @versions ? @versions.max : (VERSIONS["tlsv1_2"] if server)
         { oldest: @versions&.min, newest: newest, groups: @arguments[:ecdh_curve],

@@ -24,8 +24,8 @@ module Gyre
       REDIRECTS = [301, 302, 303, 307, 308].freeze
       SKIMMED_BYTES = 65_536
       LATER = [429, 503].freeze
-      # Refused requests cost the server nothing, and a burst on new HTTP/2 connections exceeds
-      # limits that the client does not know yet: for them retries_limit counts this often.
+      # Refused requests are repeated up to retries_limit times: they cost the server nothing, and a
+      # burst on a new HTTP/2 connection exceeds limits that the client does not know yet.
       REFUSALS = 5
       Options = Struct.new(:limits, :tls, :http2, :proxy, :socket, :private_addresses)
       private_constant :REDIRECTS, :SKIMMED_BYTES, :LATER, :REFUSALS, :Options

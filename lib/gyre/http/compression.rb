@@ -89,7 +89,7 @@ module Gyre
         fields["vary"] = former.empty? ? "accept-encoding" : "#{former}, accept-encoding"
       end
 
-      # Other bytes with the same content have a weak validator (RFC 9110, section 8.8.1), no
+      # A weak validator allows other bytes with the same content (RFC 9110, section 8.8.1), but no
       # ranges.
       def encoded(fields, coding)
         fields["content-encoding"] = coding

@@ -9,7 +9,7 @@ module Gyre
     row = Gyre::Settings.method(:row)
     megabyte = 1 << 20
 
-    # A limit without a status closes the connection.
+    # Beyond a limit without a status, the connection is closed.
     Limits = Gyre::Settings::Limits.of(
       row[:request_line_bytes_limit, :bytes, "the request line with its line end", default: 8_192, status: 414],
       row[:header_count_limit, :count, "header lines of a request", default: 128, status: 431],

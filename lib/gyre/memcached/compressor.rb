@@ -48,8 +48,8 @@ module Gyre
         stream.close
       end
 
-      # After a signal, zlib before 3.2.4 takes an empty input for an error, but keeps its work
-      # (ruby/zlib#49). `finish` detects truncation.
+      # After a signal, zlib before 3.2.4 reports an empty input as an error, but keeps its work
+      # (ruby/zlib#49).
       def inflate(stream, slice)
         rest = stream.inflate(slice) { |piece| yield piece }
         yield rest if rest

@@ -8,7 +8,7 @@ require "gyre/net/turn"
 module Gyre
   # A byte stream to a peer.
   class Transport
-    # Most bytes of a line, or for {#read_until}.
+    # Longest line, or text for {#read_until}, in bytes.
     LINE_BYTES_LIMIT = 1024 * 1024
     # Seconds that {#close} waits for a slow peer.
     CLOSE_TIMEOUT_S = 5

@@ -7,7 +7,7 @@ require "gyre/sync/waiters"
 
 module Gyre
   class Transport
-    # Given back by the fiber that took it.
+    # Returned by the fiber that took it.
     class Turn < Thread::Mutex
       def initialize
         super

@@ -23,7 +23,7 @@ module Gyre
       LIMIT = 64
       PATIENCE_S = 0.01
       STANDSTILL_S = 1
-      # Of a thread beyond READY.
+      # Idle time of a thread beyond READY.
       IDLE_TIMEOUT_S = 5
 
       def initialize(ready: READY, limit: LIMIT, standstill_s: STANDSTILL_S, idle_timeout_s: IDLE_TIMEOUT_S)
@@ -46,7 +46,7 @@ module Gyre
         end
       end
 
-      # After that a job that has not begun calls {#relieve}.
+      # Wait after which a queued job calls {#relieve}.
       def patience_s = @threads.size < @limit ? PATIENCE_S : @standstill_s
 
       # A job has waited for patience_s.

@@ -3,7 +3,6 @@
 # Gyre::Scheduler::Portable: fiber scheduler hooks in plain Ruby over IO.select, without a compiler
 # or with GYRE_BACKEND=select. portable/fibers.rb moves fibers, loop/portable.rb asks the kernel.
 # Behaves like the native twins in ext/gyre/fiber.
-# the kernel. Parameters, results and errors equal those of the native twins in ext/gyre/fiber.
 require "fcntl"
 require "forwardable"
 require_relative "../loop/overrides"

@@ -1,23 +1,22 @@
 # frozen_string_literal: true
 
-# One open event stream, which has left HTTP like a WebSocket and sends text without frames
+# An open event stream, which has left HTTP like a WebSocket and sends text without frames
 # (ext/gyre/websocket/). SSE.respond makes one. Runs none of the app's code.
 
 require "gyre/broadcast"
 
 module Gyre
   module SSE
-    # One open stream. Every fiber and every thread may call its methods.
+    # One open stream. Any fiber and thread may call its methods.
     class Events < WebSocket
-      # Bytes of broadcasts that a client has not taken; beyond it the stream ends, and the page
-      # connects again.
+      # Unsent bytes of broadcasts beyond which the stream ends; the page then reconnects.
       BACKLOG_BYTES_LIMIT = 1 << 20
       private :each, :ping, :protocol
 
       # @return [String, nil] the id of the last event that the page has seen, as it connects again
       attr_reader :last_event_id
 
-      # Comments are sent after half of the idle time.
+      # Comments follow after half of the idle time.
       # @api private
       def self.limits(heartbeat_s)
         Limits.new(idle_timeout_s: 2 * heartbeat_s, close_timeout_s: nil, backlog_bytes_limit: BACKLOG_BYTES_LIMIT)
@@ -43,8 +42,8 @@ module Gyre
       # @raise (see #write)
       def comment(text = "") = tap { transmit(":#{text.tr("\r\n", " ")}\n\n") }
 
-      # Waits until the client has left or is too slow, or {#close} is called. First sends what the
-      # page has missed of kept topics ({Broadcast.keep}).
+      # Waits until the client has left or is too slow, or {#close} is called. First sends missed
+      # events of kept topics ({Broadcast.keep}).
       # @return [nil]
       # @raise (see #write)
       def listen
@@ -61,7 +60,7 @@ module Gyre
         end
       end
 
-      # For {Broadcast}, under the history's lock. Returns :gap if events are missing.
+      # Called by {Broadcast} under the history's lock. Returns :gap if events are missing.
       # @api private
       def follow(history, topic)
         (@reading ||= Broadcast::History::Reading.new(history, @last_event_id)).follow(topic)

@@ -20,7 +20,7 @@ module Gyre
           port == endpoint.port && Inherited.meant(endpoint).include?(host)
         end
 
-        # True for a socket of all the endpoint's addresses.
+        # True if the socket covers all addresses of the endpoint.
         def whole?(endpoint) = !path.nil? || origin.nil? || origin == endpoint.to_s
 
         # Addresses accepted by this socket.

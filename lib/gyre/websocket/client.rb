@@ -218,7 +218,7 @@ module Gyre
         @reading = false
       end
 
-      # False if it was surely not sent.
+      # False if it was certainly not sent.
       def send_frame(opcode, payload)
         return false if @code
 

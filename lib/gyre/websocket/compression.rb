@@ -18,7 +18,7 @@ module Gyre
       private_constant :NAME, :MOST_BITS, :VALUES, :KEPT_BITS
 
       class << self
-        # Whether this build can compress.
+        # True if this build can compress.
         def available?
           Loop.native? && WebSocket.const_defined?(:COMPRESSES, false)
         end

@@ -57,7 +57,7 @@ module Gyre
         refuse(403, "pages of this origin may not open this WebSocket") unless allowed?(origins)
       end
 
-      # True if the request has a body, which would mix with the first frames.
+      # True for a request with a body, which would mix with the first frames.
       def body?
         @env.key?("HTTP_TRANSFER_ENCODING") || @env["CONTENT_LENGTH"].to_i.positive?
       end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Limits of a WebSocket, which are keywords of Gyre::WebSocket.open. Enforces none; C reads them.
+# Limits of a WebSocket, which are keywords of Gyre::WebSocket.open. C enforces them.
 
 require "gyre/settings/limits"
 

@@ -14,7 +14,7 @@ struct gyre_http1_ahead {
   struct gyre_http1_chunked chunks;
 };
 
-/* `most`: bytes that suffice of a long body. */
+/* `most`: bytes of a long body that are enough. */
 void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_http_head *head, size_t most,
                             size_t trailers_most);
 /* True if the whole body, `most` bytes or an error has come. */

@@ -13,7 +13,7 @@
 #include <ruby/encoding.h>
 #include <string.h>
 
-#define HEAD_BYTES 2048 /* of a request, on the stack */
+#define HEAD_BYTES 2048 /* bytes of a request's head on the stack */
 #define FIELDS_LIMIT 256
 #define LINE_BYTES_LIMIT 8192
 #define TRAILER_BYTES_LIMIT 16384
@@ -35,7 +35,7 @@ struct client {
   uint8_t body; /* enum gyre_http1_reply_body */
   uint8_t method;
   bool over, keep_alive, used;
-  bool sent; /* the whole request, so that the next may follow */
+  bool sent; /* the whole request was sent, so the next may follow */
 };
 
 static void client_mark(void *opaque) {

@@ -16,7 +16,7 @@
 #define SILENCE_NS INT64_C(15000000000)    /* with open requests: PING; after another: fails */
 #define IDLE_NS INT64_C(60000000000)       /* without requests: leaves the loop */
 #define STREAM_WINDOW_BYTES (2 << 20)      /* a response's, unread */
-#define CONNECTION_WINDOW_BYTES (16 << 20) /* all responses', unread, if above INPUT_BYTES */
+#define CONNECTION_WINDOW_BYTES (16 << 20) /* all responses' unread bytes, if above INPUT_BYTES */
 #define INPUT_BYTES (32 << 20)
 #define OUTPUT_BYTES (128 << 10) /* a request's, queued */
 

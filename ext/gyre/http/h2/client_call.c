@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define PIECE_BYTES (128 * 1024) /* of a body, returned by one call */
-#define EARLY_BYTES (32 << 20)   /* of a response, before its request is sent */
+#define PIECE_BYTES (128 * 1024) /* bytes of a body returned by one call */
+#define EARLY_BYTES (32 << 20)   /* bytes of a response kept before its request is sent */
 
 static VALUE call_class;
 

@@ -188,7 +188,7 @@ static void check_windows(struct gyre_http2_session *session) {
  * streams for that, 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
   if (id % 2 == 0 || id > session->ids.last || find(session, id)) return;
-  /* Sent before a reset or GOAWAY arrived, perhaps. */
+  /* These frames may have been sent before a reset or GOAWAY arrived. */
   if (id <= session->ids.reset || id == session->ids.unopened) return;
   bool skipped = session->ids.last != (int64_t)session->ids.begun_count * 2 - 1;
   gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);

@@ -15,7 +15,7 @@
 
 struct tunnel {
   struct gyre_http_connection connection; /* freed as such */
-  struct gyre_http_connection *outer;     /* outlives this one, which counts there like a handler */
+  struct gyre_http_connection *outer;     /* the parent, which lives longer and counts this like a handler */
   struct gyre_http2_stream *stream;       /* NULL once closed */
   struct gyre_post changed;
   uint64_t sent_bytes; /* stream's room when the protocol was last told to wait */

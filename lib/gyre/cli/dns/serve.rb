@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre dns`: makes a running DNS server of a file of rules and of flags, here (Service) or in
-# workers. Gyre::DNS::Server serves.
+# Runs a DNS server of a rules file and flags, here (Service) or in workers. Gyre::DNS::Server
+# serves.
 
 require "gyre/cli/dns"
 require "gyre/cli/flags"

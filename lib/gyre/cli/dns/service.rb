@@ -19,7 +19,7 @@ module Gyre
 
         def run(&block) = @server.run(@worker, &block)
 
-        # These two may be called in signal handlers, which may take no lock.
+        # Called in signal handlers, too, which may take no lock.
         def stop(**) = Thread.new { @server.stop }
 
         def reload = Thread.new { reload_now }

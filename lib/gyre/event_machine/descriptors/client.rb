@@ -16,7 +16,7 @@ module Gyre
           fail_with(error)
         end
 
-        # Serves a connection whose former descriptor is over.
+        # Replaces the descriptor of an ended connection.
         def reopen(connection)
           @connection = connection
           @reactor.conns[@signature] = connection

@@ -86,7 +86,7 @@ module Gyre
           await_room
         end
 
-        # What other descriptors have to do with this one.
+        # Methods for other descriptors.
         def links = @links ||= Links.new(self)
 
         def target_unbound

@@ -106,7 +106,6 @@ module Gyre
           send_data(bytes)
         end
 
-        # Spaces would end a key.
         def clean(key)
           key = key.to_s
           key.match?(/[\s\0]/) ? key.gsub(/[\s\0]/, "_") : key

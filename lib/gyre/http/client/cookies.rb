@@ -45,7 +45,7 @@ module Gyre
 
         def path_of(target) = target[/\A[^?]*/]
 
-        # Beyond a limit the oldest of the site goes, and then of the site with the most.
+        # Beyond a limit removes the oldest cookie of the site, then of the site with the most.
         def put(cookies, cookie)
           key = [cookie.domain, cookie.path, cookie.name]
           cookies.delete(key)

@@ -63,7 +63,7 @@ module Gyre
         # RFC 8878, by the gem zstd-ruby, which decodes a whole call's bytes.
         class Zstandard
           PIECE_BYTES = 512
-          # A frame of its own, which decodes to LAST behind whole frames only.
+          # A frame that decodes to LAST only after whole frames.
           LAST = "end"
           LAST_FRAME = "\x28\xb5\x2f\xfd\x20\x03\x19\0\0#{LAST}".b.freeze
           private_constant :PIECE_BYTES, :LAST, :LAST_FRAME

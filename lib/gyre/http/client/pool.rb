@@ -75,7 +75,7 @@ module Gyre
         end
 
         # Returns a connection, or nil with a place for a new one. While a connection is made that
-        # may carry them all, others wait for it, and its failure is theirs.
+        # may carry them all, other callers wait for it and share its failure.
         def wait(until_s)
           at = [@limits.pool_timeout_s && (Clock.now + @limits.pool_timeout_s), until_s].compact.min
           failure = @failure

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The domains below which the public registers names, as com and co.uk, for Cookies: by the list of
-# Debian's package publicsuffix, or without it all domains that have no dot.
+# The domains under which the public registers names, as com and co.uk, for Cookies: from Debian's
+# package publicsuffix, without it all domains without a dot.
 
 module Gyre
   module HTTP
@@ -22,7 +22,7 @@ module Gyre
 
           private
 
-          # By the longest of the rules (https://publicsuffix.org/list/).
+          # Uses the longest matching rule (https://publicsuffix.org/list/).
           def suffix(host)
             labels = host.split(".")
             labels.each_index do |index|

@@ -12,10 +12,10 @@ module Gyre
   module Log
     module Output
       module Writing
-        # A piece reaches the page cache in well under a millisecond.
+        # Writing a piece into the page cache takes far less than a millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
-        # Seconds between the pauses of a busy loop, in which the waiting thread may run, and their
-        # number; a limit, as a long wait must not keep an idle loop awake.
+        # Seconds between the pauses in which a busy loop lets the waiting thread run, and their
+        # number: a long wait must not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
 

@@ -101,9 +101,9 @@ module Gyre
           hand_on(blocker)
         end
 
-        # Unblocks that end a sleep besides :sleep's: a signal of ConditionVariable#wait (for its
-        # mutex), and IO#close (for the IO on Ruby 4.0, for the closing fiber's thread on 3.4).
-        # Hidden blockers have no methods.
+        # Blockers, besides :sleep, whose unblock ends a sleep: a mutex (a signal of
+        # ConditionVariable#wait), and for IO#close the IO (Ruby 4.0) or the closing fiber's thread
+        # (3.4). Hidden blockers have no methods.
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.source.equal?(blocker)
 

@@ -4,7 +4,6 @@
 # a connection and fail after five seconds (ActiveRecord::ConnectionTimeoutError). Called by
 # Gyre::Web::Server before it listens, and once by the forking process to log the limit. Connects
 # nothing.
-# and connects nothing.
 
 module Gyre
   module Web
