@@ -88,22 +88,21 @@ static const rb_data_type_t packet_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE,
 };
 
+static struct packet *get_packet(VALUE self) {
+  return rb_check_typeddata(self, &packet_type);
+}
+
 static VALUE new_packet(VALUE socket, const struct gyre_datagram_packet *received) {
   VALUE bytes = rb_str_new(received->bytes, (long)received->length);
   size_t size = offsetof(struct packet, from.any) + received->from.length;
   VALUE self = rb_data_typed_object_zalloc(packet_class, size, &packet_type);
-  struct packet *packet = RTYPEDDATA_GET_DATA(self);
+  struct packet *packet = get_packet(self);
   RB_OBJ_WRITE(self, &packet->bytes, bytes);
   RB_OBJ_WRITE(self, &packet->socket, socket);
   packet->truncated = received->truncated;
   packet->from.length = received->from.length;
   memcpy(&packet->from.any, &received->from.any, received->from.length);
   return self;
-}
-
-static struct packet *get_packet(VALUE self) {
-  (void)rb_check_typeddata(self, &packet_type);
-  return RTYPEDDATA_GET_DATA(self);
 }
 
 /* Raises IOError once it is closed. */
@@ -224,7 +223,7 @@ static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
   if (NIL_P(to)) return transmit(self, bytes, NULL);
   struct gyre_datagram_address address;
   if (rb_typeddata_is_kind_of(to, &packet_type)) {
-    const struct packet *packet = RTYPEDDATA_GET_DATA(to);
+    const struct packet *packet = get_packet(to);
     address.length = packet->from.length;
     memcpy(&address.any, &packet->from.any, address.length);
   } else {

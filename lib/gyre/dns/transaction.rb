@@ -36,7 +36,7 @@ module Gyre
       def remote_address = sockaddr.then { |address| Addrinfo.new(address) unless address.empty? }
 
       # @return [Hash] remote_address:, and options of {#append!}
-      def options = { remote_address: remote_address, **@options }
+      def options = { remote_address: remote_address, **@options.to_h }
 
       # @return [Class] of Resolv::DNS::Resource, such as IN::A
       def resource_class = Resolv::DNS::Resource.get_class(type, 1)
@@ -67,7 +67,7 @@ module Gyre
       # @param options [Hash] ttl:, name:, section: as {#respond!}
       # @return [true]
       def add(resources, options = {})
-        options = { name: name, section: :answer, **options, **@options }
+        options = { name: name, section: :answer, **options, **@options.to_h }
         records = response.public_send(SECTIONS.fetch(options[:section].to_sym))
         resources.each { |resource| records << Record.for(options[:name], options[:ttl] || resource.ttl || DEFAULT_TTL, resource) }
         true
