@@ -59,7 +59,7 @@ module GyreTest
       groups = Gyre::Web::SETTINGS.groups.reject { |heading, _| heading.nil? || heading.start_with?("Limits") }
       [
         *groups.map { |heading, rows| section(heading.sub(/ \(.*/, ""), rows, flags: true) },
-        section("Limits", Gyre::HTTP::Limits::TABLE, flags: true) { |row| "beyond it: #{row.status || "the connection closes"}" },
+        section("Limits", Gyre::HTTP::Limits::TABLE, flags: true) { |row| beyond(row) },
         section("Folders", Gyre::Web::Folder::SETTINGS,
                 "Options of `static` and `sendfile`: `static \"public\", at: \"/files\"`, `--static 'public?at=/files'`."),
         section("TLS", Gyre::Web::Addresses::CERTIFICATE,
@@ -70,6 +70,14 @@ module GyreTest
         end,
         foreign
       ]
+    end
+
+    # Beyond these limits bytes, requests or streams wait, and the connection stays.
+    OPEN = %i[body_ahead_bytes_limit output_bytes_limit requests_limit streams_limit
+              stream_window_bytes_limit connection_window_bytes_limit].freeze
+
+    def beyond(row)
+      "beyond it: #{row.status || "the connection closes"}" unless OPEN.include?(row.name)
     end
 
     def foreign

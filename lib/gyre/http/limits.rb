@@ -9,7 +9,7 @@ module Gyre
     row = Gyre::Settings.method(:row)
     megabyte = 1 << 20
 
-    # Beyond a limit without a status, the connection is closed.
+    # Beyond a limit without a status the connection closes, unless the row says otherwise.
     Limits = Gyre::Settings::Limits.of(
       row[:request_line_bytes_limit, :bytes, "the request line with its line end", default: 8_192, status: 414],
       row[:header_count_limit, :count, "header lines of a request", default: 128, status: 431],
@@ -36,7 +36,7 @@ module Gyre
       row[:keep_alive_requests_limit, :count, "requests on one connection", default: 1_000_000],
       row[:heads_bytes_limit, :bytes, "memory of all incomplete heads", default: 64 * megabyte, status: 503],
       row[:connections_limit, :count, "open connections of a server", default: 20_000, status: 503],
-      row[:requests_limit, :count, "requests that run at a time; 0: all, or with Active Record as many as its pool has", default: 0, range: 0..],
+      row[:requests_limit, :count, "requests that run at a time; others wait; 0: all, or with Active Record as many as its pool has", default: 0, range: 0..],
       row[:request_timeout_s, :timeout, "for the app to respond, without the time spent waiting for the client", status: 503],
       row[:queue_limit, :count, "requests that wait for others to end", default: 1_000, status: 503, range: 0..],
       row[:queue_timeout_s, :timeout, "for a request to wait for others to end", default: 30, status: 503],

@@ -18,7 +18,7 @@ module Gyre
       row[:stop_timeout_s, :timeout, "for writing and syncing everything at the end, and before a restart", default: 30],
       row[:message_bytes_limit, :bytes, "one syslog message, JSON line or record (for records at least 1M); also a connection's input buffer",
           default: megabyte],
-      row[:memory_bytes_limit, :bytes, "messages in memory, except for outputs that accept nothing; beyond it reading stops until half is written",
+      row[:memory_bytes_limit, :bytes, "messages in memory, except for stuck outputs; beyond it reading stops until half is written",
           default: 64 * megabyte],
       row[:spill_bytes_limit, :bytes, "messages on disk for one output with when_full: spill; beyond it, it blocks", default: 1024 * megabyte],
       row[:tailers_limit, :count, "connections that follow the log", default: 100],

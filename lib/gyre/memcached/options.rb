@@ -24,8 +24,8 @@ module Gyre
 
       SETTINGS = Gyre::Settings.new({
         "Keys" => [
-          row[:namespace, :any, "stands before each key; a Proc is called for each"],
-          row[:namespace_separator, separator, "one character between the two", default: ":"],
+          row[:namespace, :any, "prefix of each key; a Proc is called each time"],
+          row[:namespace_separator, separator, "character between namespace and key", default: ":"],
           row[:digest_class, digest, "shortens keys over 250 bytes", default: Digest::MD5],
           row[:control_characters, :flag, "accept keys with control characters, as base64", default: false]
         ],
@@ -36,8 +36,8 @@ module Gyre
           row[:compression_min_size, bytes, "shortest value that is compressed", default: 4_096, usual: "4K"],
           row[:decompressed_max_bytes, bytes, "longest value after decompression", default: 134_217_728, usual: "128M"],
           row[:value_max_bytes, bytes, "the servers' limit of an item (their option -I)", default: 1_048_576, usual: "1M"],
-          row[:raw, :flag, "store Strings only, as they are", default: false],
-          row[:string_fastpath, :flag, "store Strings in UTF-8 or binary as they are", default: true],
+          row[:raw, :flag, "store only Strings, unchanged", default: false],
+          row[:string_fastpath, :flag, "store Strings in UTF-8 or binary unchanged", default: true],
           row[:too_large_error, :any, "raised for a value over the limit", default: ValueTooLarge]
         ],
         "Servers" => [
@@ -53,7 +53,7 @@ module Gyre
           row[:ssl_context, :any, "an OpenSSL::SSL::SSLContext with ca_file or ca_path"],
           row[:username, :any, "for servers whose address has none"],
           row[:password, :any, "for servers whose address has none"],
-          row[:logger, logger, "told when a server is down, and when it is back"]
+          row[:logger, logger, "gets a line when a server goes down or comes back"]
         ]
       }, what: "option of a memcached client")
 

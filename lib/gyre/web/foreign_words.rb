@@ -12,7 +12,7 @@ module Gyre
       count: "write workers", cluster: "write workers", state_path: "write state", set_default_host: "write host",
       stdout_redirect: "write access_log", redirect_stdout: "write access_log", redirect_stderr: "write access_log",
       redirect_append: "write access_log", log_requests: "write log_format", log_formatter: "write log_format",
-      set_remote_address: "write trusted_proxy", rack_url_scheme: "write trusted_proxy, whose X-Forwarded-Proto is believed",
+      set_remote_address: "write trusted_proxy", rack_url_scheme: "write trusted_proxy, whose X-Forwarded-Proto is trusted",
       app: "write rackup, the file that makes the app", ssl_bind: "write bind \"ssl://host:port?cert=PATH&key=PATH\", or tls",
       activate_control_app: "write metrics for figures, state for commands", control_url: "write state: the control socket is beside that file",
       silent: "write quiet, or log_format \"none\" to log no requests", debug: "write watchdog, which logs what blocks other requests",

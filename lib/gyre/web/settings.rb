@@ -59,7 +59,7 @@ module Gyre
         row[:watchdog, :flag, "log requests that block all others, and where", usual: "on in development"]
       ],
       "Proxies in front" => [
-        row[:trusted_proxy, Types::RANGE, "a proxy whose X-Forwarded headers are believed: an address, 10.0.0.0/8, private or loopback", list: true,
+        row[:trusted_proxy, Types::RANGE, "a proxy whose X-Forwarded headers are trusted: an address, 10.0.0.0/8, private or loopback", list: true,
             default: []],
         row[:forwarded_header, TrustedProxies::HEADERS, "a header that these proxies write", list: true,
             default: TrustedProxies::USUAL]
@@ -94,7 +94,7 @@ module Gyre
           row[:tls, Types::CERTIFICATES, "https with a self-signed certificate of this machine, for development"]
         ],
         "The app" => [
-          row[:environment, :text, "what RACK_ENV becomes", short: "-e", argument: "NAME", usual: "$APP_ENV, $RACK_ENV, $RAILS_ENV or development"]
+          row[:environment, :text, "value of RACK_ENV", short: "-e", argument: "NAME", usual: "$APP_ENV, $RACK_ENV, $RAILS_ENV or development"]
         ],
         **SERVER_SETTINGS.groups,
         "Workers (forks of the process that has loaded the app)" => [

@@ -17,7 +17,7 @@ module Gyre
 
       REDIS_SETTINGS = Gyre::Settings.new({ nil => [
         row[:stream, :text, "name of the stream", default: "gyre"],
-        row[:max_length, :count, "entries that the stream keeps, about"]
+        row[:max_length, :count, "approximate number of entries kept"]
       ] }, what: "key")
 
       # A path, an address or a standard stream.
@@ -60,11 +60,11 @@ module Gyre
 
       SETTINGS = Gyre::Settings.new({ nil => [
         row[:logfile, DESTINATION, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0"],
-        row[:type, %w[file socket redis stdout stderr], "kind of output", usual: "what logfile looks like"],
-        row[:options, options, "of a socket its port; of Redis #{REDIS_SETTINGS.words.join(", ")}"],
+        row[:type, %w[file socket redis stdout stderr], "kind of output", usual: "from logfile"],
+        row[:options, options, "for a socket the port; for Redis #{REDIS_SETTINGS.words.join(", ")}"],
         row[:when_full, %w[block drop spill],
-            "when its queue is full, senders wait, messages are dropped and counted, or they go to a disk", default: "block"],
-        row[:spill, :text, "for when_full: spill: a folder of its own, made if it is missing"],
+            "if its queue is full: senders wait, messages are dropped and counted, or go to disk", default: "block"],
+        row[:spill, :text, "folder for when_full: spill, made if missing"],
         *FILE_ROWS
       ] }, what: "key", &RULE)
 

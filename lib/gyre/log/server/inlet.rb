@@ -80,7 +80,7 @@ module Gyre
     row = Gyre::Settings.method(:row)
     address = type.new("ADDRESS", "an address") { |value| Endpoint.parse(value, transports: Endpoint::FORMS.keys) && value }
     Inlet::SETTINGS = Gyre::Settings.new({ nil => [
-      row[:type, %w[syslog json], "what is spoken (json is an object a line)"],
+      row[:type, %w[syslog json], "protocol (json: one object per line)"],
       row[:bind, address, "where: tcp://host:port, udp://host:port, unix:///path, unixgram:///path", list: true],
       row[:framing, %w[auto octet_counting lines], "how syslog messages end (auto detects both)", default: "auto"],
       row[:tls, :flag, "true: with the certificate of tls", default: false]

@@ -32,7 +32,7 @@ module Gyre
 
         # For all logs at the top, or in one log.
         LINE_ROWS = [
-          row[:raw, :flag, "write line ends and separators inside messages as they are", default: false],
+          row[:raw, :flag, "write line ends and separators in messages unescaped", default: false],
           row[:origin, :flag, "host and pid of the client: true: also in text; false: not even in JSON", usual: "in JSON only"],
           row[:levels, levels, "the severities that are written", usual: "all"],
           row[:cull, :flag, "only count messages that repeat the one before", default: false]
@@ -58,7 +58,7 @@ module Gyre
             row[:bind, address, "instead of host and port: tcp://host:port or unix:///path", short: "-b", list: true]
           ],
           "Access" => [
-            row[:key, secret, "what clients must send; better in GYRE_LOG_KEY, for every user sees it here (ps)", short: "-k", argument: "[KEY]",
+            row[:key, secret, "key that clients must send; better in GYRE_LOG_KEY, as ps shows flags to all users", short: "-k", argument: "[KEY]",
                 secret: true],
             row[:key_file, :file, "the file that holds the key"]
           ],
