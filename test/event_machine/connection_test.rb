@@ -8,6 +8,37 @@ require "tmpdir"
 class EventMachineConnectionTest < Minitest::Test
   include GyreTest::Reactors
 
+  def test_a_thread_connects_and_gets_the_error_of_an_address
+    received = error = nil
+    run_reactor do
+      port = serve(Echo)
+      Thread.new do
+        error = assert_raises(EM::ConnectionError) { EM.connect("no such host", port) }
+        told = ->(name, _, data = nil) { received = data and EM.stop if name == :receive_data }
+        EM.connect("127.0.0.1", port, Told, told).send_data("thread")
+      end
+    end
+    assert_equal "thread", received
+    assert error
+  end
+
+  def test_a_thread_that_connects_learns_of_the_reactors_end
+    error = nil
+    run_reactor do
+      thread = Thread.new do
+        sleep 0.001 until EM.stopping?
+        EM.connect("127.0.0.1", 1)
+      rescue RuntimeError => raised
+        error = raised.message
+      end
+      EM.add_shutdown_hook { thread.join(0.5) }
+      EM.next_tick { EM.stop }
+      @thread = thread
+    end
+    @thread.join
+    assert_match(/the reactor has ended|not initialized/, error)
+  end
+
   def test_a_clients_callbacks_come_in_order
     calls = []
     run_reactor do

@@ -111,12 +111,12 @@ class EventMachineReactorTest < Minitest::Test
     calls = []
     run_reactor do
       EM.next_tick do
-        sleep(0.05)
+        EM.add_timer(0.01) { calls << :timer }
+        sleep(0.5)
         calls << :slept
         EM.stop
       end
       EM.next_tick { calls << :tick }
-      EM.add_timer(0.01) { calls << :timer }
     end
     assert_equal %i[tick timer slept], calls
   end

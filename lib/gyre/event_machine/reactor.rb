@@ -55,6 +55,15 @@ module Gyre
       # Runs the block in the reactor's thread, at once if that is this one. Any thread may call it.
       def in_turn(&block) = in_thread? ? yield : next_tick(block)
 
+      # From any thread: returns what the block returns in the reactor's thread.
+      def call(&block)
+        return yield if in_thread?
+
+        errand = Errand.new(block)
+        next_tick(errand)
+        errand.wait
+      end
+
       def signature = @signature += 1
 
       def add_timer(seconds, callable)

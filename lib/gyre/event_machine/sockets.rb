@@ -17,7 +17,7 @@ module Gyre
         klass = klass_from_handler(Connection, handler, *arguments)
         socket = port ? listen_on(server, port) : listen_at(server)
         socket.listen(BACKLOG)
-        Descriptors::Acceptor.new(running_reactor, socket, [klass, arguments, block]).signature
+        running_reactor.call { Descriptors::Acceptor.new(reactor, socket, [klass, arguments, block]).signature }
       rescue SystemCallError => error
         raise "no acceptor (port is in use or requires root privileges): #{error.message}"
       end
@@ -30,7 +30,7 @@ module Gyre
         klass = klass_from_handler(Connection, handler, *arguments)
         io = server_of(socket.respond_to?(:fileno) ? socket.fileno : socket)
         io.autoclose = false
-        Descriptors::Acceptor.new(running_reactor, io, [klass, arguments, block, socket]).signature
+        running_reactor.call { Descriptors::Acceptor.new(reactor, io, [klass, arguments, block, socket]).signature }
       end
 
       def stop_server(signature)
@@ -46,31 +46,25 @@ module Gyre
       # ConnectionError for an unknown host.
       def connect(server, port = nil, handler = nil, *arguments, &block) = bind_connect(nil, nil, server, port, handler, *arguments, &block)
 
-      def bind_connect(bind_address, bind_port, server, port = nil, handler = nil, *arguments)
+      def bind_connect(bind_address, bind_port, server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
-        connection = stream_to(server, port, bind_address, bind_port).open(klass, arguments)
-        yield connection if block_given?
-        connection
+        opened(block) { stream_to(server, port, bind_address, bind_port).open(klass, arguments) }
       end
 
       def connect_unix_domain(path, *arguments, &block) = connect(path, *arguments, &block)
 
       # Connects an ended connection again.
-      def reconnect(server, port, handler)
+      def reconnect(server, port, handler, &block)
         raise "invalid handler" unless handler.respond_to?(:connection_completed)
         return handler if reactor.conns.key?(handler.signature)
 
-        stream_to(server, port&.to_i, nil, nil).reopen(handler)
-        yield handler if block_given?
-        handler
+        opened(block) { stream_to(server, port&.to_i, nil, nil).reopen(handler) }
       end
 
-      def open_datagram_socket(address, port, handler = nil, *arguments)
+      def open_datagram_socket(address, port, handler = nil, *arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
-        connection = packets_at(resolve(address, port, :DGRAM).ip_address, port.to_i).open(klass, arguments)
-        yield connection if block_given?
-        connection
+        opened(block) { packets_at(resolve(address, port, :DGRAM).ip_address, port.to_i).open(klass, arguments) }
       end
 
       # Reports by notify_readable and notify_writable when the program can read or write an IO.
@@ -119,6 +113,10 @@ module Gyre
       end
 
       # If the port is omitted, the handler takes its place.
+      def opened(block)
+        running_reactor.call { yield.tap { |connection| block&.call(connection) } }
+      end
+
       def place(port, handler, arguments)
         [port && Integer(port), handler, arguments]
       rescue ArgumentError, TypeError
@@ -137,20 +135,18 @@ module Gyre
         end
       end
 
-      def attach_io(kind, io, handler, arguments)
+      def attach_io(kind, io, handler, arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
         unless io.respond_to?(:to_io)
           number = io.respond_to?(:fileno) ? io.fileno : io
           io = IO.for_fd(number, autoclose: false).stat.socket? ? Socket.for_fd(number) : IO.for_fd(number)
           io.autoclose = false if kind == Descriptors::Watched
         end
-        connection = kind.new(running_reactor, io.to_io).open(klass, arguments)
-        yield connection if block_given?
-        connection
+        opened(block) { kind.new(reactor, io.to_io).open(klass, arguments) }
       end
 
       def packets_at(host, port)
-        Descriptors::Packets.new(running_reactor, "udp://#{host.include?(":") ? "[#{host}]" : host}:#{port}")
+        Descriptors::Packets.new(reactor, "udp://#{host.include?(":") ? "[#{host}]" : host}:#{port}")
       rescue SystemCallError => error
         raise "no datagram socket: #{error.message}"
       end
@@ -186,7 +182,7 @@ module Gyre
         socket = Socket.new(target.afamily, :STREAM)
         socket.setsockopt(:TCP, :NODELAY, true) if port
         bind_to(socket, bind_address, bind_port) if bind_address
-        Descriptors::Client.new(running_reactor, socket, target)
+        Descriptors::Client.new(reactor, socket, target)
       end
 
       def bind_to(socket, host, port)

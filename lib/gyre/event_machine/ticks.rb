@@ -8,6 +8,30 @@
 
 module Gyre
   module EventMachine
+    # A block that a thread has the reactor run for it.
+    class Errand
+      def initialize(block)
+        @block = block
+        @answer = Thread::Queue.new
+      end
+
+      def call
+        @answer << [@block.call]
+      rescue StandardError => error
+        @answer << [nil, error]
+      ensure
+        drop
+      end
+
+      # There is no other answer.
+      def drop = @answer.close
+
+      def wait
+        value, error = @answer.pop || raise("the reactor has ended")
+        error ? raise(error) : value
+      end
+    end
+
     class Ticks
       attr_reader :queue
 
@@ -51,7 +75,10 @@ module Gyre
       end
 
       # The reactor is over.
-      def drop = @queue.clear
+      def drop
+        errands, = @queue.grep(Errand), @queue.clear
+        errands.each(&:drop)
+      end
     end
   end
 end

@@ -21,6 +21,7 @@ module Gyre
           @connection = connection
           @reactor.conns[@signature] = connection
           connection.__send__(:bind_to, @signature)
+          connection
         end
 
         def connecting? = @connecting
