@@ -4,6 +4,7 @@
 # newest needs Ruby 3.2 or newer.
 gem "brotli", "~> 0.6"
 gem "capybara", "~> 3.40"
+gem "eventmachine", path: File.expand_path("../../lib/gyre/event_machine/features", __dir__) # for thin
 gem "grape", ">= 2.0"
 gem "hanami-controller", "~> 2.0"
 gem "hanami-router", "~> 2.0"
@@ -16,4 +17,5 @@ gem "roda", "~> 3.0"
 gem "sidekiq", ">= 7.0"
 gem "sinatra", "~> 4.0"
 gem "sqlite3", "~> 2.0"
+gem "thin", "~> 2.0"
 gem "zstd-ruby", "~> 1.5"

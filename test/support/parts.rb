@@ -10,7 +10,7 @@ module GyreTest
     "browser" => %w[test/showcase/page_test.rb test/http/h2/browser_test.rb test/websocket/browser_test.rb],
     "churn" => %w[test/websocket/churn_test.rb],
     "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
-    "frameworks" => %w[test/frameworks/cable_test.rb test/frameworks/frameworks_test.rb test/frameworks/rails_test.rb],
+    "frameworks" => %w[test/frameworks/cable_test.rb test/frameworks/frameworks_test.rb test/frameworks/rails_test.rb test/frameworks/thin_test.rb],
     "gem" => %w[test/gem_test.rb],
     "restarts" => %w[test/web/cluster/many_restarts_test.rb test/web/cluster/restarts_test.rb],
     "soak" => %w[test/web/soak_test.rb],

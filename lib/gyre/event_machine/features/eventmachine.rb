@@ -9,8 +9,21 @@ EventMachine = Gyre::EventMachine
 EM = EventMachine
 BufferedTokenizer = EventMachine::BufferedTokenizer
 
+# Rails on thin keeps its state by thread otherwise, and callbacks that wait share one.
+class << EventMachine
+  prepend(Module.new do
+    def run(*)
+      if defined?(::ActiveSupport::IsolatedExecutionState) && !reactor_running?
+        require "gyre/web/frameworks/isolation"
+        Gyre::Web::Isolation.apply(::Logger.new(nil))
+      end
+      super
+    end
+  end)
+end
+
 # Programs may require single parts, which are all loaded here.
-%w[buftok callback channel completion connection deferrable file_watch future iterator messages pool process_watch processes protocols
+%w[buftok callback channel completion connection deferrable file_watch future io_streamer iterator messages pool process_watch processes protocols
    queue resolver spawnable streamer threaded_resource tick_loop timers version].each do |part|
   $LOADED_FEATURES << "#{__dir__}/em/#{part}.rb"
 end
