@@ -21,6 +21,14 @@ module Gyre
     class InvalidSignature < RuntimeError; end
     # (see ConnectionNotBound)
     class NoHandlerForAcceptedConnection < RuntimeError; end
+    # Arguments of start_tls that exclude each other, or need another one.
+    class BadParams < RuntimeError; end
+    # (see BadParams)
+    class BadCertParams < BadParams; end
+    # (see BadParams)
+    class BadPrivateKeyParams < BadParams; end
+    # A key or a certificate of start_tls that libssl refuses.
+    class InvalidPrivateKey < RuntimeError; end
     # The file to send or to watch is missing.
     class FileNotFoundException < RuntimeError; end
   end

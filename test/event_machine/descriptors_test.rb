@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "event_machine/reactors"
+require "stringio"
 require "tempfile"
 
 # What is no TCP connection: packets, watched and attached IOs, child processes, files, proxies.
@@ -167,6 +168,23 @@ class EventMachineDescriptorsTest < Minitest::Test
       end
     end
     assert_equal 2_000_000, received
+  end
+
+  def test_what_an_io_reads_is_streamed_in_chunks
+    received = +""
+    run_reactor do
+      port = serve(Told, lambda { |name, connection, *|
+        next unless name == :post_init
+
+        connection.enable_keepalive(5, 10, 15)
+        EM::IOStreamer.new(connection, StringIO.new("streamed"), http_chunks: true).callback { connection.close_connection_after_writing }
+      })
+      EM.connect("127.0.0.1", port, Told, lambda { |name, _, data = nil|
+        received << data if name == :receive_data
+        EM.stop if name == :unbind
+      })
+    end
+    assert_equal "8\r\nstreamed\r\n0\r\n\r\n", received
   end
 
   def test_a_file_watch_tells_changes_and_the_end

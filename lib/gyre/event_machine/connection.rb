@@ -73,6 +73,15 @@ module Gyre
 
       def set_sock_opt(level, name, value) = @gyre_descriptor.io.setsockopt(level, name, value)
 
+      # Probes a silent peer after `idle` seconds, `count` times, every `interval` seconds; nil: the
+      # system's number.
+      def enable_keepalive(idle = nil, interval = nil, count = nil)
+        set_sock_opt(:SOCKET, :KEEPALIVE, 1)
+        { KEEPIDLE: idle, KEEPINTVL: interval, KEEPCNT: count }.compact.each { |name, value| set_sock_opt(:TCP, name, value) }
+      end
+
+      def disable_keepalive = set_sock_opt(:SOCKET, :KEEPALIVE, 0)
+
       def get_outbound_data_size = @gyre_descriptor.unsent_bytes
 
       # Seconds since the last byte.

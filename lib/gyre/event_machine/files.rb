@@ -4,38 +4,51 @@
 
 module Gyre
   module EventMachine
-    # Sends a file in pieces, as fast as the peer takes them; its callbacks report the end.
-    class FileStreamer
+    # Sends what an IO reads in pieces, as fast as the peer takes them; callbacks report the end.
+    class IOStreamer
       include Deferrable
 
-      # Unsent bytes beyond which it waits.
-      BackpressureLevel = 50_000
-      ChunkSize = 16_384
-      MappingThreshold = 16_384
+      CHUNK_SIZE = 16_384
 
       # `http_chunks: true` encodes the pieces as HTTP's chunks.
-      def initialize(connection, filename, options = {})
+      def initialize(connection, io, options = {})
         @connection = connection
+        @io = io
         @chunks = options[:http_chunks]
-        @file = File.open(filename, "rb") if File.exist?(filename)
-        @file ? stream : fail("file not found")
+        stream
       end
 
       private
 
       def stream
-        while (data = @file.read(ChunkSize))
+        while (data = @io.read(CHUNK_SIZE))
           sent = @connection.send_data(@chunks ? "#{data.bytesize.to_s(16)}\r\n#{data}\r\n" : data)
           return over { fail("the connection is closed") } if sent.zero?
-          return @connection.__send__(:when_drained, method(:stream)) if @connection.get_outbound_data_size > BackpressureLevel
+          return @connection.__send__(:when_drained, method(:stream)) if @connection.get_outbound_data_size > FileStreamer::BackpressureLevel
         end
         @connection.send_data("0\r\n\r\n") if @chunks
         over { succeed }
       end
 
+      def over = yield
+    end
+
+    # Sends a file likewise.
+    class FileStreamer < IOStreamer
+      # Unsent bytes beyond which it waits.
+      BackpressureLevel = 50_000
+      ChunkSize = CHUNK_SIZE
+      MappingThreshold = 16_384
+
+      def initialize(connection, filename, options = {})
+        File.exist?(filename) ? super(connection, File.open(filename, "rb"), options) : fail("file not found")
+      end
+
+      private
+
       def over
-        @file.close
-        yield
+        @io.close
+        super
       end
     end
 

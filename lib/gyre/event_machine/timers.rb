@@ -61,6 +61,8 @@ module Gyre
         nil
       end
 
+      def get_timer_count = reactor.timers.size
+
       def get_max_timers = @max_timers
       alias get_max_timer_count get_max_timers
 

@@ -5,6 +5,12 @@
 
 module Gyre
   module EventMachine
+    # Bits of TLS versions, which programs look up.
+    EM_PROTO_SSLv2, EM_PROTO_SSLv3, EM_PROTO_TLSv1, EM_PROTO_TLSv1_1, EM_PROTO_TLSv1_2, EM_PROTO_TLSv1_3 = 2, 4, 8, 16, 32, 64
+    OPENSSL_NO_SSL2 = OPENSSL_NO_SSL3 = true
+
+    # What start_tls was given.
+    # @api private
     class TLSSettings
       VERSIONS = { "tlsv1" => 0x301, "tlsv1_1" => 0x302, "tlsv1_2" => 0x303, "tlsv1_3" => 0x304 }.freeze
       # Versions that libssl no longer has.
@@ -14,6 +20,7 @@ module Gyre
       ANY_CIPHER = "ALL:@SECLEVEL=0"
 
       @contexts = {}
+      @identities = {}
 
       class << self
         # Connections with the same settings and files share a context.
@@ -22,16 +29,17 @@ module Gyre
           @contexts[key] ||= yield
         end
 
-        # A self-signed certificate for a server without one, as in EventMachine.
-        def identity
-          @identity ||= begin
+        # A self-signed certificate for a server without one, as in EventMachine. Only a program
+        # that chooses ciphers gets RSA, whose keys take a third of a second.
+        def identity(rsa)
+          @identities[rsa] ||= begin
             require "openssl"
-            key = OpenSSL::PKey::RSA.new(2048)
+            key = rsa ? OpenSSL::PKey::RSA.new(2048) : OpenSSL::PKey::EC.generate("prime256v1")
             certificate = OpenSSL::X509::Certificate.new
             certificate.version = 2
             certificate.serial = 1
             certificate.subject = certificate.issuer = OpenSSL::X509::Name.parse("/CN=EventMachine")
-            certificate.public_key = key.public_key
+            certificate.public_key = key
             certificate.not_before = Time.now - 86_400
             certificate.not_after = Time.now + (10 * 365 * 86_400)
             { cert: certificate.sign(key, "SHA256").to_pem, key: key.to_pem }
@@ -40,8 +48,9 @@ module Gyre
       end
 
       def initialize(arguments)
-        @arguments = arguments
+        @arguments = arguments.reject { |_, value| value.respond_to?(:empty?) && value.empty? }
         check_files
+        check_identity
         @versions = versions
       end
 
@@ -51,6 +60,8 @@ module Gyre
 
         TLSSettings.context([server, @arguments, stamps]) do
           TLS::Context.new(server: server, **identity(server), **options, particulars: particulars(server))
+        rescue ArgumentError => error
+          raise InvalidPrivateKey, error.message
         end
       end
 
@@ -65,11 +76,18 @@ module Gyre
       # True if authorities judge.
       def verified? = @arguments[:verify] || @arguments[:ca]
 
-      def files = @arguments.values_at(:private_key_file, :cert_chain_file, :ca, :dhparam).compact.reject(&:empty?)
+      def files = @arguments.values_at(:private_key_file, :cert_chain_file, :ca, :dhparam).compact
 
       def check_files
         missing = files.find { |file| !File.exist?(file) }
         raise FileNotFoundException, "Could not find #{missing} for start_tls" if missing
+      end
+
+      def check_identity
+        cert, cert_file, key, key_file = @arguments.values_at(:cert, :cert_chain_file, :private_key, :private_key_file)
+        raise BadPrivateKeyParams, "Specifying both private_key and private_key_file not allowed" if key && key_file
+        raise BadCertParams, "Specifying both cert and cert_chain_file not allowed" if cert && cert_file
+        raise BadParams, "You have specified a private key to use, but not the related cert" if (key || key_file) && !(cert || cert_file)
       end
 
       def stamps = files.map { |file| File.mtime(file) }
@@ -84,9 +102,9 @@ module Gyre
       def identity(server)
         cert = @arguments[:cert] || @arguments[:cert_chain_file]
         key = @arguments[:private_key] || @arguments[:private_key_file]
-        return { cert: cert, key: key || cert, key_passphrase: @arguments[:private_key_pass] } if cert && !cert.empty?
+        return { cert: cert, key: key || cert, key_passphrase: @arguments[:private_key_pass] } if cert
 
-        server ? TLSSettings.identity : { cert: nil, key: nil }
+        server ? TLSSettings.identity(!@arguments[:cipher_list].nil?) : { cert: nil, key: nil }
       end
 
       def options
@@ -140,6 +158,15 @@ module Gyre
     end
 
     class << self
+      # Gives libssl's versions as Ruby's openssl does.
+      def const_missing(name)
+        return super unless %i[OPENSSL_VERSION OPENSSL_LIBRARY_VERSION].include?(name)
+
+        require "openssl"
+        const_set(name, OpenSSL.const_get(name))
+      end
+
+      # @api private
       def set_tls_parms(signature, arguments)
         handshake = Handshake.new(arguments)
         reactor.descriptors[signature]&.handshake = handshake
@@ -156,7 +183,7 @@ module Gyre
       # private_key:, cert:, private_key_pass:; verify_peer: (ssl_verify_peer judges),
       # fail_if_no_peer_cert:; verify:, ca: (authorities judge; a server needs sni_hostname:);
       # ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:. Raises FileNotFoundException,
-      # ArgumentError.
+      # BadParams, InvalidPrivateKey.
       def start_tls(arguments = {})
         EventMachine.set_tls_parms(@signature, arguments)
         EventMachine.start_tls(@signature)

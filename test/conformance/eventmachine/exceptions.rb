@@ -11,6 +11,16 @@ module GyreConformance
     "test_ssl_protocols.rb" => "six of ten want SSL 3, or a client of TLS 1.0; libssl has neither at its usual level of security"
   }.freeze
 
+  # The same of its master branch, where EventMachine passes all but the first three.
+  EVENTMACHINE_MASTER_EXCEPTIONS = {
+    "test_httpclient.rb" => "asks google.com",
+    "test_httpclient2.rb" => "asks google.com",
+    "test_resolver.rb" => "asks name servers for example.com and yahoo.com",
+    "test_ssl_dhparam.rb" => "one of four wants parameters of libssl's own, where the tests of 1.2.7 want a refusal",
+    "test_ssl_extensions.rb" => "one of two wants TLS 1.3 of a server that names no version; see above",
+    "test_ssl_protocols.rb" => "one of 17 wants TLS 1.3 of a server that names no version; see above"
+  }.freeze
+
   # Those that take a moment: for each run of CI.
   EVENTMACHINE_SAMPLE = %w[test_attach.rb test_basic.rb test_connection_count.rb test_defer.rb test_epoll.rb test_exc.rb test_fork.rb
                            test_next_tick.rb test_pause.rb test_processes.rb test_proxy_connection.rb test_pure.rb test_send_file.rb

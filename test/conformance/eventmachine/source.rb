@@ -1,17 +1,24 @@
 # frozen_string_literal: true
 
-# Gets the gem eventmachine: its tests, and where a compiler makes it its library, each in a folder
-# of tmp/conformance. Called by rakelib/conformance_eventmachine.rake.
+# Gets EventMachine, as a gem and as its master branch: its tests, and its library where a compiler
+# makes it, each in a folder of tmp/conformance. Called by rakelib/conformance_eventmachine.rake.
 require "rbconfig"
 
 module GyreConformance
-  # One release, for the Ruby that runs.
+  # The release, for the Ruby that runs.
   class EventMachineSource
     VERSION = "1.2.7"
+
+    # Where the tests find further gems, if they need any.
+    attr_reader :gems
 
     def initialize(folder)
       @folder = File.join(folder, "eventmachine-#{RbConfig::CONFIG["ruby_version"]}")
     end
+
+    def name = VERSION
+
+    def exceptions = EVENTMACHINE_EXCEPTIONS
 
     # Returns the folder of the tests; nil where the gem cannot be had.
     def tests
@@ -37,6 +44,52 @@ module GyreConformance
       options += ["--version", VERSION] unless command == "unpack"
       system(GyreSuite.unbundled, File.join(RbConfig::CONFIG["bindir"], "gem"), command, name, *options,
         chdir: @folder, in: File::NULL, out: File::NULL, err: File::NULL)
+    end
+  end
+
+  # A clone of the newest state: of one in GYRE_EVENT_MACHINE_SOURCES, or by git.
+  class EventMachineMaster
+    REPOSITORY = "https://github.com/eventmachine/eventmachine"
+
+    def initialize(folder)
+      @folder = File.join(folder, "eventmachine-master-#{RbConfig::CONFIG["ruby_version"]}")
+    end
+
+    def name = "master"
+
+    def exceptions = EVENTMACHINE_MASTER_EXCEPTIONS
+
+    # Has net-smtp, which no longer comes with Ruby.
+    def gems = File.join(@folder, "gems")
+
+    # Returns the folder of the tests, with certificates; nil where it cannot be cloned.
+    def tests
+      return unless cloned? || run("git", "clone", "--quiet", "--depth", "1", origin, @folder, chdir: ".")
+
+      run(ruby("gem"), "install", "--no-document", "--install-dir", gems, "net-smtp") unless Dir.exist?(gems)
+      File.join(@folder, "tests") if run(ruby("rake"), "-f", "rakelib/test.rake", "-R", "ext", "test:fixtures")
+    end
+
+    # Returns the load path of the original; nil where it cannot be compiled.
+    def original
+      made = %w[ext ext/fastfilereader].all? do |part|
+        chdir = File.join(@folder, part)
+        Dir[File.join(chdir, "*.so")].any? || (run(RbConfig.ruby, "extconf.rb", chdir: chdir) && run("make", chdir: chdir))
+      end
+      %w[lib ext ext/fastfilereader].map { |part| File.join(@folder, part) } if made
+    end
+
+    private
+
+    def cloned? = Dir.exist?(File.join(@folder, "tests"))
+
+    def origin = ENV["GYRE_EVENT_MACHINE_SOURCES"] ? File.join(ENV["GYRE_EVENT_MACHINE_SOURCES"], "eventmachine") : REPOSITORY
+
+    def ruby(program) = File.join(RbConfig::CONFIG["bindir"], program)
+
+    def run(*command, chdir: @folder)
+      system(GyreSuite.unbundled.merge("GIT_TERMINAL_PROMPT" => "0"), "timeout", "600", *command, chdir: chdir, in: File::NULL, out: File::NULL,
+        err: File::NULL)
     end
   end
 end
