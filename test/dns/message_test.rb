@@ -116,4 +116,17 @@ class DNSMessageTest < Minitest::Test
     resources.each { |resource| message.answers << Gyre::DNS::Record.for("www.Example.org", 60, resource) }
     message
   end
+
+  def test_no_class_is_kept_for_types_that_clients_choose
+    classes = -> { GC.start && ObjectSpace.each_object(Resolv::DNS::Resource::Generic.singleton_class).count }
+    before = classes.call
+    data = (20_000..20_300).map do |type|
+      record = Gyre::DNS::Record.new("x", type, 1, 60, "abc")
+      assert_equal [type, 1, "abc"], [record.resource.class::TypeValue, record.resource.class::ClassValue, record.resource.data]
+      assert_equal type, Gyre::DNS::Question.new("x", type, 1).resource_class::TypeValue
+      Gyre::DNS::Record.for("x", 60, record.resource).data
+    end
+    assert_equal ["abc"], data.uniq
+    assert_operator classes.call, :<, before + 20
+  end
 end

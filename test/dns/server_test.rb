@@ -315,6 +315,20 @@ class DNSServerTest < Minitest::Test
     end
   end
 
+  def test_questions_are_answered_while_a_large_zone_is_read_again
+    path = zone_file
+    serve(rules: proc { zone "example.org", path }) do |server|
+      many = (0...15_000).map { |i| "host 60 A 10.#{i >> 16}.#{i >> 8 & 255}.#{i & 255}\n" } # at one name
+      File.write(path, GyreTest::DNSServing::ZONE + many.join)
+      reload = Thread.new { server.reload }
+      answered = 0
+      answered += ask(server, "web.example.org").answers.size while reload.alive?
+      reload.value
+      assert_operator answered, :>, 5
+      assert_predicate ask(server, "host.example.org"), :truncated?
+    end
+  end
+
   def test_each_response_is_logged
     log = StringIO.new
     serve(rules: zones { otherwise { |t| t.fail!(:NXDomain) } }, log: log) do |server|

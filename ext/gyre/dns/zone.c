@@ -11,16 +11,18 @@
 struct record {
   struct record *next; /* in order of addition */
   uint16_t type, covered /* by an RRSIG */, length;
+  bool duplicate;
   uint32_t ttl;
   uint8_t data[];
 };
 
 struct node {
   struct node *next; /* with the same hash */
-  struct record *records;
+  struct record *records, *last;
   uint32_t hash;
-  bool cut;       /* has NS records below the origin */
-  uint8_t name[]; /* lower-case */
+  bool alias, others; /* has a CNAME; has records that cannot stand beside one */
+  bool cut;           /* has NS records below the origin */
+  uint8_t name[];     /* lower-case */
 };
 
 struct gyre_dns_zone {
@@ -155,6 +157,12 @@ bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name)
   return labels >= zone->labels && gyre_dns_name_equal(skip(name, labels - zone->labels), zone->origin->name);
 }
 
+static const struct record *first_of(const struct node *node, uint16_t type) {
+  const struct record *record = node->records;
+  while (record && record->type != type) record = record->next;
+  return record;
+}
+
 /* True for types allowed beside a CNAME. */
 static bool is_signature(uint16_t type) { return type == GYRE_DNS_RRSIG || type == GYRE_DNS_NSEC; }
 
@@ -167,35 +175,62 @@ int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t 
   if (!node) return -ENOMEM;
   if (type == GYRE_DNS_SOA && node != zone->origin) return -EINVAL;
 
-  struct record **end = &node->records;
-  for (; *end; end = &(*end)->next) {
-    const struct record *other = *end;
-    bool same = other->type == type;
-    if (same && other->length == length && memcmp(other->data, data, length) == 0) return 0;
-    if (same && (type == GYRE_DNS_CNAME || type == GYRE_DNS_SOA || type == GYRE_DNS_DNAME)) return -EINVAL;
-    if (!same && (type == GYRE_DNS_CNAME || other->type == GYRE_DNS_CNAME) && !is_signature(type) &&
-        !is_signature(other->type))
-      return -EINVAL;
+  if (type == GYRE_DNS_CNAME || type == GYRE_DNS_SOA || type == GYRE_DNS_DNAME) {
+    const struct record *other = first_of(node, type);
+    if (other) return other->length == length && memcmp(other->data, data, length) == 0 ? 0 : -EINVAL;
   }
+  bool alias = type == GYRE_DNS_CNAME;
+  if (alias ? node->others : node->alias && !is_signature(type)) return -EINVAL;
   struct record *record = malloc(sizeof(*record) + length);
   if (!record) return -ENOMEM;
   *record = (struct record){.type = type, .ttl = ttl, .length = (uint16_t)length};
   if (type == GYRE_DNS_RRSIG && length >= 2) record->covered = gyre_dns_16(data);
   if (length) memcpy(record->data, data, length);
-  *end = record;
+  *(node->last ? &node->last->next : &node->records) = record;
+  node->last = record;
+  node->alias |= alias;
+  node->others |= !alias && !is_signature(type);
   zone->bytes += sizeof(*record) + length;
   if (type == GYRE_DNS_NS && node != zone->origin) node->cut = true;
   return 0;
 }
 
-static const struct record *first_of(const struct node *node, uint16_t type) {
-  const struct record *record = node->records;
-  while (record && record->type != type) record = record->next;
-  return record;
+static int compare_records(const void *one, const void *other) {
+  const struct record *left = *(struct record *const *)one, *right = *(struct record *const *)other;
+  if (left->type != right->type) return left->type < right->type ? -1 : 1;
+  if (left->length != right->length) return left->length < right->length ? -1 : 1;
+  return memcmp(left->data, right->data, left->length);
+}
+
+/* Finds equal records by sorting, because a name may have many. */
+static int drop_duplicates(struct node *node) {
+  size_t count = 0;
+  for (struct record *record = node->records; record; record = record->next) count++;
+  if (count < 2) return 0;
+  struct record **all = malloc(count * sizeof(*all));
+  if (!all) return -ENOMEM;
+  count = 0;
+  for (struct record *record = node->records; record; record = record->next) all[count++] = record;
+  qsort(all, count, sizeof(*all), compare_records);
+  for (size_t i = 1; i < count; i++) all[i]->duplicate = compare_records(&all[i], &all[i - 1]) == 0;
+  free(all);
+  for (struct record **link = &node->records; *link;) {
+    struct record *record = *link;
+    if (!record->duplicate) {
+      link = &record->next;
+      continue;
+    }
+    *link = record->next;
+    free(record);
+  }
+  return 0;
 }
 
 int gyre_dns_zone_finish(struct gyre_dns_zone *zone) {
   if (!first_of(zone->origin, GYRE_DNS_SOA)) return -ENOENT;
+  for (size_t i = 0; i < zone->capacity; i++)
+    for (struct node *node = zone->buckets[i]; node; node = node->next)
+      if (drop_duplicates(node)) return -ENOMEM;
   if (!first_of(zone->origin, GYRE_DNS_NSEC)) return 0;
   zone->sorted = malloc(zone->count * sizeof(*zone->sorted));
   if (!zone->sorted) return -ENOMEM;

@@ -6,6 +6,22 @@ require "resolv"
 
 module Gyre
   module DNS
+    # resolv keeps each class that it makes for an unknown type, and clients choose the types.
+    #
+    # @return [Class] of Resolv::DNS::Resource; a new Generic one if resolv does not know the type
+    # @api private
+    def self.resource_class(type, klass)
+      name, classes = "Type#{type}_Class#{klass}", Resolv::DNS::Resource::ClassHash
+      known = if classes.is_a?(Hash) then classes[[type, klass]]
+              elsif Resolv::DNS::Resource.const_defined?(name, false) then Resolv::DNS::Resource.const_get(name)
+              end
+      known || Class.new(Resolv::DNS::Resource::Generic) do
+        const_set(:TypeValue, type)
+        const_set(:ClassValue, klass)
+      end
+    end
+
+    # @api private
     module Data
       # Writes names uncompressed, as data moves between messages, and text as bytes.
       class Encoder < Resolv::DNS::Message::MessageEncoder
@@ -37,7 +53,7 @@ module Gyre
 
         # Types unknown to resolv become Generic. Raises FormatError.
         def decode(type, klass, data)
-          made = Resolv::DNS::Resource.get_class(type, klass)
+          made = DNS.resource_class(type, klass)
           Resolv::DNS::Message::MessageDecoder.new(data) { |decoder| return made.decode_rdata(decoder) }
         rescue Resolv::DNS::DecodeError, ArgumentError, NoMethodError => error
           raise FormatError, "malformed data of #{DNS.type_name(type)}: #{error.message}"

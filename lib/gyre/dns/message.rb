@@ -16,7 +16,7 @@ module Gyre
     # A question: name (String), type and klass (Integers).
     class Question
       # @return [Class] of Resolv::DNS::Resource, such as IN::A
-      def resource_class = Resolv::DNS::Resource.get_class(type, klass)
+      def resource_class = DNS.resource_class(type, klass)
 
       # @return [String] such as "example.org IN A"
       def to_s = "#{name} #{DNS.class_name(klass)} #{DNS.type_name(type)}"

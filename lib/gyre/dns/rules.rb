@@ -22,16 +22,18 @@ module Gyre
       FOUND_LIMIT = 10_000
       # Ends a block without an answer; not for a rescue within it.
       Next = Class.new(Exception) # rubocop:disable Lint/InheritException
-      # A rule; its names fit in any case of letters, as clients may vary it (0x20).
-      Rule = Struct.new(:pattern, :types, :block) do
-        def may_fit?(key) = pattern.is_a?(String) ? pattern == key : !pattern.is_a?(Regexp) || pattern.match?(key)
+      # Names fit in any case of letters, as clients may vary it (0x20): `folded` is the pattern for
+      # names in lower case; nil for a callable.
+      Rule = Struct.new(:pattern, :types, :block, :folded) do
+        def may_fit?(key) = folded.nil? || folded === key
 
         # True if neither pattern nor block needs anything of a question.
-        def decided? = pattern.is_a?(String) || (pattern.is_a?(Regexp) && [0, 1].include?(block.arity))
+        def decided? = folded.is_a?(String) || (folded && [0, 1].include?(block.arity))
 
-        # False or nil if the pattern does not fit.
         def match(transaction)
-          pattern.is_a?(Regexp) ? pattern.match(transaction.key) : pattern.call(transaction.name, transaction.resource_class)
+          return pattern.call(transaction.name, transaction.resource_class) unless folded
+
+          pattern.match(transaction.name) || folded.match(transaction.key)
         end
       end
       private_constant :REFUSED, :FOUND_LIMIT, :Next, :Rule
@@ -68,17 +70,20 @@ module Gyre
       # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
-      # @yieldparam match [MatchData] of a Regexp, with the name in lower case
+      # @yieldparam match [MatchData] of a Regexp; of the name in lower case, if only that fits
       # @return [void]
       def match(pattern, *types, &block)
         numbers = types.flatten.compact.map { |type| DNS.type_number(type) }
-        pattern = pattern.delete_suffix(".").downcase if pattern.is_a?(String)
-        pattern = Regexp.new(pattern.source, pattern.options | Regexp::IGNORECASE) if pattern.is_a?(Regexp)
-        @rules << Rule.new(pattern, numbers, block)
+        folded = case pattern
+                 when String then pattern.delete_suffix(".").downcase
+                 when Regexp then Regexp.new(pattern.source, pattern.options | Regexp::IGNORECASE)
+                 end
+        @rules << Rule.new(pattern, numbers, block, folded)
         @found.clear
       end
 
-      # @yieldparam transaction [Transaction] an unmatched question; without a block: REFUSED
+      # @yieldparam transaction [Transaction] of an unmatched question; without a block they are
+      #   REFUSED
       # @return [void]
       def otherwise(&block)
         @otherwise = block

@@ -88,7 +88,7 @@ module Gyre
       # @raise [StandardError, ScriptError] as they raise it
       def reload
         rules = @load.call
-        zones = rules.zones.map { |origin, path| Zone.load(origin, path) }
+        zones = beside { rules.zones.map { |origin, path| Zone.load(origin, path) } }
         if rules.upstreams.any? && rules.open?
           upstream = Upstream.new(*rules.upstreams)
           rules.otherwise { |transaction| transaction.passthrough!(upstream) }
@@ -147,6 +147,13 @@ module Gyre
       end
 
       private
+
+      # In a thread: a large zone would hold up the loop.
+      def beside(&load)
+        thread = Thread.new(&load)
+        thread.report_on_exception = false
+        thread.value
+      end
 
       def listen(listeners, tls)
         context = TLS.server(**tls, alpn: ["dot"]) if tls

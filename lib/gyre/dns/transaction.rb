@@ -39,7 +39,7 @@ module Gyre
       def options = { remote_address: remote_address, **@options.to_h }
 
       # @return [Class] of Resolv::DNS::Resource, such as IN::A
-      def resource_class = Resolv::DNS::Resource.get_class(type, 1)
+      def resource_class = DNS.resource_class(type, 1)
 
       # @return [Object] an option
       def [](key) = options[key]

@@ -34,7 +34,8 @@ module Gyre
     class ZoneFile
       WORD = /(?:[^\s()";\\]|\\\d{3}|\\[^\d\n])+/n.freeze
       QUOTED = /"((?:[^"\\\n]|\\\d{3}|\\[^\d\n])*)"/n.freeze
-      private_constant :WORD, :QUOTED
+      PAUSE_LINES = 16
+      private_constant :WORD, :QUOTED, :PAUSE_LINES
 
       def initialize(origin, text, path)
         @scanner = StringScanner.new(text.b)
@@ -51,6 +52,7 @@ module Gyre
           line = @line
           fresh = !@scanner.match?(/[ \t]/)
           words = entry
+          Thread.pass if (line % PAUSE_LINES).zero? # a loop may serve meanwhile
           fault(line) { take(words, fresh) } unless words.empty?
         end
         fault(@line) { @zone.finish }
