@@ -5,3 +5,4 @@
 # Ruby is 3.3 or newer, which Async needs.
 gem "async", "~> 2.46"
 gem "falcon", "~> 0.57"
+gem "puma", ">= 6.0" # as Falcon, a server for test/http/client

@@ -170,16 +170,18 @@ static bool send_some(struct gyre_http2_client *client) {
   return error == 0;
 }
 
-/* Called after each change; may end the connection. */
-static void send_all(struct gyre_http2_client *client) {
+/* Called after each change; may end the connection. Returns whether something was sent. */
+static bool send_all(struct gyre_http2_client *client) {
   int budget = SENDS_AT_ONCE;
   while (client->state == GYRE_HTTP2_CLIENT_OPEN && send_some(client) && --budget > 0) continue;
+  bool sent = budget < SENDS_AT_ONCE;
   wake_changed(client);
-  if (client->state != GYRE_HTTP2_CLIENT_OPEN) return;
+  if (client->state != GYRE_HTTP2_CLIENT_OPEN) return sent;
   if (budget == 0) gyre_http2_client_send(client);
-  if (gyre_transport_unsent(client->transport)) return;
+  if (gyre_transport_unsent(client->transport)) return sent;
   if (client->session.failed) end(client, GYRE_HTTP2_CLIENT_BROKEN, 0);
   if (gyre_http2_session_is_over(&client->session)) end(client, GYRE_HTTP2_CLIENT_ENDED, 0);
+  return sent;
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
@@ -249,7 +251,7 @@ void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns)
   struct gyre_transport *transport = client->transport;
   if (client->scheduler && gyre_thread_is_foreign(client->scheduler))
     rb_raise(rb_eThreadError, "a response can be waited for only in the thread of its request");
-  send_all(client);
+  if (send_all(client)) return; /* a writer may have room now */
   if (client->state != GYRE_HTTP2_CLIENT_OPEN) return;
   unsigned events = transport->read.wants ? transport->read.wants : GYRE_READABLE;
   if (gyre_transport_unsent(transport)) events |= transport->write.wants;
