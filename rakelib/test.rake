@@ -133,6 +133,18 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["churn"], "-v", environment: { "GYRE_TEST_LIMIT_S" => limit_s.to_s }) || abort
   end
 
+  desc "Use the HTTP client in every way for ten minutes, and leave in every way: nothing is left open (SECONDS=how long)"
+  task "churn:client" => :compile do
+    limit_s = Integer(ENV.fetch("SECONDS", "600")) * 2 + 300
+    GyreSuite.run(*GyreTest::PARTS["churn:client"], "-v", environment: { "GYRE_TEST_LIMIT_S" => limit_s.to_s }) || abort
+  end
+
+  desc "Ask Debian's Apache, which is installed for it, over HTTP/1.1, TLS and HTTP/2"
+  task apache: :compile do
+    sh "bin/setup", "--with", "apache2", verbose: false
+    GyreSuite.run(*GyreTest::PARTS["apache"]) || abort
+  end
+
   desc "Cut connections to memcached after each of their bytes, plain, over TLS and on Unix sockets"
   task memcached: :compile do
     GyreSuite.run("test/memcached/faults_test.rb", environment: { "GYRE_MEMCACHED_EACH_BYTE" => "1", "GYRE_TEST_LIMIT_S" => "900" }) || abort

@@ -8,7 +8,9 @@ module GyreTest
   PARTS = {
     "analogger" => %w[test/log/analogger_gem_test.rb test/log/faults_test.rb],
     "browser" => %w[test/showcase/page_test.rb test/http/h2/browser_test.rb test/websocket/browser_test.rb],
+    "apache" => %w[test/http/client/apache_test.rb],
     "churn" => %w[test/websocket/churn_test.rb],
+    "churn:client" => %w[test/http/client/churn_test.rb],
     "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
     "frameworks" => %w[test/frameworks/cable_test.rb test/frameworks/frameworks_test.rb test/frameworks/rails_test.rb test/frameworks/thin_test.rb],
     "gem" => %w[test/gem_test.rb],
