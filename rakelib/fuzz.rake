@@ -176,14 +176,16 @@ namespace :fuzz do
     GyreFuzz.alone_and_against_ruby("memcached_wire", inputs, "fuzz/memcached_differential.rb")
   end
 
-  desc "Fuzz DNS messages in C with sanitizers (SECONDS, SEED)"
+  desc "Fuzz DNS messages, and responses from zones, in C with sanitizers (SECONDS, SEED)"
   task dns: :compile do
     $LOAD_PATH.unshift("lib", "test")
     require "dns/samples"
     inputs = File.join("tmp", "fuzz", "dns", "inputs")
     mkdir_p inputs, verbose: false
     DNSSamples.messages(Random.new(1), 60).each_with_index { |bytes, index| File.binwrite(File.join(inputs, format("case-%03d", index)), bytes) }
-    GyreFuzz.run("dns_wire_fuzz", GyreTest::PlainC::PROGRAMS.fetch("dns_wire_test"), inputs, GyreFuzz.seconds)
+    half = [GyreFuzz.seconds / 2, 1].max
+    GyreFuzz.run("dns_wire_fuzz", GyreTest::PlainC::PROGRAMS.fetch("dns_wire_test"), inputs, half)
+    GyreFuzz.run("dns_respond_fuzz", %w[wire zone respond].map { |name| "ext/gyre/dns/#{name}.c" }, inputs, half)
   end
 
   desc "Fuzz the log's ingest: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
