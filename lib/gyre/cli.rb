@@ -81,6 +81,7 @@ module Gyre
       # Takes the words after `gyre`; returns the exit status.
       def start(arguments, out: $stdout, err: $stderr, input: $stdin)
         name, *rest = arguments
+        name, *rest = *rest, "--help" if name == "help" && rest.any?
         case name
         when nil, "-h", "--help", "help" then out.puts(HELP)
         when "-v", "--version"           then print_build(out)

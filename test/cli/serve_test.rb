@@ -92,6 +92,7 @@ class CLIServeTest < Minitest::Test
 
   def test_serve_has_help_with_every_limit
     output = gyre("serve", "--help")
+    assert_equal output.out, gyre("help", "serve").out
     assert_equal 0, output.status.exitstatus
     assert_includes output.out, "Usage: gyre serve"
     assert_equal Gyre::HTTP::Limits::TABLE.count, output.out[/^Limits.*?\n\n/m].scan(/^ +--/).size
