@@ -88,9 +88,7 @@ static const rb_data_type_t packet_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE,
 };
 
-static struct packet *get_packet(VALUE self) {
-  return rb_check_typeddata(self, &packet_type);
-}
+static struct packet *get_packet(VALUE self) { return rb_check_typeddata(self, &packet_type); }
 
 static VALUE new_packet(VALUE socket, const struct gyre_datagram_packet *received) {
   VALUE bytes = rb_str_new(received->bytes, (long)received->length);
