@@ -3,6 +3,7 @@
 # Zone files: what is read, and what is refused with its line.
 require "test_helper"
 require "gyre/dns"
+require "tmpdir"
 
 class DNSZoneFileTest < Minitest::Test
   SOA = "@ 60 IN SOA ns root 1 2 3 4 5\n"
@@ -40,6 +41,24 @@ class DNSZoneFileTest < Minitest::Test
     end
   end
 
+  def test_a_file_includes_others_of_its_folder
+    Dir.mktmpdir do |folder|
+      write = ->(name, text) { File.join(folder, name).tap { |path| File.write(path, text) } }
+      zone = write.call("zone", "$TTL 60\n#{SOA}$INCLUDE hosts\n$INCLUDE hosts sub\nlast A 192.0.2.3\n")
+      hosts = write.call("hosts", "$ORIGIN deep\n@ A 192.0.2.1\nrelative A 192.0.2.2\n")
+      responder = Gyre::DNS::Responder.new("x" * 16, 0)
+      responder.use([Gyre::DNS::Zone.load("example", zone)], nil, [])
+      %w[deep.example relative.deep.example relative.deep.sub.example last.example].each do |name|
+        response = responder.respond(Gyre::DNS::Message.query(name, "A").encode, "")
+        assert_equal [60], Gyre::DNS::Message.parse(response).answers.map(&:ttl), name
+      end
+      File.write(hosts, "x A 192.0.2.1\ny A broken\n")
+      assert_match(%r{/zone:3: .*/hosts:2: }, assert_raises(Gyre::DNS::ZoneError) { Gyre::DNS::Zone.load("example", zone) }.message)
+      File.write(hosts, "$INCLUDE zone\n")
+      assert_match(/include each other/, assert_raises(Gyre::DNS::ZoneError) { Gyre::DNS::Zone.load("example", zone) }.message)
+    end
+  end
+
   def test_forms_of_a_record
     text = <<~TEXT
       ; a comment
@@ -64,7 +83,7 @@ class DNSZoneFileTest < Minitest::Test
     "a MX x mail" => /"x" is not a number up to 65535/, "a NONSENSE x" => /NONSENSE/, "a" => /no type/, "a CH A 192.0.2.1" => /class/,
     "a.example.net. A 192.0.2.1" => /outside the zone/, "a TXT \"#{"x" * 256}\"" => /255/, "a A ( 192.0.2.1" => /parenthesis is not closed/,
     "a A 192.0.2.1 )" => /parenthesis/, "a TXT \"open" => /quote/,
-    "$INCLUDE other" => /\$INCLUDE is not known/, "$TTL x" => /time/, "$TTL" => /one word/,
+    "$INCLUDE /nonexistent" => /No such file/, "$GENERATE 1" => /\$GENERATE is not known/, "$TTL x" => /time/, "$TTL" => /one word/,
     "#{"x" * 64} A 192.0.2.1" => /not a domain name/, "a..b A 192.0.2.1" => /not a domain name/, "a CNAME b\na A 192.0.2.1" => /CNAME/,
     "a TYPE65280 x" => /\\#/, "a A \\# 3 aabb" => /as many bytes/, "a DS 1 2 3 xyz" => /hexadecimal/, "a DNSKEY 1 2 3 ***" => /base64/,
     "a 99999999999 A 192.0.2.1" => /longer than a TTL/, "a TXT \\300" => /not a byte/, "$ORIGIN a..b" => /not a domain name/

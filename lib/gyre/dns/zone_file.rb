@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Reads a zone file (RFC 1035, section 5) into a Zone, or raises with the first mistake's line.
-# Called by the server and `gyre dns`. Includes no other files.
+# Called by the server and `gyre dns`.
 require "strscan"
 require "gyre/dns/zone_data"
 
@@ -34,20 +34,29 @@ module Gyre
     class ZoneFile
       WORD = /(?:[^\s()";\\]|\\\d{3}|\\[^\d\n])+/n.freeze
       QUOTED = /"((?:[^"\\\n]|\\\d{3}|\\[^\d\n])*)"/n.freeze
-      PAUSE_LINES = 16
-      private_constant :WORD, :QUOTED, :PAUSE_LINES
+      PAUSE_LINES, DEPTH_LIMIT = 16, 8
+      private_constant :WORD, :QUOTED, :PAUSE_LINES, :DEPTH_LIMIT
 
-      def initialize(origin, text, path)
+      # An included file adds to the zone of its includer.
+      def initialize(origin, text, path, zone: Zone.new(origin), ttl: nil, depth: 0)
         @scanner = StringScanner.new(text.b)
         @path = path
-        @zone = Zone.new(origin)
+        @zone = zone
         @origin = origin.end_with?(".") ? origin : "#{origin}."
+        @ttl = ttl
+        @depth = depth
         @line = 1
-        @owner = @ttl = @last_ttl = nil
+        @owner = @last_ttl = nil
       end
 
       # @return [Zone]
       def zone
+        read
+        fault(@line) { @zone.finish }
+      end
+
+      # Adds the records.
+      def read
         until @scanner.eos?
           line = @line
           fresh = !@scanner.match?(/[ \t]/)
@@ -55,7 +64,6 @@ module Gyre
           Thread.pass if (line % PAUSE_LINES).zero? # a loop may serve meanwhile
           fault(line) { take(words, fresh) } unless words.empty?
         end
-        fault(@line) { @zone.finish }
       end
 
       private
@@ -99,14 +107,25 @@ module Gyre
       end
 
       def directive(words)
-        name, value = words
-        raise ArgumentError, "#{name} needs one word" unless words.size == 2
+        name, value, origin = words
+        raise ArgumentError, "#{name} needs one word" unless words.size == 2 || (words.size == 3 && name.casecmp?("$INCLUDE"))
 
         case name.upcase
-        when "$ORIGIN" then @origin = ZoneData.absolute(value, @origin).tap { |origin| Wire.name(origin) }
+        when "$ORIGIN" then @origin = absolute_origin(value)
         when "$TTL" then @ttl = ZoneData.seconds(value)
-        else raise ArgumentError, "#{name} is not known; use $ORIGIN or $TTL"
+        when "$INCLUDE" then include_file(File.expand_path(value, File.dirname(@path)), origin ? absolute_origin(origin) : @origin)
+        else raise ArgumentError, "#{name} is not known; use $ORIGIN, $TTL or $INCLUDE"
         end
+      end
+
+      def absolute_origin(name) = ZoneData.absolute(name, @origin).tap { |origin| Wire.name(origin) }
+
+      def include_file(path, origin)
+        raise ArgumentError, "more than #{DEPTH_LIMIT} files include each other" if @depth == DEPTH_LIMIT
+
+        ZoneFile.new(origin, File.binread(path), path, zone: @zone, ttl: @ttl, depth: @depth + 1).read
+      rescue SystemCallError => error
+        raise ArgumentError, error.message
       end
 
       # TTL and class are optional, in either order.
