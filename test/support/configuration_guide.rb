@@ -3,7 +3,9 @@
 # docs/configuration.md, written from the tables of settings. `rake docs:configuration` writes the
 # file, test/web/settings_test.rb compares it.
 
+require "gyre/cli/dns/serve"
 require "gyre/cli/log/configuration"
+require "gyre/dns/settings"
 require "gyre/memcached/options"
 require "gyre/web/settings"
 
@@ -38,7 +40,13 @@ module GyreTest
 
     module_function
 
-    def text = [HEAD, *web, LOG_HEAD, *log, *memcached].join("\n")
+    def text = [HEAD, *web, LOG_HEAD, *log, *dns, *memcached].join("\n")
+
+    def dns
+      ["## gyre dns\n\nFlags; [dns.md](dns.md#gyre-dns) has examples. The limits are also keywords of `Gyre::DNS.run`.\n",
+       *[Gyre::CLI::DNS::Serve::SETTINGS, Gyre::DNS::SETTINGS].flat_map(&:groups).flat_map(&:to_a)
+                                                              .map { |heading, rows| section(heading, rows, flags: true) }]
+    end
 
     def log
       groups = Gyre::CLI::Log::Configuration::SETTINGS.groups

@@ -26,7 +26,7 @@ module Gyre
         TEXT
         FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps those of before if that fails. " \
                  "USR1\nreplaces the workers one after another."
-        TABLE = Settings.new({
+        SETTINGS = Settings.new({
           "Answers" => [
             Settings.row(:config, :file, "rules in Ruby: match, otherwise, zone, upstream (see docs/dns.md)", short: "-c"),
             Settings.row(:zone, :text, "a zone and its file", list: true, argument: "ORIGIN=FILE"),
@@ -44,13 +44,12 @@ module Gyre
             Settings.row(:group, :text, "the group", argument: "NAME")
           ]
         })
-        private_constant :TABLE
 
         def flags
           require "gyre/dns/settings"
           @values, @limits = {}, {}
           Flags.new(BANNER, dash: ["--log"], footer: FOOTER) do |flags|
-            flags.table(TABLE, @values)
+            flags.table(SETTINGS, @values)
             flags.table(Gyre::DNS::SETTINGS, @limits)
           end
         end
