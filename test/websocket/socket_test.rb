@@ -101,6 +101,21 @@ module WebSocketSockets
     end
   end
 
+  # A session's fiber has run the handshake's request before.
+  def test_a_fiber_that_waits_keeps_no_stack_of_an_earlier_request
+    deep = ->(depth) { depth.zero? ? "y" : "x".gsub("x") { deep.call(depth - 1) } }
+    app = ->(env) { deep.call(60) && Gyre::WebSocket.open(env, &:read) }
+    serve(app) do |served|
+      peers = Array.new(20) { open_websocket(served) }
+      eventually { served.scheduler.stats[:tasks] == 21 }
+      stacks = File.read("/proc/self/smaps").scan(/^(\h+)-(\h+) rw-p .*?^Rss: +(\d+)/m).map { |from, to, kb| [(to.hex - from.hex) >> 10, kb.to_i] }
+      stacks = stacks.select { |size, _| size.between?(500, 1000) }.map(&:last).sort
+      assert_operator stacks.size, :>=, 20
+      assert_operator stacks[-10], :<=, 32, stacks.inspect
+      peers.each { |peer| peer.client.reset }
+    end
+  end
+
   # Sends "wait" to half of the sockets; waiting, failing and fiber-locals stay with their socket.
   class Mixed
     def initialize(go) = @go = go

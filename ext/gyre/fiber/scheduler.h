@@ -253,6 +253,9 @@ static inline void gyre_post_here(struct gyre_scheduler *scheduler, struct gyre_
 }
 /* Called by a job that goes on as another one: forgets as between two jobs. */
 void gyre_job_is_over(struct gyre_scheduler *scheduler);
+/* Called by a job that may wait for long: its fiber's unused stack, which others have used, is
+ * returned to the kernel. */
+void gyre_job_stays(struct gyre_scheduler *scheduler);
 
 /* Lets other ready fibers run first. */
 void gyre_yield(struct gyre_scheduler *scheduler);

@@ -30,6 +30,8 @@
 #define KEPT_BYTES 4096
 #endif
 #define KEPT_VM_BYTES 4096 /* at each end of the virtual machine's stack: some 60 control frames */
+#define USED_BYTES 131072  /* most bytes that an earlier job has used below a present frame */
+#define RED_ZONE_BYTES 256 /* bytes below the frame that a leaf function uses */
 #define FRAMES_BYTES 16384 /* most bytes above the address for a new fiber */
 
 static int ascending(const void *left, const void *right) {
@@ -76,7 +78,16 @@ void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_byte
   (void)fclose(maps);
 }
 
+void gyre_stack_discard(uintptr_t address, size_t machine_bytes) {
+  uintptr_t unused = (uintptr_t)__builtin_frame_address(0) - RED_ZONE_BYTES;
+  uintptr_t least = address - machine_bytes + FRAMES_BYTES;
+  if (machine_bytes <= FRAMES_BYTES || unused <= least) return;
+  discard(unused - least > USED_BYTES ? unused - USED_BYTES : least, unused, (uintptr_t)sysconf(_SC_PAGESIZE));
+}
+
 #else
+
+void gyre_stack_discard(uintptr_t address, size_t machine_bytes) {}
 
 void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes) {}
 

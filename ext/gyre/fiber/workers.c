@@ -160,6 +160,10 @@ void gyre_job_is_over(struct gyre_scheduler *scheduler) {
   forget_job((VALUE)scheduler);
 }
 
+void gyre_job_stays(struct gyre_scheduler *scheduler) {
+  if (gyre_fiber_is_pooled(scheduler)) gyre_stack_discard(scheduler->running.worker->unused_below, machine_bytes);
+}
+
 static VALUE report_error(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
   VALUE error = rb_errinfo();
@@ -264,6 +268,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   struct gyre_worker *worker = scheduler->pool.starting;
   scheduler->pool.starting = NULL;
+  worker->unused_below = (uintptr_t)__builtin_frame_address(0);
 
   for (;;) {
     int state = 0;

@@ -74,6 +74,10 @@ static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t time
   gyre_wait_begin(websocket->acceptor->scheduler, &waiter.wait, self);
   gyre_wait_arm(&waiter.wait, timeout_ns);
   gyre_list_append(&websocket->waiters, &waiter.node);
+  if (!websocket->run.wants && !websocket->run.waited && websocket->run.fiber == waiter.wait.parked.fiber) {
+    websocket->run.waited = true;
+    gyre_job_stays(websocket->acceptor->scheduler);
+  }
   rb_ensure(wait_body, (VALUE)&waiter, wait_ensure, (VALUE)&waiter);
   return !waiter.wait.timed_out;
 }

@@ -48,6 +48,7 @@ struct gyre_websocket_run {
   struct gyre_post starting;      /* linked while the code is due */
   uint8_t wants;                  /* enum gyre_websocket_wants */
   bool begun, opened, busy, told; /* session begun, first called, running, last called */
+  bool waited;                    /* in a fiber of its own */
 };
 
 /* Times on the loop's clock; 0: never. */
