@@ -46,13 +46,13 @@ class AsyncTest < Minitest::Test
     end
   end
 
-  def test_the_portable_backend_is_refused_with_what_to_do
+  def test_the_portable_backend_is_refused_with_a_remedy
     need_async
     run = async_ruby("-e", 'require "gyre/async"', env: { "GYRE_BACKEND" => "select" })
     assert_match(/needs Gyre's C extension \(GYRE_BACKEND=select rules it out: unset it\), or leave `require "gyre\/async"` out/, run.err)
   end
 
-  def test_a_missing_extension_is_reported_with_what_to_do
+  def test_a_missing_extension_is_reported_with_a_remedy
     need_async
     Dir.mktmpdir do |folder|
       FileUtils.cp_r(LIB, folder)

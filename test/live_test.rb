@@ -123,7 +123,7 @@ module LivePages
     end
   end
 
-  def test_what_is_no_event_closes_the_page
+  def test_an_invalid_event_closes_the_page
     serve(Counter) do |served|
       codes = { '["instance_eval","1"]' => 1008, '["mount",1]' => 1008, "[[]]" => 1008, "{}" => 1008, "7" => 1008,
                 "nonsense" => 1007, "[" * 1000 => 1007 }

@@ -15,7 +15,7 @@ class NativeTest < Minitest::Test
     assert_equal "gyre/gyre_ext", installed
   end
 
-  def test_a_missing_extension_is_no_error
+  def test_a_missing_extension_is_not_an_error
     output = ruby("-e", <<~RUBY)
       require "gyre/native"
       def (Gyre::Native).require(_) = raise(LoadError, "no such file")

@@ -87,7 +87,7 @@ GyreTest::Engines.test_case("SignalsTest") do
     end
   end
 
-  def test_a_closed_one_leaves_no_task_behind
+  def test_a_closed_one_leaves_no_task
     Gyre.run do |task|
       3.times { Gyre.signals("HUP").close }
       Gyre.signals("HUP").tap { |signals| Thread.new { signals.close }.join }

@@ -276,7 +276,7 @@ GyreTest::Engines.test_case("TaskTest") do
     end
   end
 
-  def test_a_task_that_gets_no_fiber_is_not_left_behind
+  def test_a_task_that_gets_no_fiber_is_not_left
     Gyre.run do |task|
       Fiber.scheduler.define_singleton_method(:spawn) { |*| raise FiberError, "can't alloc machine stack" }
       assert_raises(FiberError) { task.async { nil } }

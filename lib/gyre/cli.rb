@@ -29,7 +29,7 @@ module Gyre
 
     TABLE = [
       Entry.new("serve", "Serves a Rack app over HTTP", "gyre/cli/serve", "Serve"),
-      Entry.new("top", "Shows what a running server does", "gyre/cli/top", "Top"),
+      Entry.new("top", "Shows a running server's activity", "gyre/cli/top", "Top"),
       Entry.new("ctl", "Asks and commands a running server", "gyre/cli/ctl", "Ctl"),
       Entry.new("dns", "Serves DNS from zone files and rules; asks name servers", "gyre/cli/dns", "DNS"),
       Entry.new("log", "Collects log messages; sends, follows and watches them", "gyre/cli/log", "Log"),

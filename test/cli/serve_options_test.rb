@@ -13,7 +13,7 @@ class CLIServeOptionsTest < Minitest::Test
                               --log-format json -q --shutdown-timeout 1.5 --pidfile app.pid]))
   end
 
-  def test_values_may_stand_behind_an_equals_sign
+  def test_values_may_stand_after_an_equals_sign
     assert_equal({ port: 0, connections_limit: 5 }, settings("--port=0", "--connections-limit=5"))
   end
 

@@ -197,7 +197,7 @@ class CLIServeTest < Minitest::Test
     end
   end
 
-  def test_a_port_in_use_is_reported_with_what_to_do
+  def test_a_port_in_use_is_reported_with_a_remedy
     taken = TCPServer.new("127.0.0.1", 0)
     port = taken.local_address.ip_port
     output = gyre("serve", "-b", "tcp://127.0.0.1:#{port}", files: { "config.ru" => "run ->(_) { }" }, gems: true)

@@ -36,7 +36,7 @@ class CLITopTest < Minitest::Test
     end
   end
 
-  def test_what_is_no_server_is_an_error
+  def test_an_invalid_server_is_an_error
     closed = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
     output = gyre("top", "--once", "127.0.0.1:#{closed}")
     assert_equal [1, ""], [output.status.exitstatus, output.out]

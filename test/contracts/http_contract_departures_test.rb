@@ -319,7 +319,7 @@ module HTTPDeparturesContract
       end
     end
 
-    def test_a_client_that_resets_is_gone_also_behind_pipelined_bytes
+    def test_a_client_that_resets_is_gone_also_after_pipelined_bytes
       serve(waiting_app(notes = []), **{}) do |served|
         client = connect(served).request.request("GET /pipelined HTTP/1.1")
         eventually { notes.any? }

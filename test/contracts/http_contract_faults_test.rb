@@ -266,7 +266,7 @@ module HTTPFaultsContract
     end
   end
 
-  def test_a_server_without_a_scheduler_says_what_is_missing
+  def test_a_server_without_a_scheduler_tells_what_is_missing
     listener = TCPServer.new("127.0.0.1", 0)
     error = assert_raises(RuntimeError) { Gyre::HTTP::Server.new(HELLO, listeners: [listener]).start }
     assert_match(/needs a thread with a Gyre::Scheduler/, error.message)

@@ -455,7 +455,7 @@ module HTTPRackContract
     end
   end
 
-  def test_the_access_log_hears_of_each_request
+  def test_the_access_log_learns_of_each_request
     app = lambda do |env|
       case env["PATH_INFO"]
       when "/each"  then [200, {}, %w[abc de].each]

@@ -182,7 +182,7 @@ module HTTPThreadsContract
     assert_response_to_body_after(interrupted, "late abc", app)
   end
 
-  def test_a_killed_thread_leaves_nothing_behind
+  def test_a_killed_thread_leaves_nothing
     killed = Thread::Queue.new
     app = lambda do |env|
       thread = Thread.new { env["rack.input"].read }
@@ -220,7 +220,7 @@ module HTTPThreadsContract
 
   # --- the end of a request ---
 
-  def test_a_fiber_that_waits_for_a_body_hears_of_the_end_of_its_request
+  def test_a_fiber_that_waits_for_a_body_learns_of_the_end_of_its_request
     told = Thread::Queue.new
     app = lambda do |env|
       next [200, {}, ["second"]] if env["PATH_INFO"] == "/second"

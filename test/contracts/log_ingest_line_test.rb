@@ -46,7 +46,7 @@ class LogIngestLineContractTest < Minitest::Test
     end
   end
 
-  def test_a_byte_that_is_no_utf8_is_escaped_only_where_it_is_a_control_character
+  def test_a_byte_that_is_not_utf8_is_escaped_only_where_it_is_a_control_character
     { "\x9b" => '\x9b', "\xe2\x80" => "\xe2\\x80", "\xc2" => "\xc2", "\xa0\xff" => "\xa0\xff", "\xf0\x9f\x98" => "\xf0\\x9f\\x98",
       "\xed\xa0\x80" => "\xed\xa0\\x80" }.each do |bytes, shown|
       assert_equal "2026/11/21 19:20:00|web|info|é#{shown}".b + "z\n".b, line("é#{bytes}z".b), bytes.inspect
@@ -69,7 +69,7 @@ class LogIngestLineContractTest < Minitest::Test
     assert_equal 1, line.count("\n")
   end
 
-  def test_what_is_no_utf8_is_replaced_in_json
+  def test_invalid_utf8_is_replaced_in_json
     { "\xff" => 1, "\xc3" => 1, "\xe2\x82" => 1, "\xf0\x9f\x98" => 1, "\xc0\x80" => 2, "\xed\xa0\x80" => 3, "\xf4\x90\x80\x80" => 4,
       "\xe0\x80\x80" => 3, "\xf0\x80\x80\x80" => 4, "\x80\xbf" => 2, "\xe2\x82\xe2\x82\xac" => nil }.each do |bytes, count|
       expected = count ? "\u{fffd}" * count : "\u{fffd}€"

@@ -162,7 +162,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal 4, session.received
   end
 
-  def test_a_tap_leaves_nothing_behind_in_a_session
+  def test_a_tap_leaves_nothing_in_a_session
     sink = sink()
     session = ingest.session("a" * 32)
     feed(record(1), kind: :records, session: session)

@@ -102,7 +102,7 @@ module GyreTest
       assert_equal({ "a key" => "4" }, client.get_multi("a key"))
     end
 
-    def test_what_is_no_number_cannot_be_counted
+    def test_an_invalid_number_cannot_be_counted
       client.set("key", "abc", nil, raw: true)
       assert_raises(error(:DalliError)) { client.incr("key", 1) }
       assert_equal "abc", client.get("key")
@@ -159,7 +159,7 @@ module GyreTest
       with_default.close
     end
 
-    def test_what_is_no_time_is_refused
+    def test_an_invalid_time_is_refused
       since("5.3")
       ["abc", {}, 2**40, Object.new].each { |ttl| assert_raises(ArgumentError, ttl.inspect) { client.set("key", 1, ttl) } }
     end

@@ -54,7 +54,7 @@ class DNSConfigurationTest < Minitest::Test
     ["search .", "host"] => %w[host.] # the root
   }.freeze
 
-  def test_search_domains_come_before_or_behind_the_name_itself
+  def test_search_domains_come_before_or_after_the_name_itself
     CANDIDATES.each do |(text, name), expected|
       found = Gyre::DNS::Configuration.new(text).candidates(name)
       assert_equal expected.map { |each| each.delete_suffix(".") }, found, "#{name} with #{text.inspect}"

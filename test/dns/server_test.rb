@@ -153,7 +153,7 @@ class DNSServerTest < Minitest::Test
     assert_equal 2, err.scan(/nonesuch \(LoadError\)/).size
   end
 
-  def test_a_malformed_record_behind_the_question_gets_formerr
+  def test_a_malformed_record_after_the_question_gets_formerr
     serve(rules: zones { otherwise { |t| t.respond!("192.0.2.1") if t.query } }) do |server|
       query = Message.query("x", "A", id: 4660, edns: nil).encode
       query[11] = "\1"

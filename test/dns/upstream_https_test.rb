@@ -45,7 +45,7 @@ class DNSUpstreamHTTPSTest < Minitest::Test
     end
   end
 
-  def test_an_unknown_certificate_is_no_answer
+  def test_an_unknown_certificate_is_not_an_answer
     over(->(_env) { flunk }, [], tls: nil) do |resolver|
       assert_match(/certificate/, assert_raises(Gyre::DNS::NoAnswer) { resolver.query("one.test") }.message)
     end

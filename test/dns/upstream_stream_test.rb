@@ -64,7 +64,7 @@ class DNSUpstreamStreamTest < Minitest::Test
     end
   end
 
-  def test_a_server_that_ends_before_it_answers_is_no_answer
+  def test_a_server_that_ends_before_it_answers_is_not_an_answer
     server = scripted { server.close_connections && nil }
     @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", attempts: 1, timeout_s: 60)
     query = Gyre::DNS::Query.ask("a.test", 1)

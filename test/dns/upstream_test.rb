@@ -171,7 +171,7 @@ module UpstreamCases
     assert_equal 2, server.ports.uniq.size
   end
 
-  def test_what_is_no_query_is_not_passed_on
+  def test_an_invalid_query_is_not_passed_on
     upstream = upstream(scripted { flunk })
     ["", "x" * 11, "\0" * 12, "\0\0\x80\0\0\1\0\0\0\0\0\0\0\0\1\0\1".b, "\0\0\0\0\0\1\0\0\0\0\0\0\x40".b,
      "\0\0\0\0\0\1\0\0\0\0\0\0#{"\x3f#{"a" * 63}" * 5}\0\0\1\0\1".b].each { |bytes| assert_nil in_its_way { upstream.forward(bytes) } }
@@ -241,7 +241,7 @@ class DNSServerAddressTest < Minitest::Test
     end
   end
 
-  def test_other_text_is_no_name_server
+  def test_other_text_is_not_a_name_server
     ["", "dns.example", "udp://dns.example", "ftp://192.0.2.1", "192.0.2.1:0", "192.0.2.1:65536", "tls://192.0.2.1/path", "[::1"].each do |text|
       assert_raises(ArgumentError, text) { Gyre::DNS::ServerAddress.parse(text) }
     end

@@ -83,7 +83,7 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_equal 300_000, received.bytesize
   end
 
-  def test_a_keyboard_closed_behind_a_line_leaves_the_next_line_in_standard_input
+  def test_a_keyboard_closed_after_a_line_leaves_the_next_line_in_standard_input
     reader, writer = IO.pipe
     writer.write("one\ntwo\n")
     standard = $stdin.dup
@@ -135,7 +135,7 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_equal "alone", assert_raises(RuntimeError) { run_reactor { EM.defer { raise "alone" } } }.message
   end
 
-  def test_a_proxy_passes_on_without_receive_data_and_tells_its_end
+  def test_a_proxy_passes_on_without_receive_data_and_reports_its_end
     received = +""
     calls = []
     run_reactor do
@@ -202,7 +202,7 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_equal %i[modified deleted unbind], calls.uniq
   end
 
-  def test_a_process_watch_tells_the_end
+  def test_a_process_watch_reports_the_end
     calls = []
     handler = Module.new do
       define_method(:process_exited) { calls << :exited }

@@ -55,7 +55,7 @@ module EventMachineTests
       assert_equal({ status: 0 }, request("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", true))
     end
 
-    def test_an_answer_that_is_no_http_fails_its_request_alone
+    def test_an_answer_that_is_not_http_fails_its_request_alone
       ok = "HTTP/1.1 200 OK\r\n"
       ["SMTP\r\n#{ok}\r\n", "#{ok}Content-Length: -1\r\n\r\n", "#{ok}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
        "#{ok}Transfer-Encoding: chunked\r\n\r\nzz\r\n#{ok}Content-Length: 0\r\n\r\n"].each do |reply|
@@ -68,7 +68,7 @@ module EventMachineTests
       assert_match(/line break/, error.message)
     end
 
-    def test_http_responses_come_one_behind_the_other
+    def test_http_responses_come_one_after_the_other
       got = []
       replies = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 404 No\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 0\r\n\r\n"
       serve(Scripted, replies, @requests, true) do
@@ -87,7 +87,7 @@ module EventMachineTests
       assert_equal [250, 550], outcome
     end
 
-    def test_mail_that_is_refused_says_so
+    def test_mail_that_is_refused_reports_it
       _, outcome = mail(auth: { type: :plain, username: "me", password: "wrong" }, to: "a@x", body: "")
       assert_equal({ code: 535, message: "invalid authentication" }, outcome)
       _, outcome = mail(to: "nobody@x", body: "")

@@ -45,7 +45,7 @@ class EventMachineReactorTest < Minitest::Test
     end
   end
 
-  def test_a_tick_runs_behind_the_bytes_sent_before_it_and_their_receive_data
+  def test_a_tick_runs_after_the_bytes_sent_before_it_and_their_receive_data
     received = []
     run_reactor do
       told = ->(name, _, data = nil) { received << data and received.join == "handshakeframe" && EM.stop if name == :receive_data }
@@ -77,7 +77,7 @@ class EventMachineReactorTest < Minitest::Test
     assert_equal 3, count
   end
 
-  def test_an_exception_leaves_run_behind_the_shutdown_hooks
+  def test_an_exception_leaves_run_after_the_shutdown_hooks
     order = []
     error = assert_raises(ArgumentError) do
       run_reactor do

@@ -13,7 +13,7 @@ class EventMachineTLSTest < Minitest::Test
     @ca = GyreTest::Transports.certificates.authority
   end
 
-  def test_bytes_go_both_ways_behind_the_handshake
+  def test_bytes_go_both_ways_after_the_handshake
     calls = talk({}, {})
     assert_equal [:server, :client, "hello"], calls
   end

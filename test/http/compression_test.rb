@@ -41,7 +41,7 @@ class HTTPCompressionTest < Minitest::Test
     end
   end
 
-  def test_small_bodies_and_statuses_without_one_stay_as_they_are
+  def test_small_bodies_and_statuses_without_one_stay_unchanged
     assert_equal [PLAIN, "small"], call(["small"]).drop(1)
     [204, 304, 206].each { |status| assert_equal PLAIN, call([TEXT], status: status)[1], status.to_s }
   end

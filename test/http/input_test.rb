@@ -89,7 +89,7 @@ class HTTPInputTest < Minitest::Test
     assert_raises(EOFError) { Input.new(broken).read }
   end
 
-  def test_the_empty_input_is_at_its_end_for_ever
+  def test_the_empty_input_is_at_its_end_forever
     empty = Input::EMPTY
     2.times do
       assert_equal ["", "", nil, nil], [empty.read, empty.read(0), empty.read(1), empty.gets]

@@ -6,7 +6,7 @@ require "test_helper"
 require "gyre/http/rack2"
 
 class HTTPRack2Test < Minitest::Test
-  def test_an_app_without_rack_2_stays_as_it_is
+  def test_an_app_without_rack_2_stays_unchanged
     app = ->(_env) { [200, {}, []] }
     assert_same app, Gyre::HTTP::Rack2.around(app)
   end

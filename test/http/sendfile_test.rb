@@ -53,7 +53,7 @@ class HTTPSendfileTest < Minitest::Test
      "#{@folder}/filesx/a.txt", "#{@folder}/files//a.txt", "#{@folder}/files/a.txt\0", "/etc/passwd", "", "/proc/self/environ"].each do |path|
       status, headers, body = call("x-sendfile" => path)
       assert_equal [404, "Not Found\n", false], [status, body, headers.key?("x-sendfile")], path.inspect
-      assert_includes @log.lines.pop, "which is no file of the folders"
+      assert_includes @log.lines.pop, "which is not a file in the folders"
     end
   end
 

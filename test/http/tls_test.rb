@@ -85,7 +85,7 @@ module HTTPSServer
     end
   end
 
-  def test_what_is_no_handshake_ends_its_connection_only
+  def test_an_invalid_handshake_ends_its_connection_only
     serve(HELLO) do |served|
       client = connect(served)
       noise = raw(served).write("\x00\x01\x02\x03\x04\x05\x06\x07".b)

@@ -18,7 +18,7 @@ class JRubyChoiceTest < Minitest::Test
     assert_match(/\Anot taken: the native engine \(C extension\): .*gyre_ext\n\z/, other)
   end
 
-  def test_a_native_one_is_refused_with_what_to_do
+  def test_a_native_one_is_refused_with_a_remedy
     error = assert_raises(ArgumentError) { Gyre::Loop.new(:epoll) }
     assert_match(/"epoll" is not here: without the C extension/, error.message)
   end

@@ -114,7 +114,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
     end
   end
 
-  def test_what_a_process_leaves_behind_is_sent_by_a_client_that_was_connected_all_the_time
+  def test_what_a_process_leaves_is_sent_by_a_client_that_was_connected_all_the_time
     GyreTest::FakeLogServer.open(start: false) do |server|
       kill_after(3, server)
       server.start

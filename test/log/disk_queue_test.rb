@@ -96,7 +96,7 @@ class LogDiskQueueTest < Minitest::Test
     assert_equal ["00000002.records.damaged"], files
   end
 
-  def test_a_length_that_is_damaged_in_an_older_segment_destroys_nothing_behind_it
+  def test_a_length_that_is_damaged_in_an_older_segment_destroys_nothing_after_it
     first = queue(segment_bytes: 200)
     (1..4).each { |number| first.append(record(number)) }
     first.close

@@ -173,7 +173,7 @@ class LogFaultsTest < Minitest::Test
     end
   end
 
-  def test_9_a_single_severity_as_levels_is_no_end_of_the_server
+  def test_9_a_single_severity_as_levels_is_not_an_end_of_the_server
     logs = [{ "service" => "a", "levels" => "info", "logfile" => "a.log" }]
     theirs, ours = both do |peer|
       server = log_server(peer, { "logs" => logs })

@@ -7,7 +7,7 @@ require "gyre/log/limits"
 class LogLimitsTest < Minitest::Test
   Limits = Gyre::Log::Limits
 
-  def test_no_size_may_be_zero_and_only_silence_is_allowed_for_ever
+  def test_no_size_may_be_zero_and_only_silence_is_allowed_forever
     assert_empty Limits::TABLE.select { |row| row.range.begin.zero? }
     assert_equal [:idle_timeout_s], Limits::TABLE.select { |row| row.default.nil? }.map(&:name)
   end

@@ -195,7 +195,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
   end
 
   # As many clients end. Messages have their length, so none is cut off unseen.
-  def test_a_client_that_ends_without_close_notify_is_no_fault
+  def test_a_client_that_ends_without_close_notify_is_not_a_fault
     with_certificates do |tls, certificates|
       certificate, key = certificates.issue("client")
       GyreTest::LogServer.open(tls: tls) do |server|

@@ -188,7 +188,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
   end
 
   # The disk may be full for days.
-  def test_a_client_that_comes_again_and_again_while_nothing_is_read_leaves_nothing_behind
+  def test_a_client_that_comes_again_and_again_while_nothing_is_read_leaves_nothing
     reader, writer = IO.pipe
     reading = []
     read_on = -> { reading << Thread.new { loop { reader.readpartial(1_000_000) } } } # until the server has ended

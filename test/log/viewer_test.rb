@@ -60,7 +60,7 @@ class LogViewerTest < Minitest::Test
     serving("accepted\n") { |viewer, _| assert_match(/one of Analogger's/, assert_raises(Log::Incompatible) { viewer.status }.message) }
     serving("error: no\n") { |viewer, _| assert_match(/answered "error: no"/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
     serving { |viewer, _| assert_match(/without an answer/, assert_raises(EOFError) { viewer.status }.message) }
-    serving("accepted 2\nsmoke\n") { |viewer, _| assert_match(/not a status/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
+    serving("accepted 2\nsmoke\n") { |viewer, _| assert_match(/invalid status/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
   end
 
   def test_the_wait_for_a_silent_server_ends

@@ -92,7 +92,7 @@ class PortableSelectTest < Minitest::Test
     writer&.close
   end
 
-  def test_a_number_that_nothing_stands_behind_is_reported
+  def test_a_number_that_nothing_follows_is_reported
     reader, writer = IO.pipe
     twin = IO.for_fd(reader.fileno, autoclose: false)
     @select.watch(twin, READABLE)

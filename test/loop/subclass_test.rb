@@ -86,7 +86,7 @@ GyreTest::Engines.test_case("LoopSubclassTest", backends: GyreTest::Engines::ALL
     [reader, writer].each(&:close)
   end
 
-  def test_loops_of_one_class_leave_nothing_behind_in_it
+  def test_loops_of_one_class_leave_nothing_in_it
     2.times { CountingLoop.new(backend, calls: []).close }
     before = CountingLoop.ancestors.size
     5.times { CountingLoop.new(backend, calls: []).close }

@@ -43,7 +43,7 @@ class PortableTimersTest < Minitest::Test
     assert_equal [:armed], @fired
   end
 
-  def test_a_timer_for_the_end_of_time_lets_the_loop_sleep_for_long_but_not_for_ever
+  def test_a_timer_for_the_end_of_time_lets_the_loop_sleep_for_long_but_not_forever
     @timers.after(Float::INFINITY, -> {})
     assert_equal Gyre::Loop::Timers::DELAY_LIMIT_S, @timers.delay
   end

@@ -50,7 +50,7 @@ class MemcachedExpiryTest < Minitest::Test
     assert_equal 5, Gyre::Memcached::Expiry.new(300).seconds(5)
   end
 
-  def test_what_is_no_time_is_refused
+  def test_an_invalid_time_is_refused
     expiry = Gyre::Memcached::Expiry.new(clock: -> { NOW })
     ["abc", "0x10", "", "60s", { ttl: 60 }, Object.new, Float::NAN, -(2**31) - 1, 2**31, NOW, 2**40].each do |ttl|
       assert_raises(ArgumentError, ttl.inspect) { expiry.seconds(ttl) }

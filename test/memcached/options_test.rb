@@ -54,7 +54,7 @@ class MemcachedOptionsTest < Minitest::Test
     assert_match(/PEM file.* ca_file instead, or use tls: Gyre::TLS.client\(ca: path\)/, error.message)
   end
 
-  def test_what_is_no_time_or_count_is_an_error
+  def test_an_invalid_time_or_count_is_an_error
     [{ socket_timeout: 0 }, { connect_timeout: "soon" }, { down_retry_delay: -1 }, { socket_max_failures: -1 }, { socket_failure_delay: -1 },
      { expires_in: "soon" }].each { |given| assert_raises(ArgumentError, given.inspect) { Options.new(given) } }
     assert_nil Options.new({ socket_timeout: nil }).timeout_s

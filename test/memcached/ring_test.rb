@@ -39,7 +39,7 @@ class MemcachedRingTest < Minitest::Test
   end
 
   # The same without the gem: sums of the placement that Dalli 5.3.2 and 3.2.15 have.
-  def test_the_placement_stays_as_it_is
+  def test_the_placement_stays_unchanged
     sums = SERVERS.transform_values { |servers| Zlib.crc32(places(ring(servers)).join(" ")) }
     assert_equal({ 1 => 2_441_265_831, 2 => 2_272_020_950, 5 => 3_136_709_724, 12 => 590_428_287 }, sums)
   end

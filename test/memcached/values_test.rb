@@ -70,7 +70,7 @@ class MemcachedValuesTest < Minitest::Test
     assert_equal long, gzip.load(*gzip.dump("key", long))
   end
 
-  def test_a_raw_value_is_a_string_and_stays_as_it_is
+  def test_a_raw_value_is_a_string_and_stays_unchanged
     long = "a" * 5_000
     assert_equal [long, 0], made.dump("key", long, raw: true)
     assert_equal [long, 0], made(raw: true).dump("key", long)

@@ -39,7 +39,7 @@ class TLSRecordsTest < Minitest::Test
     end
   end
 
-  def test_a_call_takes_so_many_records_and_the_rest_is_pending
+  def test_a_call_takes_a_limited_number_of_records_and_the_rest_is_pending
     with_peer do |server, peer, socket|
       socket.write(Array.new(200) { peer.data("x") }.join)
       parts = []

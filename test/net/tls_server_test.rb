@@ -168,7 +168,7 @@ class TLSServerTest < Minitest::Test
     refute_equal before, keys.save.unpack("q>3a*")[3]
   end
 
-  def test_what_is_no_state_of_keys_is_refused
+  def test_an_invalid_state_of_keys_is_refused
     numbers = [[1, 0, 1 << 62], [1, -(1 << 62), 0]].map { |each| each.pack("q>3") + ("a" * 32) }
     ["", "a" * 55, "\0" * 56, *numbers].each { |text| assert_raises(ArgumentError) { Gyre::TLS::TicketKeys.load(text) } }
     [0, -1, 1.5].each { |seconds| assert_raises(ArgumentError) { Gyre::TLS::TicketKeys.new(interval_s: seconds) } }

@@ -268,7 +268,7 @@ class TLSTest < Minitest::Test
     assert_equal ["heard", nil], Array.new(2) { client.read_available }
   end
 
-  def test_a_cut_is_no_end
+  def test_a_cut_is_not_an_end
     client, server = connect(client_context(ca: @ca), server_context)
     exchange(client, server) # a socket that is closed with unread bytes is reset
     client.write("first")
@@ -289,7 +289,7 @@ class TLSTest < Minitest::Test
   end
 
   # Both come with one call of recv: the failure must not look like an end in order.
-  def test_a_failure_behind_bytes_comes_with_the_next_read
+  def test_a_failure_after_bytes_comes_with_the_next_read
     with_openssl_client(OpenSSL::SSL::SSLContext.new) do |transport, client|
       shake_openssl(transport) { client.connect_nonblock(exception: false) == client }
       client.write("half of it")
@@ -310,7 +310,7 @@ class TLSTest < Minitest::Test
     end
   end
 
-  def test_what_is_no_tls_is_refused
+  def test_bytes_other_than_tls_are_refused
     plain, server = UNIXSocket.pair.zip(%w[server client]).map { |socket, peer| keep(Gyre::Transport.new(socket, peer)) }
     server.begin_tls(server_context())
     plain.write("GET / HTTP/1.1\r\n\r\n")

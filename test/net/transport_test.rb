@@ -388,7 +388,7 @@ module TransportWaitCases
     end
   end
 
-  def test_nothing_is_sent_behind_a_file_that_was_cut
+  def test_nothing_is_sent_after_a_file_that_was_cut
     with_file("f" * 600_000) do |file|
       with_pair(tiny_sockets) do |client, server|
         sending = job { client.write_file(file, 0, 600_000) }
@@ -521,7 +521,7 @@ module TransportWaitCases
     end
   end
 
-  def test_a_time_out_behind_a_wake_up_passes_it_on
+  def test_a_time_out_after_a_wake_up_passes_it_on
     with_pair do |client, server|
       first = job { server.gets }
       parked(first)

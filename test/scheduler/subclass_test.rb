@@ -121,7 +121,7 @@ GyreTest::Engines.test_case("SchedulerSubclassTest", backends: GyreTest::Engines
     assert_equal %i[block io_wait kernel_sleep run], scheduler.calls.uniq.sort - %i[io_read blocking_operation_wait]
   end
 
-  def test_schedulers_of_one_class_leave_nothing_behind_in_it
+  def test_schedulers_of_one_class_leave_nothing_in_it
     2.times { counting { nil } }
     before = CountingSubclass.ancestors.size
     5.times { counting { nil } }

@@ -55,7 +55,7 @@ GyreTest::Engines.test_case("ShowcaseLogTest", backends: GyreTest::Engines::NATI
     end
   end
 
-  def test_what_is_no_line_for_the_log_is_refused
+  def test_an_invalid_line_for_the_log_is_refused
     with_showcase do |program|
       assert_equal "400", log(program, "").code
       assert_equal "400", log(program, "hello", "nonsense").code

@@ -48,7 +48,7 @@ module SSEEvents
     end
   end
 
-  def test_a_block_listens_and_hears_of_its_end_in_any_wait
+  def test_a_block_listens_and_learns_of_its_end_in_any_wait
     states = Thread::Queue.new
     app = lambda do |env|
       Gyre::SSE.open(env, heartbeat_s: 0.05) do |events|

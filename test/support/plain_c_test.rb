@@ -7,7 +7,7 @@ require "tmpdir"
 
 # The folder of plain C programs, which several processes may use at a time.
 class PlainCTest < Minitest::Test
-  def test_what_is_old_is_deleted_and_what_another_process_takes_away_meanwhile_is_no_error
+  def test_what_is_old_is_deleted_and_what_another_process_takes_away_meanwhile_is_not_an_error
     Dir.mktmpdir("gyre-plain-c-") do |folder|
       old, kept, gone = %w[old kept gone].map { |name| File.join(folder, name) }
       FileUtils.touch([old, kept])

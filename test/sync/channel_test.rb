@@ -94,7 +94,7 @@ GyreTest::Engines.test_case("ChannelTest") do
     end
   end
 
-  def test_an_error_of_a_closed_channel_in_the_block_of_each_is_no_end
+  def test_an_error_of_a_closed_channel_in_the_block_of_each_is_not_an_end
     closed = Gyre::Channel.new.close
     channel = Gyre::Channel.new(1) << 1
     assert_raises(Gyre::Channel::ClosedError) { channel.each { closed.receive } }
@@ -116,7 +116,7 @@ GyreTest::Engines.test_case("ChannelTest") do
     end
   end
 
-  def test_a_task_that_is_stopped_while_it_sends_leaves_nothing_behind
+  def test_a_task_that_is_stopped_while_it_sends_leaves_nothing
     Gyre.run do |task|
       channel = Gyre::Channel.new
       stopped = task.async { channel.send(:never) }

@@ -69,7 +69,7 @@ GyreTest::Engines.test_case("SelectionTest") do
     [reader, writer].each(&:close)
   end
 
-  def test_what_is_no_channel_is_refused
+  def test_an_invalid_channel_is_refused
     [->(on) { on.receive(Gyre::Queue.new) }, ->(on) { on.send(nil, 1) }].each do |cases|
       assert_match(/needs a Gyre::Channel, not /, assert_raises(ArgumentError) { Gyre.select(&cases) }.message)
     end
@@ -223,7 +223,7 @@ GyreTest::Engines.test_case("SelectionTest") do
     assert_raises(KeyError) { Gyre.select { |on| on.timer(0) { raise KeyError } } }
   end
 
-  def test_one_that_is_stopped_leaves_nothing_behind
+  def test_one_that_is_stopped_leaves_nothing
     reader, writer = IO.pipe
     Gyre.run do |task|
       channel = Gyre::Channel.new

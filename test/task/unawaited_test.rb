@@ -77,7 +77,7 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
     end
   end
 
-  def test_awaited_failures_leave_nothing_behind
+  def test_awaited_failures_leave_nothing
     Gyre.run do |task|
       1_000.times do
         task.async { raise "x" }.wait

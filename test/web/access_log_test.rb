@@ -93,7 +93,7 @@ class WebAccessLogTest < Minitest::Test
     log.close
     writer.close
     assert_equal 5_001 - log.dropped, reading.value.lines.size
-    reported = @errors.map { |error| error[/\Athe access log was not taken in time, and (\d+) lines of it are lost\z/, 1] }
+    reported = @errors.map { |error| error[/\Athe access log's reader is too slow: (\d+) lines lost\z/, 1] }
     assert_equal log.dropped, reported.sum(&:to_i), "all are counted, in one report or several: #{@errors}"
     assert_operator reported.size, :<, 10
   ensure

@@ -8,7 +8,7 @@ require "gyre/web/folder"
 class WebFolderTest < Minitest::Test
   Folder = Gyre::Web::Folder
 
-  def test_options_stand_behind_a_question_mark
+  def test_options_stand_after_a_question_mark
     folder = Folder.parse("public?at=/files&immutable&index=true&dot-files=false&cache_control=no-cache")
     assert_equal "public", folder.path
     assert_equal({ at: "/files", immutable: true, index: true, dot_files: false, cache_control: "no-cache" }, folder.options)

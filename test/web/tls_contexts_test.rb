@@ -30,7 +30,7 @@ class WebTLSContextsTest < Minitest::Test
 
   # --- settings ---
 
-  def test_an_address_has_the_settings_behind_it
+  def test_an_address_has_the_settings_after_it
     endpoint = read("ssl://localhost:9292?cert=/etc/a%20b.pem&key=a.key&verify=optional&ca=ca.pem&crl=crl.pem")
     assert_equal({ cert: "/etc/a b.pem", key: "a.key", verify: :optional, ca: "ca.pem", crl: "crl.pem" }, endpoint.tls)
     assert_equal %w[ssl://localhost:9292 https://localhost:9292], [endpoint.to_s, endpoint.url]

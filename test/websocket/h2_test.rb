@@ -162,7 +162,7 @@ module WebSocketStreams
     end
   end
 
-  def test_a_handler_hears_when_its_stream_has_taken_everything
+  def test_a_handler_learns_when_its_stream_has_taken_everything
     handler = Noting.new { |socket, message| socket.write(message * 10_000) }
     serve(->(env) { Gyre::WebSocket.open(env, handler, output_bytes_limit: "8M") }) do |served|
       h2 = open_with(served, initial_window_size: 0)
@@ -246,7 +246,7 @@ module WebSocketStreams
     end
   end
 
-  def test_a_blocked_writer_hears_of_a_reset
+  def test_a_blocked_writer_learns_of_a_reset
     codes = Thread::Queue.new
     app = socket_app do |socket|
       loop { socket.write("x" * 100_000) }
@@ -286,7 +286,7 @@ module WebSocketStreams
     end
   end
 
-  def test_a_reset_during_the_handshake_is_no_error
+  def test_a_reset_during_the_handshake_is_not_an_error
     gate = Thread::Queue.new
     app = lambda do |env|
       gate.pop

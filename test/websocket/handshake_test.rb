@@ -96,7 +96,7 @@ module WebSocketHandshakes
     end
   end
 
-  def test_a_client_that_leaves_during_the_handshake_is_no_error
+  def test_a_client_that_leaves_during_the_handshake_is_not_an_error
     serve(echo_app) do |served|
       20.times do
         client = connect(served)

@@ -106,7 +106,7 @@ module WebSocketHijacks
     end
   end
 
-  def test_what_is_no_head_resets_the_stream_alone
+  def test_an_invalid_head_resets_the_stream_alone
     heads = ["", "HTTP/1.1 101", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 abc\r\n\r\n", "\r\n\r\n", "\n\r\n", "HTTP/1.1 101 x\r\nno colon\r\n\r\n",
              "HTTP/1.1 101 x\r\na b: c\r\n\r\n", "x" * 70_000]
     serve(->(env) { hijacking(head: heads.fetch(Integer(env["QUERY_STRING"]))).call(env) }) do |served|

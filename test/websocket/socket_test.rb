@@ -145,7 +145,7 @@ module WebSocketSockets
     end
   end
 
-  def test_a_handler_hears_of_a_client_that_vanishes
+  def test_a_handler_learns_of_a_client_that_vanishes
     events = Events.new
     serve(->(env) { Gyre::WebSocket.open(env, events) }) do |served|
       peer = open_websocket(served)
@@ -170,7 +170,7 @@ module WebSocketSockets
     end
   end
 
-  def test_a_handler_hears_when_a_slow_client_has_taken_everything
+  def test_a_handler_learns_when_a_slow_client_has_taken_everything
     events = Events.new { |socket, _| socket.write("x" * 2_000_000) }
     serve(->(env) { Gyre::WebSocket.open(env, events, output_bytes_limit: "8M") }, buffers: 20_000) do |served|
       peer = open_websocket(served)

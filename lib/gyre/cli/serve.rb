@@ -50,7 +50,7 @@ module Gyre
           flags.table(Web::SETTINGS, @settings)
           flags.separator "\nOthers:"
           flags.on("-C", "--config FILE", "configuration file (#{Web::Config::PATH} if it exists); - for none") { |value| @config = value }
-          flags.on("--check", "only report what is wrong with build, flags, configuration and gems; the app is not loaded") { @check = true }
+          flags.on("--check", "only report mistakes in build, flags, configuration and gems; does not load the app") { @check = true }
         end
       end
 

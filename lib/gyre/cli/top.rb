@@ -33,7 +33,7 @@ module Gyre
         Flags.new(BANNER, help: ["-h", "--help"]) do |flags|
           flags.on("-S", "--state FILE", "the server's state file (#{StateFile::PATH})") { |value| @state = value }
           flags.on("--interval SECONDS", "how often it looks (1)") { |value| @interval_s = SECONDS.check(value) }
-          flags.on("--once", "print one look, without colours, and end; also where there is no terminal") { @once = true }
+          flags.on("--once", "print once, without colours, and exit; also without a terminal") { @once = true }
         end
       end
 

@@ -28,11 +28,11 @@ module Gyre
         host = parts && (parts[:v6] || parts[:host])
         port = parts && (parts[:port]&.to_i || self::PORTS[protocol])
         unless port&.between?(1, 65_535) && self::PORTS.key?(protocol) && (protocol == "https" ? parts[:name].nil? : parts[:path].nil?)
-          raise ArgumentError, "#{text.inspect} is no name server: write an IP address, udp://, tcp:// or tls://address:port, " \
+          raise ArgumentError, "#{text.inspect} is not a name server: write an IP address, udp://, tcp:// or tls://address:port, " \
                                "tls://address#name or https://host/path"
         end
         if protocol == "udp" && !host.match?(Resolv::AddressRegex)
-          raise ArgumentError, "#{text.inspect} is no name server: over UDP it is an IP address"
+          raise ArgumentError, "#{text.inspect} is not a name server: over UDP give an IP address"
         end
 
         new(protocol, host, port, parts[:name], parts[:path])

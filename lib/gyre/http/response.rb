@@ -248,7 +248,7 @@ module Gyre
 
         value = @headers["content-length"]
         unless value.nil? || (value.is_a?(String) && value.match?(/\A\d{1,18}\z/))
-          raise ArgumentError, "content-length #{value.inspect} is no number"
+          raise ArgumentError, "content-length #{value.inspect} is not a number"
         end
 
         @announced = value&.to_i
@@ -337,7 +337,7 @@ module Gyre
       # HTTP/2 has no 101: a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441,
       # section 5).
       def switch_stream
-        raise ArgumentError, "there is no 101 in HTTP/2" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]
+        raise ArgumentError, "HTTP/2 has no 101" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]
 
         @status = 200 if @status == 101
         @headers.delete("content-length")

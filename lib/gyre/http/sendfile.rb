@@ -90,7 +90,7 @@ module Gyre
       end
 
       def missing(env, header, named)
-        @log.error("#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}: #{header} names #{named.inspect[0, 200]}, which is no file of the folders " \
+        @log.error("#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}: #{header} names #{named.inspect[0, 200]}, which is not a file in the folders " \
                    "that the setting sendfile names")
         [404, { "content-type" => "text/plain" }, ["Not Found\n"]]
       end

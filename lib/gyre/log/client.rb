@@ -192,7 +192,7 @@ module Gyre
 
       def raise_refusal
         refusal = @sender.refusal or return
-        raise refusal.class, "#{refusal.message} (what was logged is kept)"
+        raise refusal.class, "#{refusal.message} (logged messages are kept)"
       end
 
       def full_message

@@ -45,7 +45,7 @@ module Gyre
           JSON.parse(line.force_encoding(Encoding::UTF_8))
         end
       rescue JSON::ParserError
-        raise ProtocolError, "#{self} answered what is not a status"
+        raise ProtocolError, "#{self} sent an invalid status"
       end
 
       # Makes the server write, sync and reopen its files; renamed files may be compressed

@@ -337,7 +337,7 @@ module Gyre
       def refuse_in_quiet(name)
         return unless quiet?
 
-        raise NotPermittedInQuiet, "#{name} needs its reply, which is not waited for in a quiet block: call it behind the block"
+        raise NotPermittedInQuiet, "#{name} needs a reply, which a quiet block does not await: call it after the block"
       end
 
       def change(key, makes, ttl, options)

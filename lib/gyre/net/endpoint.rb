@@ -82,7 +82,7 @@ module Gyre
         unless endpoint && transports.include?(endpoint.transport)
           raise ArgumentError, "#{address.is_a?(String) ? address.strip.inspect : address.inspect} is not an address: write #{forms(transports)}"
         end
-        raise ArgumentError, "#{endpoint}: there is no PROXY protocol here" if endpoint.proxy_protocol && !proxy
+        raise ArgumentError, "#{endpoint}: the PROXY protocol is not supported here" if endpoint.proxy_protocol && !proxy
         return endpoint if tls || endpoint.tls.nil?
 
         raise ArgumentError, "#{endpoint}: TLS is not part of an address here: write tcp://, and set TLS beside the address, or let a proxy end it"
@@ -162,7 +162,7 @@ module Gyre
 
       def ip_hint(authority, transport)
         return "with TLS it is ssl://host:port?cert=PATH&key=PATH" if authority.match?(/\?.*\bcert=/)
-        return "behind it only ?proxy_protocol=v1 and ?backlog=1024 are known" if authority.include?("?")
+        return "only ?proxy_protocol=v1 and ?backlog=1024 may follow it" if authority.include?("?")
         return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
         return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
 

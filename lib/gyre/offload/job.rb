@@ -49,7 +49,7 @@ module Gyre
 
       # Its thread stayed behind when the process became a daemon.
       def lost
-        @error = Error.new("the thread that did this work stayed behind when the process became a daemon")
+        @error = Error.new("this work's thread ended when the process became a daemon")
         @done = true
         @scheduler.unblock(self, @fiber) unless @abandoned
       end

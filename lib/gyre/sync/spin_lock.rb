@@ -20,7 +20,7 @@ module Gyre
     def synchronize
       Thread.handle_interrupt(NEVER) do
         until @mutex.try_lock
-          raise ThreadError, "held by what this trap handler interrupts; use a thread or a Gyre::Queue" if @mutex.owned?
+          raise ThreadError, "held by the code that this trap handler interrupts; use a thread or a Gyre::Queue" if @mutex.owned?
 
           Thread.pass
         end

@@ -88,7 +88,7 @@ module Gyre
       def report_dropped(count)
         return unless count.positive?
 
-        @log&.error("the access log was not taken in time, and #{Units.count(count, "line")} of it are lost")
+        @log&.error("the access log's reader is too slow: #{Units.count(count, "line")} lost")
       end
 
       # Cuts lines, as other processes' lines in the pipe must not tear them.

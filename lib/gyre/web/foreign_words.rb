@@ -15,7 +15,7 @@ module Gyre
       set_remote_address: "write trusted_proxy", rack_url_scheme: "write trusted_proxy, whose X-Forwarded-Proto is trusted",
       app: "write rackup, the file that makes the app", ssl_bind: "write bind \"ssl://host:port?cert=PATH&key=PATH\", or tls",
       activate_control_app: "write metrics for figures, state for commands", control_url: "write state: the control socket is beside that file",
-      silent: "write quiet, or log_format \"none\" to log no requests", debug: "write watchdog, which logs what blocks other requests",
+      silent: "write quiet, or log_format \"none\" to log no requests", debug: "write watchdog, which logs requests that block others",
       after_booted: "write after_worker_start, which runs in each worker", on_booted: "write after_worker_start, which runs in each worker",
       after_stopped: "write after_worker_stop, which runs after each worker", on_stopped: "write after_worker_stop, which runs after each worker",
       plugin: "write restart_file \"tmp/restart.txt\" for tmp_restart, beside \"bin/jobs\" for solid_queue; systemd is built in",

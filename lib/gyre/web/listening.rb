@@ -72,7 +72,7 @@ module Gyre
       private
 
       def addresses(bind)
-        raise ArgumentError, "bind: there is no address in the list" if bind == []
+        raise ArgumentError, "bind: the list is empty" if bind == []
 
         (bind.is_a?(Array) ? bind : [bind]).map { |address| Addresses.endpoint(address) }
       end

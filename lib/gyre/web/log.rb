@@ -65,7 +65,7 @@ module Gyre
       def wait(io, text)
         writer = @waiting[io] ||= LineWriter.new do |lines, dropped|
           put(io, lines)
-          put(io, "gyre: #{Units.count(dropped, "line")} of this log were lost here: they were not taken in time\n") if dropped.positive?
+          put(io, "gyre: #{Units.count(dropped, "line")} of this log were lost here: their reader was too slow\n") if dropped.positive?
         end
         writer.add(text)
       end

@@ -116,7 +116,7 @@ module Gyre
         ],
         "Limits (BYTES may end in k, M or G; SECONDS may be none)" => HTTP::Limits::TABLE.to_a,
         nil => [
-          row[:rackup, :file, "what makes the app: a rackup file, a .rb file that defines it, or a folder with a config.ru", default: "config.ru"],
+          row[:rackup, :file, "file of the app: a rackup file, a .rb file that defines it, or a folder with a config.ru", default: "config.ru"],
           *Cluster::Hooks::ROWS
         ]
       }, foreign: FOREIGN_WORDS

@@ -52,7 +52,7 @@ module Gyre
         return development(secure) if @given == true
         return server(@given) if @given
 
-        raise StartError, "#{endpoint}: a certificate is missing: write ?cert=PATH&key=PATH behind the address, set tls in the " \
+        raise StartError, "#{endpoint}: a certificate is missing: write ?cert=PATH&key=PATH after the address, set tls in the " \
                           "configuration file, or take --tls for a certificate of development"
       end
 

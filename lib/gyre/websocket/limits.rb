@@ -11,7 +11,7 @@ module Gyre
     # Sizes and times.
     Limits = Gyre::Settings::Limits.of(
       row[:message_bytes_limit, :bytes, "a message; a longer one closes the socket with 1009", default: 1 << 20],
-      row[:output_bytes_limit, :bytes, "what the client has not taken; beyond it writers wait", default: 65_536],
+      row[:output_bytes_limit, :bytes, "bytes that the client has not taken; beyond it writers wait", default: 65_536],
       row[:backlog_bytes_limit, :bytes, "the same for broadcasts, which do not wait: the client is cut off", default: 1 << 20],
       row[:idle_timeout_s, :timeout, "for a client that sends nothing, not even the answer to the ping after half of it", default: 60],
       row[:close_timeout_s, :timeout, "for a client to answer a close", default: 5]

@@ -72,7 +72,7 @@ class DNSQueryCommandTest < Minitest::Test
 
   # Arguments => the complaint.
   MISTAKES = { [] => "a name is missing", %w[one.test NOTYPE] => "NOTYPE", %w[one.test A more] => "unexpected argument more",
-               %w[one.test +nope] => "+nope", %w[one.test @dns.example] => "no name server", %w[a..b @127.0.0.1] => "not a domain name" }.freeze
+               %w[one.test +nope] => "+nope", %w[one.test @dns.example] => "not a name server", %w[a..b @127.0.0.1] => "not a domain name" }.freeze
 
   def test_mistakes
     MISTAKES.each do |arguments, text|

@@ -31,7 +31,7 @@ class CLIDNSServeTest < Minitest::Test
         assert_match(/are read again/, hang_up(pid, err))
         assert_equal "192.0.2.2", address(server, "a.test")
         write.call("zone", "nonsense")
-        assert_match(/not reloaded, those of before go on: .*zone:1: /, hang_up(pid, err))
+        assert_match(/not reloaded, the former rules and zones stay: .*zone:1: /, hang_up(pid, err))
         assert_equal "192.0.2.80", address(server, "web.example.org")
         assert_match(/ a\.test IN A NoError 1\/0\/0 \d+\n.* web\.example\.org IN A NoError/m, File.read(File.join(folder, "log")))
         Process.kill(:TERM, pid)

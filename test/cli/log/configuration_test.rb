@@ -187,7 +187,7 @@ class LogConfigurationTest < Minitest::Test
     YAML
   end
 
-  def test_what_is_no_configuration
+  def test_an_invalid_configuration
     assert_equal ["log.yml:1: must be keys with values, as in: port: 6766"], mistakes("")
     assert_equal ["log.yml:1: must be keys with values, as in: port: 6766"], mistakes("hello")
     assert_equal ["log.yml:1: is not valid YAML: did not find expected ',' or '}' while parsing a flow mapping"], mistakes("a: {b: c\n")
@@ -218,9 +218,9 @@ class LogConfigurationTest < Minitest::Test
   end
 
   def test_one_file_cannot_be_two_things
-    assert_equal ['log.yml:1: logs: what goes to "a" must have the same format everywhere'],
+    assert_equal ['log.yml:1: logs: logs to "a" must have the same format everywhere'],
                  mistakes("logs:\n- {service: a, logfile: a, format: json}\n- {service: b, logfile: ./a}")
-    assert_equal ['log.yml:1: logs: what goes to "a" must have the same rotate everywhere'],
+    assert_equal ['log.yml:1: logs: logs to "a" must have the same rotate everywhere'],
                  mistakes("logs:\n- {service: a, logfile: a, rotate: {every: day}}\ndefault_log: a")
     assert_empty parse("logs:\n- {service: a, logfile: a, format: json}\n- {service: b, logfile: a}\nformat: json\ndefault_log: a").notices
   end

@@ -148,7 +148,7 @@ class CLILogSendTest < Minitest::Test
     lines = "#{"x" * 100_000}\n" * 200
     output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", stdin: lines)
     assert_equal 1, output.status.exitstatus
-    assert_match(/\Agyre log send: line 1\d\d and all behind it was not taken: .* no more room /, output.err)
+    assert_match(/\Agyre log send: line 1\d\d and all later ones were not taken: .* no more room /, output.err)
     assert_match(%r{; 1\d\d messages may be lost; the spool in /proc/none }, output.err)
   end
 

@@ -242,7 +242,7 @@ class CLILogServeTest < Minitest::Test
     assert_equal "", first.read("log.pid")
   end
 
-  def test_a_port_that_is_taken_is_reported_with_what_to_do
+  def test_a_port_that_is_taken_is_reported_with_a_remedy
     first = start_server
     output = refused("-p", first.port.to_s)
     assert_equal [1, "gyre log: listen on tcp://127.0.0.1:#{first.port}: address already in use. Choose another with -p, or stop the " \
@@ -258,7 +258,7 @@ class CLILogServeTest < Minitest::Test
     end
   end
 
-  def test_a_socket_whose_folder_is_not_there_is_reported_with_what_to_do
+  def test_a_socket_whose_folder_is_not_there_is_reported_with_a_remedy
     assert_equal "gyre log: listen on unix:///nowhere/s: no such file or directory. Make its folder first, or choose another with -b\n",
                  refused("-b", "unix:///nowhere/s").err
   end

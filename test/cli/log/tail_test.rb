@@ -128,7 +128,7 @@ class CLILogTailTest < Minitest::Test
     assert_equal 2, run_program(*tail("a", "b")).status.exitstatus
   end
 
-  def test_a_wrong_key_is_reported_with_what_to_do
+  def test_a_wrong_key_is_reported_with_a_remedy
     server = log_server(GYRE, { "key" => "sesame" })
     output = run_program({ "GYRE_LOG_KEY" => "wrong" }, *GYRE.server, "tail", "-p", server.port.to_s)
     assert_equal 1, output.status.exitstatus

@@ -46,7 +46,7 @@ class CLIPidfileTest < Minitest::Test
     end
   end
 
-  def test_one_of_a_living_process_is_refused_with_what_to_do
+  def test_one_of_a_living_process_is_refused_with_a_remedy
     with_subprocess("sleep", "60") do |pid, _, _|
       File.write(@path, "#{pid}\n")
       error = assert_raises(Gyre::StartError) { @pidfile.write }

@@ -54,7 +54,7 @@ class CLIServiceManagerTest < Minitest::Test
     end
   end
 
-  def test_a_watchdog_of_another_process_and_a_manager_that_has_gone_are_no_error
+  def test_a_watchdog_of_another_process_and_a_manager_that_has_gone_are_not_errors
     manager = Gyre::CLI::ServiceManager.new({ "NOTIFY_SOCKET" => "/nonexistent/notify", "WATCHDOG_USEC" => "3000000", "WATCHDOG_PID" => "1" })
     assert_nil manager.watchdog_s
     assert_nil manager.ready

@@ -44,7 +44,7 @@ class CLIRackupFileTest < Minitest::Test
     assert_equal "set DATABASE_URL first\n", err
   end
 
-  def test_what_is_no_app_is_reported
+  def test_an_invalid_app_is_reported
     assert_match(/config\.ru runs "hello", which is not a Rack app/, assert_raises(Gyre::StartError) { load("run 'hello'") }.message)
   end
 

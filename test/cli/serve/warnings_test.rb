@@ -106,7 +106,7 @@ class CLIWarningsTest < Minitest::Test
   end
 
   # Ruby ignores it for its own stream, and for no other.
-  def test_a_warning_that_cannot_be_written_is_no_error
+  def test_a_warning_that_cannot_be_written_is_not_an_error
     output = ruby("-e", <<~'RUBY', "-rgyre/cli/serve/warnings")
       Gyre::CLI::Warnings.install
       reader, writer = IO.pipe

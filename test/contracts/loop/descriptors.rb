@@ -406,7 +406,7 @@ module LoopContract
       assert_equal 50, Array.new(50) { loop.next_event.tap { |key| loop.unwatch(key) } }.uniq.size
     end
 
-    def test_a_half_close_is_no_room_to_write
+    def test_a_half_close_is_not_room_to_write
       near, far = UNIXSocket.pair
       @ios.push(near, far)
       loop = new_loop

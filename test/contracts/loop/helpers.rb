@@ -67,7 +67,7 @@ module LoopContract
       assert_equal 2, loop.status.exitstatus
     end
 
-    def test_a_process_that_is_no_child_is_over_without_a_status
+    def test_a_process_that_is_not_a_child_is_over_without_a_status
       loop = new_loop
       pid = Process.spawn("true")
       Process.wait(pid)

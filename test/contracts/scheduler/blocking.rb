@@ -24,7 +24,7 @@ module SchedulerContract
       assert_includes([0, 1], in_fiber { sleep Rational(1, 1000) })
     end
 
-    def test_sleep_refuses_what_is_no_duration
+    def test_sleep_refuses_an_invalid_duration
       in_fiber do
         assert_raises(ArgumentError) { sleep(-1) }
         assert_raises(TypeError) { sleep("1") }

@@ -51,7 +51,7 @@ module SchedulerContract
       end
     end
 
-    def test_an_interrupted_read_of_a_file_leaves_nothing_behind
+    def test_an_interrupted_read_of_a_file_leaves_nothing
       with_cold_file do |file|
         20.times do
           file.advise(:dontneed)

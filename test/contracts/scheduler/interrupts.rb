@@ -145,7 +145,7 @@ module SchedulerContract
       end
     end
 
-    def test_a_fiber_that_is_stopped_is_no_failure
+    def test_a_fiber_that_is_stopped_is_not_a_failure
       reports = []
       in_fiber(reports: reports) do |scheduler|
         fiber = scheduler.spawn { sleep }
@@ -197,7 +197,7 @@ module SchedulerContract
       end
     end
 
-    def test_an_interrupted_wait_leaves_nothing_behind
+    def test_an_interrupted_wait_leaves_nothing
       with_pipe do |reader, writer|
         in_fiber do |scheduler|
           fiber = scheduler.spawn { assert_raises(Cancelled) { scheduler.io_wait(reader, IO::READABLE, HANG_S) } }
@@ -336,7 +336,7 @@ module SchedulerContract
       assert_equal :late, got
     end
 
-    def test_control_c_ends_a_program_whose_fibers_wait_for_ever
+    def test_control_c_ends_a_program_whose_fibers_wait_forever
       code = <<~RUBY
         require "gyre/scheduler"
         Fiber.set_scheduler(Gyre::Scheduler.new(#{backend.inspect}))
@@ -355,7 +355,7 @@ module SchedulerContract
       end
     end
 
-    def test_a_killed_thread_ends_although_its_fibers_wait_for_ever
+    def test_a_killed_thread_ends_although_its_fibers_wait_forever
       unwound = 0
       thread = Thread.new do
         run_scheduler do |scheduler|

@@ -427,7 +427,7 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
-  def test_a_refused_connection_says_so
+  def test_a_refused_connection_reports_it
     port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
     error = assert_raises(Errors::ConnectionError) { keep(Gyre::HTTP::Client.new(proxy: nil)).get("http://user:secret@127.0.0.1:#{port}/a?token=1") }
     assert_equal "GET http://127.0.0.1:#{port}/a: connect: Connection refused - connect to tcp://127.0.0.1:#{port}", error.message

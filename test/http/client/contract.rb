@@ -236,7 +236,7 @@ module GyreTest
       end
     end
 
-    def test_trailers_come_behind_the_body
+    def test_trailers_come_after_the_body
       app = lambda do |env|
         env["gyre.response_trailers"]&.call({ "x-sum" => "7" })
         [200, { "trailer" => "x-sum" }, ["a", "b"]]

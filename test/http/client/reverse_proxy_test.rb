@@ -46,7 +46,7 @@ class ReverseProxyTest < Minitest::Test
     end
   end
 
-  def test_a_chunked_request_is_framed_anew
+  def test_a_chunked_request_is_framed_again
     proxied(->(peer) { peer.head && peer.read(15) && peer.write(HELLO) }) do |client, service|
       client.get("POST / HTTP/1.1", "5;ext=1\r\nhello\r\n0\r\nX-Trailer: a\r\n\r\n", transfer_encoding: "chunked")
       assert_match(/^transfer-encoding: chunked\r$/, service.last_head)

@@ -20,14 +20,14 @@ module HTTP1Fairness
   # Keeps the app slower than its client.
   COMPUTE = -> { 20_000.times { |number| Integer.sqrt(number) } }
 
-  def test_an_upload_that_never_waits_stops_nobody
+  def test_an_upload_that_never_waits_lets_others_run
     assert_others_are_served("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: #{1 << 49}\r\n\r\n", "x" * 1000) do |env, go_on|
       COMPUTE.call while go_on.call && env["rack.input"].read(65_536)
       [200, {}, []]
     end
   end
 
-  def test_a_chunked_upload_read_in_small_pieces_stops_nobody
+  def test_a_chunked_upload_read_in_small_pieces_lets_others_run
     head = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
     assert_others_are_served(head, "4\r\nabcd\r\n") do |env, go_on|
       nil while go_on.call && env["rack.input"].read(3)
@@ -35,7 +35,7 @@ module HTTP1Fairness
     end
   end
 
-  def test_a_download_that_never_waits_stops_nobody
+  def test_a_download_that_never_waits_lets_others_run
     assert_others_are_served("GET / HTTP/1.1\r\nhost: a\r\n\r\n") do |_env, go_on|
       piece = "x" * 30_000
       [200, {}, lambda do |stream|
@@ -47,7 +47,7 @@ module HTTP1Fairness
     end
   end
 
-  def test_a_file_that_its_client_takes_at_once_stops_nobody
+  def test_a_file_that_its_client_takes_at_once_lets_others_run
     Tempfile.create("gyre") do |file|
       file.truncate(1 << 36)
       assert_others_are_served("GET / HTTP/1.1\r\nhost: a\r\n\r\n") do |_env, _go_on|
@@ -67,7 +67,7 @@ module HTTP1Fairness
     end
   end
 
-  def test_a_body_of_a_hundred_megabytes_stops_nobody
+  def test_a_body_of_a_hundred_megabytes_lets_others_run
     body = ["x" * 50_000_000] * 2
     assert_others_are_served("GET / HTTP/1.1\r\nhost: a\r\n\r\n") { [200, {}, body] }
   end

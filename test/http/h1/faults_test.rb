@@ -273,7 +273,7 @@ module HTTP1Faults
   end
 
   # Its response has promised to keep the connection, so the client's next request is on its way.
-  def test_draining_right_behind_a_response_serves_the_next_request
+  def test_draining_right_after_a_response_serves_the_next_request
     serve(->(env) { [200, {}, env["PATH_INFO"] == "/last" ? ["last"] : @body] }) do |served|
       client = connect(served)
       @body = Struct.new(:client, :server) do

@@ -61,7 +61,7 @@ class HTTPHijackedTransportTest < Minitest::Test
     end
   end
 
-  def test_its_own_end_of_reading_is_no_cut
+  def test_its_own_end_of_reading_is_not_a_cut
     pair do |io, _peer|
       io.close_read
       assert_equal "", io.read

@@ -40,7 +40,7 @@ module HTTP1Limits
     end
   end
 
-  def test_a_connection_that_says_nothing_gets_408
+  def test_a_connection_that_sends_nothing_gets_408
     serve(HELLO, limits: { first_byte_timeout_s: 0.05 }) do |served|
       2.times { assert_refused(connect(served), 408) }
     end
@@ -139,7 +139,7 @@ module HTTP1Limits
     end
   end
 
-  def test_a_connection_serves_so_many_requests_and_says_which_is_the_last
+  def test_a_connection_serves_a_limited_number_of_requests_and_tells_which_is_the_last
     serve(HELLO, limits: { keep_alive_requests_limit: 3 }) do |served|
       client = connect(served)
       assert_equal [nil, nil, "close"], Array.new(3) { client.get["connection"] }

@@ -88,7 +88,7 @@ module HTTP1Messages
     end
   end
 
-  def test_http_1_0_with_keep_alive_goes_on_and_says_so
+  def test_http_1_0_with_keep_alive_goes_on_and_reports_it
     serve(ECHO) do |served|
       client = connect(served)
       2.times do |number|
@@ -292,7 +292,7 @@ module HTTP1Messages
     end
   end
 
-  def test_the_access_log_has_a_refused_head_behind_other_requests
+  def test_the_access_log_has_a_refused_head_after_other_requests
     serve(->(_env) { [200, {}, []] }, log_accesses: true) do |served|
       client = connect(served).request("HEAD /a HTTP/1.1").write("GET /b HTTP/3.0\r\n\r\n")
       assert_equal [200, 505], [client.response(head_only: true).status, client.response.status]

@@ -25,7 +25,7 @@ class HTTP1OwnChunksTest < Minitest::Test
     assert_equal ["1", "0;x\r\n…"], parts(["", "1", "0;x\r\n…"].each)
   end
 
-  def test_what_is_no_chunks_is_refused
+  def test_invalid_chunks_are_refused
     [[], ["ab"], ["5\r\nhello\r\n"], [1], ["hello"].each, [""].each, ->(stream) { stream }].each do |body|
       assert_raises(ArgumentError) { parts(body) }
     end

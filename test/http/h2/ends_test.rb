@@ -79,7 +79,7 @@ module H2Ends
   end
 
   # A client's GOAWAY is about streams of the server's, of which there are none.
-  def test_a_client_that_says_goodbye_gets_its_responses_and_the_end
+  def test_a_client_that_sends_goaway_gets_its_responses_and_the_end
     with_gate(limits: { linger_timeout_s: 0.05 }) do |served, gate, begun|
       client = connect(served)
       waiting = client.open("GET /wait", end_stream: true)
@@ -94,7 +94,7 @@ module H2Ends
     end
   end
 
-  def test_a_client_that_says_goodbye_without_streams_is_let_go
+  def test_a_client_that_sends_goaway_without_streams_is_let_go
     with_gate(limits: { linger_timeout_s: 0.05 }) do |served, _gate, _begun|
       client = connect(served)
       assert_equal "hello", client.get.body

@@ -30,7 +30,7 @@ module H2Neighbours
   end
 
   # RFC 9113, section 6.8: what was on its way when GOAWAY was sent is discarded.
-  def test_a_body_behind_a_goaway_ends_no_earlier_stream
+  def test_a_body_after_a_goaway_ends_no_earlier_stream
     with_gate(keep_alive_requests_limit: 2) do |served, gate, begun|
       client = connect(served)
       kept = client.open("GET /wait", end_stream: true)
@@ -92,7 +92,7 @@ module H2Neighbours
   end
 
   # The time in which a client takes nothing of its response begins with the response.
-  def test_a_request_that_waits_for_others_is_not_a_response_that_nobody_takes
+  def test_a_request_that_waits_for_others_is_not_a_response_that_its_client_ignores
     with_gate(write_timeout_s: 0.05, requests_limit: 1) do |served, gate, begun|
       client = connect(served, settings: { initial_window_size: 0 })
       client.obliging = false

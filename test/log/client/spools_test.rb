@@ -279,7 +279,7 @@ class LogSpoolsTest < Minitest::Test
     assert_equal bytes.bytesize - whole - 1, @reports.size, "each but the whole ones is reported"
   end
 
-  def test_a_segment_without_a_record_as_a_full_disk_leaves_it_is_no_damage
+  def test_a_segment_without_a_record_as_a_full_disk_leaves_it_is_not_damage
     spool = spool()
     spool.append(records(1..2))
     Gyre::Log::DiskQueue::Segment.create(File.join(spool.path, "00000002.records"), :records).close
@@ -331,7 +331,7 @@ class LogSpoolsTest < Minitest::Test
     end
   end
 
-  def test_a_damaged_record_is_left_out_and_those_behind_it_are_read
+  def test_a_damaged_record_is_left_out_and_those_after_it_are_read
     spool = spool()
     spool.append(records(1..5))
     path = segment_path(spool)

@@ -14,7 +14,7 @@ class LogJSONLinesTest < Minitest::Test
     assert_equal ["json", "info", ""], parse("{}")
   end
 
-  def test_what_is_left_stands_behind_the_message
+  def test_what_is_left_stands_after_the_message
     assert_equal 'hello {"user":{"id":7},"name":null}', parse('{"user":{"id":7},"message":"hello","name":null}')[2]
     assert_equal '{"a":"é"}'.b, parse('{"a":"é"}')[2]
     assert_equal '[1,2] {"msg":"b"}', parse('{"message":[1,2],"msg":"b"}')[2]
@@ -32,7 +32,7 @@ class LogJSONLinesTest < Minitest::Test
     assert_equal %w[3 30 2.5], %w[3 30 2.5].map { |level| parse(%({"level":#{level}}))[1] }
   end
 
-  def test_what_is_no_object_is_a_message_as_it_is
+  def test_an_invalid_object_is_a_message_as_it_is
     ["panic: oh no", "[1,2]", "\"text\"", "{\"a\":", "\xff\xfe", "[" * 200].each do |line|
       assert_equal ["json", "info", line.b], parse(line)
     end
@@ -65,7 +65,7 @@ class LogJSONLinesTest < Minitest::Test
     ["\"#{longer}", "\"#{longer}\\", "\"\\\"" * 100_000 + longer].each { |line| assert_equal line, parse(line)[2] }
   end
 
-  def test_the_same_key_twice_is_no_mistake
+  def test_the_same_key_twice_is_not_a_mistake
     assert_equal "b", parse('{"message":"a","message":"b"}')[2]
   end
 

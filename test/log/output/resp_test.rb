@@ -24,7 +24,7 @@ class LogOutputRespTest < Minitest::Test
     REPLIES.each { |bytes, value| (1...bytes.bytesize).each { |at| assert_values [value], read(bytes.byteslice(0, at).b, bytes.byteslice(at..).b) } }
   end
 
-  def test_what_is_no_reply
+  def test_an_invalid_reply
     ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$99999999999\r\n", "*-7\r\n", ":1e3\r\n", "\0\r\n"].each do |bytes|
       assert_raises(Resp::Malformed, bytes.inspect) { Resp.parse(bytes.b) }
     end

@@ -111,7 +111,7 @@ GyreTest::Engines.test_case("LogOutputSocketTest", backends: GyreTest::Engines::
     refute open_output("tcp://127.0.0.1:1").send(:ended?, flood)
   end
 
-  def test_what_is_no_address
+  def test_an_invalid_address
     ["tcp://host", "unix://", "host"].each { |address| assert_raises(ArgumentError, address) { open_output(address) } }
   end
 

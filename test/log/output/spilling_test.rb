@@ -91,7 +91,7 @@ GyreTest::Engines.test_case("LogOutputSpillingTest", backends: GyreTest::Engines
       output.write("x" * 3000)
       writing = Gyre::Task.current.async { output.write("y" * 3000) }
       eventually { output.trouble }
-      assert_equal "its spill is full, and what it has is not taken", output.trouble
+      assert_equal "its spill is full, and its contents are not sent", output.trouble
       refute_predicate writing, :finished?
       peer.gate.resolve
       writing.wait

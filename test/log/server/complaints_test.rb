@@ -6,7 +6,7 @@ require "test_helper"
 require "gyre/log/server/complaints"
 
 class LogComplaintsTest < Minitest::Test
-  def test_a_second_has_so_many_and_the_rest_is_counted
+  def test_a_second_has_a_limit_and_the_rest_is_counted
     reported = []
     complaints = Gyre::Log::Complaints.new(2) { |*words| reported << words }
     complaints.tick(100.0)

@@ -30,7 +30,7 @@ class LogDatagramReceiverTest < Minitest::Test
   Input = Struct.new(:kind)
 
   # The kernel does not report packets again that came with others in one system call.
-  def test_no_packet_stays_behind_when_a_turn_has_had_its_share
+  def test_no_packet_remains_when_a_turn_has_had_its_share
     listener = Gyre::Endpoint.parse("udp://127.0.0.1:0", transports: [:udp]).bind.first
     receiver = Gyre::Log::DatagramReceiver.new(hub = Hub.new, listener, Input.new(:syslog))
     receiver.open

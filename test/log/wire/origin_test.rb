@@ -72,7 +72,7 @@ GyreTest::Engines.test_case("LogOriginTest", backends: GyreTest::Engines::NATIVE
   end
 
   # The process that logged has ended: the one that sends is another.
-  def test_what_another_process_left_behind_does_not_get_this_ones_number
+  def test_what_another_process_left_does_not_get_this_ones_number
     identity = Gyre::Log::Identity.fresh
     address = Gyre::Log::Address.new("web", host: "127.0.0.1", port: 1)
     assert_includes address.authentication(identity), " pid=#{Process.pid}"

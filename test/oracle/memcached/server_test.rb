@@ -38,7 +38,7 @@ class MemcachedOracleTest < Minitest::Test
     end
   end
 
-  def test_what_is_no_reply_is_wrong
+  def test_an_invalid_reply_is_wrong
     ["\r\nHD", "\n\n\n\n", "HD \n", "XX\r\n", "VA\r\n", "VA x\r\n", "VA -1\r\n", "VA 1\r\nab\r\n", "VA 1\r\naHD\r\n", "VA 99999999999\r\n",
      "H\0D\r\n", "HD f\r\n", "HD c-1\r\n", "EN h2\r\n", "a" * 8192].each do |bytes|
       assert_equal :wrong, first(bytes), bytes

@@ -158,7 +158,7 @@ class WebClusterTest < Minitest::Test
       cluster.code = "2"
       program.signal(:USR1)
       program.expect(/worker 1 \(process \d+\) did not start within 3 s; it is killed$/, :err)
-      program.expect(/Rolling restart: a worker with the new code does not start, those of before go on: .*was killed, for it did not start/, :err)
+      program.expect(/Rolling restart: a worker with the new code does not start, the former workers stay: .*was killed, for it did not start/, :err)
       eventually { cluster.children.sort == before }
       assert_equal "1", cluster.get.last
     end
@@ -265,7 +265,7 @@ class WebClusterTest < Minitest::Test
       before = cluster.children.sort
       cluster.code = "2"
       program.signal(:USR1)
-      program.expect(/Rolling restart: a worker with the new code does not start, those of before go on: .*no database/, :err)
+      program.expect(/Rolling restart: a worker with the new code does not start, the former workers stay: .*no database/, :err)
       eventually { cluster.children.sort == before }
       assert_equal "1", cluster.get.last
     end

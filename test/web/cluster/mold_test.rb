@@ -52,7 +52,7 @@ class WebClusterMoldTest < Minitest::Test
     cluster("-w", "1", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|
       cluster.code = "2"
       program.signal(:USR1)
-      program.expect(/Rolling restart: a worker with the new code does not start, those of before go on: worker 1 was not forked: .*no fork/, :err)
+      program.expect(/Rolling restart: a worker with the new code does not start, the former workers stay: worker 1 was not forked: .*no fork/, :err)
       assert_equal "1", cluster.get.last
       cluster.code = "3"
       cluster.restart(:USR1, "Rolling")

@@ -45,7 +45,7 @@ class WebClusterPartsTest < Minitest::Test
     end
   end
 
-  def test_a_link_refuses_what_is_no_message
+  def test_a_link_refuses_an_invalid_message
     with_links do |near, far|
       ["no json", "5", "null", "[[1,2]]"].each do |line|
         near.socket.write("#{line}\n")

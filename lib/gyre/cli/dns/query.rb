@@ -91,7 +91,7 @@ module Gyre
           end
           DONE
         rescue Gyre::DNS::FormatError => error
-          raise StartError, "the reply of #{query.server} is no DNS message: #{error.message}"
+          raise StartError, "the reply of #{query.server} is not a DNS message: #{error.message}"
         end
       end
     end

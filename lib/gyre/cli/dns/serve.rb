@@ -24,7 +24,7 @@ module Gyre
           Usage: gyre dns [options]
                  gyre dns query [options] NAME [TYPE] [@SERVER]
         TEXT
-        FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps those of before if that fails. " \
+        FOOTER = "\nSignals: INT and TERM end it. HUP reads rules and zones again, and keeps the former ones if that fails. " \
                  "USR1\nreplaces the workers one after another."
         SETTINGS = Settings.new({
           "Answers" => [

@@ -29,7 +29,7 @@ module Gyre
           @server.reload
           @err.puts("gyre dns: rules and zones are read again")
         rescue StandardError, ScriptError => error
-          @err.puts("gyre dns: not reloaded, those of before go on: #{error.message}")
+          @err.puts("gyre dns: not reloaded, the former rules and zones stay: #{error.message}")
         end
 
         def snapshot

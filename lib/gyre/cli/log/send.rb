@@ -43,10 +43,10 @@ module Gyre
               @within_s = SECONDS.check(value)
               @patient = true
             end
-            flags.on("--spool FOLDER", "keep there what the server has not taken; the", "next one with this service sends it") do |value|
+            flags.on("--spool FOLDER", "keep messages there that the server has not taken; the", "next one with this service sends it") do |value|
               @spool = value
             end
-            flags.on("--unacknowledged", "to a server of Analogger's, which does not confirm", "what was stored") { @unacknowledged = true }
+            flags.on("--unacknowledged", "to an Analogger server, which does not acknowledge", "messages") { @unacknowledged = true }
           end
         end
 
@@ -68,7 +68,7 @@ module Gyre
           client.close(@within_s) # also what an earlier one has left
           @left_out ? FAILED : DONE
         rescue Gyre::Log::SpoolFull => error
-          complain(client, "#{"line #{@line} and all behind it was not taken: " if @line}#{error.message}")
+          complain(client, "#{"line #{@line} and all later ones were not taken: " if @line}#{error.message}")
         rescue Gyre::Log::Denied, Gyre::Log::Incompatible => error
           raise StartError, @target.explain(error)
         rescue ArgumentError => error

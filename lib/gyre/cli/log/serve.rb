@@ -52,7 +52,7 @@ module Gyre
             flags.separator "\nOthers:"
             flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
             flags.on("-r", "--controlkey [KEY]", "does nothing, as in Analogger") { nil }
-            flags.on("--check", "only report what is wrong with the configuration") { @check = true }
+            flags.on("--check", "only report mistakes in the configuration") { @check = true }
           end
         end
 

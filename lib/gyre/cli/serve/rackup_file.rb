@@ -70,7 +70,7 @@ module Gyre
         raise unless error.message == "exit" # abort has printed its own message
 
         raise StartError, "#{path} has ended the program: exit with status #{error.status}, at #{own_trace(error).first || path}. " \
-                         "So there is no app to serve; raise an error instead, or leave the exit out"
+                         "So there is no app to serve; raise an error instead, or remove the exit"
       rescue ScriptError, StandardError => error
         raise StartError, "#{path}: #{error.message}" if own_trace(error).empty? # Rack itself cannot read the file
 

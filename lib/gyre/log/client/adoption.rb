@@ -61,7 +61,7 @@ module Gyre
           break unless @delivery.standing.done
         end
       rescue *FAULTS => error
-        @options.report.call("spools that were left behind cannot be sent: #{error.message}")
+        @options.report.call("left spools cannot be sent: #{error.message}")
       ensure
         @spool&.close
         @delivery = @spool = nil

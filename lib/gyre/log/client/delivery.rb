@@ -173,7 +173,7 @@ module Gyre
       def change_identity(error)
         @identity = Identity.fresh
         @backlog.identify(@identity)
-        @options.report.call("#{error.message}: what it has not acknowledged is sent under a fresh one")
+        @options.report.call("#{error.message}: unacknowledged messages are sent under a new one")
       end
 
       def refuse(error)
@@ -199,7 +199,7 @@ module Gyre
       def new_connection
         @dialer.connection(@options.acknowledged ? @identity : nil)
       rescue TLS::Error => error
-        report_once(:fault, "#{error.message}; what is logged waits, and it is tried again")
+        report_once(:fault, "#{error.message}; logged messages wait, retrying")
         raise
       end
 

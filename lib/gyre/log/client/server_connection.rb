@@ -66,7 +66,7 @@ module Gyre
           while (line = @lines.slice!(/\A[^\n]*\n/n))
             number = line[/\Aack (\d+)\n\z/n, 1]&.to_i or raise ProtocolError, "#{@address} answered #{line.chomp.inspect}"
           end
-          raise ProtocolError, "#{@address} sent what is not a reply" if @lines.bytesize > LINE_BYTES_LIMIT
+          raise ProtocolError, "#{@address} sent an invalid reply" if @lines.bytesize > LINE_BYTES_LIMIT
         end
         bytes ? number : raise(EOFError, "#{@address} closed the connection")
       rescue TLS::Truncated
@@ -87,7 +87,7 @@ module Gyre
 
       def check(reply, identity, old)
         case reply
-        when "accepted 2" then raise ProtocolError, "#{@address} answered what was not asked" unless identity
+        when "accepted 2" then raise ProtocolError, "#{@address} sent an unexpected reply" unless identity
         when "accepted" then raise Incompatible, old_server unless old
         when "denied" then raise Denied, "#{@address} refuses the key of service #{@address.service.inspect}"
         when nil then raise EOFError, "#{@address} closed the connection without an answer"

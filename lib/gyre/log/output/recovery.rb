@@ -40,7 +40,7 @@ module Gyre
         case verdict
         when :whole then Disk.sync_folder(file)
         when :torn then cut_off(file, batch, retries)
-        else retries.report("the file of the last commit is #{verdict}: what its clients send again is stored again")
+        else retries.report("the file of the last commit is #{verdict}: messages that its clients repeat are stored twice")
         end
         journal.settle(verdict == :whole)
         verdict

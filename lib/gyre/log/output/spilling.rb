@@ -98,7 +98,7 @@ module Gyre
         def trouble
           return @spill.trouble unless @full
 
-          "its spill is full, and #{@output.trouble || "what it has is not taken"}"
+          "its spill is full, and #{@output.trouble || "its contents are not sent"}"
         end
 
         def status = { trouble: trouble || @output.trouble, spilled: @spill.bytes }

@@ -370,7 +370,7 @@ module Gyre
 
         def roll_back(worker, reason)
           dismiss(@generations.roll_back)
-          @restarts.finish("a worker with the new code does not start, those of before go on: #{worker} #{reason}")
+          @restarts.finish("a worker with the new code does not start, the former workers stay: #{worker} #{reason}")
         end
 
         # --- the clock ---

@@ -29,7 +29,7 @@ module Gyre
 
           @reported[[key.to_sym, spec&.name || location&.path]] = true
           @log.error("the thread variable #{key} is set in a request by #{spec ? "#{spec.name} #{spec.version}" : "the app"} " \
-                     "(#{location&.path}:#{location&.lineno}). Requests share a thread, and so this variable; docs/from-puma.md has what to do")
+                     "(#{location&.path}:#{location&.lineno}). Requests share a thread, and so this variable; docs/from-puma.md has the remedy")
         end
 
         private

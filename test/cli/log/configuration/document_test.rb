@@ -31,7 +31,7 @@ class LogConfigurationDocumentTest < Minitest::Test
     assert_empty @said
   end
 
-  def test_text_that_is_no_yaml_is_reported_with_its_line
+  def test_text_that_is_not_yaml_is_reported_with_its_line
     assert_nil document("a: b\n  c: d\n").plain
     assert_equal [[2, nil]], @said.map { |line, key, _| [line, key] }
   end

@@ -28,7 +28,7 @@ class LogConfigurationRulesTest < Minitest::Test
     Gyre::CLI::Log::Configuration.parse("logs: [{service: a, type: redis, logfile: localhost, options: {stream: b, max_length: 5}}]")
   end
 
-  def test_a_spill_is_for_what_is_no_file_and_in_a_folder_of_its_own
+  def test_a_spill_is_for_outputs_other_than_files_and_in_a_folder_of_its_own
     with = ->(settings) { "logs: [{service: a, #{settings}}]" }
     ["logfile: 'tcp://a:1'", "logfile: STDERR", "logfile: /dev/null", "type: redis, logfile: localhost"].each do |output|
       settings = Gyre::CLI::Log::Configuration.parse(with["#{output}, when_full: spill, spill: b"]).settings[:logs].first
@@ -94,12 +94,12 @@ class LogConfigurationRulesTest < Minitest::Test
     Dir.mktmpdir do |folder|
       File.symlink("a", "#{folder}/b")
       text = "logs: [{service: a, logfile: #{folder}/a}, {service: b, logfile: #{folder}/b, format: json}]"
-      assert_equal ["f:1: logs: what goes to #{"#{folder}/a".inspect} must have the same format everywhere"], mistakes(text)
+      assert_equal ["f:1: logs: logs to #{"#{folder}/a".inspect} must have the same format everywhere"], mistakes(text)
     end
   end
 
   def test_what_goes_to_one_file_has_one_mode
-    assert_equal ['f:1: logs: what goes to "a" must have the same mode everywhere'],
+    assert_equal ['f:1: logs: logs to "a" must have the same mode everywhere'],
                  mistakes("logs: [{service: a, logfile: a, mode: 0640}, {service: b, logfile: a}]")
     text = "mode: 0640\nowner: root\nlogs: [{service: a, logfile: a}, {service: b, logfile: b, mode: 0600}]"
     logs = Gyre::CLI::Log::Configuration.parse(text).settings[:logs]

@@ -98,7 +98,7 @@ module Gyre
               FILE_KEYS.each do |name, otherwise|
                 next if group.map { |log| log[name] || @values[name] || otherwise }.uniq.size == 1
 
-                @faults.add("logs", "what goes to #{Gyre::Settings.shown(group.first[:logfile])} must have the same #{name} everywhere")
+                @faults.add("logs", "logs to #{Gyre::Settings.shown(group.first[:logfile])} must have the same #{name} everywhere")
               end
             end
           end
