@@ -163,7 +163,7 @@ module Gyre
     end
 
     # In a forked child only the forking fiber continues: other tasks have ended, those above it end
-    # with it. Not for a fork outside tasks.
+    # with it. Does nothing for a fork outside tasks.
     def process_fork
       forker = Task.current? or return
       forker.forget_waiters

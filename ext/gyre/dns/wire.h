@@ -74,7 +74,7 @@ struct gyre_dns_edns {
 #define GYRE_DNS_DO 0x8000 /* EDNS flag */
 
 struct gyre_dns_query {
-  uint16_t id, flags, counts[4]; /* of questions, answers, authority, additional */
+  uint16_t id, flags, counts[4]; /* numbers of questions, answers, authority and additional records */
   uint16_t type, class;          /* the only question's; 0: none */
   size_t name_length;            /* 0: no question */
   uint8_t name[GYRE_DNS_NAME_BYTES];
@@ -98,7 +98,7 @@ struct gyre_dns_record {
   uint32_t ttl;
   size_t name_length;
   uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t data_at, data_length; /* in the message, maybe with compressed names */
+  size_t data_at, data_length; /* place in the message; its names may be compressed */
 };
 
 bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record);

@@ -126,7 +126,7 @@ struct gyre_slice {
   uint64_t random;   /* generator for ready fibers; 0: in order */
   unsigned budget;   /* switches left until the kernel is asked */
   int64_t began_ns;  /* coarse time when the budget was filled */
-  unsigned unwaited; /* calls that did not wait */
+  unsigned unwaited; /* calls without a wait */
   uint64_t switches; /* fibers entered from the queue */
 };
 

@@ -245,7 +245,7 @@ static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;
   VALUE
-  frames[8]; /* the hook, overrides, their caller; Ruby 3.1 does not count C frames */
+  frames[8]; /* the hook, overrides and their caller; Ruby 3.1 counts no C frames */
   int lines[8];
   int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* usually enough; each further one takes time */
   if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);

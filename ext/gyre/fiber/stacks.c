@@ -1,9 +1,6 @@
-/* Releases memory of idle fibers' stacks, for workers.c. Ruby keeps a deep stack's pages, even of a
- * collected fiber: 3.1 for good, later versions until memory is short (MADV_FREE).
- *
- * Ruby hides the ends of stacks; each stack is a mapping above a guard page in /proc/self/maps
- * (proc(5)), without which this does nothing. The virtual machine's stack is in the same mapping
- * (cont.c, Ruby 3.1 to 4.0):
+/* Releases memory of idle fibers' stacks, for workers.c. Ruby does not show the ends of stacks:
+ * /proc/self/maps (proc(5)) shows each as a mapping above a guard page; without it this does
+ * nothing. The virtual machine's stack is in the same mapping (cont.c, Ruby 3.1 to 4.0):
  *
  *   start                  address   start of the machine stack                              end
  *   | unused                  | frames |  values >             unused         < control frames |
@@ -31,7 +28,7 @@
 #endif
 #define KEPT_VM_BYTES 4096 /* at each end of the virtual machine's stack: some 60 control frames */
 #define USED_BYTES 131072  /* most bytes that an earlier job has used below a present frame */
-#define RED_ZONE_BYTES 256 /* bytes below the frame that a leaf function uses */
+#define RED_ZONE_BYTES 256 /* bytes below the frame for a leaf function */
 #define FRAMES_BYTES 16384 /* most bytes above the address for a new fiber */
 
 static int ascending(const void *left, const void *right) {

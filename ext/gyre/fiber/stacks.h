@@ -12,7 +12,7 @@
  * machine_bytes, vm_bytes: sizes of a stack's two parts; Ruby adds up to a page. */
 void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes);
 
-/* The same below the present frame of the current fiber, whose stack begins shortly above the
+/* Does so for the current fiber below its present frame; its stack begins shortly above the
  * address. */
 void gyre_stack_discard(uintptr_t address, size_t machine_bytes);
 

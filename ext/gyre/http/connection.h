@@ -115,7 +115,7 @@ void gyre_http_connection_close(struct gyre_http_connection *connection, bool re
 void gyre_http_connection_detach(struct gyre_http_connection *connection); /* off the loop, still open */
 /* Closes the server's side and discards the client's bytes. */
 void gyre_http_connection_linger(struct gyre_http_connection *connection);
-/* Ignored while a handler runs, whose end frees. */
+/* Does nothing while a handler runs, as the handler's end frees. */
 void gyre_http_connection_free(struct gyre_http_connection *connection);
 /* Frees after loop and exchanges. */
 void gyre_http_connection_discard(struct gyre_http_connection *connection);

@@ -38,7 +38,7 @@ enum gyre_http_field_flag {
 /* All inclusive. */
 struct gyre_http_head_limits {
   uint32_t request_line_bytes; /* with CRLF; beyond: 414 */
-  uint32_t header_bytes;       /* later lines with the blank one; beyond: 431 */
+  uint32_t header_bytes;       /* bytes of header lines with the blank line; beyond: 431 */
   uint16_t header_count;       /* also limited by reset's capacity; beyond: 431 */
 };
 

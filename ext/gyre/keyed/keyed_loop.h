@@ -76,7 +76,7 @@ struct gyre_keyed {
   struct gyre_timer sweep;
   bool sweep_due, active_since_sweep;
 
-  struct gyre_keyed_event *events; /* a ring with an event of each watch at most */
+  struct gyre_keyed_event *events; /* a ring of events, at most one per watch */
   size_t first, count, capacity;   /* capacity: a power of two */
   struct gyre_list waiters;        /* struct gyre_keyed_waiter */
   int64_t polled_ns;               /* coarse time of the last look at the kernel */

@@ -167,7 +167,7 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   if (state->forks != gyre_forks) return -EBADF;
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
-  /* kqueue stops reporting them at their end */
+  /* kqueue stops reporting files at their end */
   if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return -EPERM;
 
   struct kevent changes[2 * FILTERS_LIMIT];

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define GYRE_BUSY_POLL_NS INT64_C(50000)
-#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* failures, after which it is left out 1,024 times */
+#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* failures until 1,024 sleeps skip it */
 
 /* Zeroed at first. */
 struct gyre_busy_poll {

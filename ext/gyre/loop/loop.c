@@ -289,9 +289,9 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
     state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
-/* A report for an ended watch is a matter of timing once. The second means a closed number whose
- * file a child or duplicate keeps open: the registration cannot be removed (epoll(7), questions and
- * answers) and would report endlessly. */
+/* A report for an ended watch is a matter of timing once. A second one means a closed number whose
+ * file is still open in a child or duplicate: its registration cannot be removed (epoll(7),
+ * questions and answers) and would report endlessly. */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.event.fd == event->fd && loop->stale.event.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale.turn;

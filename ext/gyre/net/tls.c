@@ -155,7 +155,7 @@ static int bio_write(BIO *bio, const char *bytes, size_t length, size_t *count) 
 static long bio_control(BIO *bio, int command, long number, void *pointer) {
   struct tls *tls = BIO_get_data(bio);
   switch (command) {
-  case BIO_CTRL_FLUSH: return 1; /* the operations send the queue */
+  case BIO_CTRL_FLUSH: return 1; /* later calls send the queue */
   case BIO_CTRL_EOF: return tls && tls->ended && !tls->lent_length && !tls->received;
   default: return 0;
   }

@@ -61,7 +61,8 @@ module Gyre
           end
         end
 
-        # The text of a message that comes by itself; nil: `more` gives it, or the client has it.
+        # The text of a message that is delivered at once; nil: `more` returns it, or the client has
+        # it.
         def text(message)
           message.event(@ahead) unless @order.nil? || message.order <= @order || seen?(message)
         end

@@ -23,7 +23,7 @@ module Gyre
 
     # @api private
     module Data
-      # Writes names uncompressed, as data moves between messages, and text as bytes.
+      # Writes names uncompressed, as the data may move to another message, and text as bytes.
       class Encoder < Resolv::DNS::Message::MessageEncoder
         def put_string(text)
           raise ArgumentError, "a text of more than 255 bytes" if text.bytesize > 255

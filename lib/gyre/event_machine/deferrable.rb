@@ -38,8 +38,8 @@ module Gyre
       # @param block [Proc] an errback not called yet
       def cancel_errback(block) = @errbacks&.delete(block)
 
-      # Calls the callbacks of the new status. A callback that changes it again gives other
-      # arguments to the remaining ones.
+      # Calls the callbacks of the new status. If one changes the status again, the remaining ones
+      # get its arguments.
       # @param status [Symbol] `:unknown`, `:succeeded`, `:failed`
       # @param args [Array] for the callbacks
       def set_deferred_status(status, *args)

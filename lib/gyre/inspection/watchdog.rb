@@ -13,7 +13,7 @@ module Gyre
   class Watchdog
     # Default limit in seconds.
     LIMIT_S = 0.1
-    # Reads of the pulse within the limit.
+    # Number of reads of the pulse within the limit.
     LOOKS = 4
     private_constant :LOOKS
 

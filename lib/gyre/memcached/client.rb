@@ -322,7 +322,7 @@ module Gyre
         nil
       end
 
-      # Waits for one reply of each server: the last, as replies are in order.
+      # Waits for one reply per server, the last one, as replies come in order.
       def settle(servers)
         calls = servers.map { |server| unreported { server.line(:quiet, "mn\r\n", :send) if server.connection } }
         calls.each { |call| unreported { call&.value } }

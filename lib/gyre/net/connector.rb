@@ -164,7 +164,7 @@ module Gyre
 
       def timeout(what) = Errno::ETIMEDOUT.new("connect to #{@endpoint}: #{what} within #{@timeout_s} s")
 
-      # Answers of the addresses, in the order of the attempts.
+      # Describes the addresses' errors, in the order of the attempts.
       def report(silent = [])
         words = @errors.map { |address, error| "#{address.inspect_sockaddr}: #{error.class.new.message}" }
         (words + silent.map { |address| "#{address.inspect_sockaddr}: no response" }).join(", ")

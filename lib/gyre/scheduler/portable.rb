@@ -329,7 +329,7 @@ module Gyre
         raise "the scheduler is closed" if @closed
       end
 
-      # Returns the minimum and its offset.
+      # Returns the buffer, the minimum and its offset.
       def least(buffer, first, second = 0) = BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
 
       # Returns the offset and the maximum.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Thread#raise into a thread in Gyre.run, as by Timeout around it. Ruby raises in the running fiber,
-# of any task, which may rescue it; otherwise Gyre.run raises it. The scheduler records such
+# Thread#raise into a thread in Gyre.run, as by Timeout around it. Ruby raises in the fiber that
+# runs, which may rescue the exception; otherwise Gyre.run raises it. The scheduler records such
 # exceptions before they are sent.
 
 module Gyre

@@ -121,7 +121,7 @@ module Gyre
       leave(settled) if @offer
     end
 
-    # Returns a possible case; without one and a default, all cases wait now.
+    # Returns a possible case; otherwise nil, and without a default all cases wait now.
     def try
       locking(channels) do
         chosen = (@cases.size == 1 ? @cases : shuffled(@cases)).find(&:try)

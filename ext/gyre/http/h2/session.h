@@ -103,7 +103,7 @@ struct gyre_http2_session {
   int64_t now_ns;         /* time of this call */
   int64_t widest;         /* largest difference between a stream's window and the initial one, before SETTINGS */
   int64_t head_since_ns;  /* begin of the current header block; 0: none */
-  size_t block_bytes;     /* bytes of that block's names and values */
+  size_t block_bytes;     /* bytes of the block's names and values */
   struct gyre_http2_allowance resets, control_frames;
   struct {
     int32_t last, reset; /* newest stream; newest reset or skipped by this side */
@@ -189,7 +189,7 @@ struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_ses
 void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
 /* Lists the stream for gyre_http2_session_changed. */
 void gyre_http2_stream_note(struct gyre_http2_stream *stream);
-/* The body must come before a handler begins, or need not. */
+/* Sets whether the body must come before the handler begins. */
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
 /* Updates the budgets of input and output. */
 void gyre_http2_stream_count(struct gyre_http2_stream *stream);

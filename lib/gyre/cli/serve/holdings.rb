@@ -45,7 +45,7 @@ module Gyre
 
       def tls? = @endpoints.any?(&:tls)
 
-      # By name, for Handover and the mold.
+      # Sockets by name, for Handover and the mold.
       def sets = { sockets: @sockets, control: @control, metrics: @metrics }
 
       def files = { pidfile: @pidfile&.path, state: @state&.path }

@@ -28,7 +28,7 @@ module Gyre
           @once = false
         end
 
-        # Raises errors at once during the block.
+        # During the block, errors are raised at once.
         def without_retrying
           @once = true
           yield

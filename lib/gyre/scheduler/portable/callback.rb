@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Callbacks of the portable loop: blocks of `watch` and `after`, and the end of a `timeout_after`.
-# Targets of timers and watches, made by Scheduler::Portable.
+# Scheduler::Portable makes them as targets of timers and watches.
 
 module Gyre
   class Scheduler

@@ -17,7 +17,7 @@ module Gyre
       class Fibers
         # Fibers run between two calls of the kernel.
         BUDGET = 256
-        # Seconds that a fiber may run without a wait, and its calls between two clock reads.
+        # Seconds that a fiber may run without a wait; calls between two clock reads.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
 
@@ -209,7 +209,8 @@ module Gyre
           @failure ||= error
         end
 
-        # Enters the next ready fiber, or the driver. False without either, or if this fiber drives.
+        # Enters the next ready fiber, or the driver. Returns false if there is neither, or this
+        # fiber drives.
         def depart(me)
           driver = @drives.last&.fiber
           if (driver.nil? || (@budget.positive? && !@failure)) && next_ready

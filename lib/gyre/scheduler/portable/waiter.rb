@@ -98,8 +98,8 @@ module Gyre
           @state == :parked || @state == :ready
         end
 
-        # True in a method of Thread::Queue or Thread::SizedQueue. Asks no blocker, maybe a hidden
-        # mutex.
+        # True in a method of Thread::Queue or Thread::SizedQueue. Calls no method of the blocker,
+        # maybe a hidden mutex.
         def in_queue?
           caller = @fiber.backtrace_locations.find { |place| !place.path.start_with?(OWN_FOLDER) }
           QUEUE_METHODS.include?(caller&.base_label)

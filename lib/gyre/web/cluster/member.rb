@@ -128,7 +128,7 @@ module Gyre
           false
         end
 
-        # With shared memory; nil without /proc.
+        # Resident bytes, with shared memory; nil without /proc.
         def resident_bytes
           File.read("/proc/#{@pid}/statm").split[1].to_i * PAGE_BYTES if @pid
         rescue SystemCallError

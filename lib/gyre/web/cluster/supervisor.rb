@@ -6,10 +6,10 @@
 #
 # Each event ends with `reconcile`, until each number has a worker of the current mold.
 #
-#   rolling restart    a new mold loads the code of today ─ it fails: all stays as it is
+#   rolling restart    a new mold loads the present code ─ it fails: nothing changes
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
 #                        the first successor dies: the new mold is dropped, the old one is current again
-#                        later ones die, three times: it has failed, and they are tried on
+#                        later ones die, three times: it has failed, and they are started again
 
 require "gyre"
 require "gyre/web/cluster/crew"

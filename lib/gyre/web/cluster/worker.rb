@@ -98,7 +98,7 @@ module Gyre
           nil # it has gone: the other task sees that
         end
 
-        # Only reports a hook's error, beside requests or at the end.
+        # Reports a hook's error without raising it.
         def hook(name)
           @hooks.call(name, @index)
         rescue StandardError, ScriptError => error
