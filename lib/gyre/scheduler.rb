@@ -156,7 +156,7 @@ module Gyre
     end
 
     # Quick calls, which Ruby also passes here from 3.4 on: each close, open, stat, directory entry.
-    # A thread would cost them 30 µs. The exceptions copy files, or may ask a server for a home folder.
+    # A thread would cost 30 µs. The exceptions copy files, or may ask a server for a home folder.
     QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
     # Frames of overrides between hook and caller, and the most frames to check.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
