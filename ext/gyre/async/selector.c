@@ -22,8 +22,6 @@ struct gyre_selector_entry {
   struct gyre_selector_entry *allocated;     /* next of all entries on the heap */
 };
 
-/* --- the object --- */
-
 static void selector_mark(void *opaque) {
   struct gyre_selector *selector = opaque;
   rb_gc_mark(selector->loop_fiber);
@@ -146,8 +144,6 @@ static VALUE selector_closed_p(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   return selector->closed || selector->forks != gyre_forks ? Qtrue : Qfalse;
 }
-
-/* --- moving between fibers --- */
 
 /* Skips dead fibers. */
 static VALUE enter(VALUE fiber) {
@@ -299,8 +295,6 @@ static long flush_reported(struct gyre_selector *selector) {
   }
   return count;
 }
-
-/* --- the loop --- */
 
 /* Before 4.0 Ruby reports no closes, and the kernel drops watches silently: the first sleep after
  * fibers have run checks descriptors a little later. */

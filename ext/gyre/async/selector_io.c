@@ -137,8 +137,6 @@ static VALUE selector_io_read(int argc, VALUE *argv, VALUE self) { return move_a
 /* Writes at least `length` bytes, otherwise like {#io_read}. */
 static VALUE selector_io_write(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, true); }
 
-/* --- child processes --- */
-
 struct process_wait {
   VALUE self, fiber, pid;
   int flags, fd;

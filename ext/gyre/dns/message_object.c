@@ -12,8 +12,6 @@ static VALUE question_class, record_class, edns_class;
 enum { NAME, TYPE, CLASS, TTL, DATA }; /* members of Record, the first three of Question, too */
 enum { UDP_BYTES, VERSION, FLAGS, OPTIONS };
 
-/* --- names --- */
-
 void gyre_dns_name_of(VALUE text, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   StringValue(text);
   if (gyre_dns_name_parse(RSTRING_PTR(text), (size_t)RSTRING_LEN(text), name) == 0)
@@ -53,8 +51,6 @@ size_t gyre_dns_address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
 
 /* Used only where no Ruby code, and so no other fiber, can run. */
 static _Thread_local uint8_t lent[GYRE_DNS_MESSAGE_BYTES + GYRE_DNS_EXPANDED_BYTES];
-
-/* --- parsing --- */
 
 struct reading {
   VALUE string;
@@ -130,8 +126,6 @@ static VALUE wire_parse(VALUE self, VALUE string) {
   return rb_ary_new_from_args(8, INT2FIX(query.id), INT2FIX(query.flags), questions, sections[0], sections[1],
                               sections[2], edns, INT2FIX(query.edns.present ? query.edns.rcode : 0));
 }
-
-/* --- writing --- */
 
 static uint32_t number_32(VALUE number) {
   if (!RB_INTEGER_TYPE_P(number)) rb_raise(rb_eTypeError, "%+" PRIsVALUE " is not an Integer", number);

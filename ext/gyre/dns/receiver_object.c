@@ -63,8 +63,6 @@ static void call_log(struct receiver *receiver, VALUE response, const struct gyr
   rb_funcall(receiver->log, rb_intern("log"), 2, response, address_string(from));
 }
 
-/* --- sending --- */
-
 static void flush(struct receiver *receiver) {
   bool open = receiver->forks == gyre_forks && gyre_socket_is_open(receiver->io, receiver->fd);
   receiver->refused += open ? gyre_datagram_flush(receiver->fd, receiver->queue) : (size_t)receiver->queue->count;
@@ -92,8 +90,6 @@ static void send_response(struct receiver *receiver, VALUE transaction, VALUE re
     gyre_loop_defer(&receiver->scheduler->loop, &receiver->flushing);
   if (!NIL_P(receiver->log)) call_log(receiver, plain ? rb_str_new(to, (long)length) : response, &from);
 }
-
-/* --- rules --- */
 
 static VALUE run_rules(VALUE self) {
   struct receiver *receiver = get(self);
@@ -130,8 +126,6 @@ static VALUE start_rules(VALUE self) {
   }
   return Qnil;
 }
-
-/* --- receiving --- */
 
 struct asked {
   struct receiver *receiver;
@@ -212,8 +206,6 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
   }
   if (state) rb_jump_tag(state);
 }
-
-/* --- methods --- */
 
 static VALUE receiver_allocate(VALUE class) {
   struct receiver *receiver;

@@ -7,8 +7,6 @@
 enum { NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED, BADVERS = 16 };
 enum { TKEY = 249, TSIG = 250, IXFR = 251, AXFR = 252 };
 
-/* --- cookies --- */
-
 static inline uint64_t rotate(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
 
 static inline uint64_t word_of(const uint8_t *bytes, size_t length) {
@@ -111,8 +109,6 @@ static enum cookie check_cookie(const struct gyre_dns_responder *responder, cons
   return !different && age_s > -300 && age_s < 3600 ? GOOD_COOKIE : NEW_COOKIE;
 }
 
-/* --- the limit of responses --- */
-
 enum limit { PASSES, TRUNCATES, DROPS };
 
 /* Counts a response to the network (/24, /56) in this second. Truncates every other one beyond the
@@ -129,8 +125,6 @@ static enum limit count_response(struct gyre_dns_responder *responder, const str
   responder->counts.limited++;
   return bucket->sent % 2 ? TRUNCATES : DROPS;
 }
-
-/* --- responses --- */
 
 struct making {
   struct gyre_dns_responder *responder;

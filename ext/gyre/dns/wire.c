@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* --- names --- */
-
 size_t gyre_dns_name_read(const uint8_t *message, size_t length, size_t *at, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   size_t place = *at, bound = *at, end = 0, written = 0;
   for (unsigned pointers = 0;;) {
@@ -101,8 +99,6 @@ size_t gyre_dns_name_text(const uint8_t *name, char text[GYRE_DNS_TEXT_BYTES]) {
   if (!written) text[written++] = '.';
   return written;
 }
-
-/* --- reading --- */
 
 /* A type's form: n: a name that may be compressed (RFC 3597, section 4), u: another name, s: a
  * character string, digit or letter: bytes. NULL: any bytes. */
@@ -251,8 +247,6 @@ const uint8_t *gyre_dns_option(const struct gyre_dns_edns *edns, uint16_t code, 
   }
   return NULL;
 }
-
-/* --- writing --- */
 
 void gyre_dns_writer_init(struct gyre_dns_writer *writer, uint8_t *bytes, size_t room) {
   writer->bytes = bytes;

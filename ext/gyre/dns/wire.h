@@ -61,8 +61,6 @@ static inline uint8_t gyre_dns_lower(uint8_t byte) {
   return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte | 0x20) : byte;
 }
 
-/* --- reading --- */
-
 struct gyre_dns_edns {
   bool present;
   uint8_t rcode, version; /* the upper bits of the extended rcode */
@@ -110,8 +108,6 @@ bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, str
 ssize_t gyre_dns_data_expand(const uint8_t *message, const struct gyre_dns_record *record, uint8_t *to);
 /* True if uncompressed data is of the type's form. */
 bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length);
-
-/* --- writing --- */
 
 #define GYRE_DNS_SUFFIXES 128 /* earlier names to compress with */
 

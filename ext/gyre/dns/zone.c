@@ -33,8 +33,6 @@ struct gyre_dns_zone {
   unsigned labels; /* of the origin */
 };
 
-/* --- names --- */
-
 static void lower(uint8_t *to, const uint8_t *name) {
   size_t length = gyre_dns_name_length(name);
   for (size_t i = 0; i < length; i++) to[i] = gyre_dns_lower(name[i]);
@@ -73,8 +71,6 @@ static int compare(const uint8_t *one, const uint8_t *other) {
 static int compare_nodes(const void *one, const void *other) {
   return compare((*(struct node *const *)one)->name, (*(struct node *const *)other)->name);
 }
-
-/* --- filling --- */
 
 static struct node *find(const struct gyre_dns_zone *zone, const uint8_t *name) {
   uint32_t hash = hash_name(name);
@@ -240,8 +236,6 @@ int gyre_dns_zone_finish(struct gyre_dns_zone *zone) {
   qsort(zone->sorted, zone->sorted_count, sizeof(*zone->sorted), compare_nodes);
   return 0;
 }
-
-/* --- asking --- */
 
 enum section { ANSWER = 1, AUTHORITY, ADDITIONAL };
 

@@ -9,8 +9,6 @@
 
 static VALUE zone_class, responder_class;
 
-/* --- zones --- */
-
 struct holder {
   struct gyre_dns_zone *zone;
   bool finished; /* a responder may read it */
@@ -88,8 +86,6 @@ static VALUE zone_finish(VALUE self) {
   holder->finished = true;
   return self;
 }
-
-/* --- the responder --- */
 
 static void responder_mark(void *opaque) {
   const struct gyre_dns_responder_object *object = opaque;

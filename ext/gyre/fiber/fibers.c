@@ -33,8 +33,6 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   scheduler->running.worker = NULL;
 }
 
-/* --- threads --- */
-
 /* Another thread may take over a scheduler whose own thread has ended or is in a fork's parent, but
  * not its pooled fibers. */
 void gyre_thread_check(struct gyre_scheduler *scheduler) {
@@ -56,8 +54,6 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   gyre_list_append(&scheduler->posts, &post->node);
   gyre_loop_wake(&scheduler->loop);
 }
-
-/* --- parking --- */
 
 /* Marks a `foreign` fiber, which is not pooled. */
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign) {
@@ -238,8 +234,6 @@ void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
   scheduler->slice.budget = 0;
   gyre_yield(scheduler);
 }
-
-/* --- memory --- */
 
 /* Pins fibers, whose addresses are keys and on C stacks. A wait's other objects are on its fiber's
  * stack. */

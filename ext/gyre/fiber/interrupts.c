@@ -59,8 +59,6 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id) {
   return rb_funcall(scheduler->interrupts.live_fibers, rb_intern("[]"), 1, id);
 }
 
-/* --- queueing --- */
-
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception) {
   /* Drops an ended job's exception, which must not reach the next job. */
   struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
@@ -91,8 +89,6 @@ void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interru
   gyre_timers_cancel(&scheduler->loop.timers, &interrupt->retry);
   end_interrupt(interrupt);
 }
-
-/* --- giving --- */
 
 /* Ruby's internal objects have no class; fibers wait only for mutexes among them. */
 static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
@@ -129,8 +125,6 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   }
   return handed;
 }
-
-/* --- raising --- */
 
 /* Runs in the interrupted fiber, or in one that it has resumed. */
 NORETURN(static void raise_here(VALUE fiber, VALUE exception));
@@ -317,8 +311,6 @@ void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre
   }
 }
 
-/* --- forgetting --- */
-
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber) {
   struct gyre_list *list;
   for (int i = 0; (list = all(scheduler, i)); i++) {
@@ -342,8 +334,6 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
   }
   scheduler->interrupts.is_away = false;
 }
-
-/* --- memory --- */
 
 /* A timeout on a collectable fiber's stack owns and marks its held interrupt. */
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {

@@ -12,8 +12,6 @@ VALUE gyre_cScheduler;
 static VALUE blocking;
 static VALUE fiber_class;
 
-/* --- the object --- */
-
 static void scheduler_mark(void *opaque) {
   struct gyre_scheduler *scheduler = opaque;
   rb_gc_mark(scheduler->self); /* pinned: C keeps its address */
@@ -100,8 +98,6 @@ static VALUE scheduler_open_native(VALUE self, VALUE name) {
   return self;
 }
 
-/* --- fibers --- */
-
 /* Runs the other ready fibers first (Fiber::Scheduler#yield). */
 static VALUE scheduler_yield(VALUE self) {
   gyre_yield(gyre_scheduler_opened(self));
@@ -171,8 +167,6 @@ static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
 static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
   return gyre_fiber_is_working(gyre_scheduler_get(self), fiber) ? Qtrue : Qfalse;
 }
-
-/* --- the loop --- */
 
 /* Drives the loop until nothing waits or listens. */
 static VALUE scheduler_run(VALUE self) {

@@ -52,8 +52,6 @@ static bool is_early_for(st_data_t early, VALUE blocker) {
   return early && (early == EARLY_ANY || early == early_key(blocker));
 }
 
-/* --- waiting --- */
-
 struct blocking {
   struct gyre_wait wait;
   bool returned;
@@ -147,8 +145,6 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   return Qtrue;
 }
 
-/* --- for condition variables --- */
-
 /* Called before ConditionVariable#wait: from now on records a possible signal. */
 static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
   st_insert(gyre_scheduler_opened(self)->blocks.signals, (st_data_t)rb_fiber_current(), false);
@@ -161,8 +157,6 @@ static VALUE scheduler_signalled_p(VALUE self) {
   (void)st_delete(gyre_scheduler_get(self)->blocks.signals, &key, &signalled);
   return signalled ? Qtrue : Qfalse;
 }
-
-/* --- memory --- */
 
 void gyre_block_init(struct gyre_scheduler *scheduler) {
   if (gyre_blocked_init(&scheduler->blocks.table) < 0) rb_memerror();

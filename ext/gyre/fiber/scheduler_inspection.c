@@ -4,8 +4,6 @@
 
 static VALUE waiting, ready;
 
-/* --- figures --- */
-
 static void set_count(VALUE stats, const char *name, uint64_t count) {
   rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
 }
@@ -58,8 +56,6 @@ static VALUE scheduler_set_suspicious(VALUE self, VALUE value) {
   return value;
 }
 
-/* --- waits --- */
-
 static VALUE describe(struct gyre_parked *parked) {
   VALUE values[] = {
       parked->fiber, parked->entered, parked->state == GYRE_READY ? ready : waiting, Qnil, Qnil, INT2FIX(0), Qnil};
@@ -99,8 +95,6 @@ static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
   }
   return waits;
 }
-
-/* --- questions --- */
 
 static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
   if (fiber == scheduler->drivers.fiber) return !scheduler->interrupts.is_away;

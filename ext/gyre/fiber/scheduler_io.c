@@ -59,8 +59,6 @@ static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout
   return ready ? INT2NUM(ready) : Qfalse;
 }
 
-/* --- buffered reads and writes --- */
-
 #define FILE_PART ((size_t)1024 * 1024) /* of a file at once */
 
 struct transfer {
@@ -323,8 +321,6 @@ static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, true);
 }
 
-/* --- opening --- */
-
 /* True if opening may wait, as for a FIFO or device (waiting_path.rb). One stat(2): Ruby's would
  * make objects or use a thread. */
 static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
@@ -333,8 +329,6 @@ static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
   bool found = stat(StringValueCStr(path), &status) == 0;
   return found && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) ? Qtrue : Qfalse;
 }
-
-/* --- closing --- */
 
 /* Closes a descriptor and wakes its waits (Fiber::Scheduler#io_close, Ruby 4.0 and later). */
 static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {

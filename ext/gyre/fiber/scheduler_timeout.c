@@ -24,8 +24,6 @@ struct timeout {
 
 static VALUE timeout_class, never;
 
-/* --- on the heap --- */
-
 static void timeout_mark(void *opaque) {
   struct timeout *timeout = opaque;
   for (int i = 0; i < timeout->count; i++) rb_gc_mark(timeout->arguments[i]);
@@ -70,8 +68,6 @@ void gyre_timeouts_free(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* --- firing --- */
-
 static VALUE make_body(VALUE argument) {
   struct making *making = (struct making *)argument;
   return rb_make_exception(making->count, making->arguments);
@@ -115,8 +111,6 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   }
   if (state) rb_jump_tag(state);
 }
-
-/* --- the hook --- */
 
 static VALUE timeout_body(VALUE argument) {
   struct timeout *timeout = (struct timeout *)argument;

@@ -120,8 +120,6 @@ static void idle_no_more(struct gyre_scheduler *scheduler, struct gyre_worker *w
   if (scheduler->pool.idle_count < scheduler->pool.idle_least) scheduler->pool.idle_least = scheduler->pool.idle_count;
 }
 
-/* --- jobs --- */
-
 static VALUE run_job(VALUE argument) {
   struct gyre_worker *worker = (struct gyre_worker *)argument;
   if (RB_TYPE_P(worker->storage, T_HASH) && RHASH_SIZE(worker->storage) > 0) {
@@ -438,8 +436,6 @@ VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE)
   collect_stacks(scheduler);
   return start(scheduler, new_worker(scheduler, options, true), function, argument);
 }
-
-/* --- memory --- */
 
 static void mark_workers(struct gyre_list *list, bool busy) {
   GYRE_EACH(struct gyre_worker, worker, list, node) {

@@ -15,8 +15,6 @@
 
 struct gyre_http_protocols gyre_http_protocols;
 
-/* --- receiving --- */
-
 static ssize_t received(struct gyre_http_connection *connection, ssize_t count) {
   if (count < 0 && count != -EAGAIN) return count;
   /* Reads at once, as an end already reported causes no new edge. */
@@ -69,8 +67,6 @@ static void read_off(struct gyre_http_connection *connection) {
     }
   }
 }
-
-/* --- which protocol --- */
 
 void gyre_http_connection_enter(struct gyre_http_connection *connection, const struct gyre_http_protocol *protocol,
                                 const char *bytes, size_t length) {
@@ -236,8 +232,6 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   }
 }
 
-/* --- time --- */
-
 /* Moves the timer only to an earlier time; when it fires, it checks a later deadline. */
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns) {
   struct gyre_loop *loop = gyre_http_loop(connection);
@@ -291,8 +285,6 @@ static void on_time(struct gyre_timer *timer, void *context) {
     gyre_http_connection_end(connection, false);
   }
 }
-
-/* --- life --- */
 
 struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                       const struct sockaddr_storage *address) {

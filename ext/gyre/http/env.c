@@ -128,8 +128,6 @@ static VALUE slice(const char *bytes, struct gyre_http_slice part) {
 
 static VALUE frozen(const char *bytes, struct gyre_http_slice part) { return rb_str_freeze(slice(bytes, part)); }
 
-/* --- values that requests share --- */
-
 static VALUE methods[GYRE_HTTP_METHODS];
 static VALUE protocols[3], port_80, port_443, value_https, value_on;
 

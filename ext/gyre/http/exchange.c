@@ -168,8 +168,6 @@ VALUE gyre_http_exchange_client_gone(VALUE self) {
   return promise;
 }
 
-/* --- life --- */
-
 /* Open-ended responses (upgrades, hijacked sockets) have no duration. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   if (exchange->measured) return;

@@ -45,8 +45,6 @@ struct open_file {
 static ID id_for_fd, id_close;
 static VALUE open_file_class;
 
-/* --- opening --- */
-
 /* Errors shown as a missing file. */
 static bool is_absent(int error) {
   switch (error) {
@@ -154,8 +152,6 @@ static void *open_without_gvl(void *opaque) {
   }
   return NULL;
 }
-
-/* --- the object --- */
 
 static void open_file_mark(void *opaque) { rb_gc_mark(((struct open_file *)opaque)->io); }
 
@@ -275,8 +271,6 @@ static VALUE open_file_to_io(VALUE self) {
   }
   return file->io;
 }
-
-/* --- reading --- */
 
 /* Reads a range from the page cache; nil if a part is on disk. A truncated file returns less. */
 static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {

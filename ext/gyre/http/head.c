@@ -79,8 +79,6 @@ bool gyre_http_is_no_trailer(const char *name, size_t length) {
   return false;
 }
 
-/* --- authorities --- */
-
 /* IPv4address: four numbers up to 255, no leading zeros. */
 static bool is_ipv4(const char *p, const char *end) {
   for (int part = 0; part < 4; part++) {

@@ -2,8 +2,6 @@
  * the app. Fetches the exchange again after a wait, during which it may end. */
 #include "http/exchange.h"
 
-/* --- waiting for input --- */
-
 static VALUE input_wait_body(VALUE argument) {
   gyre_wait_again(&((struct gyre_http_reader *)argument)->wait);
   return Qnil;
@@ -152,8 +150,6 @@ static VALUE exchange_hold_file(VALUE self) {
   gyre_http_budget_hold(files, &exchange->response.files_counted, 0);
   return Qfalse;
 }
-
-/* --- questions --- */
 
 static VALUE exchange_trailers(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);

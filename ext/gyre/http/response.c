@@ -12,8 +12,6 @@ struct gyre_http_exchange *gyre_http_response_writable(VALUE self) {
   return exchange;
 }
 
-/* --- heads --- */
-
 static void end_head(struct gyre_http_response_head *head, enum gyre_http_framing framing) {
   struct gyre_http_exchange *exchange = head->exchange;
   exchange->response.framing = (uint8_t)framing;
@@ -120,8 +118,6 @@ static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
   return rb_hash_aset(exchange->response_trailers, name, value);
 }
 
-/* --- bodies --- */
-
 static VALUE exchange_write_body(VALUE self, VALUE string) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
@@ -156,8 +152,6 @@ static VALUE exchange_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
   RB_GC_GUARD(io);
   return ULL2NUM(length);
 }
-
-/* --- refusals --- */
 
 static VALUE send_refusal(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_response_writable(self);

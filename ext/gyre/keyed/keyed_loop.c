@@ -11,8 +11,6 @@
 
 static VALUE thread_error;
 
-/* --- the object --- */
-
 static void keyed_mark(void *opaque) {
   struct gyre_keyed *keyed = opaque;
   rb_gc_mark(keyed->self); /* pinned: C keeps its address */
@@ -131,8 +129,6 @@ static VALUE keyed_allocate(VALUE class) {
   return self;
 }
 
-/* --- which loop --- */
-
 /* Returns this thread's scheduler, or NULL. */
 static struct gyre_scheduler *present_scheduler(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
@@ -188,8 +184,6 @@ void gyre_keyed_unsettle(struct gyre_keyed *keyed) {
   leave_scheduler(keyed);
 }
 
-/* --- the queue --- */
-
 /* Takes the first event's key; Qundef if its helper reports nothing. */
 static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
@@ -203,8 +197,6 @@ static VALUE take(struct gyre_keyed *keyed) {
   }
   return NIL_P(event.helper) || RTEST(rb_funcall(event.helper, rb_intern("event"), 0)) ? event.key : Qundef;
 }
-
-/* --- waiting --- */
 
 static VALUE waiter_ensure(VALUE argument) {
   struct gyre_keyed_waiter *waiter = (struct gyre_keyed_waiter *)argument;
@@ -325,8 +317,6 @@ static VALUE keyed_next_event(VALUE self) {
   enter(gyre_keyed_get(self));
   return rb_ensure(next_event_body, self, leave, self);
 }
-
-/* --- from outside --- */
 
 static VALUE set_and_wake(VALUE self, bool *flag) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);

@@ -142,8 +142,6 @@ void gyre_keyed_attach(struct gyre_keyed *keyed) {
   }
 }
 
-/* --- what happens --- */
-
 /* Ends a fired one-shot watch. */
 static void fire_last(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   move(watch, GYRE_KEYED_RESTING);
@@ -199,8 +197,6 @@ void gyre_keyed_queue_always(struct gyre_keyed *keyed) {
     }
   }
 }
-
-/* --- before a wait --- */
 
 static void on_sweep(struct gyre_timer *timer, void *context) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(timer, struct gyre_keyed, sweep);
@@ -266,8 +262,6 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits) {
     (void)gyre_timers_arm(&keyed->loop->timers, &keyed->sweep, gyre_loop_now(keyed->loop) + SWEEP_NS);
   }
 }
-
-/* --- watching --- */
 
 /* A key's method has closed the loop. */
 NORETURN(static void refuse_closed(void));

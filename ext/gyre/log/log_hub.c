@@ -6,8 +6,6 @@
 /* At most this many services have counters. */
 #define COUNTERS_MAX ((size_t)1 << 20)
 
-/* --- life --- */
-
 static void channel_free(struct gyre_log_channel *channel) {
   if (!channel) return;
   for (int format = 0; format < GYRE_LOG_FORMATS; format++) gyre_log_buffer_free(&channel->middles[format]);
@@ -83,8 +81,6 @@ struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre
   return gyre_log_sink_open(&hub->bytes, ++hub->sinks_opened, format, key);
 }
 
-/* --- routes --- */
-
 static bool same_service(const struct gyre_log_route *one, const struct gyre_log_route *two) {
   return one->for_all == two->for_all &&
          (one->for_all || gyre_log_same(gyre_log_text_of(&one->service), gyre_log_text_of(&two->service)));
@@ -131,8 +127,6 @@ void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink) {
   }
 }
 
-/* --- counters --- */
-
 /* Hashes eight bytes at a time; collisions only cost time. */
 static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   uint64_t hash = seed ^ text.length * UINT64_C(0x9e3779b97f4a7c15), eight;
@@ -167,8 +161,6 @@ static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service)
   *slot = (uint32_t)hub->counters_count;
   return hub->counters_count++;
 }
-
-/* --- channels --- */
 
 static const struct gyre_log_route *route_of(const struct gyre_log_hub *hub, struct gyre_log_text service) {
   const struct gyre_log_route *for_all = NULL;
@@ -251,8 +243,6 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
   }
   return hub->latest = *place;
 }
-
-/* --- messages --- */
 
 /* A read of many connections, before they are paused. */
 #define SLACK ((size_t)16 << 20)

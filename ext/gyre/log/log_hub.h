@@ -17,8 +17,6 @@
 
 struct gyre_log_hub;
 
-/* --- sessions: log_session.c --- */
-
 #define GYRE_LOG_CLIENT_ID 32
 
 /* A client's progress in a sink. */
@@ -50,8 +48,6 @@ struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, ui
 bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
 /* Returns the number up to which all outputs have stored records. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
-
-/* --- sinks: log_sink.c --- */
 
 struct gyre_log_client {
   char id[GYRE_LOG_CLIENT_ID];
@@ -143,8 +139,6 @@ static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
 
-/* --- the hub: log_hub.c --- */
-
 struct gyre_log_route {
   bool for_all; /* for services without a route */
   struct gyre_log_buffer service;
@@ -215,7 +209,6 @@ void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
  * record, so none has it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
-/* --- decoders: log_decoder.c --- */
 
 struct gyre_log_decoder {
   struct gyre_log_hub *hub;

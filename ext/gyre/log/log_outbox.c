@@ -108,8 +108,6 @@ static VALUE outbox_initialize(VALUE self, VALUE service, VALUE limit, VALUE rec
   return self;
 }
 
-/* --- writing --- */
-
 static void seal(struct outbox *outbox) {
   VALUE batch = outbox->batch;
   rb_str_set_len(batch, (long)outbox->length);
@@ -205,8 +203,6 @@ static VALUE outbox_store(VALUE self, VALUE severity, VALUE message, VALUE beyon
   return store(self, get(self), severity, message, RTEST(beyond_limit));
 }
 
-/* --- the sender's side --- */
-
 static VALUE outbox_take(VALUE self) {
   struct outbox *outbox = get(self);
   if (RARRAY_LEN(outbox->batches) == 0) {
@@ -268,8 +264,6 @@ static VALUE outbox_set_attention(VALUE self, VALUE attention) {
   get(self)->attention = RTEST(attention);
   return attention;
 }
-
-/* --- batches --- */
 
 static VALUE batch_measure(VALUE self, VALUE bytes, VALUE limit) {
   StringValue(bytes);

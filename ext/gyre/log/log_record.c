@@ -6,8 +6,6 @@
 /* Bytes after the prefix, before the service. */
 #define BODY_HEAD (GYRE_LOG_RECORD_HEAD - GYRE_LOG_RECORD_PREFIX)
 
-/* --- a record --- */
-
 static void put32(char *at, uint32_t value) {
   for (int i = 0; i < 4; i++) at[i] = (char)(value >> (24 - 8 * i));
 }
@@ -69,8 +67,6 @@ long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   message->present = true;
   return (long)(GYRE_LOG_RECORD_PREFIX + size);
 }
-
-/* --- batches of them --- */
 
 struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit) {
   struct gyre_log_measure measure = {0, 0, 0};

@@ -12,8 +12,6 @@ static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
 static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->at); }
 
-/* --- the grammar --- */
-
 /* Takes bytes up to a space, and the space. Returns false without a space or for an empty word. */
 static bool take_word(struct rest *rest, struct gyre_log_text *word) {
   const char *const space = memchr(rest->at, ' ', left(rest));

@@ -62,8 +62,6 @@ struct uring_state {
   char description[128];
 };
 
-/* --- set-up --- */
-
 static int set_up(struct uring_state *state) {
   const char *threads = getenv("RUBY_MN_THREADS");
   if (threads && *threads == '1') __atomic_store_n(&threads_change, true, __ATOMIC_RELAXED);
@@ -128,8 +126,6 @@ static const char *uring_backend_refusal(int error) {
   default: return NULL;
   }
 }
-
-/* --- submissions --- */
 
 /* Returns -EEXIST for a ring bound to another thread. */
 static int flush(struct uring_state *state);
@@ -215,8 +211,6 @@ static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   submission->user_data = watch_mark(fd, generation);
   return 0;
 }
-
-/* --- completions --- */
 
 static unsigned ready(int result) {
   if (result < 0) return GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;

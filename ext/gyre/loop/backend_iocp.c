@@ -113,8 +113,6 @@ static int iocp_backend_open(void **result) {
   return error;
 }
 
-/* --- polls --- */
-
 static int make_room(struct iocp_state *state, int fd) {
   if (fd < state->capacity) return 0;
   int capacity = state->capacity ? state->capacity : 64;
@@ -223,8 +221,6 @@ static int iocp_backend_watch(void *opaque, int fd, uint32_t generation, unsigne
   state->polls[fd] = poll;
   return 0;
 }
-
-/* --- completions --- */
 
 static unsigned readiness(const struct poll *poll) {
   if ((NTSTATUS)poll->overlapped.Internal < 0) return EVERYTHING;

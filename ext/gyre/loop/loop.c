@@ -102,8 +102,6 @@ int gyre_loop_move(struct gyre_loop *loop) {
   return error;
 }
 
-/* --- watches --- */
-
 static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   if (fd < loop->descriptor_capacity) return &loop->descriptors[fd];
 

@@ -8,8 +8,6 @@
 
 #define GROUP_BYTES (64 * 1024) /* quiet commands before their mn */
 
-/* --- values --- */
-
 /* Ruby code between a call's commands might never return. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
@@ -65,8 +63,6 @@ static VALUE server_values(VALUE self, VALUE keys, VALUE names) {
   request.put = put_keys;
   return gyre_memcached_request_run(&request);
 }
-
-/* --- quiet groups --- */
 
 /* Runs no Ruby code; -EINVAL: the item changed while other fibers ran. */
 static int put_one(struct gyre_memcached_request *request) {

@@ -49,8 +49,6 @@ VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server)
   return Qnil;
 }
 
-/* --- waiting --- */
-
 /* A loop's waiting fiber, on its stack. */
 struct loop_wait {
   struct gyre_memcached_connection *connection;
@@ -246,8 +244,6 @@ static VALUE call_value(VALUE self) {
   RB_GC_GUARD(self);
   return value;
 }
-
-/* --- keys and values --- */
 
 bool gyre_memcached_plain_key(struct gyre_memcached_request *request, VALUE key) {
   const struct gyre_memcached_server *server = request->server;

@@ -7,8 +7,6 @@
 
 static ID id_close;
 
-/* --- one key --- */
-
 /* `how`: nil; :send starts a Call; :hold waits for other commands; :drop also drops the reply. */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
   if (NIL_P(given)) return;
@@ -67,8 +65,6 @@ static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   return gyre_memcached_request_run(&request);
 }
 
-/* --- no key --- */
-
 static int put_line(struct gyre_memcached_request *request) {
   return gyre_memcached_put_line(request, RSTRING_PTR(request->data), (size_t)RSTRING_LEN(request->data));
 }
@@ -85,8 +81,6 @@ static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   request.put = put_line;
   return gyre_memcached_request_run(&request);
 }
-
-/* --- connections --- */
 
 /* Sends this connection's held commands. */
 static VALUE server_release(VALUE self) {

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* --- commands --- */
-
 enum gyre_memcached_key gyre_memcached_key_form(const char *key, size_t length) {
   if (length == 0 || length > GYRE_MEMCACHED_KEY_BYTES) return GYRE_MEMCACHED_REFUSED;
   unsigned unusual = 0;
@@ -75,8 +73,6 @@ char *gyre_memcached_put_set(char *to, const char *key, size_t length, enum gyre
   to = put(to, flags, flags_length);
   return put(to, "\r\n", 2);
 }
-
-/* --- replies --- */
 
 static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
   reply->text = reason;

@@ -54,8 +54,6 @@ static int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 }
 #endif
 
-/* --- the local address --- */
-
 union control {
   struct cmsghdr head;
   char bytes[CMSG_SPACE(sizeof(((struct gyre_datagram_local *)NULL)->bytes))];
@@ -121,8 +119,6 @@ int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *pac
   }
   return received;
 }
-
-/* --- sending --- */
 
 int gyre_datagram_send(int fd, const char *bytes, size_t length, const struct gyre_datagram_address *to) {
   ssize_t sent;

@@ -33,8 +33,6 @@ struct packet {
 
 static VALUE datagram_class, packet_class;
 
-/* --- memory --- */
-
 static void object_mark(void *opaque) {
   struct object *object = opaque;
   rb_gc_mark(object->io);
@@ -122,8 +120,6 @@ static void fail(const struct object *object, int error, const char *what) {
   rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, object->name)));
 }
 
-/* --- replies that leave together --- */
-
 /* Loses packets beyond the kernel's room, like a network. */
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
@@ -138,8 +134,6 @@ static void flush(struct object *object) {
   gyre_deferred_cancel(&object->flushing);
   flush_at_the_end(NULL, &object->flushing);
 }
-
-/* --- receiving --- */
 
 struct reading {
   struct object *object;
@@ -196,8 +190,6 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
   object->count--;
   return object->received[object->next++];
 }
-
-/* --- sending --- */
 
 /* Waits for room. Fails on an unconnected Unix socket, as nothing reports its receiver's room. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
@@ -273,8 +265,6 @@ static VALUE object_flush(VALUE self) {
   flush(get(self));
   return Qnil;
 }
-
-/* --- facts --- */
 
 static struct object *any(VALUE self) { return rb_check_typeddata(self, &object_type); }
 

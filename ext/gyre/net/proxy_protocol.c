@@ -10,8 +10,6 @@ static const char prefix[] = "PROXY ";
 
 #define FIXED_BYTES 16
 
-/* --- version 2 --- */
-
 static int parse_v2(const uint8_t *bytes, size_t length, struct gyre_proxy_source *source) {
   if (length < FIXED_BYTES) return 0;
   unsigned version = bytes[12] >> 4, command = bytes[12] & 15, family = bytes[13];
@@ -35,8 +33,6 @@ static int parse_v2(const uint8_t *bytes, size_t length, struct gyre_proxy_sourc
   }
   return (int)(FIXED_BYTES + rest);
 }
-
-/* --- version 1 --- */
 
 /* Takes a word up to a space or the line's end. */
 static bool take_word(const uint8_t **at, const uint8_t *end, bool last, char *word, size_t room) {

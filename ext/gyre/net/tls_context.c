@@ -38,8 +38,6 @@ struct gyre_tls_session {
   char server[];
 };
 
-/* --- sessions of clients --- */
-
 static void session_free(struct gyre_tls_session *session) {
   SSL_SESSION_free(session->ssl);
   free(session);
@@ -180,8 +178,6 @@ static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *vecto
   /* A TLS 1.3 ticket is used once (RFC 8446, appendix C.4): 2 makes libssl issue a new one. */
   return result == 1 && !encrypting && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result;
 }
-
-/* --- making one --- */
 
 static bool refuse(char *error, const char *what, const char *given) {
   snprintf(error, GYRE_TLS_ERROR_BYTES, "%s %s: libssl has none of them here", what, given ? given : "");

@@ -37,8 +37,6 @@ static int give_passphrase(char *buffer, int size, int writing, void *argument) 
   return (int)length;
 }
 
-/* --- certificates --- */
-
 /* In the text's order; NULL if unreadable. */
 static STACK_OF(X509) * read_certificates(const char *text) {
   BIO *bio = BIO_new_mem_buf(text, -1);
@@ -100,8 +98,6 @@ static bool use_certificates(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct 
   return true;
 }
 
-/* --- the key --- */
-
 static bool refuse_key(const struct gyre_tls_options *options, const struct passphrase *passphrase, char *error) {
   const char *reason = " cannot be read: it must be a private key in PEM";
   if (passphrase->asked)
@@ -143,8 +139,6 @@ static bool use_key(SSL_CTX *ssl, STACK_OF(X509) * chain, const struct gyre_tls_
   ERR_clear_error();
   return used;
 }
-
-/* --- authorities --- */
 
 /* Reads the system's authorities once in a process. A revocation list changes its own copy. */
 static bool use_system(SSL_CTX *ssl, const struct gyre_tls_options *options) {

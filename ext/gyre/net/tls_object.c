@@ -87,8 +87,6 @@ static VALUE context_times(VALUE self) {
   return rb_assoc_new(LL2NUM(from), LL2NUM(until));
 }
 
-/* --- the keys of tickets --- */
-
 static void tickets_free(void *opaque) { gyre_tls_tickets_release(opaque); }
 
 static size_t tickets_size(const void *opaque) { return 512; }

@@ -20,8 +20,6 @@
 #define PIECES 64
 #define FILE_BYTES (16 * 1024)
 
-/* --- bytes --- */
-
 char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
   struct gyre_bytes *bytes = *place;
   size_t held = gyre_bytes_held(bytes);
@@ -65,8 +63,6 @@ void gyre_bytes_free(struct gyre_bytes **bytes) {
   *bytes = NULL;
 }
 
-/* --- lent memory --- */
-
 static pthread_key_t lent_key;
 static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
 
@@ -88,8 +84,6 @@ static char *lent(size_t offset) {
 
 char *gyre_lent_received(void) { return lent(0); }
 char *gyre_lent_plain(void) { return lent(GYRE_LENT_BYTES); }
-
-/* --- life --- */
 
 void gyre_transport_init(struct gyre_transport *transport, int fd, const struct gyre_transport_operations *operations) {
   *transport = (struct gyre_transport){.operations = operations, .fd = fd, .handshaken = !operations->handshake};
@@ -136,8 +130,6 @@ int gyre_transport_handshake(struct gyre_transport *transport) {
   fail(&transport->write, error);
   return fail(&transport->read, error);
 }
-
-/* --- reading --- */
 
 ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   if (transport->read.state == GYRE_SIDE_ENDED) return 0;
@@ -194,8 +186,6 @@ size_t gyre_transport_untaken(const struct gyre_transport *transport) {
 #endif
   return 0;
 }
-
-/* --- writing --- */
 
 static int writable(const struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
@@ -285,8 +275,6 @@ int gyre_transport_end(struct gyre_transport *transport) {
   if (!begun) return 0;
   return gyre_transport_flush(transport);
 }
-
-/* --- plain sockets --- */
 
 static ssize_t result(struct gyre_side *side, unsigned wants, ssize_t count) {
   if (count >= 0) return count;

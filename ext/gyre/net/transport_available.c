@@ -15,8 +15,6 @@ static VALUE wait_symbol(const struct gyre_side *side) {
   return ID2SYM(rb_intern(side->wants == GYRE_WRITABLE ? "wait_writable" : "wait_readable"));
 }
 
-/* --- reading --- */
-
 /* Reads without waiting, for state machines on a {Gyre::Loop}; continues a TLS handshake.
  * @param limit [Integer] bytes at most
  * @param buffer [String, nil] filled and returned, reusing its memory
@@ -68,8 +66,6 @@ static VALUE object_unread(VALUE self) {
   return rb_str_new(gyre_transport_input(&object->transport), (long)gyre_transport_available(&object->transport));
 }
 
-/* --- writing --- */
-
 static VALUE available(struct gyre_transport_object *object, const struct gyre_side *side, int error,
                        const char *what) {
   if (error == -EAGAIN) return wait_symbol(side);
@@ -118,8 +114,6 @@ static VALUE object_unsent(VALUE self) {
   const struct gyre_bytes *output = gyre_transport_object_get(self)->transport.output;
   return rb_str_new(output ? output->bytes + output->offset : NULL, (long)gyre_bytes_held(output));
 }
-
-/* --- both --- */
 
 /* Continues the TLS handshake, as reads and writes do.
  * @return [true, Symbol] true after it, or without TLS; else :wait_readable or :wait_writable

@@ -15,8 +15,6 @@ void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
   }
 }
 
-/* --- the end --- */
-
 void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {
   if (websocket->end.code) return;
   websocket->end.code = (uint16_t)code;
@@ -47,8 +45,6 @@ void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code) {
   finish(websocket, false);
 }
 
-/* --- time --- */
-
 static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
   if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
 }
@@ -68,8 +64,6 @@ void gyre_websocket_schedule(struct gyre_websocket *websocket) {
                                                        : due_ns > now_ns   ? due_ns - now_ns
                                                                            : 0);
 }
-
-/* --- sending --- */
 
 static void on_room(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   (void)ready;
@@ -237,8 +231,6 @@ void gyre_websocket_ping(struct gyre_websocket *websocket) {
   }
   if (websocket->connection) gyre_websocket_schedule(websocket);
 }
-
-/* --- receiving --- */
 
 /* An unasked pong only shows life (RFC 6455, section 5.5.3). */
 static void take_control(struct gyre_websocket *websocket, const struct gyre_websocket_event *event) {

@@ -12,8 +12,6 @@
 
 static const uint8_t tail[] = {0, 0, 0xff, 0xff}; /* end of each message, not sent (section 7.2.1) */
 
-/* --- streams --- */
-
 static void end_stream(struct z_stream_s **stream, int (*end)(struct z_stream_s *)) {
   if (!*stream) return;
   end(*stream);
@@ -75,8 +73,6 @@ static z_stream *inflater_of(struct gyre_websocket_compression *compression) {
     end_stream(&owner->inflater, inflateEnd);
   return owner->inflater;
 }
-
-/* --- messages --- */
 
 size_t gyre_websocket_deflate(struct gyre_websocket_compression *compression, const char *bytes, size_t length,
                               char *compressed) {

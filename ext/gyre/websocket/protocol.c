@@ -5,8 +5,6 @@
 #define DRAIN_STEP_NS INT64_C(1000000) /* time between two sockets' ends at the server's stop */
 #define DRAIN_STEPS 5000
 
-/* --- bytes and time --- */
-
 static void readable(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket || connection->exchange) return; /* the handshake's request is not over */
@@ -63,8 +61,6 @@ static void late(struct gyre_http_connection *connection) {
   if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
   RB_GC_GUARD(self);
 }
-
-/* --- life --- */
 
 /* At the server's stop, ends the session's fiber at its wait, unless that wait is for this
  * socket. */

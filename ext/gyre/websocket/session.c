@@ -46,8 +46,6 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
   return message;
 }
 
-/* --- the app's code --- */
-
 struct call {
   VALUE handler, arguments[2];
   ID method;

@@ -8,8 +8,6 @@
 static VALUE closed_error;
 static ID id_error;
 
-/* --- the object --- */
-
 static void websocket_mark(void *opaque) {
   const struct gyre_websocket *websocket = opaque;
   rb_gc_mark(websocket->self); /* pinned: others have its address */
@@ -53,8 +51,6 @@ static VALUE hand_over(VALUE self, const char *method, int count, const VALUE *a
                     ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
 }
 
-/* --- waiting --- */
-
 static VALUE wait_body(VALUE argument) {
   gyre_wait_again(&((struct gyre_websocket_waiter *)argument)->wait);
   return Qnil;
@@ -82,8 +78,6 @@ static bool wait_for(VALUE self, enum gyre_websocket_change change, int64_t time
   return !waiter.wait.timed_out;
 }
 
-/* --- reading --- */
-
 static VALUE websocket_read(VALUE self) {
   if (is_outside(self)) return hand_over(self, "read", 0, NULL);
   struct gyre_websocket *websocket = websocket_get(self);
@@ -97,8 +91,6 @@ static VALUE websocket_read(VALUE self) {
     wait_for(self, GYRE_WEBSOCKET_INPUT, -1);
   }
 }
-
-/* --- writing --- */
 
 NORETURN(static void raise_closed(const struct gyre_websocket *websocket));
 static void raise_closed(const struct gyre_websocket *websocket) {
@@ -163,8 +155,6 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   wait_for_room(self);
   return LONG2NUM(length);
 }
-
-/* --- broadcast (lib/gyre/broadcast.rb) --- */
 
 /* Returns a message's frame for all sockets with these window bits. */
 static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
@@ -248,8 +238,6 @@ static VALUE websocket_ping(VALUE self, VALUE timeout) {
   return DBL2NUM((double)(gyre_loop_now(loop) - from_ns) / 1e9);
 }
 
-/* --- the end --- */
-
 static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
   VALUE arguments[] = {code, reason};
   if (is_outside(self)) return hand_over(self, "close_with", 2, arguments);
@@ -309,8 +297,6 @@ static VALUE websocket_interrupt_reader(VALUE self, VALUE fiber, VALUE exception
 static VALUE websocket_error(VALUE self, VALUE message) {
   return rb_funcall(websocket_get(self)->acceptor->handler, id_error, 1, message);
 }
-
-/* --- the beginning --- */
 
 static int64_t duration_of(VALUE limits, const char *name) {
   return gyre_duration_ns(rb_funcall(limits, rb_intern(name), 0));

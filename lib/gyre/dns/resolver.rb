@@ -171,8 +171,6 @@ module Gyre
         []
       end
 
-      # --- questions ---
-
       # Returns a message or a NoAnswer for each question. Callers share questions under way;
       # another caller takes over if one is stopped.
       def ask(questions)

@@ -160,8 +160,6 @@ module Gyre
         Gyre.listen(listeners, tls: context, connections_limit: @settings[:connections_limit])
       end
 
-      # --- streams ---
-
       # Reads requests in order; sends responses as they are ready (RFC 7766, section 6.2.1.1).
       def serve(stream)
         stream.read_timeout_s = @settings[:idle_timeout_s]

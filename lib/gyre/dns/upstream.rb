@@ -83,8 +83,6 @@ module Gyre
       # @return [String]
       def inspect = "#<#{self.class} #{@servers.join(", ")}>"
 
-      # --- for Exchange ---
-
       # @api private
       def count_ignored = @ignored += 1
 

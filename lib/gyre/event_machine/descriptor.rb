@@ -186,8 +186,6 @@ module Gyre
         end
       end
 
-      # --- of a kind ---
-
       def reads? = true
 
       # Whether `writable` runs a callback.

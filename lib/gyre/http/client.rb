@@ -151,8 +151,6 @@ module Gyre
         "Basic #{[(basic || user.split(":", 2).map { |word| URI.decode_www_form_component(word) }).join(":")].pack("m0")}"
       end
 
-      # --- requests ---
-
       def respond(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s, interim: nil)
         request = make(method, url, headers, query, timeout_s)
         request.carry(body, json, form, multipart) if body || json || form || multipart
@@ -294,8 +292,6 @@ module Gyre
         report&.finish(error)
         error
       end
-
-      # --- many requests ---
 
       def fetch(url, options)
         get(url, **options)

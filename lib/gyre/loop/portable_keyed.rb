@@ -259,8 +259,6 @@ module Gyre
         watches.each(&:release)
       end
 
-      # --- waiting ---
-
       def wait
         settle
         sweep
@@ -319,8 +317,6 @@ module Gyre
         @swept = true
         @watches.values.each(&:check)
       end
-
-      # --- watching ---
 
       def interest(key, read, write)
         read = !write if read.nil?

@@ -39,8 +39,6 @@ module Gyre
         @quiet = {}.compare_by_identity # Fiber => those of the servers that it has sent to
       end
 
-      # --- one key ---
-
       def get(key, options = nil)
         return run(@commands.get(key, options)) if options || !@quiet.empty?
 
@@ -141,8 +139,6 @@ module Gyre
 
       def get_with_metadata_result(key, options = {}) = Result.new(get_with_metadata(key, options))
 
-      # --- many keys ---
-
       # Returns or yields found values by key; nil with a block.
       def get_multi(*keys, req_options: nil, &block)
         refuse_in_quiet(:get_multi)
@@ -176,8 +172,6 @@ module Gyre
         @multi.delete(Array(keys), options)
       end
 
-      # --- several commands ---
-
       # Sends the block's commands together, or none if it raises. Returns results in order; raises
       # the first error after all.
       def pipeline
@@ -207,8 +201,6 @@ module Gyre
         end
       end
       alias multi quiet
-
-      # --- servers ---
 
       # Empties all servers.
       def flush(delay = 0)

@@ -53,8 +53,6 @@ module Gyre
 
       def left_s = @until_s && [@until_s - now_s, 0].max
 
-      # --- names ---
-
       # Resolves in a thread without a scheduler, as not every resolver can be interrupted.
       def resolve
         host = @endpoint.host
@@ -107,8 +105,6 @@ module Gyre
         first.zip(second).flatten.compact + rest
       end
 
-      # --- addresses ---
-
       def race(addresses)
         until addresses.empty? && @attempts.empty?
           if (address = addresses.shift)
@@ -151,8 +147,6 @@ module Gyre
         socket&.close
         nil
       end
-
-      # --- errors ---
 
       def failure
         return timeout(report(@attempts.values)) if @attempts.any?

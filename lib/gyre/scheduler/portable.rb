@@ -40,8 +40,6 @@ module Gyre
 
       def event_loop = @loop
 
-      # --- fibers ---
-
       # Runs callable.call(*arguments), or the block, in a pooled fiber up to its first wait.
       def spawn(callable = nil, *arguments, &block)
         open!
@@ -124,8 +122,6 @@ module Gyre
         callback.start(@loop.timers.after(seconds, callback))
       end
 
-      # --- descriptors, processes ---
-
       def io_wait(io, events, timeout = nil)
         own_timeout = io.timeout if timeout.nil? && io.respond_to?(:timeout)
         waiter = @fibers.waiter(blocker: io)
@@ -204,8 +200,6 @@ module Gyre
       end
 
       def process_wait(pid, flags) = process_wait_in_thread(pid, flags)
-
-      # --- the loop ---
 
       # Drives the loop until nothing is left.
       def run

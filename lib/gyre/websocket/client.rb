@@ -187,8 +187,6 @@ module Gyre
         "it chose a subprotocol that was not offered" if (name = response["sec-websocket-protocol"]) && !protocols.include?(name)
       end
 
-      # --- frames ---
-
       # Returns a frame's or message's kind, payload and code; nil after the end.
       def receive
         return if @code

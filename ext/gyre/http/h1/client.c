@@ -70,8 +70,6 @@ static struct client *get(VALUE self) {
   return client;
 }
 
-/* --- waits --- */
-
 NORETURN(static void protocol_error(const struct gyre_transport_object *object, const char *reason));
 static void protocol_error(const struct gyre_transport_object *object, const char *reason) {
   rb_raise(rb_path2class("Gyre::ProtocolError"), "%" PRIsVALUE " sent %s", object->peer, reason);
@@ -151,8 +149,6 @@ static int send_pieces(struct client *client, struct iovec *pieces, int count) {
     }
   }
 }
-
-/* --- the request --- */
 
 /* A head's text: on the caller's stack, or in a hidden String. */
 struct text {
@@ -288,8 +284,6 @@ static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
   RB_GC_GUARD(piece);
   return error < 0 ? Qfalse : Qtrue;
 }
-
-/* --- the response --- */
 
 /* Returns the Hash of a head that was taken before. Most callers want none, or one field. */
 static VALUE client_fields(VALUE class, VALUE text) {

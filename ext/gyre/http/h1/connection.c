@@ -50,8 +50,6 @@ static size_t partial_bytes(const struct gyre_http_limits *limits) {
   return sizeof(struct partial) + limits->head.header_count * sizeof(struct gyre_http_field);
 }
 
-/* --- what the connection holds --- */
-
 /* Frees connection->own, with its budget and place in the queue. */
 static void release(struct gyre_http_connection *connection, bool gone) {
   struct gyre_http_capacity *capacity = connection->acceptor->capacity;
@@ -87,8 +85,6 @@ static void serve(struct gyre_http_connection *connection, const struct gyre_htt
   int state = gyre_http_handler_start(connection, request, &gyre_http1_exchange_operations);
   if (state) rb_jump_tag(state);
 }
-
-/* --- heads --- */
 
 static bool parse(struct gyre_http_connection *connection, struct gyre_http_request *request, struct partial *partial,
                   const char *bytes, size_t available) {
@@ -318,8 +314,6 @@ static void end_body(struct gyre_http_connection *connection, uint16_t status, c
   serve_or_wait(connection, &request);
 }
 
-/* --- bytes --- */
-
 static void read_ahead(struct gyre_http_connection *connection) {
   struct awaiting *body = connection->own;
   while (connection->readable) {
@@ -441,8 +435,6 @@ static void readable(struct gyre_http_connection *connection) {
     break;
   }
 }
-
-/* --- time, and the end --- */
 
 static void late(struct gyre_http_connection *connection) {
   if (connection->state == GYRE_HTTP_FIRST_BYTE) {

@@ -55,8 +55,6 @@ static void drop(struct gyre_http_connection *connection, const struct gyre_http
   gyre_http_connection_end(connection, true);
 }
 
-/* --- the body --- */
-
 /* Receives into lent memory (*lent) or the transport's input; parks until bytes come. The exchange
  * is open on return. */
 static size_t more_input(VALUE self, const char **lent) {
@@ -263,8 +261,6 @@ static VALUE next_request(VALUE self) {
   exchange = gyre_http_exchange_open(self);
   return exchange ? begin_next(exchange->connection) : Qnil;
 }
-
-/* --- leaving HTTP --- */
 
 /* Returns a socket that first returns the received bytes. */
 static VALUE plain_socket(const struct gyre_transport *transport) {

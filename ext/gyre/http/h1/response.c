@@ -16,8 +16,6 @@
 
 static VALUE line_end;
 
-/* --- sending --- */
-
 NORETURN(static void write_failed(struct gyre_http_exchange *exchange, int error));
 static void write_failed(struct gyre_http_exchange *exchange, int error) {
   gyre_http_connection_close(exchange->connection, false);
@@ -157,8 +155,6 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
   flush(self);
 }
 
-/* --- heads --- */
-
 /* IANA, HTTP Status Code Registry. Other statuses have an empty phrase (RFC 9112, section 4). */
 static const char status_lines[] =
     "100 Continue\r\n101 Switching Protocols\r\n102 Processing\r\n103 Early Hints\r\n200 OK\r\n201 Created\r\n"
@@ -217,8 +213,6 @@ void gyre_http1_send_head(VALUE self, const struct gyre_http_response_head *head
   (void)head;
   send_output(self, NULL, 0);
 }
-
-/* --- bodies --- */
 
 void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body) {
   long count = head->no_body ? 0 : RARRAY_LEN(body);

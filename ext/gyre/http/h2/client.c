@@ -22,8 +22,6 @@
 
 static VALUE connection_class;
 
-/* --- memory --- */
-
 static struct gyre_http2_stream *stream_at(struct gyre_list *node) {
   return GYRE_CONTAINER(node, struct gyre_http2_stream, node);
 }
@@ -85,8 +83,6 @@ bool gyre_http2_client_is_open(const struct gyre_http2_client *client) {
          !client->session.going;
 }
 
-/* --- the end --- */
-
 static void wake(struct gyre_wait *wait) {
   if (wait) gyre_wake(wait->scheduler, &wait->parked);
 }
@@ -133,8 +129,6 @@ static void end(struct gyre_http2_client *client, enum gyre_http2_client_state s
 static void fail(struct gyre_http2_client *client, int error) {
   end(client, error == 0 || error == GYRE_TRUNCATED ? GYRE_HTTP2_CLIENT_ENDED : GYRE_HTTP2_CLIENT_FAILED, error);
 }
-
-/* --- sending --- */
 
 static int64_t now_of(const struct gyre_http2_client *client) {
   return client->scheduler ? gyre_loop_coarse_now(&client->scheduler->loop) : gyre_timers_coarse_now();
@@ -199,8 +193,6 @@ void gyre_http2_client_send(struct gyre_http2_client *client) {
   if (client->linked) gyre_loop_defer(&client->scheduler->loop, &client->sending);
 }
 
-/* --- receiving --- */
-
 static void watch_for(struct gyre_http2_client *client, unsigned wants) {
   if (!client->linked) return;
   struct gyre_loop *loop = &client->scheduler->loop;
@@ -260,8 +252,6 @@ void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns)
   receive(client);
 }
 
-/* --- the loop --- */
-
 /* The only timer: detects a dead server by PING, and takes an idle connection off its loop. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http2_client *client = GYRE_CONTAINER(timer, struct gyre_http2_client, timer);
@@ -315,8 +305,6 @@ void gyre_http2_client_begin(struct gyre_http2_client *client) {
   client->linked = true;
   if (error < 0) fail(client, error);
 }
-
-/* --- Ruby --- */
 
 static VALUE row(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
 

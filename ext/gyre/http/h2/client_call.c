@@ -19,8 +19,6 @@
 
 static VALUE call_class;
 
-/* --- memory --- */
-
 static void call_mark(void *opaque) {
   const struct gyre_http2_call *call = opaque;
   rb_gc_mark(call->self); /* pinned: C keeps its address */
@@ -66,8 +64,6 @@ static struct gyre_http2_client *client_of(const struct gyre_http2_call *call) {
   return gyre_http2_client_get(call->client_object);
 }
 
-/* --- errors --- */
-
 NORETURN(static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail));
 static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail) {
   VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0);
@@ -104,8 +100,6 @@ static void cut(const struct gyre_http2_client *client, const struct gyre_http2_
   if (!stream->peer_reset && !client->session.left) protocol_error(client, "sent a response that breaks HTTP/2", "");
   protocol_error(client, "reset the stream: ", gyre_http2_error_name(stream->error));
 }
-
-/* --- waiting --- */
 
 struct waiting {
   struct gyre_wait wait, **place;
@@ -146,8 +140,6 @@ static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre
   if (!call->stream) rb_raise(rb_eIOError, "the exchange was cancelled");
   return call->stream;
 }
-
-/* --- the request --- */
 
 struct request {
   struct gyre_http2_lines lines;
@@ -314,8 +306,6 @@ static VALUE call_finish(VALUE self) {
   gyre_http2_client_send(client_of(call));
   return Qnil;
 }
-
-/* --- the response --- */
 
 static VALUE fields_of(const struct gyre_http2_block *block, unsigned from, unsigned to) {
   struct gyre_http_head head = {.fields = block->fields + from, .field_count = (uint16_t)(to - from)};

@@ -36,8 +36,6 @@ static void end(struct gyre_http_connection *connection, bool reset) {
   gyre_http_connection_free(connection);
 }
 
-/* --- from the app --- */
-
 static void lower_names(char *line, const char *end) {
   for (bool name = true; line < end; line++) {
     if (name && *line >= 'A' && *line <= 'Z') *line = (char)(*line + 'a' - 'A');
@@ -108,8 +106,6 @@ static void room(struct gyre_http_connection *connection) {
   take_from_app(connection->own);
 }
 
-/* --- from the client --- */
-
 static void count(struct hijacked *hijacked, size_t bytes) {
   gyre_http_budget_hold(&hijacked->connection->acceptor->capacity->input, &hijacked->counted, bytes);
 }
@@ -148,8 +144,6 @@ static void readable(struct gyre_http_connection *connection) {
     return;
   }
 }
-
-/* --- life --- */
 
 static void on_app(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct hijacked *hijacked = GYRE_CONTAINER(watch, struct hijacked, app);

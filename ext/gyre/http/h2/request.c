@@ -66,8 +66,6 @@ static void drop(struct gyre_http_connection *connection, const struct gyre_http
   gyre_http2_stream_refuse(stream);
 }
 
-/* --- the body --- */
-
 static void end_body(struct gyre_http_exchange *exchange, struct gyre_http2_stream *stream) {
   exchange->body.over = true;
   if (stream->trailers_wrong) gyre_http_request_fail(exchange, 431, "trailer fields that are too long in all");
@@ -108,8 +106,6 @@ static VALUE read_body(VALUE self, size_t most) {
     exchange->expects_continue = false;
   }
 }
-
-/* --- the end --- */
 
 static VALUE hijack(struct gyre_http_exchange *exchange) {
   if (!gyre_http2_of(exchange)->websocket || exchange->response.head_sent || gyre_http_exchange_is_over(exchange))

@@ -14,8 +14,6 @@
 #define FILE_BYTES (32 * 1024) /* bytes read from a file at once */
 #define LEAST_BYTES 4096       /* fewest bytes that may be queued */
 
-/* --- waiting for room --- */
-
 NORETURN(static void write_failed(struct gyre_http_exchange *exchange, int error));
 static void write_failed(struct gyre_http_exchange *exchange, int error) {
   struct gyre_http2_exchange *own = gyre_http2_of(exchange);
@@ -88,8 +86,6 @@ static void queue(VALUE self, VALUE string) {
   RB_GC_GUARD(string);
 }
 
-/* --- heads --- */
-
 static void check(struct gyre_http_exchange *exchange, int error) {
   if (error == -ENOMEM) rb_memerror();
   if (error < 0) write_failed(exchange, -error);
@@ -109,8 +105,6 @@ void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head
   (void)self;
   send_head(head, head->no_body);
 }
-
-/* --- bodies --- */
 
 /* Adds the app's trailers. */
 void gyre_http2_finish_body(VALUE self) {

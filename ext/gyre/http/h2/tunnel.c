@@ -21,8 +21,6 @@ struct tunnel {
   uint64_t sent_bytes; /* stream's room when the protocol was last told to wait */
 };
 
-/* --- the transport --- */
-
 static ssize_t tunnel_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   struct tunnel *tunnel = transport->state;
   struct gyre_http2_stream *stream = tunnel->stream;
@@ -73,8 +71,6 @@ static int tunnel_end(struct gyre_transport *transport) {
 static const struct gyre_transport_operations operations = {
     .receive = tunnel_receive, .sendv = tunnel_sendv, .flush = tunnel_flush, .end = tunnel_end, .held = tunnel_held};
 
-/* --- changes --- */
-
 /* The protocol may free the connection. */
 static void on_change(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct tunnel *tunnel = GYRE_CONTAINER(post, struct tunnel, changed);
@@ -102,8 +98,6 @@ int gyre_http2_tunnel_respond(struct gyre_http_connection *connection, int statu
   gyre_http2_connection_send(tunnel->outer);
   return error;
 }
-
-/* --- life --- */
 
 struct gyre_http_connection *gyre_http2_tunnel_open(struct gyre_http_exchange *exchange) {
   struct tunnel *tunnel = calloc(1, sizeof(*tunnel));

@@ -137,8 +137,6 @@ module Gyre
         @reported[key] = text
       end
 
-      # --- with a connection ---
-
       def serve
         @transmission.receive
         @adoption.start if @adoption && @adoption.left <= 0
@@ -180,8 +178,6 @@ module Gyre
         @standing.refusal = error
         @outbox.attention = true
       end
-
-      # --- without one ---
 
       def stay_away
         connection = new_connection

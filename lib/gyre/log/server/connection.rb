@@ -205,8 +205,6 @@ module Gyre
 
       def after(seconds) = seconds && (@hub.update_clock + seconds)
 
-      # --- reading ---
-
       def secure
         return unless @transport.handshake_available == true
 
@@ -257,8 +255,6 @@ module Gyre
         @hub.flow.received(@work.session, bytes.bytesize, self)
         refuse(wrong) if wrong
       end
-
-      # --- the first frame ---
 
       def read_handshake(bytes)
         # Copies, as dup would keep the whole lent buffer.
@@ -338,8 +334,6 @@ module Gyre
         @peer.kind == :tail ? write(left["rest"]) : received(left["rest"])
       end
 
-      # --- writing ---
-
       def write(bytes)
         @transport.queue(bytes)
         flush
@@ -357,8 +351,6 @@ module Gyre
 
       # True once the kernel has taken all bytes.
       def sent = @state == :lingering ? @transport.finish_available : write_due
-
-      # --- the end ---
 
       # The client's stream has ended; its acknowledgements may be pending.
       def ended

@@ -59,8 +59,6 @@ module Gyre
 
       def limits = @server.limits
 
-      # --- for connections and acceptors ---
-
       def time_ns = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
 
       def update_clock

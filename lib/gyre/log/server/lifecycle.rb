@@ -89,8 +89,6 @@ module Gyre
         @tasks[key] = task unless task.finished?
       end
 
-      # --- the end ---
-
       def stopping? = !@complete.nil?
 
       def stop_timeout_s = @server.limits.stop_timeout_s || UNLIMITED_S

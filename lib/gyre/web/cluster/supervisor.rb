@@ -188,8 +188,6 @@ module Gyre
           end
         end
 
-        # --- the wanted state ---
-
         def reconcile
           return end_when_empty if stopping?
 
@@ -277,8 +275,6 @@ module Gyre
           @ready&.call
         end
 
-        # --- beginnings ---
-
         def fork_worker(index)
           near, far = Link.pair
           mold = @generations.current
@@ -317,8 +313,6 @@ module Gyre
           dismiss(@generations.former) if @generations.on_trial?(worker)
           workers.each { |other| other.leave(@shutdown_timeout_s) if other.index == worker.index && !other.equal?(worker) }
         end
-
-        # --- ends ---
 
         def mold_ended(mold, status)
           mold.owed.each { |worker| member_ended(worker, nil) if worker.pid.nil? }
@@ -372,8 +366,6 @@ module Gyre
           dismiss(@generations.roll_back)
           @restarts.finish("a worker with the new code does not start, the former workers stay: #{worker} #{reason}")
         end
-
-        # --- the clock ---
 
         def tick
           now = Clock.now
