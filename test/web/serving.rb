@@ -57,9 +57,10 @@ module GyreTest
         @texts.fetch(stream)
       end
 
-      # Waits until the stream has something like the pattern.
-      def expect(pattern, stream = :out)
-        @test.eventually(what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || ended_early }
+      # Waits until the stream has something like the pattern. `orphans`: the supervisor was killed,
+      # and its workers write.
+      def expect(pattern, stream = :out, orphans: false)
+        @test.eventually(what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || (ended_early unless orphans) }
       end
 
       def urls

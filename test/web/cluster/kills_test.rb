@@ -32,7 +32,7 @@ class WebClusterKillsTest < Minitest::Test
       processes = cluster.children
       port = program.port
       Process.kill(:KILL, program.pid)
-      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
+      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err, orphans: true)
       go(program)
       assert_match(/ 1\z/, slow.read)
       slow.close
@@ -81,7 +81,7 @@ class WebClusterKillsTest < Minitest::Test
       program.signal(:USR2)
       eventually { File.exist?(File.join(program.folder, "held")) }
       Process.kill(:KILL, program.pid)
-      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
+      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err, orphans: true)
       go(program)
       assert_match(/ 1\z/, slow.read)
       slow.close
