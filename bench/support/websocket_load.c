@@ -114,7 +114,11 @@ static void open_client(struct client *client, int port, int events) {
   if (send(client->fd, request, (size_t)size, 0) != size) fail("send");
   do {
     ssize_t got = recv(client->fd, head + length, sizeof(head) - 1 - length, 0);
-    if (got <= 0) fail("head");
+    if (got <= 0) {
+      fprintf(stderr, "client %d of %d got %s instead of its head\n", (int)(client - clients) + 1, count,
+              got < 0 ? strerror(errno) : "an end of file");
+      exit(1);
+    }
     length += (size_t)got;
     head[length] = '\0';
   } while (!strstr(head, "\r\n\r\n"));

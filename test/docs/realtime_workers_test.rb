@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "openssl"
+require "support/processes"
 require "web/cluster/clusters"
 require "websocket/serving"
 
@@ -19,12 +20,13 @@ class DocsRealtimeWorkersTest < Minitest::Test
     Dir.mktmpdir("gyre") do |cache|
       cluster("-w", "2", "--tls", app: CHAT, env: { "XDG_CACHE_HOME" => cache }) do |_, program|
         port = Integer(program.text(:out)[%r{https://127.0.0.1:(\d+)}, 1])
-        peers << enter(port)
-        assert_equal "1 in /garden", text_from(peers.first)
-        # The first client of the other worker is number one there.
-        peers << enter(port) until peers.size > 1 && text_from(peers.first) == "1 in /garden"
+        before = files(program)
+        eventually { peers << enter(port) && files(program).zip(before).all? { |now, then_| now > then_ } }
         peers.last.write(GyreTest::WebSocketServing.frame(1, "hello"))
-        assert_equal "hello", text_from(peers.first)
+        peers.each do |peer|
+          assert_equal "someone came to /garden", text_from(peer)
+          nil until text_from(peer) == "hello"
+        end
       ensure
         peers.each(&:close) # before the server's end, which would wait for them
       end
@@ -32,6 +34,12 @@ class DocsRealtimeWorkersTest < Minitest::Test
   end
 
   private
+
+  # Open files of each worker.
+  def files(program)
+    workers = GyreTest::Processes.children_of(program.pid).select { |pid| File.read("/proc/#{pid}/cmdline").start_with?("gyre: worker") }
+    workers.sort.map { |pid| Dir.children("/proc/#{pid}/fd").size }
+  end
 
   def enter(port)
     peer = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", port)).tap { |socket| socket.sync_close = true }.connect

@@ -178,7 +178,7 @@ class WebSocketChurnTest < Minitest::Test
   end
 
   def check(counts)
-    puts "churn: #{@opened} opened, #{@talked} messages, #{counts["gyre_websockets_opened_total"].to_i} of them sockets or streams without a fiber"
+    puts "churn: #{@opened} opened, #{@talked} messages, #{counts["gyre_websockets_opened_total"].to_i} sockets and streams counted"
     @samples.group_by { |sample| sample[1] }.each do |pid, samples|
       former, latter = [FORMER, LATTER].map do |range|
         bytes = samples.select { |part, *| range.cover?(part) }.map(&:last)
