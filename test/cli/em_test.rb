@@ -36,6 +36,24 @@ class CLIEmTest < Minitest::Test
     end
   end
 
+  def test_constants_of_a_gem_that_opens_the_module_first_stay
+    program = <<~RUBY
+      module EventMachine
+        module Early
+          def self.interval = Timer.instance_method(:initialize).arity
+        end
+      end
+      require "eventmachine"
+      require "em/protocols/line_protocol"
+      p EventMachine::Early.interval, EM::Early, EM::Protocols::LineProtocol, EventMachine.equal?(Gyre::EventMachine)
+    RUBY
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "app.rb"), program)
+      output = run_program(*ruby_command(EXE, "em", "app.rb"), chdir: folder)
+      assert_equal ["-2\nEventMachine::Early\nEventMachine::Protocols::LineProtocol\ntrue\n", ""], [output.out, output.err]
+    end
+  end
+
   def test_a_missing_program_is_named
     output = gyre("none.rb")
     assert_equal [1, "gyre em: none.rb: no such file, and no command of that name in the PATH\n"], [output.status.exitstatus, output.err]

@@ -4,71 +4,73 @@
 
 module Gyre
   module EventMachine
-    # Between two streams.
-    class Proxy
-      attr_reader :target, :bytes
+    module Descriptors
+      # Between two streams.
+      class Proxy
+        attr_reader :target, :bytes
 
-      # Pauses the source while more than `buffer_bytes` are unsent at the target; sends `length`
-      # bytes in all. 0: no limit.
-      def initialize(source, target, buffer_bytes, length)
-        @source, @target, @buffer_bytes = source, target, buffer_bytes
-        @left = length.positive? ? length : nil
-        @bytes = 0
+        # Pauses the source while more than `buffer_bytes` are unsent at the target; sends `length`
+        # bytes in all. 0: no limit.
+        def initialize(source, target, buffer_bytes, length)
+          @source, @target, @buffer_bytes = source, target, buffer_bytes
+          @left = length.positive? ? length : nil
+          @bytes = 0
+        end
+
+        # Returns bytes beyond the length.
+        def pass(data)
+          rest = @left && data.bytesize > @left ? data.byteslice(@left..) : nil
+          data = data.byteslice(0, @left) if rest
+          @bytes += data.bytesize
+          @left -= data.bytesize if @left
+          @target.send_data(data)
+          hold if @buffer_bytes.positive? && @target.unsent_bytes > @buffer_bytes
+          rest
+        end
+
+        def over? = @left&.zero?
+
+        private
+
+        def hold
+          @source.pause
+          @target.when_drained(-> { @source.resume })
+        end
       end
 
-      # Returns bytes beyond the length.
-      def pass(data)
-        rest = @left && data.bytesize > @left ? data.byteslice(@left..) : nil
-        data = data.byteslice(0, @left) if rest
-        @bytes += data.bytesize
-        @left -= data.bytesize if @left
-        @target.send_data(data)
-        hold if @buffer_bytes.positive? && @target.unsent_bytes > @buffer_bytes
-        rest
-      end
+      # Links of a stream: where its input goes, streams whose input comes here, and waits for all
+      # bytes to be sent.
+      # @api private
+      class Links
+        attr_reader :proxy, :sources
 
-      def over? = @left&.zero?
+        def initialize(stream)
+          @stream = stream
+          @proxy = nil
+          @sources = []
+          @awaiting = []
+        end
 
-      private
+        # From now on sends the input to another stream; with nil no longer.
+        def proxy=(proxy)
+          @proxy&.target&.links&.sources&.delete(@stream)
+          @proxy = proxy
+          proxy.target.links.sources << @stream if proxy
+        end
 
-      def hold
-        @source.pause
-        @target.when_drained(-> { @source.resume })
-      end
-    end
+        def when_drained(callable) = @awaiting << callable
 
-    # Links of a stream: where its input goes, streams whose input comes here, and waits for all
-    # bytes to be sent.
-    # @api private
-    class Links
-      attr_reader :proxy, :sources
+        def drained
+          awaiting, @awaiting = @awaiting, []
+          awaiting.each(&:call)
+        end
 
-      def initialize(stream)
-        @stream = stream
-        @proxy = nil
-        @sources = []
-        @awaiting = []
-      end
+        def unbound = @sources.dup.each(&:target_unbound)
 
-      # From now on sends the input to another stream; with nil no longer.
-      def proxy=(proxy)
-        @proxy&.target&.links&.sources&.delete(@stream)
-        @proxy = proxy
-        proxy.target.links.sources << @stream if proxy
-      end
-
-      def when_drained(callable) = @awaiting << callable
-
-      def drained
-        awaiting, @awaiting = @awaiting, []
-        awaiting.each(&:call)
-      end
-
-      def unbound = @sources.dup.each(&:target_unbound)
-
-      def drop
-        drained
-        self.proxy = nil
+        def drop
+          drained
+          self.proxy = nil
+        end
       end
     end
 
@@ -81,7 +83,7 @@ module Gyre
 
       def start_proxy(from, to, bufsize, length)
         source, target = [from, to].map { |signature| reactor.descriptors.fetch(signature) { raise "not a connection: #{signature}" } }
-        source.links.proxy = Proxy.new(source, target, bufsize, length)
+        source.links.proxy = Descriptors::Proxy.new(source, target, bufsize, length)
         nil
       end
 

@@ -123,37 +123,39 @@ module Gyre
       end
     end
 
-    # TLS of a stream until the handshake is over, with the verification of the peer.
-    # @api private
-    class Handshake
-      # The judge's exception.
-      attr_reader :error
+    module Descriptors
+      # TLS of a stream until the handshake is over, with the verification of the peer.
+      # @api private
+      class Handshake
+        # The judge's exception.
+        attr_reader :error
 
-      def initialize(arguments)
-        @settings = TLSSettings.new(arguments)
-        @stream = @error = nil
-      end
+        def initialize(arguments)
+          @settings = TLSSettings.new(arguments)
+          @stream = @error = nil
+        end
 
-      def started? = !@stream.nil?
+        def started? = !@stream.nil?
 
-      # Returns nil if libssl has none of the versions.
-      def start(stream)
-        context = @settings.context(stream.server?) or return
-        @stream = stream
-        stream.transport.begin_tls(context, name: @settings.name)
-        stream.transport.judge_by(method(:judge), @settings.required?) if @settings.judged?
-        self
-      end
+        # Returns nil if libssl has none of the versions.
+        def start(stream)
+          context = @settings.context(stream.server?) or return
+          @stream = stream
+          stream.transport.begin_tls(context, name: @settings.name)
+          stream.transport.judge_by(method(:judge), @settings.required?) if @settings.judged?
+          self
+        end
 
-      private
+        private
 
-      # Runs within libssl, where no fiber may be switched.
-      def judge(der)
-        pem = "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n"
-        EventMachine.unscheduled { @stream.ssl_verify_peer(pem) }
-      rescue Exception => error # rubocop:disable Lint/RescueException -- raised behind libssl
-        @error = error
-        false
+        # Runs within libssl, where no fiber may be switched.
+        def judge(der)
+          pem = "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n"
+          EventMachine.unscheduled { @stream.ssl_verify_peer(pem) }
+        rescue Exception => error # rubocop:disable Lint/RescueException -- raised behind libssl
+          @error = error
+          false
+        end
       end
     end
 
@@ -168,7 +170,7 @@ module Gyre
 
       # @api private
       def set_tls_parms(signature, arguments)
-        handshake = Handshake.new(arguments)
+        handshake = Descriptors::Handshake.new(arguments)
         reactor.descriptors[signature]&.handshake = handshake
       end
 

@@ -3,10 +3,15 @@
 # Gyre's EventMachine under the gem's name: `gyre em` and the stub gem (eventmachine.gemspec) put
 # this folder into the load path.
 
+module Gyre
+  # A gem that has opened the module before keeps its constants.
+  EventMachine = ::EventMachine if defined?(::EventMachine) && !const_defined?(:EventMachine, false)
+end
+
 require "gyre/event_machine"
 
-EventMachine = Gyre::EventMachine
-EM = EventMachine
+EventMachine = Gyre::EventMachine unless defined?(EventMachine)
+EM = EventMachine unless defined?(EM)
 BufferedTokenizer = EventMachine::BufferedTokenizer
 
 # Rails on thin keeps its state by thread otherwise, and callbacks that wait share one.
@@ -27,3 +32,5 @@ end
    queue resolver spawnable streamer threaded_resource tick_loop timers version].each do |part|
   $LOADED_FEATURES << "#{__dir__}/em/#{part}.rb"
 end
+%w[header_and_content httpclient httpclient2 line_and_text line_protocol linetext2 memcache object_protocol saslauth smtpclient smtpserver
+   stomp].each { |part| $LOADED_FEATURES << "#{__dir__}/em/protocols/#{part}.rb" }
