@@ -117,8 +117,9 @@ void gyre_transport_object_fail(struct gyre_transport_object *object, int error,
 NORETURN(static void time_out(const struct gyre_transport_object *object, VALUE timeout, VALUE whole,
                               const char *what));
 static void time_out(const struct gyre_transport_object *object, VALUE timeout, VALUE whole, const char *what) {
+  VALUE seconds = rb_funcall(NIL_P(whole) ? timeout : whole, rb_intern("round"), 1, INT2FIX(3));
   VALUE message = rb_enc_sprintf(rb_utf8_encoding(), "%s %" PRIsVALUE ": %s %" PRIsVALUE " s", what, object->peer,
-                                 NIL_P(whole) ? "nothing for" : "not over after", NIL_P(whole) ? timeout : whole);
+                                 NIL_P(whole) ? "nothing for" : "not over after", seconds);
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
 }
 

@@ -401,6 +401,13 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
+  def test_an_error_tells_that_the_proxy_cannot_be_reached
+    port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+    error = assert_raises(Errors::ConnectionError) { keep(Gyre::HTTP::Client.new(proxy: "http://127.0.0.1:#{port}")).get("http://example.test/") }
+    assert_equal "GET http://example.test/: connect: proxy: Connection refused - connect to tcp://127.0.0.1:#{port}", error.message
+    assert_kind_of Errno::ECONNREFUSED, error.cause
+  end
+
   def test_a_tunnel_that_the_proxy_refuses_is_an_error
     scripted(->(peer) { peer.head && peer.write("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n") }) do |server|
       client = keep(Gyre::HTTP::Client.new(proxy: server.url.sub("//", "//me:secret@")))

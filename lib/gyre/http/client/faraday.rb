@@ -42,7 +42,7 @@ module Gyre
         private
 
         def client_for(env)
-          limits = { connect: :open, read: :read, write: :write }
+          limits = { connect: :open, head: :read, read: :read, write: :write }
                    .to_h { |name, type| [:"#{name}_timeout_s", request_timeout(type, env.request)] }.compact
           options = { proxy: proxy(env.request.proxy), redirects_limit: 0, **@connection_options, **limits }
           @lock.synchronize { @clients[[env.ssl&.to_h, options]] ||= Client.new(tls: tls(env.ssl), **options) }

@@ -78,7 +78,7 @@ module Gyre
         def connect(until_s)
           limits = @options.limits
           at = [limits.connect_timeout_s && (Clock.now + limits.connect_timeout_s), until_s].compact.min
-          transport = Gyre.connect(address, timeout_s: left(at), only: (PUBLIC unless @options.private_addresses || @proxy))
+          transport = reach(at)
           tunnel(transport, at) if @proxy && tls?
           secure(transport, at) if tls?
           transport.write_timeout_s = limits.write_timeout_s
@@ -106,6 +106,12 @@ module Gyre
         def address
           at = @proxy || self
           @address ||= @options.socket ? Endpoint.new(:unix, path: @options.socket) : Endpoint.new(:tcp, host: at.host.delete("[]"), port: at.port)
+        end
+
+        def reach(at)
+          Gyre.connect(address, timeout_s: left(at), only: (PUBLIC unless @options.private_addresses || @proxy))
+        rescue *FAILURES => error
+          raise @proxy ? error.exception("proxy: #{error.message}") : error
         end
 
         # CONNECT (RFC 9110, section 9.3.6).
