@@ -218,10 +218,8 @@ static VALUE receiver_allocate(VALUE class) {
   return self;
 }
 
-/* @param io [Socket]
- * @param responder [Responder]
- * @param log [#log, nil] gets each response and its client's address, in a fiber
- * @param waiting_limit [Integer] rules that run or wait at once */
+/* `log` gets each response and its client's address, in a fiber, or is nil; `waiting_limit`: rules
+ * that run or wait at once. */
 static VALUE receiver_initialize(VALUE self, VALUE io, VALUE responder, VALUE log, VALUE waiting_limit) {
   struct receiver *receiver = get(self);
   (void)gyre_dns_responder_get(responder);
@@ -267,7 +265,7 @@ static VALUE receiver_stop(VALUE self) {
   return Qnil;
 }
 
-/* @return [Integer] rules that run or wait */
+/* Number of rules that run or wait. */
 static VALUE receiver_waiting(VALUE self) { return UINT2NUM(get(self)->waiting); }
 
 static VALUE receiver_refused(VALUE self) { return ULL2NUM(get(self)->refused); }

@@ -149,10 +149,8 @@ static struct gyre_dns_network network_of(VALUE pair) {
   return network;
 }
 
-/* @param zones [Array<Zone>] complete ones
- * @param rules [#call, nil] called with a Transaction; returns the response, nil if it has it
- * @param networks [Array<Array(String, Integer)>] address and bits; their questions are forwarded
- */
+/* `zones`: complete ones; `rules`: called with a Transaction, returns the response or nil (the
+ * Transaction has it); `networks`: address and bits, whose questions are forwarded. */
 static VALUE responder_use(VALUE self, VALUE zones, VALUE rules, VALUE networks) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
@@ -191,10 +189,8 @@ uint32_t gyre_dns_now_s(void) {
   return (uint32_t)now.tv_sec;
 }
 
-/* For streams and HTTPS.
- * @param bytes [String] a request
- * @param sockaddr [String] its sender's address
- * @return [String, nil, Transaction] a response; nil: none is sent; what rules have to answer */
+/* Responds over streams and HTTPS: a String, nil (nothing is sent), or a Transaction for rules.
+ * `sockaddr`: the sender's address. */
 static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
   static _Thread_local uint8_t to[GYRE_DNS_MESSAGE_BYTES];
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);

@@ -30,6 +30,7 @@ module Gyre
         # True if neither pattern nor block needs anything of a question.
         def decided? = folded.is_a?(String) || (folded && [0, 1].include?(block.arity))
 
+        # False or nil if the pattern does not fit.
         def match(transaction)
           return pattern.call(transaction.name, transaction.resource_class) unless folded
 
@@ -71,7 +72,6 @@ module Gyre
       # @param types [Array<Class>] resource classes; none: all
       # @yieldparam transaction [Transaction]
       # @yieldparam match [MatchData] of a Regexp; of the name in lower case, if only that fits
-      # @return [void]
       def match(pattern, *types, &block)
         numbers = types.flatten.compact.map { |type| DNS.type_number(type) }
         folded = case pattern
@@ -84,7 +84,6 @@ module Gyre
 
       # @yieldparam transaction [Transaction] of an unmatched question; without a block they are
       #   REFUSED
-      # @return [void]
       def otherwise(&block)
         @otherwise = block
         @found.clear
@@ -93,24 +92,20 @@ module Gyre
       # Serves a zone file.
       # @param origin [String]
       # @param path [String]
-      # @return [void]
       def zone(origin, path)
         @zones[origin.to_s.delete_suffix(".")] = path.to_s
       end
 
       # Passes on all other questions, from {#recursion} networks only.
       # @param servers [Array<String>] as for {Upstream#initialize}
-      # @return [void]
       def upstream(*servers) = @upstreams.concat(servers.flatten)
 
       # @param networks [Array<String>] that may use {Transaction#passthrough!} and {#upstream}
-      # @return [void]
       def recursion(*networks)
         @networks = networks.flatten.map { |network| IPAddr.new(network) }
       end
 
       # Names a block for {#fire}.
-      # @return [void]
       def on(name, &block)
         @events[name.to_sym] = block
       end
@@ -136,7 +131,6 @@ module Gyre
       end
 
       # @param transaction [Transaction]
-      # @return [void]
       # @api private
       def process(transaction)
         rules = (@found[transaction.type] ||= {})[transaction.key] || find(transaction)

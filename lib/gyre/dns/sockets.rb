@@ -78,7 +78,7 @@ module Gyre
         raise
       end
 
-      # @return [Array(Symbol, Endpoint)] :udp, :tcp or :both
+      # Returns :udp, :tcp or :both, and the Endpoint.
       def parse(address)
         return parse("#{address[0]}://#{address[1].to_s.include?(":") ? "[#{address[1]}]" : address[1]}:#{address[2] || 53}") if address.is_a?(Array)
 

@@ -87,7 +87,7 @@ module Gyre
       # Seconds since the last byte.
       def get_idle_time = @gyre_descriptor.idle_s
 
-      # @return [Float] seconds without a byte after which the connection is closed, 0: never
+      # Seconds without a byte until the connection is closed; 0: no limit.
       def comm_inactivity_timeout = @gyre_descriptor.limits&.silence_s
 
       def comm_inactivity_timeout=(seconds)
@@ -95,7 +95,7 @@ module Gyre
       end
       alias set_comm_inactivity_timeout comm_inactivity_timeout=
 
-      # @return [Float] seconds for the connection to stand
+      # Seconds to wait for the connection.
       def pending_connect_timeout = @gyre_descriptor.limits&.connect_s
 
       def pending_connect_timeout=(seconds)

@@ -90,8 +90,7 @@ module Gyre
       # @api private
       def stop_proxy(from) = reactor.descriptors[from]&.links&.proxy = nil
 
-      # @param signature [Integer]
-      # @return [Integer] bytes that went to the other connection
+      # Bytes passed to the other connection.
       def get_proxied_bytes(signature) = reactor.descriptors[signature]&.links&.proxy&.bytes.to_i
     end
   end

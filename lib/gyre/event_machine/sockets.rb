@@ -81,7 +81,6 @@ module Gyre
       end
 
       # Takes lines typed at the terminal.
-      # @return [Connection]
       def open_keyboard(handler = nil, *arguments, &block) = attach_io(Descriptors::Keyboard, $stdin.dup, handler, arguments, &block)
 
       def connection_count = reactor.descriptors.size

@@ -37,13 +37,11 @@ module Gyre
       # @param status [Integer]
       # @param bytes [Integer] of the sent body
       # @param seconds [Float]
-      # @return [void]
       def call(env, status, bytes, seconds)
         @writer.add(@format.line(env, status, bytes, seconds))
       end
 
       # Waits until pending lines are written.
-      # @return [void]
       def flush
         @writer.call { nil }
       end
@@ -52,7 +50,6 @@ module Gyre
       def dropped = @writer.dropped
 
       # Writes pending lines for a second at most, and closes the log's file.
-      # @return [void]
       def close
         report_dropped(@writer.close)
         @out.close if @out.is_a?(LogFile)

@@ -24,13 +24,11 @@ module Gyre
       end
 
       # @param message [String]
-      # @return [void]
       def info(message)
         write(@notices, "#{message}\n") if @notices
       end
 
       # @param message [String] may have further lines
-      # @return [void]
       def error(message)
         write(@errors, "#{Time.now.strftime("%Y-%m-%dT%H:%M:%S.%3N%:z")} gyre: #{message.chomp}\n")
       end

@@ -36,7 +36,6 @@ module Gyre
         end
 
         # Closes kept connections.
-        # @return [void]
         def close = @lock.synchronize { @clients.each_value(&:close) }
 
         private

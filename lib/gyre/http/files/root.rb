@@ -135,14 +135,12 @@ module Gyre
         end
 
         # Closes the folder; finds no more files.
-        # @return [void]
         def close
           @folder.close
           forget
         end
 
         # Forgets all remembered files.
-        # @return [void]
         def forget = @memory.forget
 
         private
