@@ -18,16 +18,16 @@
 # primitive; the connection can be closed afterwards. After the exchange's end its methods raise
 # IOError or Errno::EPIPE. Any thread may call them (see ThreadCalls).
 #
-# Requests:
+# --- requests ---
 #   next_request        ends the request and returns the next one's env, or nil: the connection is idle, closed or hijacked, and must not
-#                       be touched. First reads the former body's rest, up to limits.unread_body_bytes_limit; closes beyond. Responds
-#                       to a refused head itself. Returns the env: Env.template and what C sets (h1/env.c)
-#   read_body(max)      a new BINARY String of 1 to max bytes, nil at the end; parks until there is one. The first call sends an awaited
-#                       100. Raises RequestError (400, 408, 413, 431) or RequestCut, repeatedly
+#                       be touched; first reads the former body's rest, up to limits.unread_body_bytes_limit; closes beyond; responds
+#                       to a refused head itself; returns the env: Env.template and what C sets (h1/env.c)
+#   read_body(max)      a new BINARY String of 1 to max bytes, nil at the end; parks until there is one; the first call sends an awaited
+#                       100; raises RequestError (400, 408, 413, 431) or RequestCut, repeatedly
 #   interrupt_reader(fiber, exception)   for ThreadCalls: raises in a fiber that waits in read_body
 #   trailers            Hash with lower-case names; empty before the body's end
-#   hijack              the socket, which leaves the server; a HijackedSocket if more bytes have come. Before any head, or after
-#                       write_head(…, :raw or :close). Raises IOError if closed or hijacked
+#   hijack              the socket, which leaves the server; a HijackedSocket if more bytes have come; before any head, or after
+#                       write_head(…, :raw or :close); raises IOError if closed or hijacked
 #   client_gone         Promise of true: the client left first, or false: the request ended first; nil after its end
 #
 # Responses: network errors, and WriteTimeout after limits.write_timeout_s without progress, are
@@ -35,7 +35,7 @@
 # value raises ArgumentError before any byte. Omits keys with "rack.", and the app's content-length,
 # transfer-encoding and connection unless the framing is :raw. Adds a missing date. A connection's
 # last head has "connection: close".
-#   write_response(status, headers, body)   head and Array of Strings at once. True: the kernel has all, or it was hijacked. False: nothing
+#   write_response(status, headers, body)   head and Array of Strings at once; true: the kernel has all, or it was hijacked; false: nothing
 #                       was sent, and Response does it
 #   write_head(status, headers, framing)    returns the used framing: Integer (content-length), :chunked, :close (ends with the
 #                       connection), :raw (nothing added but a date) or nil (no body)
@@ -45,12 +45,12 @@
 #   write_interim(status, headers)          false if nothing was sent: HTTP/1.0, a sent head, or closed
 #   []=(name, value)    a trailer (RFC 9110, section 6.5); env has the exchange as gyre.response_trailers
 #
-# The end:
+# --- the end ---
 #   close, reset        at once; close lets written bytes arrive, reset shows a truncation
 #   leave_place         the rest is open-ended: needs no place and has no time limit
 #   hold_file           counts a file until the request's end; false beyond limits.files_limit
 #
-# Queries: head_sent? keep_alive? closed? (or hijacked) hijacked? expects_continue? head_only?
+# --- queries --- head_sent? keep_alive? closed? (or hijacked) hijacked? expects_continue? head_only?
 # body_bytes_sent remote_address
 
 module Gyre

@@ -5,17 +5,17 @@
 # sockets, files or clock: the arrival time (ns since 1970) is a parameter. C does the work
 # (ext/gyre/log/log_ingest.c); test/oracle/log has a Ruby copy for comparison.
 #
-#   Ingest.new(services_limit: 1000)
+#   --- Ingest.new(services_limit: 1000) ---
 #   sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
 #       → sink
 #   format   :text, :json or :redis (ext/gyre/log/log_line.h); key: the stream's name for :redis
 #   cull     repeated messages become "Last message repeated N times"
 #   raw      messages stay unescaped, with line ends
 #   origin   whether lines have host and pid of their connection (text: before the message; else as fields); nil: not in text
-#   limit    bytes of lines; further lines are dropped and counted. For taps
+#   limit    bytes of lines; further lines are dropped and counted; for taps
 #   bound    bytes in the sink, with taken and unwritten ones, beyond which it is full
 #   drops    a full sink drops and counts lines, and holds up no client
-#   route(service, severities, sinks)   replaces the service's route; nil: all other services, all severities. Messages without a
+#   route(service, severities, sinks)   replaces the service's route; nil: all other services, all severities; messages without a
 #       route are counted as filtered
 #   tap(sink, service = nil), untap(sink)   adds a sink to the routes of one service or of all
 #   decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → decoder of one connection

@@ -15,12 +15,12 @@ require "gyre/log/output/settings"
 
 module Gyre
   module Log
-    # Methods of each output:
+    # --- methods of each output ---
     #
     #   prepare               gets ready to write; may take long
-    #   write(data, clients)  writes all; may take long. clients: {client id => last sequence number in data}. Does not keep data
+    #   write(data, clients)  writes all; may take long; clients: {client id => last sequence number in data}; does not keep data
     #   sync                  returns when all written bytes are durable; never blocks the loop
-    #   reopen  close         for HUP (false if it keeps the former file); the end. A file has reopen_soon for a HUP during a write
+    #   reopen  close         for HUP (false if it keeps the former file); the end; a file has reopen_soon for a HUP during a write
     #   stored_by(client id)  the last stored sequence number of a client; raises Unavailable until known
     #   format                :text, :json or :redis;  sink_options: for Ingest#sink
     #   trouble               nil, or why it cannot write now;  status: the same, and spilled bytes
