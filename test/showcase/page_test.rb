@@ -30,6 +30,7 @@ class ShowcasePageTest < Minitest::Test
         check_readings_and_upload(browser)
         check_source(browser)
         check_cache(browser)
+        check_name(browser)
         check_idle_connections(browser)
         check_hold(browser)
         check_targets(browser)
@@ -140,6 +141,13 @@ class ShowcasePageTest < Minitest::Test
     assert_equal 100, widths.max
     assert_operator widths.min, :>, 0
     assert_match(/\A[\d,]+ a second\z/, text(browser, "#cache .answer"))
+  end
+
+  def check_name(browser)
+    browser.evaluate("document.getElementById('dns-name').value = 'jabberwock.backwards'")
+    press(browser, "#dns-start")
+    browser.wait_until("document.getElementById('dns-reply').textContent.includes('kcowrebbaj')")
+    assert_match(/\A\d+ ms\.\z/, text(browser, "#dns-result"))
   end
 
   def check_idle_connections(browser)
