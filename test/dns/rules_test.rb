@@ -171,7 +171,7 @@ class DNSRulesTest < Minitest::Test
 
   def transaction(rules, name, type = "A", address: nil)
     responder = Gyre::DNS::Responder.new("x" * 16, 0)
-    responder.use([], rules, rules.networks.map { |network| [network.hton, network.prefix] })
+    responder.use([], rules, rules.networks)
     responder.respond(Gyre::DNS::Message.query(name, type, edns: nil).encode, address ? Socket.sockaddr_in(0, address) : "")
   end
 

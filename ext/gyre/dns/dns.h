@@ -20,6 +20,7 @@ struct gyre_dns_responder_object {
   struct gyre_dns_responder responder;
   VALUE zones; /* keeps the zones that the responder reads */
   VALUE rules; /* nil: none */
+  VALUE networks;
 };
 
 struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self);

@@ -24,9 +24,9 @@ struct gyre_dns_responder {
   size_t zone_count;
   bool has_rules;       /* rules answer for names outside the zones */
   size_t network_count; /* networks whose questions rules may forward */
-  struct gyre_dns_network {
+  const struct gyre_dns_network {
+    uint8_t length, bits; /* of the address, and those that count */
     uint8_t bytes[16];
-    uint8_t length, bits; /* bytes of the address; leading bits that count */
   } * networks;
   uint32_t rate_limit; /* responses per second to one network; 0: no limit */
   uint8_t secret[16];  /* of the cookies */

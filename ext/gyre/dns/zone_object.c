@@ -91,13 +91,13 @@ static void responder_mark(void *opaque) {
   const struct gyre_dns_responder_object *object = opaque;
   rb_gc_mark(object->zones);
   rb_gc_mark(object->rules);
+  rb_gc_mark(object->networks);
 }
 
 static void responder_free(void *opaque) {
   struct gyre_dns_responder_object *object = opaque;
   free(object->responder.zones);
   free(object->responder.buckets);
-  free(object->responder.networks);
   xfree(object);
 }
 
@@ -115,7 +115,7 @@ static const rb_data_type_t responder_type = {
 static VALUE responder_allocate(VALUE class) {
   struct gyre_dns_responder_object *object;
   VALUE self = TypedData_Make_Struct(class, struct gyre_dns_responder_object, &responder_type, object);
-  object->zones = object->rules = Qnil;
+  object->zones = object->rules = object->networks = Qnil;
   return self;
 }
 
@@ -136,50 +136,31 @@ static VALUE responder_initialize(VALUE self, VALUE secret, VALUE rate_limit) {
   return self;
 }
 
-static struct gyre_dns_network network_of(VALUE pair) {
-  struct gyre_dns_network network = {.length = 0};
-  VALUE bytes = rb_ary_entry(rb_convert_type(pair, T_ARRAY, "Array", "to_ary"), 0);
-  StringValue(bytes);
-  unsigned bits = NUM2UINT(rb_ary_entry(pair, 1));
-  if ((size_t)RSTRING_LEN(bytes) > sizeof(network.bytes) || bits > 8 * (size_t)RSTRING_LEN(bytes))
-    rb_raise(rb_eArgError, "not a network");
-  memcpy(network.bytes, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
-  network.length = (uint8_t)RSTRING_LEN(bytes);
-  network.bits = (uint8_t)bits;
-  return network;
-}
-
-/* `zones`: complete ones; `rules`: called with a Transaction, returns the response or nil (the
- * Transaction has it); `networks`: address and bits, whose questions are forwarded. */
+/* @param zones [Array<Zone>] complete ones
+ * @param rules [#call, nil] called with a Transaction; returns the response, nil if it has it
+ * @param networks [String] of struct gyre_dns_network; their questions may be forwarded */
 static VALUE responder_use(VALUE self, VALUE zones, VALUE rules, VALUE networks) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
-  Check_Type(networks, T_ARRAY);
-  size_t count = (size_t)RARRAY_LEN(zones), network_count = (size_t)RARRAY_LEN(networks);
-  VALUE buffer;
-  struct gyre_dns_network *read = ALLOCV_N(struct gyre_dns_network, buffer, network_count + 1);
-  for (size_t i = 0; i < network_count; i++) read[i] = network_of(rb_ary_entry(networks, (long)i));
+  networks = rb_str_new_frozen(StringValue(networks));
+  const struct gyre_dns_network *network = (const struct gyre_dns_network *)RSTRING_PTR(networks);
+  size_t count = (size_t)RARRAY_LEN(zones), network_count = (size_t)RSTRING_LEN(networks) / sizeof(*network);
+  for (size_t i = 0; i < network_count; i++)
+    if (network[i].length > 16 || network[i].bits > 8 * network[i].length) rb_raise(rb_eArgError, "not a network");
   for (size_t i = 0; i < count; i++)
     if (!get_zone(RARRAY_AREF(zones, (long)i))->finished) rb_raise(rb_eArgError, "a zone is not complete");
   const struct gyre_dns_zone **found = malloc((count + 1) * sizeof(*found));
-  struct gyre_dns_network *kept = malloc((network_count + 1) * sizeof(*kept));
-  if (!found || !kept) {
-    free(found);
-    free(kept);
-    rb_memerror();
-  }
-  memcpy(kept, read, network_count * sizeof(*kept));
-  ALLOCV_END(buffer);
+  if (!found) rb_memerror();
   for (size_t i = 0; i < count; i++) found[i] = get_zone(RARRAY_AREF(zones, (long)i))->zone;
   free(object->responder.zones);
-  free(object->responder.networks);
   object->responder.zones = found;
   object->responder.zone_count = count;
-  object->responder.networks = kept;
+  object->responder.networks = network;
   object->responder.network_count = network_count;
   object->responder.has_rules = !NIL_P(rules);
   RB_OBJ_WRITE(self, &object->zones, zones);
   RB_OBJ_WRITE(self, &object->rules, rules);
+  RB_OBJ_WRITE(self, &object->networks, networks);
   return self;
 }
 
@@ -219,12 +200,11 @@ static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
 static VALUE responder_counts(VALUE self) {
   static const char *const names[] = {"queries",   "answers", "malformed", "dropped", "refused",
                                       "truncated", "limited", "asked",     "overload"};
-  const struct gyre_dns_counts *counts = &gyre_dns_responder_get(self)->responder.counts;
-  const uint64_t numbers[] = {counts->queries,   counts->answers, counts->malformed, counts->dropped, counts->refused,
-                              counts->truncated, counts->limited, counts->asked,     counts->overload};
+  const uint64_t *counts = (const uint64_t *)&gyre_dns_responder_get(self)->responder.counts;
   VALUE hash = rb_hash_new();
+  _Static_assert(sizeof(struct gyre_dns_counts) == 8 * sizeof(names) / sizeof(*names), "a name for each count");
   for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-    rb_hash_aset(hash, ID2SYM(rb_intern(names[i])), ULL2NUM(numbers[i]));
+    rb_hash_aset(hash, ID2SYM(rb_intern(names[i])), ULL2NUM(counts[i]));
   return hash;
 }
 

@@ -43,8 +43,6 @@ module Gyre
       attr_reader :zones
       # @return [Array<String>] name servers
       attr_reader :upstreams
-      # @return [Array<IPAddr>] that {Transaction#passthrough!} works for
-      attr_reader :networks
 
       # @param recursion [Array<String>] networks that may use {Transaction#passthrough!}
       # @yield the rules
@@ -66,6 +64,10 @@ module Gyre
 
       # @return [Boolean] whether there are none
       def empty? = @rules.empty? && @otherwise.nil?
+
+      # @return [String] of {#recursion}, for the extension: bytes and bits of each, and its address
+      # @api private
+      def networks = @networks.map { |network| [network.hton.bytesize, network.prefix, network.hton].pack("CCa16") }.join
 
       # Adds a rule.
       # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class

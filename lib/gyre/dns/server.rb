@@ -93,7 +93,7 @@ module Gyre
           upstream = Upstream.new(*rules.upstreams)
           rules.otherwise { |transaction| transaction.passthrough!(upstream) }
         end
-        @responder.use(zones, (rules unless rules.empty?), rules.networks.map { |network| [network.hton, network.prefix] })
+        @responder.use(zones, (rules unless rules.empty?), rules.networks)
         @upstream&.close
         @rules, @upstream = rules, upstream
       end

@@ -41,6 +41,9 @@ module Gyre
       # @return [Boolean]
       def udp? = protocol == "udp"
 
+      # @return [Addrinfo] over UDP
+      def addrinfo = @addrinfo ||= Addrinfo.udp(host, port)
+
       # @return [String] host and port
       def authority = "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
 

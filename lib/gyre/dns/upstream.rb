@@ -47,7 +47,6 @@ module Gyre
         @rotate = rotate
         @tls = TLS.context(tls, server: false)
         @ignored = @first = 0
-        @addresses = {}.compare_by_identity # ServerAddress => Addrinfo
         begin_anew
       end
 
@@ -93,9 +92,8 @@ module Gyre
         return lease if lease && lease.until_s > Clock.now
 
         lease&.socket&.close
-        address = (@addresses[server] ||= Addrinfo.udp(server.host, server.port))
-        socket = Socket.new(address.afamily, :DGRAM)
-        socket.connect(address)
+        socket = Socket.new(server.addrinfo.afamily, :DGRAM)
+        socket.connect(server.addrinfo)
         opened = Lease.new(Datagram.new(socket, "a name server", nil, Datagram::BYTES_LIMIT), 0, Clock.now + AGE_LIMIT_S)
       ensure
         socket&.close unless opened || lease
