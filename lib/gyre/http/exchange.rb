@@ -50,8 +50,8 @@
 #   leave_place         the rest is open-ended: needs no place and has no time limit
 #   hold_file           counts a file until the request's end; false beyond limits.files_limit
 #
-# --- queries --- head_sent? keep_alive? closed? (or hijacked) hijacked? expects_continue? head_only?
-# body_bytes_sent remote_address
+# --- queries --- head_sent? keep_alive? closed? (or hijacked) hijacked? expects_continue?
+# head_only? body_bytes_sent remote_address
 
 module Gyre
   module HTTP
