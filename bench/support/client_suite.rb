@@ -102,7 +102,7 @@ module Bench
       def server
         @server ||= Server.new("waiting", Setup.gem_environment.merge(Setup.yjit_environment), core: LOAD_CORE) do |port|
           Setup.ruby_command(File.join(ROOT, "exe/gyre"), "serve", "-q", File.join(ROOT, "bench/apps/waiting.ru"), "-e", "production",
-                             "-b", "tcp://127.0.0.1:#{port}")
+                             "-b", "tcp://127.0.0.1:#{port}?backlog=8192")
         end.start
       end
     end
