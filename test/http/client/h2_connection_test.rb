@@ -150,7 +150,7 @@ module H2ConnectionCases
   def test_the_end_of_the_requests_time_raises
     on_connection do |connection|
       error = assert_raises(Gyre::TimeoutError) { get(connection, "/hang", Gyre::Clock.now + 0.01) }
-      assert_match(/the request's time is over\z/, error.message)
+      assert_match(/the request's time is over \(timeout_s\)\z/, error.message)
       assert_equal [true, 100, [0, 0, 0, 0]], [connection.idle?, connection.capacity, connection.held]
     end
   end

@@ -97,7 +97,7 @@ static struct gyre_transport_object *await(struct client *client, struct gyre_tr
   object = gyre_transport_object_get(client->transport);
   if (ready) return object;
   VALUE class = rb_path2class("Gyre::TimeoutError");
-  if (whole) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over", what, object->peer);
+  if (whole) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over (timeout_s)", what, object->peer);
   rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, object->peer, (double)limit_ns / 1e9);
 }
 

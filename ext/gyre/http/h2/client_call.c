@@ -73,7 +73,7 @@ static void protocol_error(const struct gyre_http2_client *client, const char *w
 NORETURN(static void time_out(const struct gyre_http2_client *client, const char *what, int64_t limit_ns));
 static void time_out(const struct gyre_http2_client *client, const char *what, int64_t limit_ns) {
   VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0), class = rb_path2class("Gyre::TimeoutError");
-  if (limit_ns < 0) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over", what, peer);
+  if (limit_ns < 0) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over (timeout_s)", what, peer);
   rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, peer, (double)limit_ns / 1e9);
 }
 
