@@ -81,6 +81,24 @@ GyreTest::Engines.test_case("ShowcaseTest", backends: GyreTest::Engines::NATIVE.
     end
   end
 
+  def test_a_thousand_requests_wait_at_once
+    with_showcase do |program|
+      news = lines(program, "/waiting").map { |line| JSON.parse(line.text) }
+      assert_equal %w[begin waiting done], news.map { |each| each["event"] }.uniq
+      assert_operator news.map { |each| each["tasks"] }.max, :>, 200
+      assert_operator news.last["seconds"], :<, news.last["requests"] / 5.0
+    end
+  end
+
+  def test_a_shop_that_is_too_slow_is_told_with_its_limit
+    with_showcase("config.ru", app: GyreTest::Showcase::LINTED) do |program|
+      news = lines(program, "/comparison?at-once&limited").map { |line| JSON.parse(line.text) }
+      assert_equal ["failed", "Borogove"], news.last.values_at("event", "shop")
+      assert_match(/the request's time is over/, news.last["error"])
+      assert_match(/^# An HTTP client/, get(program, "/guides/client.md").body)
+    end
+  end
+
   def test_a_name_is_asked_for
     with_showcase("config.ru", app: GyreTest::Showcase::LINTED) do |program|
       http(program) do |http|

@@ -22,12 +22,13 @@ class ShowcasePageTest < Minitest::Test
         browser.look_like(width: 1280, height: 900)
         browser.visit("http://127.0.0.1:#{program.port}/")
         watch_bars(browser)
-        press(browser, "#ask-both, #poem-start")
+        press(browser, "#ask-both")
         check_clock(browser)
         check_bars(browser, "at-once", 1.7)
         press(browser, "#readings-start, #upload-sample")
         check_poem(browser)
         check_readings_and_upload(browser)
+        check_waiting(browser)
         check_source(browser)
         check_cache(browser)
         check_name(browser)
@@ -37,11 +38,13 @@ class ShowcasePageTest < Minitest::Test
         check_bars(browser, "one-by-one", 4.4)
         browser.wait_until("/^All at once is [23]\\.\\d\\s× faster\\.$/.test(document.getElementById('verdict').textContent)")
         check_growing_bars(browser)
+        check_limit(browser)
         check_log(browser, program)
         check_talk(browser)
         check_board(browser)
         check_dashboard(browser)
         take_pictures(browser)
+        check_badge(browser, program)
         assert_empty browser.complaints, "the browser's console"
       end
     end
@@ -78,12 +81,44 @@ class ShowcasePageTest < Minitest::Test
     assert browser.evaluate("#{widths}.length > 3"), "it does not grow"
   end
 
+  # It starts when it is seen.
   def check_poem(browser)
+    look_at(browser, "#poem")
     browser.wait_until("document.getElementById('poem-result').textContent.includes('All 12')")
     times = browser.evaluate("[...document.querySelectorAll('#poem-text .line')].map((line) => Number(line.dataset.at_s))")
     assert_equal 14, times.size
     assert_operator times.last - times.first, :>, 2, "the lines came together"
     assert_match(/gyre and gimble/, text(browser, "#poem-text"))
+  end
+
+  def check_waiting(browser)
+    press(browser, "#waiting-start")
+    browser.wait_until("document.getElementById('waiting').dataset.state === 'done'")
+    assert_match(/\A[\d,]+ requests waited, in [\d,]+ fibers of one thread\. Memory: .* All were answered after [\d.]+ s\.\z/,
+      text(browser, "#waiting-result"))
+  end
+
+  # A shop that is too slow is an error, in colour, which names the limit.
+  def check_limit(browser)
+    browser.evaluate("document.getElementById('limit').click()")
+    press(browser, "[data-way=at-once] button")
+    browser.wait_until("document.querySelector('[data-way=at-once]').dataset.state === 'failed'")
+    message = text(browser, "[data-way=at-once] .result")
+    assert_match(%r{\AGET http://.*/shops/borogove: send: wait for the response of .*: the request's time is over \(timeout_s\)\z}, message)
+    failed = ["[data-way=at-once] .result", "[data-way=at-once] li.failed .answer"]
+    colours = failed.map { |each| browser.evaluate("getComputedStyle(document.querySelector('#{each}')).color") }
+    assert_equal ["rgb(179, 38, 30)"], colours.uniq
+  end
+
+  # A server that is stopped (SIGSTOP) still has its connection.
+  def check_badge(browser, program)
+    look_at(browser, "header")
+    program.signal(:STOP)
+    browser.wait_until("document.getElementById('link').textContent === 'the server is silent'")
+    program.signal(:CONT)
+    browser.wait_until("document.getElementById('link').textContent === 'live'")
+  ensure
+    program.signal(:CONT)
   end
 
   def check_readings_and_upload(browser)
@@ -221,7 +256,12 @@ class ShowcasePageTest < Minitest::Test
 
   def check_source(browser)
     browser.evaluate("document.querySelector('#poem details').open = true")
-    assert browser.wait_until("document.querySelector('#poem details pre')?.textContent.includes('class Poem')")
+    assert browser.wait_until("document.querySelector('#poem details pre')?.textContent.startsWith('def call(env)')")
+    assert_equal "/source/poem.rb", browser.evaluate("document.querySelector('#poem details pre + a').pathname")
+    assert_equal "def", text(browser, "#poem details pre .keyword")
+    browser.evaluate("document.querySelector('#comparison details').open = true")
+    browser.wait_until("document.querySelectorAll('#comparison pre .comment').length === 4")
+    refute_includes text(browser, "#comparison pre"), "monotonic_now"
     browser.evaluate("document.querySelector('#poem details').open = false")
   end
 

@@ -15,11 +15,12 @@ module Showcase
 
     module_function
 
-    # Figures for the page: backend:, connections:, tasks:, turns:; empty elsewhere.
+    # Figures for the page: backend:, connections:, tasks:, turns:, stopping:; empty elsewhere.
     def figures(env)
       server = env["gyre.server"] or return {}
       stats = Fiber.scheduler.stats
-      { backend: Fiber.scheduler.backend, connections: server.stats[:connections], tasks: stats[:tasks], turns: stats[:turns] }
+      { backend: Fiber.scheduler.backend, connections: server.stats[:connections], tasks: stats[:tasks], turns: stats[:turns],
+        stopping: server.stopping? }
     end
 
     # For a client of HTTP.

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The page's files: everything in public/, and the Ruby files of this folder and of the live pages
-# under /source/, which the page shows. The list is made once, at the start, so that no request can
-# name another file.
+# The page's files: everything in public/, the guides, and the Ruby files of this folder and of the
+# live pages under /source/, which the page shows. The list is made once, at the start, so that no
+# request can name another file.
 
 module Showcase
   # Answers with files. A body with `to_path` lets the server send the file without reading it into
@@ -11,18 +11,21 @@ module Showcase
     TYPES = {
       ".css" => "text/css; charset=utf-8",
       ".html" => "text/html; charset=utf-8",
+      ".md" => "text/plain; charset=utf-8",
       ".js" => "text/javascript; charset=utf-8",
       ".rb" => "text/plain; charset=utf-8",
       ".svg" => "image/svg+xml"
     }.freeze
 
     PUBLIC = File.expand_path("../public", __dir__)
+    GUIDES = File.expand_path("../../../docs", __dir__)
     LIVE = File.expand_path("../../live", __dir__)
 
     def initialize
       @files = { "/" => File.join(PUBLIC, "index.html") }
       Dir[File.join(PUBLIC, "*")].each { |file| @files["/#{File.basename(file)}"] = file }
       Dir[File.join(__dir__, "*.rb"), File.join(LIVE, "*.rb")].each { |file| @files["/source/#{File.basename(file)}"] = file }
+      Dir[File.join(GUIDES, "*.md")].each { |file| @files["/guides/#{File.basename(file)}"] = file }
       @files.freeze
     end
 

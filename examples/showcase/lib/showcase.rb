@@ -21,6 +21,7 @@ require_relative "readings"
 require_relative "shops"
 require_relative "talk"
 require_relative "upload"
+require_relative "waiting"
 
 module Showcase
   # Sends each request to its part.
@@ -42,6 +43,8 @@ module Showcase
         "/board" => { "GET" => Board },
         "/dashboard" => { "GET" => Dashboard }
       }
+      waiting = Waiting.new
+      ["/waiting", Waiting::PATH].each { |path| @routes[path] = { "GET" => waiting } }
       { "/log" => LogPanel.new(@logbook), "/talk" => Talk.new }.each { |path, part| @routes[path] = { "GET" => part, "POST" => part } }
       SHOPS.each { |shop| @routes[shop.path] = { "GET" => shop } }
       pages.paths.each { |path| @routes[path] = { "GET" => pages } }
@@ -52,6 +55,8 @@ module Showcase
       @figures.count_request
       log = env["rack.logger"] = @logbook.client("web")
       answer = route(env)
+      return answer if env["PATH_INFO"] == Waiting::PATH # a thousand lines would hide all others
+
       log.add(severity(answer.first), "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]} #{answer.first}")
       answer
     end

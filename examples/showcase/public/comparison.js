@@ -15,6 +15,8 @@ export function prepareComparison() {
   onPress(document.getElementById("ask-both"), verdict, async () => {
     verdict.textContent = "Asking in both ways …";
     const [slow, fast] = await Promise.all(ways.map(run));
+    if (!slow || !fast) verdict.textContent = "";
+    if (!slow || !fast) return;
     verdict.textContent = `All at once is ${(slow / fast).toFixed(1)}\u00a0× faster.`;
   });
 }
@@ -23,25 +25,34 @@ async function run(way) {
   const result = way.querySelector(".result");
   const bars = draw(way);
   result.textContent = "Asking …";
+  result.classList.remove("failed");
   way.dataset.state = "asking";
   try {
     await ask(way, bars, result);
     way.dataset.state = "done";
     return Number(way.dataset.seconds);
+  } catch (error) {
+    result.textContent = error.message;
+    result.classList.add("failed");
+    way.dataset.state = "failed";
   } finally {
     bars.forEach((bar) => (bar.until ??= 0)); // none grows on after a failure
-    if (way.dataset.state === "asking") way.dataset.state = "failed";
   }
 }
 
 async function ask(way, bars, result) {
   const answers = [];
-  for await (const line of lines(`/comparison?${way.dataset.way}`)) {
+  const limited = document.getElementById("limit").checked ? "&limited" : "";
+  for await (const line of lines(`/comparison?${way.dataset.way}${limited}`)) {
     const news = JSON.parse(line);
     if (news.event === "asked") bars.get(news.shop).start(news.at_s);
     if (news.event === "answered") {
       bars.get(news.shop).finish(news.at_s, news.price);
       answers.push(news);
+    }
+    if (news.event === "failed") {
+      bars.get(news.shop)?.fail(news.at_s);
+      throw new Error(news.error);
     }
     if (news.event === "done") {
       const best = answers.reduce((one, other) => (Number(other.price) < Number(one.price) ? other : one));
@@ -88,6 +99,13 @@ class Bar {
     this.item.classList.replace("asked", "answered");
     this.show(at_s - this.from);
     this.answer.textContent = `€\u00a0${price} in ${(at_s - this.from).toFixed(2)} s`;
+  }
+
+  fail(at_s) {
+    this.until = at_s;
+    this.item.classList.replace("asked", "failed");
+    this.show(at_s - this.from);
+    this.answer.textContent = "no price";
   }
 
   show(seconds) {

@@ -2,23 +2,32 @@
 
 const SECONDS_SHOWN = 60;
 const memory = []; // the last minute, in bytes
+const SILENT_MS = 3000;
+const WORDS = { live: "live", stopping: "the server stops", silent: "the server is silent", waiting: "connecting" };
+let heardAt;
+
+export const residentBytes = () => memory.at(-1);
 
 const element = (id) => document.getElementById(id);
 const count = (number) => (number === undefined ? "–" : number.toLocaleString("en"));
 
 export function listen() {
   const events = new EventSource("/figures");
-  events.onopen = () => showLink("live");
   events.onerror = () => showLink("waiting");
   events.onmessage = (event) => show(JSON.parse(event.data));
+  setInterval(() => {
+    if (events.readyState === EventSource.OPEN && performance.now() - heardAt > SILENT_MS) showLink("silent");
+  }, 500);
 }
 
 function showLink(state) {
   element("link").dataset.state = state;
-  element("link").textContent = state === "live" ? "live" : "connecting";
+  element("link").textContent = WORDS[state];
 }
 
 function show(figures) {
+  heardAt = performance.now();
+  showLink(figures.stopping ? "stopping" : "live");
   element("clock").textContent = figures.time.slice(11, 19);
   element("clock").dateTime = figures.time;
   element("requests").textContent = count(figures.requests);

@@ -1,8 +1,6 @@
 // Shows how many idle connections are open, and what the server's memory has become meanwhile.
 
-import { lines, onPress } from "./lines.js";
-
-const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
+import { lines, megabytes, onPress } from "./lines.js";
 
 export function prepareIdle() {
   const panel = document.getElementById("idle");

@@ -24,6 +24,8 @@ export async function* lines(path) {
   if (rest) yield rest;
 }
 
+export const megabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
+
 // Runs `work` for a click on the button, one at a time. A failure is said in the element `result`.
 export function onPress(button, result, work) {
   let busy = false;
@@ -31,11 +33,13 @@ export function onPress(button, result, work) {
     event.preventDefault(); // a form's button shall not load a page
     if (busy) return;
     busy = true;
+    result.classList.remove("failed");
     button.setAttribute("aria-disabled", "true"); // unlike `disabled` this keeps the keyboard's focus
     try {
       await work();
     } catch (error) {
       result.textContent = `That did not work: ${error.message}`;
+      result.classList.add("failed");
     } finally {
       busy = false;
       button.removeAttribute("aria-disabled");

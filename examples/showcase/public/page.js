@@ -11,7 +11,9 @@ import { prepareLog } from "./log.js";
 import { preparePoem } from "./poem.js";
 import { prepareReadings } from "./readings.js";
 import { prepareTalk } from "./talk.js";
+import { prepareSource } from "./source.js";
 import { prepareUpload } from "./upload.js";
+import { prepareWaiting } from "./waiting.js";
 
 listen();
 prepareComparison();
@@ -25,14 +27,5 @@ prepareUpload();
 prepareLog();
 prepareLive();
 prepareTalk();
-
-// The Ruby source below each part is fetched when its part is opened.
-for (const details of document.querySelectorAll("details.source")) {
-  details.addEventListener("toggle", async () => {
-    if (details.querySelector("pre")) return;
-    const pre = document.createElement("pre");
-    pre.tabIndex = 0; // so that the keyboard can scroll it
-    details.append(pre);
-    pre.textContent = await (await fetch(`/source/${details.dataset.file}`)).text();
-  });
-}
+prepareWaiting();
+prepareSource();

@@ -6,7 +6,14 @@ export function preparePoem() {
   const text = document.getElementById("poem-text");
   const result = document.getElementById("poem-result");
 
-  onPress(document.getElementById("poem-start"), result, async () => {
+  const button = document.getElementById("poem-start");
+  new IntersectionObserver((seen, observer) => {
+    if (!seen.some((each) => each.isIntersecting)) return;
+    observer.disconnect();
+    button.click();
+  }).observe(text);
+
+  onPress(button, result, async () => {
     const started = performance.now();
     const seconds = () => ((performance.now() - started) / 1000).toFixed(1);
     let count = 0;

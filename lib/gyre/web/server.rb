@@ -171,6 +171,9 @@ module Gyre
         Lifetime.each_of(-> { @http&.close }, *[@listening, @metrics, @access_log, @layers, @lifetime].compact.map { |part| part.method(:close) })
       end
 
+      # @return [Boolean] whether it takes no more connections, and ends behind its last request
+      def stopping? = @lifetime.stopping?
+
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …
       def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
 
