@@ -76,14 +76,14 @@ module Gyre
       # streams its body; drops what the block leaves unread.
       # @param method [String, Symbol]
       # @param url [String] http://…, https://…, or a path below base_url
-      # @param body [String, IO, #each, nil] an IO or an object with each streams
-      # @param headers [Hash{String => String, nil}] nil omits a usual one
-      # @param query [Hash, nil] added to the address
-      # @param json [Object, nil] the body
-      # @param form [Hash, nil] the body, as an HTML form
-      # @param multipart [Hash, nil] Strings, IOs, Hashes of content:, filename:, content_type:
-      # @param timeout_s [Numeric, nil] for the whole request
-      # @param interim [#call, nil] gets status and headers of each interim response (103)
+      # @option options [String, IO, #each, nil] :body an IO or an object with each streams
+      # @option options [Hash{String => String, nil}] :headers nil omits a usual one
+      # @option options [Hash, nil] :query added to the address
+      # @option options [Object, nil] :json the body
+      # @option options [Hash, nil] :form the body, as an HTML form
+      # @option options [Hash, nil] :multipart Strings, IOs, Hashes (content:, filename:)
+      # @option options [Numeric, nil] :timeout_s for the whole request
+      # @option options [#call, nil] :interim gets status and headers of each interim response (103)
       # @yieldparam response [Response]
       # @return [Response, Object] or the block's value
       # @raise [Error]
