@@ -36,7 +36,7 @@ module Gyre
         raise
       end
 
-      # The loop's event of input, or one that `emit` has queued.
+      # Called for the loop's event of input, and for events of `emit`.
       def ready
         return if over?
         return hold if @callback
