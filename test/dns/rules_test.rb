@@ -153,6 +153,7 @@ class DNSRulesTest < Minitest::Test
     refute_predicate transaction(rules, "x"), :recursive?
     rules.recursion("192.0.2.0/23", "2001:db8::/32")
     assert_equal [false, false, true, true, true, false], allowed.call(rules)
+    assert_includes assert_raises(ArgumentError) { rules.recursion("no network") }.message, '"no network" is not'
     upstream = scripted { flunk "asked" }
     with_upstream(upstream, networks: ["192.0.2.0/24"]) { |server| assert_equal 5, ask(server, "x", flags: Gyre::DNS::Message::RD).rcode }
   end

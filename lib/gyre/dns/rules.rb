@@ -2,7 +2,7 @@
 
 # Rules written as RubyDNS's: patterns, types and blocks. Called by the extension with a Transaction
 # for requests that no zone answers.
-require "ipaddr"
+require "gyre/dns/server_address"
 require "gyre/dns/transaction"
 
 module Gyre
@@ -47,7 +47,7 @@ module Gyre
       # @param recursion [Array<String>] networks that may use {Transaction#passthrough!}
       # @yield the rules
       def initialize(recursion: LOOPBACK, &block)
-        @networks = recursion.map { |network| IPAddr.new(network) }
+        self.recursion(*recursion)
         @zones = {}
         @upstreams = []
         @rules = []
@@ -104,7 +104,7 @@ module Gyre
 
       # @param networks [Array<String>] that may use {Transaction#passthrough!} and {#upstream}
       def recursion(*networks)
-        @networks = networks.flatten.map { |network| IPAddr.new(network) }
+        @networks = networks.flatten.map { |network| DNS.network(network) }
       end
 
       # Names a block for {#fire}.

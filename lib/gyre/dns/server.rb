@@ -179,7 +179,7 @@ module Gyre
         rescue Gyre::TimeoutError
           nil # no more questions
         end
-      rescue IOError, Errno::ENOTCONN
+      rescue IOError, Errno::ENOTCONN, Errno::ECONNRESET, TLS::Truncated
         nil # the client is gone
       end
 

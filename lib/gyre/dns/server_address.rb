@@ -3,11 +3,21 @@
 # A name server's address as programs and users write it. Used by Gyre::DNS::Upstream and `gyre dns
 # query`. Resolves nothing: over UDP a server is an IP address.
 
+require "ipaddr"
 require "socket"
 require "resolv"
 
 module Gyre
   module DNS
+    # @return [IPAddr]
+    # @raise [ArgumentError] names the text, which IPAddr's own error lacks
+    # @api private
+    def self.network(text)
+      IPAddr.new(text)
+    rescue IPAddr::Error
+      raise ArgumentError, "#{text.inspect} is not an IP address or network"
+    end
+
     # `name`: the certificate's; `path`: for HTTPS.
     ServerAddress = Struct.new(:protocol, :host, :port, :name, :path) do
       self::PORTS = { "udp" => 53, "tcp" => 53, "tls" => 853, "https" => 443 }.freeze

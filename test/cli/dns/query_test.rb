@@ -64,15 +64,36 @@ class DNSQueryCommandTest < Minitest::Test
     end
   end
 
+  # kdig does so.
+  def test_a_client_that_leaves_without_ending_tls_is_no_complaint
+    Dir.mktmpdir do |folder|
+      cert, key = GyreTest::Certificates.new(folder).issue("server")
+      _, err = capture_io do
+        serve("tls://127.0.0.1:0?cert=#{cert}&key=#{key}", rules: proc { otherwise { |transaction| transaction.respond!("192.0.2.1") } }) do |server|
+          TCPSocket.open("127.0.0.1", server.port) do |tcp|
+            tls = OpenSSL::SSL::SSLSocket.new(tcp).tap(&:connect)
+            query = Gyre::DNS::Message.query("one.test", "A").encode
+            tls.write([query.bytesize].pack("n") << query)
+            assert_equal 2, tls.read(2).bytesize
+            tcp.close_write
+            tcp.read # until the server has seen it
+          end
+        end
+      end
+      refute_match(/close_notify/, err)
+    end
+  end
+
   def test_no_answer_is_a_failure
     status, out, err = query("one.test", "@127.0.0.1:#{GyreTest::NameServers.free_port}")
     assert_equal [1, ""], [status, out]
-    assert_match(/\Agyre dns query: udp:\S+: udp:\S+: Connection refused\n\z/, err)
+    assert_match(/\Agyre dns query: udp:\S+: Connection refused\n\z/, err)
   end
 
   # Arguments => the complaint.
   MISTAKES = { [] => "a name is missing", %w[one.test NOTYPE] => "NOTYPE", %w[one.test A more] => "unexpected argument more",
-               %w[one.test +nope] => "+nope", %w[one.test @dns.example] => "not a name server", %w[a..b @127.0.0.1] => "not a domain name" }.freeze
+               %w[one.test +nope] => "+nope", %w[one.test @dns.example] => "not a name server", %w[a..b @127.0.0.1] => "not a domain name",
+               %w[-x one.test] => '"one.test" is not an IP address' }.freeze
 
   def test_mistakes
     MISTAKES.each do |arguments, text|

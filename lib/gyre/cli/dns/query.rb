@@ -2,7 +2,6 @@
 
 # `gyre dns query`: asks name servers a question and prints the reply like dig.
 
-require "ipaddr"
 require "gyre/cli"
 require "gyre/cli/flags"
 require "gyre/clock"
@@ -43,7 +42,7 @@ module Gyre
           taken_s = Clock.measure { upstream.exchange([query]) }
           return print_reply(query, taken_s) if query.reply
 
-          @err.puts("gyre dns query: #{servers.join(", ")}: #{query.failure}")
+          @err.puts("gyre dns query: #{"#{servers.join(", ")}: " if query.failures.empty?}#{query.failure}")
           FAILED
         rescue ArgumentError => error
           raise UsageError, error.message
@@ -60,7 +59,7 @@ module Gyre
           unknown = names.find { |word| word.start_with?("+") }
           raise UsageError, "#{unknown} is unknown here; known: #{[*WORDS.keys, "+short"].join(", ")}" if unknown
 
-          @name = @reverse ? IPAddr.new(@reverse).reverse : names.shift
+          @name = @reverse ? Gyre::DNS.network(@reverse).reverse : names.shift
           raise UsageError, "a name is missing" unless @name
 
           @type = Gyre::DNS.type_number(names.shift || (@reverse ? "PTR" : "A"))
