@@ -14,7 +14,7 @@
 
 enum gyre_dns_action { GYRE_DNS_DROP, GYRE_DNS_REPLY, GYRE_DNS_ASK };
 
-/* In the order of metrics. */
+/* Counts, in the order of metrics. */
 struct gyre_dns_counts {
   uint64_t queries, answers, malformed, dropped, refused, truncated, limited, asked, overload;
 };

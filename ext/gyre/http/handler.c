@@ -73,7 +73,7 @@ int gyre_http_handler_start(struct gyre_http_connection *connection, const struc
 }
 
 /* Ends only this request if memory or fibers run out. Later errors (SystemExit, another thread's
- * exception) are not the connection's, which may be freed. */
+ * exception) are not the connection's; it may be freed by then. */
 int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, bool begun) {
   VALUE error = rb_errinfo();
   if (begun || !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||

@@ -182,8 +182,8 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   return always_ready(error) ? -EPERM : error;
 }
 
-/* Translates a kevent. An end with an error (fflags) is that of both sides; without one the read
- * side's end is the peer's half-close, and the write side's may be our own. */
+/* Translates a kevent. An end with an error (fflags) means both sides; otherwise the read side's
+ * end is the peer's half-close, and the write side's may be this process's. */
 static unsigned readiness(const struct kevent *event) {
   bool end = event->flags & EV_EOF;
   if (event->flags & EV_ERROR || (end && event->fflags))

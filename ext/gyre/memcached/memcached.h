@@ -79,7 +79,7 @@ struct gyre_memcached_pipeline {
   uint32_t capacity;   /* a power of 2 */
   uint64_t head, tail; /* numbers of commands */
   uint64_t offered;    /* last command passed to the socket */
-  size_t wanted;       /* input bytes for the first reply */
+  size_t wanted;       /* input bytes needed for the first reply */
   bool taking;         /* delivers replies */
 };
 
@@ -119,7 +119,7 @@ struct gyre_memcached_connection {
   struct gyre_memcached_on_loop on_loop;
   struct gyre_memcached_on_threads on_threads;
   int64_t timeout_ns;
-  int64_t moved_ns; /* last bytes, or the first command's sending */
+  int64_t moved_ns; /* time of the last bytes, or of sending the first command */
   int64_t used_ns;  /* coarse time when it last had no command */
   unsigned forks;   /* gyre_forks when it was made */
   bool failed;      /* sends and receives no more */

@@ -22,7 +22,7 @@ enum gyre_memcached_code {
   GYRE_MEMCACHED_EX,
   GYRE_MEMCACHED_VA,
   GYRE_MEMCACHED_MN,
-  GYRE_MEMCACHED_OK, /* from here on, the text protocol's words */
+  GYRE_MEMCACHED_OK, /* words of the text protocol begin here */
   GYRE_MEMCACHED_STORED,
   GYRE_MEMCACHED_RESET,
   GYRE_MEMCACHED_VERSION,

@@ -44,7 +44,7 @@ bool gyre_socket_is_drained(VALUE io, int fd, unsigned events) {
 void gyre_socket_give_way(void) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
   if (!scheduler) {
-    rb_thread_check_ints(); /* another thread's turn, if due */
+    rb_thread_check_ints(); /* lets another thread run, if due */
   } else if (gyre_clock_is_due(scheduler)) {
     gyre_yield_if_due(scheduler);
   }

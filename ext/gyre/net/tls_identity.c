@@ -49,7 +49,7 @@ static STACK_OF(X509) * read_certificates(const char *text) {
     next = good ? PEM_read_bio_X509(bio, NULL, give_passphrase, NULL) : NULL;
   }
   if (good && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-    good = false; /* another reason than the end of the text */
+    good = false; /* it failed for another reason than the end of the text */
   BIO_free(bio);
   if (good) {
     ERR_clear_error();

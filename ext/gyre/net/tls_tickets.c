@@ -38,7 +38,7 @@ struct gyre_tls_tickets {
   pthread_mutex_t lock;
   int64_t interval_s;
   int64_t skipped; /* intervals skipped by rotations */
-  int64_t oldest;  /* number of keys[0] and the state */
+  int64_t oldest;  /* interval of keys[0] and the state */
   unsigned char state[STATE_BYTES];
   struct key keys[KEYS];
 };

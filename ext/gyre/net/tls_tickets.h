@@ -21,7 +21,7 @@ struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TL
 struct gyre_tls_tickets *gyre_tls_tickets_retain(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets);
 void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes[GYRE_TLS_TICKETS_BYTES]);
-/* As if an interval had passed. */
+/* Acts as if an interval had passed. */
 void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets);
 
 /* For SSL_CTX_set_tlsext_ticket_key_evp_cb: returns 1, 2 for an older key's ticket, 0 for an

@@ -701,7 +701,7 @@ static VALUE object_handshake(VALUE self, VALUE timeout) {
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   int64_t duration_ns = gyre_duration_ns(timeout), end_ns = gyre_timers_now() + duration_ns;
   int error;
-  object->writers++; /* an exception leaves it: nothing can be sent before the end */
+  object->writers++; /* after an exception it stays counted: nothing can be sent before the end */
   while ((error = gyre_transport_handshake(&object->transport)) == -EAGAIN) {
     int64_t left_ns = end_ns - gyre_timers_now();
     VALUE left = duration_ns < 0 ? Qnil : DBL2NUM(left_ns > 0 ? (double)left_ns / 1e9 : 0.0);

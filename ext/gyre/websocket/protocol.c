@@ -10,7 +10,7 @@ static void readable(struct gyre_http_connection *connection) {
   if (!websocket || connection->exchange) return; /* the handshake's request is not over */
   VALUE self = websocket->self;
   websocket->run.begun = true;
-  if (gyre_websocket_is_due(websocket)) { /* it receives by itself, soon */
+  if (gyre_websocket_is_due(websocket)) { /* the session soon receives by itself */
     gyre_websocket_start(websocket);
     __builtin_prefetch((const void *)self);
     __builtin_prefetch(&websocket->input);

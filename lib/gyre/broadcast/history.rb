@@ -80,7 +80,7 @@ module Gyre
         end
       end
 
-      # `lost`: last numbers that are not kept any more.
+      # `lost`: last numbers of dropped messages.
       Kept = Struct.new(:count_limit, :bytes_limit, :messages, :bytes, :lost)
       private_constant :Kept
 

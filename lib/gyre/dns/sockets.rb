@@ -9,7 +9,7 @@ module Gyre
     # @api private
     class Sockets
       CHOSEN_PORT_TRIES = 20
-      # TLS settings, or nil, and number of the address.
+      # A listener with its TLS settings (or nil) and its address's number.
       Bound = Struct.new(:listener, :tls, :index)
       private_constant :CHOSEN_PORT_TRIES, :Bound
 

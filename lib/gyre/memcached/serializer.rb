@@ -201,8 +201,8 @@ module Gyre
           read(depth + 1)
         end
 
-        # A value takes a byte at least: refuses larger counts, with outer levels' missing values,
-        # before memory is reserved.
+        # Each value takes at least a byte: refuses a larger count (with outer levels' missing
+        # values) before memory is reserved.
         def check(count, depth)
           refuse("it is nested more than #{DEPTH_LIMIT} deep") if depth >= DEPTH_LIMIT
           refuse("it is cut off") if count > @bytes.bytesize - @at - @owed

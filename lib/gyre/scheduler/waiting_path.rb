@@ -2,7 +2,7 @@
 
 # Opens paths that wait for another program in a thread, in a fiber of a Gyre::Scheduler: a FIFO, a
 # serial line. Checks the path first: Ruby before 3.4 has no hook, and later hooks get no path. A
-# cancelled wait ends the thread, which might still meet the other end. Opens everything else at
+# cancelled wait ends the thread, which might still meet the other end. Other paths are opened at
 # once.
 
 require_relative "../loop/select"

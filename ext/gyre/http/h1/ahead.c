@@ -13,7 +13,7 @@ void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_ht
     ahead->needed = head->content_length > 0 ? (size_t)head->content_length : 0;
 }
 
-/* Finds the empty line. Later reads refuse too many fields. */
+/* Finds the empty line. Leaves too many fields to later reads, which refuse them. */
 static bool trailers_are_there(const struct gyre_http1_ahead *ahead, const char *bytes, size_t length) {
   if (length > ahead->trailers_most || (length >= 2 && memcmp(bytes, "\r\n", 2) == 0)) return true;
   for (const char *end = bytes + length; (bytes = memchr(bytes, '\n', (size_t)(end - bytes))); bytes++) {

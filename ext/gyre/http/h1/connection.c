@@ -15,7 +15,7 @@
 
 /* connection->phase, and connection->own's type. */
 enum phase {
-  IDLE,  /* NULL, also before the first byte */
+  IDLE,  /* without memory, as before the first byte */
   HEAD,  /* struct partial; during SERVING: of a pipelined request */
   BODY,  /* struct awaiting */
   PLACE, /* struct waiting */

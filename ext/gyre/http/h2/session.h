@@ -174,7 +174,7 @@ void gyre_http2_session_ping(struct gyre_http2_session *session);
 /* A half-closed client: drops partial requests, serves others, then ends. */
 void gyre_http2_session_end_input(struct gyre_http2_session *session);
 
-/* Warn; refuse new streams; end (RFC 9113, section 6.8). */
+/* Three steps of a drain: warn, refuse new streams, end (RFC 9113, section 6.8). */
 void gyre_http2_session_warn(struct gyre_http2_session *session);
 void gyre_http2_session_go(struct gyre_http2_session *session);
 void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);

@@ -11,7 +11,7 @@ module Gyre
       # A Thread::Queue holds messages: without a Mutex, it works in trap handlers, and pushes never
       # wait.
       class Inbox
-        # Ends the fiber, instead of an exception.
+        # Stands for the fiber's end, in place of an exception.
         KILL = Object.new.freeze
 
         def initialize(fibers, loop)

@@ -64,7 +64,7 @@ module Gyre
 
       private
 
-      # From the peer's entry to the client's.
+      # Returns hops, from the peer's entry to the client's.
       def hops(env)
         said = @standard ? forwarded(env["HTTP_FORWARDED"]) : x_forwarded(env)
         believed = []
