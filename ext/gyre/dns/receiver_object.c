@@ -127,33 +127,25 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-struct asked {
+/* A packet, and the response from a zone; NULL: rules answer. */
+struct arrival {
   struct receiver *receiver;
   const struct gyre_dns_request *request;
   const struct gyre_dns_manner *manner;
   const struct gyre_datagram_packet *packet;
-};
-
-/* Copies the request, as a rule may receive packets into the lent memory. */
-static VALUE add_question(VALUE argument) {
-  const struct asked *asked = (const struct asked *)argument;
-  VALUE rules = gyre_dns_responder_get(asked->receiver->responder)->rules;
-  rb_ary_push(asked->receiver->pending, gyre_dns_transaction_new(rules, asked->request, asked->manner,
-                                                                 &asked->packet->from, &asked->packet->local));
-  return Qnil;
-}
-
-struct reply {
-  struct receiver *receiver;
-  const struct gyre_datagram_packet *packet;
-  const char *bytes;
+  const char *response;
   size_t length;
 };
 
-static VALUE add_log(VALUE argument) {
-  const struct reply *reply = (const struct reply *)argument;
-  VALUE response = rb_str_new(reply->bytes, (long)reply->length);
-  rb_ary_push(reply->receiver->pending, rb_assoc_new(response, address_string(&reply->packet->from)));
+/* Copies the bytes, as rules may receive packets into the lent memory. */
+static VALUE add_pending(VALUE argument) {
+  const struct arrival *arrival = (const struct arrival *)argument;
+  const struct gyre_datagram_address *from = &arrival->packet->from;
+  VALUE rules = gyre_dns_responder_get(arrival->receiver->responder)->rules;
+  VALUE added = arrival->response
+                    ? rb_assoc_new(rb_str_new(arrival->response, (long)arrival->length), address_string(from))
+                    : gyre_dns_transaction_new(rules, arrival->request, arrival->manner, from, &arrival->packet->local);
+  rb_ary_push(arrival->receiver->pending, added);
   return Qnil;
 }
 
@@ -163,27 +155,18 @@ static void answer(struct receiver *receiver, const struct gyre_datagram_packet 
   struct gyre_dns_request request = {
       .bytes = (const uint8_t *)packet->bytes, .length = packet->length, .from = &packet->from.any, .now_s = now_s};
   char *to = place(receiver);
-  size_t length = 0;
-  switch (gyre_dns_respond(responder, &request, &manner, (uint8_t *)to, &length)) {
-  case GYRE_DNS_DROP: break;
-  case GYRE_DNS_REPLY: {
-    struct reply reply = {receiver, packet, to, length};
-    int state = 0;
-    (void)gyre_datagram_enqueue(receiver->queue, to, length, &packet->from, &packet->local);
-    if (!NIL_P(receiver->log)) rb_protect(add_log, (VALUE)&reply, &state);
-    if (state) rb_set_errinfo(Qnil); /* no memory: a line is lost */
-    break;
+  struct arrival arrival = {receiver, &request, &manner, packet, NULL, 0};
+  int state = 0;
+  enum gyre_dns_action action = gyre_dns_respond(responder, &request, &manner, (uint8_t *)to, &arrival.length);
+  if (action == GYRE_DNS_REPLY) {
+    (void)gyre_datagram_enqueue(receiver->queue, to, arrival.length, &packet->from, &packet->local);
+    arrival.response = to;
   }
-  case GYRE_DNS_ASK: {
-    struct asked asked = {receiver, &request, &manner, packet};
-    int state = 0;
-    rb_protect(add_question, (VALUE)&asked, &state);
-    if (state) { /* no memory */
-      rb_set_errinfo(Qnil);
-      responder->counts.overload++;
-    }
-  }
-  }
+  if (action == GYRE_DNS_DROP || (action == GYRE_DNS_REPLY && NIL_P(receiver->log))) return;
+  rb_protect(add_pending, (VALUE)&arrival, &state);
+  if (!state) return;
+  rb_set_errinfo(Qnil); /* no memory: a line of the log or a question is lost */
+  if (action == GYRE_DNS_ASK) responder->counts.overload++;
 }
 
 static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {

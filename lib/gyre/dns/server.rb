@@ -95,7 +95,7 @@ module Gyre
         end
         @responder.use(zones, (rules unless rules.empty?), rules.networks)
         @upstream&.close
-        @rules, @upstream = rules, upstream
+        @upstream = upstream
       end
 
       # Answers a request from elsewhere (RFC 8484).
