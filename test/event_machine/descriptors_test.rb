@@ -28,6 +28,25 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_equal ["packet!", true], received
   end
 
+  def test_packets_wait_for_a_callback_that_waits
+    received = []
+    run_reactor do
+      waits = lambda { |name, _, data = nil|
+        next unless name == :receive_data
+
+        sleep(0.02) if data == "one"
+        received << data
+        EM.add_timer(0.02) { EM.stop } if received.size == 2
+      }
+      server = EM.open_datagram_socket("127.0.0.1", 0, Told, waits)
+      port = Socket.unpack_sockaddr_in(server.get_sockname)[0]
+      client = EM.open_datagram_socket("127.0.0.1", 0)
+      client.send_datagram("one", "127.0.0.1", port)
+      EM.add_timer(0.005) { client.send_datagram("two", "127.0.0.1", port) }
+    end
+    assert_equal %w[one two], received
+  end
+
   # Reads by itself.
   class Reader < EM::Connection
     def initialize(io, told)

@@ -19,7 +19,7 @@ module Gyre
         reactor.descriptors[@signature] = self
         @paused = false
         @connection = @ending = @limits = nil
-        @callback = nil # :runs, or :is_awaited by an event
+        @callback = nil # :runs, then :is_awaited or :room_is_awaited by an event
         @active_at = Clock.now
       end
 
@@ -49,7 +49,7 @@ module Gyre
       def room
         return if over?
 
-        @callback && room_calls_back? ? hold : writable
+        @callback && room_calls_back? ? hold(:room_is_awaited) : writable
       end
 
       def close(after_writing = false)
@@ -132,27 +132,26 @@ module Gyre
         @callback = :runs
         yield
       ensure
-        awaited = @callback == :is_awaited
-        @callback = nil
-        let_go if awaited
+        awaited, @callback = @callback, nil
+        let_go(awaited) if awaited && awaited != :runs
       end
 
-      def hold
-        @callback = :is_awaited
+      def hold(event = :is_awaited)
+        @callback = event unless @callback == :room_is_awaited
         @reactor.loop.unwatch(self)
       end
 
-      def let_go
+      def let_go(awaited)
         return if over?
 
-        await_room
+        await_room if awaited == :room_is_awaited
         watch
         @reactor.emit(self)
       end
 
       # Watches for input if allowed.
       def watch
-        wanted = !over? && !@paused && @callback != :is_awaited && reads?
+        wanted = !over? && !@paused && (@callback.nil? || @callback == :runs) && reads?
         return if wanted == @reactor.loop.watching?(self)
 
         wanted ? @reactor.loop.watch_io(self, io) : @reactor.loop.unwatch(self)
