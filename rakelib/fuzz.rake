@@ -188,6 +188,17 @@ namespace :fuzz do
     GyreFuzz.run("dns_respond_fuzz", %w[wire zone respond].map { |name| "ext/gyre/dns/#{name}.c" }, inputs, half)
   end
 
+  desc "Read random and changed DNS messages by Gyre and by dnsruby, whose gem it installs in tmp/fuzz (SECONDS, SEED)"
+  task dnsruby: :compile do
+    gems = File.join(GyreBuild.root, "tmp", "fuzz", "dnsruby")
+    installed = Dir[File.join(gems, "gems", "dnsruby-*")].any? ||
+                system(RbConfig.ruby, "-S", "gem", "install", "dnsruby", "--no-document", "--quiet", "--install-dir", gems, out: File::NULL)
+    next puts("dnsruby could not be installed: SKIPPED") unless installed
+
+    sh(GyreSuite.unbundled.merge("GEM_PATH" => [gems, *Gem.path].join(File::PATH_SEPARATOR)),
+      RbConfig.ruby, "-Ilib", "-Itest", "fuzz/dns_differential.rb", GyreFuzz.seconds.to_s, GyreFuzz.seed.to_s)
+  end
+
   desc "Fuzz the log's ingest: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
   task log: :compile do
     $LOAD_PATH.unshift("lib", "test")
