@@ -79,19 +79,21 @@ class EventMachineConnectionTest < Minitest::Test
 
   def test_input_waits_in_order_for_a_callback_that_sleeps_and_others_go_on
     calls = []
+    slow = other = nil
     run_reactor do
       port = serve(Told, lambda { |name, _, data = nil|
         next unless name == :receive_data
 
-        sleep(0.05) if data == "slow"
+        if data == "slow"
+          slow.send_data("after")
+          other.send_data("other")
+          sleep(0.001) until calls.any?
+        end
         calls << data
         EM.stop if data == "after"
       })
-      EM.connect("127.0.0.1", port) do |connection|
-        connection.send_data("slow")
-        EM.add_timer(0.02) { connection.send_data("after") }
-      end
-      EM.connect("127.0.0.1", port) { |connection| EM.add_timer(0.01) { connection.send_data("other") } }
+      slow, other = Array.new(2) { EM.connect("127.0.0.1", port) }
+      slow.send_data("slow")
     end
     assert_equal %w[other slow after], calls
   end
