@@ -55,7 +55,6 @@ module Gyre
         @entries.shift while @entries.size > @entries_limit
       end
 
-      # @return [void]
       def clear = @entries.clear
     end
   end

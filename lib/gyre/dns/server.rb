@@ -19,7 +19,6 @@ module Gyre
     # Serves until stopped.
     # @param endpoints [Array<String>] as {Server#initialize}
     # @yield the rules, see {Rules}
-    # @return [void]
     # @raise [ArgumentError, SystemCallError, SocketError] see {Server#initialize}
     def self.run(*endpoints, **settings, &rules) = Server.new(*endpoints, **settings, &rules).run
 
@@ -63,7 +62,6 @@ module Gyre
       # Serves until {#stop}.
       # @param worker [Integer] which of the sockets of one address it has, from 0
       # @yieldparam server [Server] once it serves
-      # @return [void]
       def run(worker = 0)
         Gyre.run("DNS server") do |task|
           @receivers = @sockets.packets(worker).map do |listener|
@@ -80,11 +78,9 @@ module Gyre
       end
 
       # Ends {#run}; unfinished responses are not sent.
-      # @return [void]
       def stop = @stopped.resolve
 
       # Loads rules and zones again; keeps the former ones on failure.
-      # @return [void]
       # @raise [StandardError, ScriptError] as they raise it
       def reload
         rules = @load.call
@@ -140,7 +136,6 @@ module Gyre
       def inspect = "#<#{self.class} #{endpoints.join(", ")}>"
 
       # Closes the sockets of a server that never ran.
-      # @return [void]
       def close
         @upstream&.close
         @sockets&.close

@@ -127,7 +127,6 @@ module Gyre
       alias failure! fail!
 
       # Does nothing: RubyDNS's programs call it, but the response has its question.
-      # @return [void]
       def append_question! = nil
 
       # @return [String, nil] the response; nil if the extension has it

@@ -111,20 +111,16 @@ module Gyre
 
       # Requests the end; a second call does not wait for the outputs. Any thread or signal handler
       # may call it.
-      # @return [void]
       def stop = @hub.loop.emit(:stop_serving)
 
       # Requests that all outputs reopen their files.
-      # @return [void]
       def reopen = @hub.loop.emit(:reopen)
 
       # Reopens files, and tells a connection whether all outputs succeeded.
       # @param connection [#reopened]
-      # @return [void]
       def reopen_for(connection) = @lifecycle.reopen("as a client has asked") { |done| connection.reopened(done) }
 
       # Requests a restart.
-      # @return [void]
       def restart = @hub.loop.emit(:restart)
 
       # @return [Hash{Symbol => Object}] see {ServerStatus}
@@ -135,7 +131,6 @@ module Gyre
 
       # Writes a line about the server itself.
       # @param message [String]
-      # @return [void]
       def report(message)
         @report.puts("gyre log: #{message}")
       rescue SystemCallError, IOError
@@ -143,7 +138,6 @@ module Gyre
       end
 
       # Releases all resources; {#run} ends with it.
-      # @return [void]
       def close
         @acceptors.each { |acceptor| acceptor.listener.close }
         @hub.loop.close
