@@ -53,6 +53,7 @@ class DNSProgramsTest < Minitest::Test
       ca = certificates.authority
       cert, key = certificates.issue("server")
       serve("tls://127.0.0.1:0?cert=#{cert}&key=#{key}", rules: zones) do |server|
+        assert_equal ["ssl://127.0.0.1:#{server.port}"], server.endpoints.map(&:to_s)
         output = program(kdig, "@127.0.0.1", "-p", server.port.to_s, "+tls", "+tls-ca=#{ca}", "+tls-hostname=localhost", "www.example.org")
         assert_match(/TLS session.*web\.example\.org\.\s+60\s+IN\s+A\s+192\.0\.2\.80/m, output)
         over_https(kdig, server, cert, key, ca)

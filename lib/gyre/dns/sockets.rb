@@ -36,7 +36,7 @@ module Gyre
         @bound.reject { |bound| bound.listener.datagram? }.group_by(&:index).each_value { |all| yield all.map(&:listener), all.first.tls }
       end
 
-      def endpoints = @bound.map { |bound| bound.listener.endpoint }.uniq(&:to_s)
+      def endpoints = @bound.map { |bound| bound.listener.endpoint.with(tls: bound.tls) }.uniq(&:to_s)
 
       # For Gyre::Web::Cluster::Mold.
       def to_a
