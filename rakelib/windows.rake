@@ -10,7 +10,7 @@ module GyreWindows
   WINE = "/usr/lib/wine/wine64"
   PROGRAMS = %w[backend_test timers_test deferred_test reports_test].freeze
   # What extconf.rb finds there. 0x0602 is Windows 8, Ruby's oldest.
-  FOUND = %w[-D_WIN32_WINNT=0x0602 -DHAVE_WINTERNL_H].freeze
+  FOUND = %w[-D_WIN32_WINNT=0x0602 -DGYRE_HAVE_IOCP].freeze
   LIBRARIES = %w[-static -lpthread -lntdll -lws2_32].freeze
   LIMIT_S = 300
 

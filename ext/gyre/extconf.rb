@@ -40,56 +40,62 @@ def without(part, library, package)
   warn "gyre: built without #{part}, for #{library} was not found (#{debian(package)})"
 end
 
+# Defines GYRE_HAVE_<name> for C if it was found.
+def feature(name, found)
+  $defs << "-DGYRE_HAVE_#{name}" if found
+  found
+end
+
 # The backends; one is enough.
 backends = []
-backends << "epoll" if have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h")
-backends << "io_uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
-                          have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
-without("the io_uring backend", "liburing 2.3", "liburing-dev") if RUBY_PLATFORM.include?("linux") && !backends.include?("io_uring")
+backends << "epoll" if feature("EPOLL", have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h"))
+found = have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
+        have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
+backends << "io_uring" if feature("IO_URING", found)
+without("the io_uring backend", "liburing 2.3", "liburing-dev") if RUBY_PLATFORM.include?("linux") && !found
 # On Linux only for tests: an installed gem should not link with libkqueue.
 if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
-  backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
+  found = have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
+  backends << "kqueue" if feature("KQUEUE", found)
 end
-backends << "iocp" if have_header("winternl.h") && have_library("ntdll", "NtDeviceIoControlFile") && have_library("ws2_32", "WSAIoctl")
+found = have_header("winternl.h") && have_library("ntdll", "NtDeviceIoControlFile") && have_library("ws2_32", "WSAIoctl") # Windows
+backends << "iocp" if feature("IOCP", found)
 use_portable_engine("this system has none of epoll, io_uring, kqueue and iocp") if backends.empty?
 
-have_header("poll.h")
-have_func("fork", "unistd.h")
-have_func("epoll_pwait2", "sys/epoll.h")
-have_header("sys/eventfd.h") && have_func("eventfd", "sys/eventfd.h")
-have_header("sys/sendfile.h") && have_func("sendfile", "sys/sendfile.h")
-have_header("sys/inotify.h") && have_func("inotify_init1", "sys/inotify.h")
-have_func("accept4", "sys/socket.h")
-have_func("recvmmsg", "sys/socket.h") && have_func("sendmmsg", "sys/socket.h")
-have_func("madvise", "sys/mman.h")
-have_func("preadv2", "sys/uio.h") && have_const("RWF_NOWAIT", "sys/uio.h")
-have_header("linux/magic.h") && have_header("sys/vfs.h")
-have_header("sys/syscall.h") && have_const("SYS_pidfd_open", "sys/syscall.h")
-have_header("linux/openat2.h") && have_const("SYS_openat2", "sys/syscall.h")
-have_struct_member("struct stat", "st_mtim", "sys/stat.h")
-have_header("sys/prctl.h") && have_const("PR_SET_CHILD_SUBREAPER", "sys/prctl.h")
+feature("POLL", have_header("poll.h"))
+feature("FORK", have_func("fork", "unistd.h"))
+feature("EPOLL_PWAIT2", have_func("epoll_pwait2", "sys/epoll.h")) # glibc 2.35; ENOSYS before Linux 5.11
+feature("EVENTFD", have_header("sys/eventfd.h") && have_func("eventfd", "sys/eventfd.h"))
+feature("SENDFILE", have_header("sys/sendfile.h") && have_func("sendfile", "sys/sendfile.h"))
+feature("INOTIFY", have_header("sys/inotify.h") && have_func("inotify_init1", "sys/inotify.h"))
+feature("ACCEPT4", have_func("accept4", "sys/socket.h"))
+feature("MMSG", have_func("recvmmsg", "sys/socket.h") && have_func("sendmmsg", "sys/socket.h"))
+feature("MADVISE", have_func("madvise", "sys/mman.h"))
+feature("PREADV2_NOWAIT", have_func("preadv2", "sys/uio.h") && have_const("RWF_NOWAIT", "sys/uio.h"))
+feature("LINUX_MAGIC", have_header("linux/magic.h") && have_header("sys/vfs.h"))
+feature("PIDFD_OPEN", have_header("sys/syscall.h") && have_const("SYS_pidfd_open", "sys/syscall.h")) # ENOSYS before Linux 5.3
+feature("OPENAT2", have_header("linux/openat2.h") && have_const("SYS_openat2", "sys/syscall.h")) # ENOSYS before Linux 5.6
+feature("STAT_NANOSECONDS", have_struct_member("struct stat", "st_mtim", "sys/stat.h"))
+feature("SUBREAPER", have_header("sys/prctl.h") && have_const("PR_SET_CHILD_SUBREAPER", "sys/prctl.h")) # Linux 3.4
 
-unless have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&
-       have_func("SSL_get1_peer_certificate", "openssl/ssl.h") # 3.0
-  without("TLS", "OpenSSL 3.0", "libssl-dev")
-end
+found = have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&
+        have_func("SSL_get1_peer_certificate", "openssl/ssl.h") # 3.0
+without("TLS", "OpenSSL 3.0", "libssl-dev") unless feature("LIBSSL", found)
 
-if have_header("nghttp2/nghttp2.h") && have_library("nghttp2", "nghttp2_session_server_new3", "nghttp2/nghttp2.h") &&
-   have_func("nghttp2_session_change_extpri_stream_priority", "nghttp2/nghttp2.h") # 1.50
-  have_func("nghttp2_option_set_stream_reset_rate_limit", "nghttp2/nghttp2.h")
-else
-  without("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev")
-end
+found = have_header("nghttp2/nghttp2.h") && have_library("nghttp2", "nghttp2_session_server_new3", "nghttp2/nghttp2.h") &&
+        have_func("nghttp2_session_change_extpri_stream_priority", "nghttp2/nghttp2.h") # 1.50
+without("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev") unless feature("NGHTTP2", found)
+feature("NGHTTP2_RESET_RATE", found && have_func("nghttp2_option_set_stream_reset_rate_limit", "nghttp2/nghttp2.h"))
 
-unless have_header("zlib.h") && have_library("z", "deflate", "zlib.h") && have_func("inflateResetKeep", "zlib.h")
-  without("compressed WebSockets", "zlib", "zlib1g-dev")
-end
+found = have_header("zlib.h") && have_library("z", "deflate", "zlib.h") && have_func("inflateResetKeep", "zlib.h") # 1.2.5.1
+without("compressed WebSockets", "zlib", "zlib1g-dev") unless feature("ZLIB", found)
 
-have_func("rb_io_timeout", "ruby/io.h")
-have_func("rb_io_mode", "ruby/io.h")
-have_func("rb_io_closed_p", "ruby/io.h")
-$defs << "-DHAVE_OPTIMIZED_RUBY" if RbConfig::CONFIG["CFLAGS"].to_s.scan(/-O\S*/).last.to_s.match?(/[123s]/)
+feature("IO_TIMEOUT", have_func("rb_io_timeout", "ruby/io.h")) # 3.2
+feature("IO_MODE", have_func("rb_io_mode", "ruby/io.h")) # 3.3
+feature("IO_CLOSED_P", have_func("rb_io_closed_p", "ruby/io.h")) # 3.3
+# C functions of an optimized Ruby need little stack.
+feature("OPTIMIZED_RUBY", RbConfig::CONFIG["CFLAGS"].to_s.scan(/-O\S*/).last.to_s.match?(/[123s]/))
 
 $CFLAGS << " -std=gnu11 -O3 -fvisibility=hidden -Werror=implicit-function-declaration"
 $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"

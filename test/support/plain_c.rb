@@ -77,7 +77,7 @@ module GyreTest
         return unless File.exist?(makefile)
 
         values = File.readlines(makefile).grep(/\A(?:CPPFLAGS|INCFLAGS|CFLAGS|LIBPATH|DLDFLAGS|ldflags|LIBS) *=/).join
-        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2|z)\b|-L/\S+|-Wl,-rpath,\S+)}).uniq
+        values.scan(%r{(?<=[ =])(?:-D(?:GYRE_)?HAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2|z)\b|-L/\S+|-Wl,-rpath,\S+)}).uniq
       end
 
       # Others may rename or delete files there meanwhile.
