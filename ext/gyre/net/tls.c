@@ -75,10 +75,7 @@ static void look_at_first(struct tls *tls, const char *bytes) {
 
 /* Returns bytes; 0 sets `drained`, `ended` or `error`. */
 static size_t receive(struct tls *tls, char *bytes, size_t length) {
-  ssize_t count;
-  do {
-    count = gyre_recv(tls->transport->fd, bytes, length, MSG_DONTWAIT);
-  } while (count < 0 && errno == EINTR);
+  ssize_t count = GYRE_RETRY(gyre_recv(tls->transport->fd, bytes, length, MSG_DONTWAIT));
   if (count > 0) {
     if (!tls->begun) look_at_first(tls, bytes);
     return (size_t)count;
@@ -190,11 +187,8 @@ static void keep_lent(struct tls *tls) {
 
 static int send_queued(struct tls *tls) {
   while (tls->queued) {
-    ssize_t count;
-    do {
-      count = gyre_send(tls->transport->fd, tls->queued->bytes + tls->queued->offset, gyre_bytes_held(tls->queued),
-                        MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (count < 0 && errno == EINTR);
+    ssize_t count = GYRE_RETRY(gyre_send(tls->transport->fd, tls->queued->bytes + tls->queued->offset,
+                                         gyre_bytes_held(tls->queued), MSG_DONTWAIT | MSG_NOSIGNAL));
     if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? -EAGAIN : -errno;
     gyre_bytes_consume(&tls->queued, (size_t)count);
   }
@@ -572,64 +566,15 @@ const char *gyre_tls_error(const struct gyre_transport *transport, const char **
 
 void gyre_tls_moved(struct gyre_transport *transport) { ((struct tls *)transport->state)->transport = transport; }
 
-const char *gyre_tls_version(const struct gyre_transport *transport) {
-  return SSL_get_version(((struct tls *)transport->state)->ssl);
-}
-
-const char *gyre_tls_cipher(const struct gyre_transport *transport) {
-  return SSL_get_cipher_name(((struct tls *)transport->state)->ssl);
-}
-
-int gyre_tls_cipher_bits(const struct gyre_transport *transport) {
-  return SSL_get_cipher_bits(((struct tls *)transport->state)->ssl, NULL);
-}
-
-const char *gyre_tls_server_name(const struct gyre_transport *transport) {
-  return SSL_get_servername(((struct tls *)transport->state)->ssl, TLSEXT_NAMETYPE_host_name);
-}
-
-unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol) {
-  unsigned length = 0;
-  SSL_get0_alpn_selected(((struct tls *)transport->state)->ssl, protocol, &length);
-  return length;
-}
+SSL *gyre_tls_ssl(const struct gyre_transport *transport) { return ((struct tls *)transport->state)->ssl; }
 
 bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol) {
   const unsigned char *agreed = NULL;
-  unsigned length = gyre_tls_alpn(transport, &agreed);
+  unsigned length = 0;
+  SSL_get0_alpn_selected(gyre_tls_ssl(transport), &agreed, &length);
   return length == strlen(protocol) && memcmp(agreed, protocol, length) == 0;
 }
 
-bool gyre_tls_resumed(const struct gyre_transport *transport) {
-  return SSL_session_reused(((struct tls *)transport->state)->ssl);
-}
-
-bool gyre_tls_verifies(const struct gyre_transport *transport) {
-  return ((struct tls *)transport->state)->context->verify != GYRE_TLS_VERIFY_NONE;
-}
-
-int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der) {
-  X509 *certificate = SSL_get1_peer_certificate(((struct tls *)transport->state)->ssl);
-  *der = NULL;
-  int length = certificate ? i2d_X509(certificate, der) : 0;
-  X509_free(certificate);
-  return length > 0 ? length : 0;
-}
-
-int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, size_t size) {
-  X509 *certificate = SSL_get1_peer_certificate(((struct tls *)transport->state)->ssl);
-  BIO *bio = certificate ? BIO_new(BIO_s_mem()) : NULL;
-  int length = 0;
-  /* As RFC 2253 in UTF-8, like OpenSSL::X509::Name#to_utf8 */
-  if (bio &&
-      X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0)
-    length = BIO_read(bio, text, (int)size);
-  BIO_free(bio);
-  X509_free(certificate);
-  ERR_clear_error();
-  return length > 0 ? length : 0;
-}
-
-void gyre_tls_free(unsigned char *der) { OPENSSL_free(der); }
+bool gyre_tls_resumed(const struct gyre_transport *transport) { return SSL_session_reused(gyre_tls_ssl(transport)); }
 
 #endif

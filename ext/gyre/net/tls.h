@@ -73,21 +73,8 @@ bool gyre_tls_leave(struct gyre_transport *transport);
 /* Returns the reason after -EPROTO or GYRE_TRUNCATED and sets the failed step, as constant texts.
  * NULL: unknown. */
 const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed);
-const char *gyre_tls_version(const struct gyre_transport *transport);
-const char *gyre_tls_cipher(const struct gyre_transport *transport);
-/* Returns the length of ALPN's protocol, or 0. */
-unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol);
-int gyre_tls_cipher_bits(const struct gyre_transport *transport);
-/* Returns the name that the client asked for (SNI), or NULL. */
-const char *gyre_tls_server_name(const struct gyre_transport *transport);
-bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol);
+bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol); /* by ALPN */
 bool gyre_tls_resumed(const struct gyre_transport *transport);
-bool gyre_tls_verifies(const struct gyre_transport *transport); /* the context requests the peer's certificate */
-/* Returns the length of the peer's certificate as DER, or 0; free it by gyre_tls_free. */
-int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der);
-void gyre_tls_free(unsigned char *der);
-/* Returns the length of the peer's subject (RFC 2253) in UTF-8, or 0; not terminated. */
-int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, size_t size);
 
 extern const struct gyre_transport_operations gyre_transport_tls;
 

@@ -32,4 +32,11 @@ bool gyre_tls_identity_use(SSL_CTX *ssl, const struct gyre_tls_options *options,
 void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server);
 void gyre_tls_session_forget(struct gyre_tls_context *context, const char *server);
 
+/* tls.c */
+SSL *gyre_tls_ssl(const struct gyre_transport *transport);
+
+/* tls_identity.c: the subject of a certificate (RFC 2253) in UTF-8, like Ruby's Name#to_utf8.
+ * Returns its length; 0: none. */
+int gyre_tls_subject(X509 *certificate, char *text, size_t size);
+
 #endif

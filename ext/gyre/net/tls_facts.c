@@ -1,79 +1,85 @@
 /* Facts about the TLS of a Gyre::Transport; nil without TLS. */
 #include "net/net.h"
-#include "net/tls.h"
 
 #ifdef GYRE_HAVE_LIBSSL
+#include "net/tls_context.h"
 
 /* NULL without TLS. */
-static const struct gyre_transport *get_tls(VALUE self) {
-  const struct gyre_transport *transport = gyre_transport_of(self);
-  return transport->operations == &gyre_transport_tls && transport->state ? transport : NULL;
+static SSL *ssl_of(const struct gyre_transport *transport) {
+  return transport->operations == &gyre_transport_tls && transport->state ? gyre_tls_ssl(transport) : NULL;
 }
+
+static SSL *get_ssl(VALUE self) { return ssl_of(gyre_transport_of(self)); }
 
 /* @return [String, nil] the TLS version, such as "TLSv1.3"; nil without TLS */
 static VALUE tls_version(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
-  return transport ? rb_str_new_cstr(gyre_tls_version(transport)) : Qnil;
+  SSL *ssl = get_ssl(self);
+  return ssl ? rb_str_new_cstr(SSL_get_version(ssl)) : Qnil;
 }
 
 /* @return [String, nil] the cipher, as libssl names it; nil without TLS */
 static VALUE tls_cipher(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
-  return transport ? rb_str_new_cstr(gyre_tls_cipher(transport)) : Qnil;
+  SSL *ssl = get_ssl(self);
+  return ssl ? rb_str_new_cstr(SSL_get_cipher_name(ssl)) : Qnil;
 }
 
 /* @return [Integer, nil] the bits of the cipher's key; nil without TLS */
 static VALUE tls_cipher_bits(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
-  return transport ? INT2NUM(gyre_tls_cipher_bits(transport)) : Qnil;
+  SSL *ssl = get_ssl(self);
+  return ssl ? INT2NUM(SSL_get_cipher_bits(ssl, NULL)) : Qnil;
 }
 
 /* @return [String, nil] the host name that the client asked for (SNI) */
 static VALUE tls_server_name(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
-  const char *name = transport ? gyre_tls_server_name(transport) : NULL;
+  SSL *ssl = get_ssl(self);
+  const char *name = ssl ? SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) : NULL;
   return name ? rb_str_new_cstr(name) : Qnil;
 }
 
 /* @return [String, nil] the negotiated protocol (ALPN) */
 static VALUE alpn(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
+  SSL *ssl = get_ssl(self);
   const unsigned char *protocol = NULL;
-  unsigned length = transport ? gyre_tls_alpn(transport, &protocol) : 0;
+  unsigned length = 0;
+  if (ssl) SSL_get0_alpn_selected(ssl, &protocol, &length);
   return length ? rb_str_new((const char *)protocol, length) : Qnil;
 }
 
 /* @return [Boolean] whether an earlier session was resumed */
 static VALUE tls_resumed_p(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
-  return transport && gyre_tls_resumed(transport) ? Qtrue : Qfalse;
+  SSL *ssl = get_ssl(self);
+  return ssl && SSL_session_reused(ssl) ? Qtrue : Qfalse;
 }
 
-static VALUE certificate_of(const struct gyre_transport *transport) {
+static VALUE certificate_of(SSL *ssl) {
+  X509 *certificate = SSL_get1_peer_certificate(ssl);
   unsigned char *der = NULL;
-  int length = gyre_tls_peer_certificate(transport, &der);
-  if (!length) return Qnil;
+  int length = certificate ? i2d_X509(certificate, &der) : 0;
+  X509_free(certificate);
+  if (length <= 0) return Qnil;
   VALUE string = rb_str_new((const char *)der, length);
-  gyre_tls_free(der);
+  OPENSSL_free(der);
   return string;
 }
 
 VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) {
-  bool asked = transport->operations == &gyre_transport_tls && transport->state && gyre_tls_verifies(transport);
-  return asked ? certificate_of(transport) : Qundef;
+  SSL *ssl = ssl_of(transport);
+  return ssl && SSL_get_verify_mode(ssl) != SSL_VERIFY_NONE ? certificate_of(ssl) : Qundef;
 }
 
 /* @return [String, nil] the peer's certificate as DER; nil without one */
 static VALUE peer_certificate(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
-  return transport ? certificate_of(transport) : Qnil;
+  SSL *ssl = get_ssl(self);
+  return ssl ? certificate_of(ssl) : Qnil;
 }
 
 /* @return [String, nil] the peer's subject (RFC 2253) in UTF-8: "CN=client,O=Example" */
 static VALUE peer_subject(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
+  SSL *ssl = get_ssl(self);
+  X509 *certificate = ssl ? SSL_get1_peer_certificate(ssl) : NULL;
   char text[1024];
-  int length = transport ? gyre_tls_peer_subject(transport, text, sizeof(text)) : 0;
+  int length = certificate ? gyre_tls_subject(certificate, text, sizeof(text)) : 0;
+  X509_free(certificate);
   return length ? rb_utf8_str_new(text, length) : Qnil;
 }
 

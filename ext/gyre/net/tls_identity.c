@@ -59,14 +59,17 @@ static STACK_OF(X509) * read_certificates(const char *text) {
   return NULL;
 }
 
-static void subject_of(X509 *certificate, char *text, size_t size) {
+int gyre_tls_subject(X509 *certificate, char *text, size_t size) {
   BIO *bio = BIO_new(BIO_s_mem());
   int length = 0;
-  if (bio && X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0)
+  if (bio &&
+      X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0)
     length = BIO_read(bio, text, (int)size - 1);
-  text[length > 0 ? length : 0] = '\0';
+  if (length < 0) length = 0;
+  text[length] = '\0';
   BIO_free(bio);
   ERR_clear_error();
+  return length;
 }
 
 /* Each signed the previous one (RFC 5246, section 7.4.2), as many clients require. */
@@ -75,8 +78,8 @@ static bool check_order(STACK_OF(X509) * chain, const struct gyre_tls_options *o
     X509 *before = sk_X509_value(chain, i - 1), *signer = sk_X509_value(chain, i);
     if (X509_NAME_cmp(X509_get_issuer_name(before), X509_get_subject_name(signer)) == 0) continue;
     char names[2][160];
-    subject_of(before, names[0], sizeof(names[0]));
-    subject_of(signer, names[1], sizeof(names[1]));
+    (void)gyre_tls_subject(before, names[0], sizeof(names[0]));
+    (void)gyre_tls_subject(signer, names[1], sizeof(names[1]));
     const char *file = options->certificate_name;
     snprintf(error, GYRE_TLS_ERROR_BYTES,
              "the certificate%s%s: number %d in it, %s, did not sign number %d, %s: the server's own comes first, and "
