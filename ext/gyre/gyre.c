@@ -1,16 +1,33 @@
 /* Defines the modules and calls each part's init. */
 #include "gyre.h"
-#include "async/selector.h"
-#include "dns/dns.h"
 #include "feature.h"
 #include "fiber/scheduler.h"
-#include "http/http.h"
-#include "keyed/keyed_loop.h"
-#include "memcached/memcached_request.h"
-#include "net/net.h"
-#include "websocket/websocket.h"
 
 VALUE gyre_mGyre;
+
+#ifdef GYRE_HAVE_NGHTTP2
+#define HTTP2(PART) PART(http2)
+#else
+#define HTTP2(PART)
+#endif
+
+/* The parts in the order of their start; a file of each defines `gyre_init_<name>`. */
+/* clang-format off */
+#define PARTS(PART) \
+  PART(loop_backend) PART(loop_close) PART(scheduler) PART(workers) PART(interrupts) PART(wait) PART(scheduler_block) \
+  PART(scheduler_process) PART(scheduler_select) PART(scheduler_timeout) PART(scheduler_testing) \
+  PART(scheduler_inspection) PART(scheduler_read) PART(scheduler_io) \
+  PART(keyed_loop) PART(keyed_watch) PART(keyed_requests) PART(keyed_helper) \
+  PART(net_tls) PART(net_transport) PART(net_transport_available) PART(net_tls_facts) PART(net_tls_judge) \
+  PART(net_datagram) PART(http_capacity) PART(http_error) PART(http_env) PART(http_file) PART(http) \
+  PART(http1_connection) PART(http1_response) PART(http1) PART(http1_client) HTTP2(PART) PART(websocket) \
+  PART(memcached_connection) PART(memcached_threads) PART(memcached_call) PART(memcached_request) \
+  PART(memcached_multi) PART(memcached_server) PART(selector) PART(selector_io) \
+  PART(dns_message) PART(dns_transaction) PART(dns_zone) PART(dns_receiver) PART(log_ingest) PART(log_outbox) PART(held_signals)
+/* clang-format on */
+#define DECLARE(name) void gyre_init_##name(void);
+#define CALL(name) gyre_init_##name();
+PARTS(DECLARE)
 
 #ifdef __SANITIZE_ADDRESS__
 /* Replaces the sanitizer's function before each longjmp, which warns about fibers' stacks; the
@@ -25,50 +42,5 @@ void Init_gyre_ext(void) {
 #endif
   gyre_mGyre = rb_define_module("Gyre");
   gyre_cScheduler = rb_define_class_under(gyre_mGyre, "Scheduler", rb_cObject);
-  rb_gc_register_mark_object(gyre_mGyre);
-  rb_gc_register_mark_object(gyre_cScheduler);
-  gyre_init_loop_backend();
-  gyre_init_loop_close();
-  gyre_init_scheduler();
-  gyre_init_fibers();
-  gyre_init_wait();
-  gyre_init_scheduler_block();
-  gyre_init_scheduler_process();
-  gyre_init_scheduler_select();
-  gyre_init_scheduler_timeout();
-  gyre_init_scheduler_testing();
-  gyre_init_scheduler_inspection();
-  gyre_init_scheduler_read();
-  gyre_init_scheduler_io();
-  VALUE keyed = gyre_init_keyed_loop();
-  gyre_init_keyed_watch();
-  gyre_init_keyed_requests(keyed);
-  gyre_init_keyed_helper();
-  gyre_init_net_tls();
-  gyre_init_net_transport();
-  gyre_init_net_transport_available();
-  gyre_init_net_tls_facts();
-  gyre_init_net_tls_judge();
-  gyre_init_net_datagram();
-  gyre_init_http();
-  gyre_init_http1();
-  gyre_init_http1_client();
-#ifdef GYRE_HAVE_NGHTTP2
-  gyre_init_http2();
-#endif
-  gyre_init_websocket();
-  gyre_init_memcached_connection();
-  gyre_init_memcached_threads();
-  gyre_init_memcached_call();
-  gyre_init_memcached_request();
-  gyre_init_memcached_multi();
-  gyre_init_memcached_server();
-  gyre_init_selector_io(gyre_init_selector());
-  gyre_init_dns_message();
-  gyre_init_dns_transaction();
-  gyre_init_dns_zone();
-  gyre_init_dns_receiver();
-  gyre_init_log_ingest();
-  gyre_init_log_outbox();
-  gyre_init_held_signals();
+  PARTS(CALL)
 }

@@ -15,6 +15,12 @@
 
 extern VALUE gyre_mGyre;
 
+/* Keeps the object alive, at its address. Classes that C has defined are kept by Ruby. */
+static inline VALUE gyre_kept(VALUE object) {
+  rb_gc_register_mark_object(object);
+  return object;
+}
+
 struct gyre_loop;
 struct gyre_watch;
 
@@ -31,12 +37,5 @@ void gyre_loop_on_io_close(gyre_close_listener *listener);
 extern struct gyre_loop *(*gyre_loop_here)(void);
 /* Calls no Ruby code. */
 bool gyre_io_is_closed(VALUE io);
-
-void gyre_init_loop_backend(void);
-void gyre_init_loop_close(void);
-void gyre_init_scheduler(void);
-void gyre_init_log_ingest(void);
-void gyre_init_log_outbox(void);
-void gyre_init_held_signals(void);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "async/selector.h"
 #include "fiber/scheduler.h"
-#include "gyre.h"
 #include "loop/forks.h"
 
 #define ROUNDS_LIMIT 32 /* rounds of ready fibers between two system calls */
@@ -374,10 +373,9 @@ static VALUE selector_wakeup(VALUE self) {
   return Qfalse;
 }
 
-VALUE gyre_init_selector(void) {
+void gyre_init_selector(void) {
 
   VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Async"), "Selector", rb_cObject);
-  rb_gc_register_mark_object(class);
   rb_define_alloc_func(class, selector_allocate);
   rb_define_method(class, "initialize", selector_initialize, -1);
   rb_define_method(class, "loop", selector_loop, 0);
@@ -393,5 +391,4 @@ VALUE gyre_init_selector(void) {
   rb_define_method(class, "select", selector_select, 1);
   rb_define_method(class, "idle_duration", selector_idle_duration, 0);
   rb_define_method(class, "wakeup", selector_wakeup, 0);
-  return class;
 }

@@ -45,8 +45,4 @@ struct gyre_selector *gyre_selector_opened(VALUE self);
 /* Enters the loop's fiber; returns the transfer's value. */
 VALUE gyre_selector_leave(struct gyre_selector *selector);
 
-/* Returns the class, to which selector_io.c adds methods. */
-VALUE gyre_init_selector(void);
-void gyre_init_selector_io(VALUE class);
-
 #endif

@@ -6,7 +6,6 @@
 #include "fiber/nonblocking_io.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
-#include "gyre.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -170,7 +169,8 @@ static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE fla
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
-void gyre_init_selector_io(VALUE class) {
+void gyre_init_selector_io(void) {
+  VALUE class = rb_path2class("Gyre::Async::Selector");
   gyre_loop_on_io_close(io_is_closed);
   rb_define_method(class, "io_wait", selector_io_wait, 3);
   rb_define_method(class, "io_read", selector_io_read, -1);

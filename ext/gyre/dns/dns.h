@@ -38,9 +38,4 @@ VALUE gyre_dns_transaction_call(VALUE self);
 /* Writes up to 512 bytes. Returns their number. */
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to);
 
-void gyre_init_dns_message(void);
-void gyre_init_dns_transaction(void);
-void gyre_init_dns_zone(void);
-void gyre_init_dns_receiver(void);
-
 #endif

@@ -6,11 +6,6 @@ void gyre_fibers_wake_loop(struct gyre_scheduler *scheduler) {
   if (scheduler->loop.waiting) gyre_loop_wake(&scheduler->loop);
 }
 
-void gyre_init_fibers(void) {
-  gyre_init_workers();
-  gyre_init_interrupts();
-}
-
 static void forget_waits(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->waits.parked);
   gyre_list_init(&scheduler->waits.ready);

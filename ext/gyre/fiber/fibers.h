@@ -24,7 +24,6 @@ void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber);
 bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 
 /* workers.c */
-void gyre_init_workers(void);
 void gyre_workers_init(struct gyre_scheduler *scheduler);
 void gyre_workers_mark(struct gyre_scheduler *scheduler);
 void gyre_workers_free(struct gyre_scheduler *scheduler);
@@ -33,7 +32,6 @@ void gyre_workers_forked(struct gyre_scheduler *scheduler);
 struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* interrupts.c */
-void gyre_init_interrupts(void);
 void gyre_interrupts_init(struct gyre_scheduler *scheduler);
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler);
 void gyre_interrupts_free(struct gyre_scheduler *scheduler);

@@ -16,18 +16,11 @@
 
 static VALUE fiber_error, mutex_class, queue_class, sized_queue_class;
 
-static VALUE global_class(const char *path) {
-  VALUE class = rb_path2class(path);
-  rb_gc_register_mark_object(class);
-  return class;
-}
-
 void gyre_init_interrupts(void) {
   fiber_error = rb_const_get(rb_cObject, rb_intern("FiberError"));
-  rb_gc_register_mark_object(fiber_error);
-  mutex_class = global_class("Thread::Mutex");
-  queue_class = global_class("Thread::Queue");
-  sized_queue_class = global_class("Thread::SizedQueue");
+  mutex_class = rb_path2class("Thread::Mutex");
+  queue_class = rb_path2class("Thread::Queue");
+  sized_queue_class = rb_path2class("Thread::SizedQueue");
 }
 
 /* Returns the queue of this index; NULL after the last. */

@@ -70,19 +70,15 @@ int gyre_socket_type(int fd) {
 static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind) {
   ssize_t count;
   if (kind == GYRE_IO_SOCKET) {
-    do {
-      count = writes ? gyre_send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL)
-                     : gyre_recv(fd, bytes, length, MSG_DONTWAIT);
-    } while (count < 0 && errno == EINTR);
+    count = GYRE_RETRY(writes ? gyre_send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL)
+                              : gyre_recv(fd, bytes, length, MSG_DONTWAIT));
     if (count >= 0) return count;
     if (errno != ENOTSOCK) return -errno;
   }
   if (kind == GYRE_IO_REGULAR && writes && is_file(fd)) return GYRE_IO_FILE;
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
   struct iovec vector = {bytes, length};
-  do {
-    count = writes ? gyre_write_now(fd, &vector) : gyre_read_now(fd, &vector);
-  } while (count < 0 && errno == EINTR);
+  count = GYRE_RETRY(writes ? gyre_write_now(fd, &vector) : gyre_read_now(fd, &vector));
   if (count >= 0) return count;
   if (errno == EAGAIN) return kind != GYRE_IO_PIPE && is_file(fd) ? GYRE_IO_FILE_WAITS : -EAGAIN;
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != ESPIPE) return -errno;
@@ -92,9 +88,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   if (state <= 0) return state < 0 ? state : -EAGAIN;
   /* Larger writes to a ready blocking pipe still wait. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
-  do {
-    count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);
-  } while (count < 0 && errno == EINTR);
+  count = GYRE_RETRY(writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length));
   return count < 0 ? -errno : count;
 }
 
@@ -114,8 +108,6 @@ ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from) {
   if (count >= 0) return count;
   if (errno == EAGAIN) return GYRE_IO_FILE_WAITS;
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) return GYRE_IO_FILE; /* the error comes again */
-#else
-  (void)bytes, (void)length, (void)from;
 #endif
   return unasked_file(fd);
 }

@@ -2,7 +2,6 @@
  * scheduler_timeout.c, scheduler_io.c (descriptors), scheduler_process.c; fibers.c moves fibers. */
 #include "fiber/scheduler.h"
 #include "feature.h"
-#include "gyre.h"
 
 #include <errno.h>
 #include <ruby/fiber/scheduler.h>
@@ -296,7 +295,6 @@ static VALUE scheduler_process_move(VALUE self) {
 void gyre_init_scheduler(void) {
   blocking = ID2SYM(rb_intern("blocking"));
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
-  rb_gc_register_mark_object(fiber_class);
 
   VALUE class = gyre_cScheduler;
   rb_define_alloc_func(class, scheduler_allocate);

@@ -7,10 +7,11 @@
 #ifndef GYRE_SCHEDULER_H
 #define GYRE_SCHEDULER_H
 
+#include "gyre.h"
+
 #include "fiber/blocked.h"
 #include "loop/loop.h"
 
-#include <ruby.h>
 #include <ruby/st.h>
 
 struct gyre_scheduler;
@@ -182,7 +183,7 @@ struct gyre_client {
   void (*moved)(struct gyre_client *client);   /* a daemon continues the loop; or NULL */
 };
 
-extern VALUE gyre_mGyre, gyre_cScheduler;
+extern VALUE gyre_cScheduler;
 
 /* Skips the type check (25 instructions a hook): only the class allocates such objects. */
 static inline struct gyre_scheduler *gyre_scheduler_get(VALUE self) { return RTYPEDDATA_DATA(self); }
@@ -202,7 +203,6 @@ static inline void gyre_forget_early(struct gyre_scheduler *scheduler, VALUE fib
 }
 
 /* scheduler_block.c */
-void gyre_init_scheduler_block(void);
 void gyre_block_init(struct gyre_scheduler *scheduler);
 void gyre_block_mark(struct gyre_scheduler *scheduler);
 void gyre_block_free(struct gyre_scheduler *scheduler);
@@ -227,7 +227,6 @@ static inline bool gyre_thread_is_foreign(const struct gyre_scheduler *scheduler
 /* fibers.c, workers.c, interrupts.c, drive.c */
 /* Binds the scheduler to this thread, or raises ThreadError. */
 void gyre_thread_check(struct gyre_scheduler *scheduler);
-void gyre_init_fibers(void);
 void gyre_fibers_init(struct gyre_scheduler *scheduler);
 void gyre_fibers_mark(struct gyre_scheduler *scheduler);
 void gyre_fibers_free(struct gyre_scheduler *scheduler);
@@ -360,23 +359,15 @@ VALUE gyre_read_in_thread(VALUE io, int fd, off_t offset, size_t length);
 ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
 /* Frees memory before the collector does. */
 void gyre_thread_read_free(VALUE read);
-void gyre_init_scheduler_read(void);
 
-void gyre_init_wait(void);
-void gyre_init_scheduler_process(void);
 /* Returns a child's pidfd (Linux 5.3), or -1. */
 int gyre_child_descriptor(pid_t pid);
 /* Reaps an ended child and returns its Process::Status; nil while it runs. */
 VALUE gyre_child_status(VALUE pid, int flags);
-void gyre_init_scheduler_select(void);
-void gyre_init_scheduler_inspection(void);
 /* Returns the Hash of Gyre::Loop#stats; the scheduler may be NULL. */
 VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler);
 /* scheduler_timeout.c: the scheduler is gone. */
 void gyre_timeouts_free(struct gyre_scheduler *scheduler);
-void gyre_init_scheduler_timeout(void);
-void gyre_init_scheduler_testing(void);
-void gyre_init_scheduler_io(void);
 
 /* Converts seconds (nil, Integer, Float, Rational) to nanoseconds; -1 for nil. Raises ArgumentError
  * if negative. */

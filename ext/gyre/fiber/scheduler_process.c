@@ -75,7 +75,6 @@ static VALUE orphans_adopt(VALUE self) {
 
 void gyre_init_scheduler_process(void) {
   process_status_class = rb_path2class("Process::Status");
-  rb_gc_register_mark_object(process_status_class);
   rb_define_method(gyre_cScheduler, "process_wait", scheduler_process_wait, 2);
   rb_define_singleton_method(rb_define_module_under(gyre_mGyre, "Orphans"), "adopt", orphans_adopt, 0);
 }

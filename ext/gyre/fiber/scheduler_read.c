@@ -65,7 +65,6 @@ void gyre_thread_read_free(VALUE self) {
 
 void gyre_init_scheduler_read(void) {
   read_class = rb_define_class_under(gyre_cScheduler, "Read", rb_cObject);
-  rb_gc_register_mark_object(read_class);
   rb_undef_alloc_func(read_class);
   rb_define_method(read_class, "call", thread_read_call, 0);
   rb_funcall(gyre_cScheduler, rb_intern("private_constant"), 1, ID2SYM(rb_intern("Read")));

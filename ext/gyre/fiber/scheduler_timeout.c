@@ -182,11 +182,9 @@ static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
 }
 
 void gyre_init_scheduler_timeout(void) {
-  timeout_class = rb_class_new(rb_cObject);
-  rb_gc_register_mark_object(timeout_class);
+  timeout_class = gyre_kept(rb_class_new(rb_cObject));
   rb_undef_alloc_func(timeout_class);
-  never = rb_hash_new();
-  rb_gc_register_mark_object(never);
+  never = gyre_kept(rb_hash_new());
   rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
   rb_obj_freeze(never);
   rb_define_method(gyre_cScheduler, "timeout_after", scheduler_timeout_after, -1);

@@ -1,7 +1,6 @@
 /* A wait: a parked fiber, a timer, a watched descriptor. Used by scheduler_block.c, scheduler_io.c
  * and HTTP. */
 #include "fiber/scheduler.h"
-#include "gyre.h"
 
 #include <errno.h>
 #include <math.h>

@@ -29,17 +29,14 @@ void gyre_init_workers(void) {
   machine_bytes = stack_size("fiber_machine_stack_size");
   vm_bytes = stack_size("fiber_vm_stack_size");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
-  rb_gc_register_mark_object(fiber_class);
   blocking_key = ID2SYM(rb_intern("blocking"));
   storage_key = ID2SYM(rb_intern("storage"));
-  pooled_options = rb_hash_new();
-  rb_gc_register_mark_object(pooled_options); /* read first, as each call below may collect garbage */
+  pooled_options = gyre_kept(rb_hash_new()); /* read first, as each call below may collect garbage */
   rb_hash_aset(pooled_options, blocking_key, Qfalse);
   /* Clears storage inherited from the maker, before the first job. */
   if (rb_method_boundp(fiber_class, rb_intern("storage"), 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
   rb_obj_freeze(pooled_options);
-  minor_options = rb_hash_new();
-  rb_gc_register_mark_object(minor_options);
+  minor_options = gyre_kept(rb_hash_new());
   rb_hash_aset(minor_options, ID2SYM(rb_intern("full_mark")), Qfalse);
   rb_hash_aset(minor_options, ID2SYM(rb_intern("immediate_sweep")), Qfalse);
   rb_obj_freeze(minor_options);

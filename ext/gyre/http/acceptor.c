@@ -1,7 +1,6 @@
 /* Gyre::HTTP::NativeAcceptor: accepts HTTP connections (net/acceptor.h) and holds them, with their
  * limits. Contract: lib/gyre/http/server.rb. */
 #include "http/exchange.h"
-#include "http/http.h"
 #include "net/net.h"
 
 #include <ruby/io.h>
@@ -10,8 +9,6 @@
 #include <unistd.h>
 
 #define LINGERING_REFUSED_LIMIT 128
-
-static ID id_error, id_start, id_close;
 
 /* --- the object --- */
 
@@ -32,9 +29,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->exempt.paths);
   rb_gc_mark(acceptor->exempt.files);
   /* Idle connections hold no marked object. */
-  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
-       node = node->next) {
-    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+  GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     rb_gc_mark(exchange->handle);
     gyre_http_exchange_mark(exchange);
   }
@@ -89,7 +84,7 @@ struct starting {
 
 static VALUE start_thread_calls(VALUE argument) {
   const struct starting *starting = (const struct starting *)argument;
-  return rb_funcall(starting->thread_calls, id_start, 1, starting->scheduler);
+  return rb_funcall(starting->thread_calls, rb_intern("start"), 1, starting->scheduler);
 }
 
 /* After an exception the next turn starts the remaining calls. */
@@ -112,7 +107,7 @@ static VALUE acceptor_post(VALUE self) {
 }
 
 static VALUE close_thread_calls(VALUE thread_calls) {
-  return NIL_P(thread_calls) ? Qnil : rb_funcall(thread_calls, id_close, 0);
+  return NIL_P(thread_calls) ? Qnil : rb_funcall(thread_calls, rb_intern("close"), 0);
 }
 
 /* Ends all waits except the connections'. Returns a state for rb_jump_tag. */
@@ -152,9 +147,7 @@ static void forked(struct gyre_client *client) {
   gyre_acceptor_forget(&acceptor->net);
   gyre_http_capacity_forget(acceptor->capacity);
   acceptor->started = false;
-  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
-       node = node->next) {
-    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+  GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     exchange->reader = NULL;
     exchange->limit.timer.place = 0;
   }
@@ -269,7 +262,9 @@ struct complaint {
   int error;
 };
 
-static VALUE complain(VALUE pair) { return rb_funcall(rb_ary_entry(pair, 0), id_error, 1, rb_ary_entry(pair, 1)); }
+static VALUE complain(VALUE pair) {
+  return rb_funcall(rb_ary_entry(pair, 0), rb_intern("error"), 1, rb_ary_entry(pair, 1));
+}
 
 static VALUE start_complaint(VALUE argument) {
   const struct complaint *complaint = (const struct complaint *)argument;
@@ -406,9 +401,7 @@ static VALUE acceptor_drain(VALUE self) {
   acceptor_stop(self);
   acceptor->draining = true;
   if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
-  for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
-    next = node->next;
-    struct gyre_http_connection *connection = GYRE_CONTAINER(node, struct gyre_http_connection, node);
+  GYRE_EACH(struct gyre_http_connection, connection, &acceptor->connections, node) {
     connection->protocol->drain(connection);
   }
   return self;
@@ -417,9 +410,7 @@ static VALUE acceptor_drain(VALUE self) {
 static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   long count = 0;
-  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
-       node = node->next) {
-    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+  GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     if (NIL_P(exchange->fiber)) continue;
     gyre_interrupt_fiber(acceptor->scheduler, exchange->fiber, exception);
     count++;
@@ -529,8 +520,7 @@ static VALUE acceptor_measurements(VALUE self) {
   static const char *const classes[GYRE_HTTP_STATUS_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
   struct gyre_http_statistics *statistics = &acceptor->statistics;
-  for (struct gyre_list *node = acceptor->connections.next; node != &acceptor->connections; node = node->next) {
-    struct gyre_http_connection *connection = GYRE_CONTAINER(node, struct gyre_http_connection, node);
+  GYRE_EACH(struct gyre_http_connection, connection, &acceptor->connections, node) {
     if (!connection->inner) gyre_http_statistics_take_bytes(statistics, &connection->transport);
   }
   VALUE hash = rb_hash_new(), responses = rb_hash_new();
@@ -566,9 +556,7 @@ static VALUE acceptor_oldest(VALUE self, VALUE limit) {
   VALUE list = rb_ary_new();
   if (!acceptor->scheduler || acceptor->scheduler->closed) return list;
   int64_t now_ns = gyre_loop_now(&acceptor->scheduler->loop);
-  for (struct gyre_list *node = acceptor->exchanges.active.next; node != &acceptor->exchanges.active;
-       node = node->next) {
-    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+  GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     if (RARRAY_LEN(list) >= most) break;
     if (exchange->measured || NIL_P(exchange->env)) continue;
     rb_ary_push(list, rb_assoc_new(exchange->env, DBL2NUM((double)(now_ns - exchange->began_ns) / 1e9)));
@@ -578,21 +566,12 @@ static VALUE acceptor_oldest(VALUE self, VALUE limit) {
 
 static VALUE duration_bounds(VALUE class) {
   VALUE list = rb_ary_new_capa(GYRE_HTTP_DURATIONS);
-  (void)class;
   for (int i = 0; i < GYRE_HTTP_DURATIONS; i++)
     rb_ary_push(list, DBL2NUM((double)gyre_http_duration_bounds_ns[i] / 1e9));
   return list;
 }
 
 void gyre_init_http(void) {
-  gyre_init_http_capacity();
-  gyre_init_http_error();
-  gyre_init_http_exchange();
-  gyre_init_http_env();
-  gyre_init_http_file();
-  id_error = rb_intern("error");
-  id_start = rb_intern("start");
-  id_close = rb_intern("close");
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE class = rb_define_class_under(http, "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);

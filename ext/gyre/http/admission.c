@@ -28,9 +28,8 @@ static void arm_late(struct gyre_admission *admission) {
   struct gyre_timers *timers = &admission->loop->timers;
   int64_t when_ns = INT64_MAX;
   if (!gyre_list_empty(&admission->waiting)) when_ns = first(&admission->waiting)->deadline_ns;
-  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
-    int64_t deadline_ns = GYRE_CONTAINER(node, struct gyre_admission_waiter, node)->deadline_ns;
-    if (deadline_ns < when_ns) when_ns = deadline_ns;
+  GYRE_EACH(const struct gyre_admission_waiter, waiter, &admission->ended, node) {
+    if (waiter->deadline_ns < when_ns) when_ns = waiter->deadline_ns;
   }
   if (when_ns == INT64_MAX) {
     gyre_timers_cancel(timers, &admission->late);
@@ -68,9 +67,8 @@ static void start_waiting(struct gyre_timer *timer, void *context) {
 static struct gyre_admission_waiter *find_late(const struct gyre_admission *admission, int64_t now_ns) {
   struct gyre_admission_waiter *waiter = first(&admission->waiting);
   if (waiter && waiter->deadline_ns <= now_ns) return waiter;
-  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
-    waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);
-    if (waiter->deadline_ns <= now_ns) return waiter;
+  GYRE_EACH(struct gyre_admission_waiter, ended, &admission->ended, node) {
+    if (ended->deadline_ns <= now_ns) return ended;
   }
   return NULL;
 }
@@ -115,8 +113,7 @@ void gyre_admission_stop(struct gyre_admission *admission) {
 
 /* Refuses a half-closed client's request; the queue may hold one more until this turn's end. */
 static bool make_room(struct gyre_admission *admission) {
-  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
-    struct gyre_admission_waiter *waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);
+  GYRE_EACH(struct gyre_admission_waiter, waiter, &admission->ended, node) {
     if (waiter->deadline_ns == MAKES_ROOM) continue;
     waiter->deadline_ns = MAKES_ROOM;
     return true;

@@ -214,7 +214,6 @@ static void take_proxy_header(struct gyre_http_connection *connection) {
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_http_connection *connection = GYRE_CONTAINER(watch, struct gyre_http_connection, watch);
-  (void)loop;
   if (ready & GYRE_READ_ENDED) connection->hung_up = true;
   if (ready & GYRE_READABLE) {
     connection->readable = true;

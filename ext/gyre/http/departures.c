@@ -57,7 +57,6 @@ static void tell_departures(struct gyre_scheduler *scheduler, struct gyre_post *
 
 static void tell_again(struct gyre_timer *timer, void *context) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_http_acceptor, departures.again);
-  (void)context;
   gyre_post(acceptor->scheduler, &acceptor->departures.post);
 }
 

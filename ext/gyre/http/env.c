@@ -2,7 +2,6 @@
  * µs; filling a new Hash takes 0.55 to 0.99 µs). Known names have ready keys. Frequent values are
  * shared frozen Strings; others are new BINARY Strings. */
 #include "http/exchange.h"
-#include "http/http.h"
 #include "net/net.h"
 
 #include <arpa/inet.h>
@@ -33,34 +32,34 @@ static struct {
 } slots[SLOTS];
 
 /* Keys before ENV_VALUES are in each env. */
-enum env_key {
-  ENV_METHOD,
-  ENV_PROTOCOL,
-  ENV_QUERY,
-  ENV_PATH,
-  ENV_URI,
-  ENV_SERVER_NAME,
-  ENV_SERVER_PORT,
-  ENV_REMOTE,
-  ENV_SCHEME,
-  ENV_HIJACK,
-  ENV_EARLY_HINTS,
-  ENV_FINISHED,
-  ENV_GONE,
-  ENV_RESPONSE_TRAILERS,
-  ENV_VALUES,
-  ENV_HTTPS = ENV_VALUES,
-  ENV_HOST,
-  ENV_COOKIE,
-  ENV_INPUT,
-  ENV_RACK_PROTOCOL,
-  ENV_TRAILERS,
-  ENV_KEYS
-};
+#define FILLED_KEYS(KEY)                                                                                               \
+  KEY(METHOD, "REQUEST_METHOD")                                                                                        \
+  KEY(PROTOCOL, "SERVER_PROTOCOL")                                                                                     \
+  KEY(QUERY, "QUERY_STRING")                                                                                           \
+  KEY(PATH, "PATH_INFO")                                                                                               \
+  KEY(URI, "REQUEST_URI")                                                                                              \
+  KEY(SERVER_NAME, "SERVER_NAME")                                                                                      \
+  KEY(SERVER_PORT, "SERVER_PORT")                                                                                      \
+  KEY(REMOTE, "REMOTE_ADDR")                                                                                           \
+  KEY(SCHEME, "rack.url_scheme")                                                                                       \
+  KEY(HIJACK, "rack.hijack")                                                                                           \
+  KEY(EARLY_HINTS, "rack.early_hints")                                                                                 \
+  KEY(FINISHED, "rack.response_finished")                                                                              \
+  KEY(GONE, "gyre.client_gone")                                                                                        \
+  KEY(RESPONSE_TRAILERS, "gyre.response_trailers")
+#define OTHER_KEYS(KEY)                                                                                                \
+  KEY(HTTPS, "HTTPS")                                                                                                  \
+  KEY(HOST, "HTTP_HOST")                                                                                               \
+  KEY(COOKIE, "HTTP_COOKIE")                                                                                           \
+  KEY(INPUT, "rack.input")                                                                                             \
+  KEY(RACK_PROTOCOL, "rack.protocol")                                                                                  \
+  KEY(TRAILERS, "gyre.trailers")
+#define NUMBER(name, text) ENV_##name,
+#define TEXT(name, text) text,
+enum env_key { FILLED_KEYS(NUMBER) ENV_VALUES, BEFORE_OTHERS = ENV_VALUES - 1, OTHER_KEYS(NUMBER) ENV_KEYS };
 
 static VALUE keys[ENV_KEYS];
 static VALUE input_class, env_module;
-static ID id_new, id_client_certificate;
 
 static unsigned slot_of(const char *name, size_t length) {
   unsigned hash = (unsigned)length;
@@ -132,8 +131,7 @@ static VALUE methods[GYRE_HTTP_METHODS];
 static VALUE protocols[3], port_80, port_443, value_https, value_on;
 
 static VALUE value_of(const char *text) {
-  VALUE string = rb_str_freeze(rb_str_new_cstr(text));
-  rb_gc_register_mark_object(string);
+  VALUE string = gyre_kept(rb_str_freeze(rb_str_new_cstr(text)));
   return string;
 }
 
@@ -241,9 +239,6 @@ struct filling {
 
 static int fill_choose(st_data_t key, st_data_t value, st_data_t argument, int error) {
   struct filling *filling = (struct filling *)argument;
-  (void)key;
-  (void)value;
-  (void)error;
   if (filling->entry >= GYRE_HTTP_ENV_PLACES) return ST_STOP;
   int place = filling->places->values[filling->entry++];
   return place >= 0 && filling->values[place] != Qundef ? ST_REPLACE : ST_CONTINUE;
@@ -251,8 +246,6 @@ static int fill_choose(st_data_t key, st_data_t value, st_data_t argument, int e
 
 static int fill_replace(st_data_t *key, st_data_t *value, st_data_t argument, int existing) {
   struct filling *filling = (struct filling *)argument;
-  (void)key;
-  (void)existing;
   VALUE new = filling->values[filling->places->values[filling->entry - 1]];
   *value = (st_data_t) new;
   RB_OBJ_WRITTEN(filling->env, Qundef, new);
@@ -270,7 +263,6 @@ static void fill(VALUE env, const struct gyre_http_env_places *places, const VAL
 static int find_place(VALUE key, VALUE value, VALUE argument) {
   struct filling *filling = (struct filling *)argument;
   struct gyre_http_env_places *places = (struct gyre_http_env_places *)filling->places;
-  (void)value;
   if (filling->entry >= GYRE_HTTP_ENV_PLACES) return ST_STOP;
   for (int i = 0; i < ENV_VALUES; i++) {
     if (!RTEST(rb_equal(key, keys[i]))) continue;
@@ -321,12 +313,12 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   if (head->flags & GYRE_HTTP_HEAD_UPGRADE) rb_hash_aset(env, keys[ENV_RACK_PROTOCOL], offered_protocols(head, bytes));
   /* Ruby code runs below and may overwrite lent bytes. */
   if (head->flags & GYRE_HTTP_HEAD_CHUNKED || head->content_length > 0) {
-    rb_hash_aset(env, keys[ENV_INPUT], rb_funcall(input_class, id_new, 1, self));
+    rb_hash_aset(env, keys[ENV_INPUT], rb_funcall(input_class, rb_intern("new"), 1, self));
   }
   if (head->flags & GYRE_HTTP_HEAD_CHUNKED)
     rb_hash_aset(env, keys[ENV_TRAILERS], rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
   VALUE certificate = connection->https ? gyre_net_peer_certificate(&connection->transport) : Qundef;
-  if (certificate != Qundef) rb_funcall(env_module, id_client_certificate, 2, env, certificate);
+  if (certificate != Qundef) rb_funcall(env_module, rb_intern("client_certificate"), 2, env, certificate);
   return env;
 }
 
@@ -370,36 +362,12 @@ VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes)
 }
 
 static VALUE constant(const char *text) {
-  VALUE string = rb_enc_interned_str(text, (long)strlen(text), rb_usascii_encoding());
-  rb_gc_register_mark_object(string);
+  VALUE string = gyre_kept(rb_enc_interned_str(text, (long)strlen(text), rb_usascii_encoding()));
   return string;
 }
 
 void gyre_init_http_env(void) {
-  static const char *const names[ENV_KEYS] = {
-      [ENV_METHOD] = "REQUEST_METHOD",
-      [ENV_PROTOCOL] = "SERVER_PROTOCOL",
-      [ENV_QUERY] = "QUERY_STRING",
-      [ENV_PATH] = "PATH_INFO",
-      [ENV_URI] = "REQUEST_URI",
-      [ENV_SERVER_NAME] = "SERVER_NAME",
-      [ENV_SERVER_PORT] = "SERVER_PORT",
-      [ENV_REMOTE] = "REMOTE_ADDR",
-      [ENV_SCHEME] = "rack.url_scheme",
-      [ENV_HIJACK] = "rack.hijack",
-      [ENV_EARLY_HINTS] = "rack.early_hints",
-      [ENV_FINISHED] = "rack.response_finished",
-      [ENV_GONE] = "gyre.client_gone",
-      [ENV_RESPONSE_TRAILERS] = "gyre.response_trailers",
-      [ENV_HTTPS] = "HTTPS",
-      [ENV_HOST] = "HTTP_HOST",
-      [ENV_COOKIE] = "HTTP_COOKIE",
-      [ENV_INPUT] = "rack.input",
-      [ENV_RACK_PROTOCOL] = "rack.protocol",
-      [ENV_TRAILERS] = "gyre.trailers",
-  };
-  id_new = rb_intern("new");
-  id_client_certificate = rb_intern("client_certificate");
+  static const char *const names[ENV_KEYS] = {FILLED_KEYS(TEXT) OTHER_KEYS(TEXT)};
   for (int i = 0; i < ENV_KEYS; i++) keys[i] = constant(names[i]);
   for (int i = GYRE_HTTP_METHOD_GET; i < GYRE_HTTP_METHODS; i++) methods[i] = value_of(gyre_http_method_names[i]);
   protocols[0] = value_of("HTTP/1.0");
@@ -415,8 +383,7 @@ void gyre_init_http_env(void) {
     while (slots[slot].name) slot = (slot + 1) % SLOTS;
     slots[slot].name = name;
     slots[slot].length = length;
-    slots[slot].key = env_key(name, length);
-    rb_gc_register_mark_object(slots[slot].key);
+    slots[slot].key = gyre_kept(env_key(name, length));
   }
 }
 
@@ -427,8 +394,6 @@ void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor) {
   acceptor->env.places.missing = ((1u << ENV_VALUES) - 1) & ~(1u << ENV_EARLY_HINTS); /* only on request */
   rb_hash_foreach(acceptor->env.template, find_place, (VALUE)&filling);
   if (input_class) return;
-  input_class = rb_path2class("Gyre::HTTP::Input");
-  rb_gc_register_mark_object(input_class);
-  env_module = rb_path2class("Gyre::HTTP::Env");
-  rb_gc_register_mark_object(env_module);
+  input_class = gyre_kept(rb_path2class("Gyre::HTTP::Input"));
+  env_module = gyre_kept(rb_path2class("Gyre::HTTP::Env"));
 }

@@ -2,7 +2,6 @@
 #include "http/exchange.h"
 
 static VALUE initialize; /* Exception's own */
-static ID id_bind_call;
 
 VALUE gyre_http_error(const char *name, int status, const char *message) {
   VALUE http = rb_const_get(gyre_mGyre, rb_intern("HTTP"));
@@ -14,14 +13,12 @@ VALUE gyre_http_error(const char *name, int status, const char *message) {
 /* Calls Ruby's `initialize`, even if the program replaced it. */
 VALUE gyre_http_cancellation(const char *class, const char *message) {
   VALUE error = rb_obj_alloc(rb_path2class(class));
-  rb_funcall(initialize, id_bind_call, 2, error, rb_str_new_cstr(message));
+  rb_funcall(initialize, rb_intern("bind_call"), 2, error, rb_str_new_cstr(message));
   return error;
 }
 
 void gyre_http_request_is_over(void) { rb_raise(rb_eIOError, "this request is over"); }
 
 void gyre_init_http_error(void) {
-  id_bind_call = rb_intern("bind_call");
-  initialize = rb_funcall(rb_eException, rb_intern("instance_method"), 1, ID2SYM(rb_intern("initialize")));
-  rb_gc_register_mark_object(initialize);
+  initialize = gyre_kept(rb_funcall(rb_eException, rb_intern("instance_method"), 1, ID2SYM(rb_intern("initialize"))));
 }

@@ -13,7 +13,6 @@
 #endif
 
 static size_t largest; /* the versions' largest struct */
-static ID id_call, id_resolve;
 
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
   rb_gc_mark(exchange->fiber);
@@ -74,10 +73,7 @@ static VALUE make_timeout(VALUE argument) {
   return gyre_http_cancellation("Gyre::HTTP::RequestTimeout", message);
 }
 
-static VALUE make_stop(VALUE argument) {
-  (void)argument;
-  return gyre_http_cancellation("Gyre::Stop", "the client has left");
-}
+static VALUE make_stop(VALUE argument) { return gyre_http_cancellation("Gyre::Stop", "the client has left"); }
 
 static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt, VALUE (*make)(VALUE),
                       VALUE argument) {
@@ -115,7 +111,7 @@ void gyre_http_exchange_limit(struct gyre_http_exchange *exchange) {
 
 static VALUE settle_body(VALUE argument) {
   const struct gyre_http_promise *promise = (const struct gyre_http_promise *)argument;
-  return rb_funcall(promise->promise, id_resolve, 1, promise->gone);
+  return rb_funcall(promise->promise, rb_intern("resolve"), 1, promise->gone);
 }
 
 void gyre_http_exchange_settle(struct gyre_http_promise promise) {
@@ -267,15 +263,10 @@ bool gyre_http_exchange_is_outside(VALUE self) {
 
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
   VALUE thread_calls = gyre_http_exchange_get(self)->connection->acceptor->thread_calls.object;
-  return rb_funcall(thread_calls, id_call, 3, self, ID2SYM(rb_intern(method)),
+  return rb_funcall(thread_calls, rb_intern("call"), 3, self, ID2SYM(rb_intern(method)),
                     rb_ary_new_from_values(count, arguments));
 }
 
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations) {
   if (operations->bytes > largest) largest = operations->bytes;
-}
-
-void gyre_init_http_exchange(void) {
-  id_call = rb_intern("call");
-  id_resolve = rb_intern("resolve");
 }

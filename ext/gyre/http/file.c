@@ -8,7 +8,6 @@
 
 #include "fiber/nonblocking_io.h"
 #include "gyre.h"
-#include "http/http.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,25 +41,16 @@ struct open_file {
   int64_t size, modified_ns;
 };
 
-static ID id_for_fd, id_close;
 static VALUE open_file_class;
 
 /* Errors shown as a missing file. */
 static bool is_absent(int error) {
-  switch (error) {
-  case ENOENT:
-  case ENOTDIR:
-  case ELOOP:
-  case EXDEV:
-  case EACCES:
-  case EPERM:
-  case ENAMETOOLONG:
-  case ENXIO:
-  case ENODEV:
-  case EISDIR:
-  case EOVERFLOW: return true;
-  default: return false;
+  static const int errors[] = {ENOENT,       ENOTDIR, ELOOP,  EXDEV,  EACCES,   EPERM,
+                               ENAMETOOLONG, ENXIO,   ENODEV, EISDIR, EOVERFLOW};
+  for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+    if (errors[i] == error) return true;
   }
+  return false;
 }
 
 /* `path` is relative, without "." and "..". */
@@ -128,7 +118,6 @@ static int open_beneath(int folder, const char *path, bool follow, bool wait) {
     }
   }
 #endif
-  (void)wait;
   return open_by_steps(folder, path, follow);
 }
 
@@ -257,7 +246,7 @@ static VALUE open_file_close(VALUE self) {
   if (NIL_P(file->io)) {
     close(fd);
   } else {
-    rb_funcall(file->io, id_close, 0);
+    rb_funcall(file->io, rb_intern("close"), 0);
   }
   return Qnil;
 }
@@ -266,7 +255,7 @@ static VALUE open_file_close(VALUE self) {
 static VALUE open_file_to_io(VALUE self) {
   struct open_file *file = get_open(self);
   if (NIL_P(file->io)) {
-    VALUE io = rb_funcall(rb_cFile, id_for_fd, 2, INT2NUM(file->fd), rb_str_new_cstr("rb"));
+    VALUE io = rb_funcall(rb_cFile, rb_intern("for_fd"), 2, INT2NUM(file->fd), rb_str_new_cstr("rb"));
     RB_OBJ_WRITE(self, &file->io, io);
   }
   return file->io;
@@ -351,11 +340,8 @@ static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
 }
 
 void gyre_init_http_file(void) {
-  id_for_fd = rb_intern("for_fd");
-  id_close = rb_intern("close");
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   open_file_class = rb_define_class_under(http, "OpenFile", rb_cObject);
-  rb_gc_register_mark_object(open_file_class);
   rb_undef_alloc_func(open_file_class);
   rb_define_singleton_method(open_file_class, "beneath", open_file_beneath, 4);
   rb_define_singleton_method(open_file_class, "of", open_file_of, 1);

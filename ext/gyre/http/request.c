@@ -188,7 +188,6 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE class = rb_define_class_under(rb_define_module_under(http, version), "Exchange",
                                       rb_define_class_under(http, "Exchange", rb_cObject));
-  rb_gc_register_mark_object(class);
   rb_undef_alloc_func(class);
   gyre_http_exchange_reserve(operations);
   rb_define_method(class, "next_request", exchange_next_request, 0);

@@ -167,11 +167,8 @@ static VALUE send_refusal(VALUE self) {
   return Qnil;
 }
 
-static VALUE ignore_error(VALUE self, VALUE error) {
-  (void)self;
-  (void)error; /* the refused client has already left */
-  return Qnil;
-}
+/* The refused client has already left. */
+static VALUE ignore_error(VALUE self, VALUE error) { return Qnil; }
 
 void gyre_http_response_refuse(struct gyre_http_exchange *exchange) {
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;

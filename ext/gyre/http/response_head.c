@@ -96,8 +96,6 @@ void gyre_http_response_head_fields(struct gyre_http_response_head *fields, VALU
 }
 
 static int check_trailer(VALUE key, VALUE value, VALUE argument) {
-  (void)value;
-  (void)argument;
   if (RB_TYPE_P(key, T_STRING) && gyre_http_is_no_trailer(RSTRING_PTR(key), (size_t)RSTRING_LEN(key)))
     rb_raise(rb_eArgError, "%+" PRIsVALUE " cannot be a trailer", key);
   return ST_CONTINUE;

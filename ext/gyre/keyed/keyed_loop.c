@@ -2,7 +2,6 @@
  * test/contracts/loop_contract.rb; twin in Ruby: lib/gyre/loop/portable_keyed.rb. */
 #include "feature.h"
 
-#include "gyre.h"
 #include "keyed/keyed_loop.h"
 #include "loop/forks.h"
 
@@ -381,12 +380,10 @@ static VALUE keyed_open_native(VALUE self, VALUE backend) {
   return self;
 }
 
-VALUE gyre_init_keyed_loop(void) {
+void gyre_init_keyed_loop(void) {
   thread_error = rb_path2class("ThreadError");
-  rb_gc_register_mark_object(thread_error);
 
   VALUE class = rb_define_class_under(gyre_mGyre, "Loop", rb_cObject);
-  rb_gc_register_mark_object(class);
   rb_define_alloc_func(class, keyed_allocate);
   rb_define_private_method(class, "open_native", keyed_open_native, 1);
   rb_define_method(class, "each", keyed_each, 0);
@@ -397,5 +394,4 @@ VALUE gyre_init_keyed_loop(void) {
   rb_define_method(class, "close", keyed_close, 0);
   rb_define_method(class, "closed?", keyed_closed_p, 0);
   rb_define_method(class, "backend", keyed_backend, 0);
-  return class;
 }

@@ -96,7 +96,6 @@ void gyre_keyed_wake_one(struct gyre_keyed *keyed);
 void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more);
 
 /* keyed_loop.c; other files add methods to the class. */
-VALUE gyre_init_keyed_loop(void);
 /* Moves the watches to this thread's loop. Raises if another thread uses it. */
 void gyre_keyed_settle(struct gyre_keyed *keyed);
 /* Leaves the scheduler's loop if idle. */
@@ -109,7 +108,6 @@ void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_wa
 void gyre_keyed_delete(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch);
 
 /* keyed_watch.c */
-void gyre_init_keyed_watch(void);
 void gyre_keyed_watches_init(struct gyre_keyed *keyed);
 void gyre_keyed_watches_mark(struct gyre_keyed *keyed);
 void gyre_keyed_watches_free(struct gyre_keyed *keyed);
@@ -132,8 +130,5 @@ void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, in
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
 /* Calls the key's methods, then the helper. */
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
-/* keyed_requests.c, keyed_helper.c */
-void gyre_init_keyed_requests(VALUE class);
-void gyre_init_keyed_helper(void);
 
 #endif

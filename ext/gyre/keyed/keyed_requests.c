@@ -1,7 +1,6 @@
 /* Methods that add watches to a keyed loop: parse positional (as in Ever) and keyword arguments. */
 #include "feature.h"
 
-#include "gyre.h"
 #include "keyed/keyed_loop.h"
 
 #include <ruby/io.h>
@@ -113,7 +112,8 @@ static VALUE keyed_stats(VALUE self) {
   return stats;
 }
 
-void gyre_init_keyed_requests(VALUE class) {
+void gyre_init_keyed_requests(void) {
+  VALUE class = rb_define_class_under(gyre_mGyre, "Loop", rb_cObject);
   options[0] = rb_intern("read");
   options[1] = rb_intern("write");
   options[2] = rb_intern("oneshot");

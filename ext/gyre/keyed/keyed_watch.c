@@ -5,7 +5,6 @@
  * `eql?` may do anything. */
 #include "feature.h"
 
-#include "gyre.h"
 #include "keyed/keyed_loop.h"
 
 #include <errno.h>

@@ -538,7 +538,4 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class_decoder, "rest", decoder_rest, 0);
   rb_define_method(class_decoder, "take_lines", decoder_take_lines, 0);
   rb_define_method(class_decoder, "messages", decoder_messages, 0);
-  rb_gc_register_mark_object(class_sink);
-  rb_gc_register_mark_object(class_session);
-  rb_gc_register_mark_object(class_decoder);
 }

@@ -7,10 +7,20 @@
 
 #include "feature.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* Repeats a call that a signal has interrupted. */
+#define GYRE_RETRY(call)                                                                                               \
+  ({                                                                                                                   \
+    ssize_t retried;                                                                                                   \
+    do retried = (call);                                                                                               \
+    while (retried < 0 && errno == EINTR);                                                                             \
+    retried;                                                                                                           \
+  })
 
 #if defined(__linux__) && defined(__LP64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <sys/syscall.h>

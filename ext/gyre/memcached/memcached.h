@@ -8,7 +8,6 @@
 #define GYRE_MEMCACHED_H
 
 #include "fiber/scheduler.h"
-#include "gyre.h"
 #include "memcached/memcached_wire.h"
 #include "net/deferred_send.h"
 #include "net/transport.h"
@@ -168,13 +167,11 @@ void gyre_memcached_connection_expire(struct gyre_memcached_connection *connecti
 void gyre_memcached_connection_wake_threads(struct gyre_memcached_connection *connection);
 /* Drops the call's later replies. */
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
-void gyre_init_memcached_connection(void);
 
 /* memcached_threads.c: waits up to `timeout_ns` (-1: no limit) for the call's end, or with NULL for
  * room. */
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, const struct gyre_memcached_call *call,
                                  int64_t timeout_ns);
-void gyre_init_memcached_threads(void);
 
 /* memcached_call.c */
 void gyre_memcached_call_init(struct gyre_memcached_call *call, VALUE server, enum gyre_memcached_kind kind,
@@ -184,8 +181,5 @@ struct gyre_memcached_call *gyre_memcached_call_get(VALUE object);
 struct gyre_memcached_call *gyre_memcached_call_keep(const struct gyre_memcached_call *call);
 void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply,
                               uint32_t index);
-void gyre_init_memcached_call(void);
-
-void gyre_init_memcached_server(void);
 
 #endif

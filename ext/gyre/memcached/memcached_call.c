@@ -73,8 +73,7 @@ static ID codes[GYRE_MEMCACHED_ERROR + 1];
 /* Sets a Struct's members without Ruby code. */
 static VALUE whole(const struct gyre_memcached_reply *reply) {
   if (!reply_class) {
-    reply_class = rb_path2class("Gyre::Memcached::Reply");
-    rb_gc_register_mark_object(reply_class);
+    reply_class = gyre_kept(rb_path2class("Gyre::Memcached::Reply"));
   }
   VALUE bytes = reply->code == GYRE_MEMCACHED_VA ? bytes_of(reply) : Qnil;
   return rb_struct_new(reply_class, ID2SYM(codes[reply->code]), bytes, UINT2NUM(reply->flags), ULL2NUM(reply->cas),
@@ -138,7 +137,6 @@ void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyr
 void gyre_init_memcached_call(void) {
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   call_class = rb_define_class_under(module, "Call", rb_cObject);
-  rb_gc_register_mark_object(call_class);
   rb_undef_alloc_func(call_class);
   static const char *names[] = {"hd", "en", "nf", "ns", "ex", "va", "mn"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) codes[i] = rb_intern(names[i]);

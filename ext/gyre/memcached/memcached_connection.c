@@ -120,7 +120,6 @@ static bool link_to_loop(struct gyre_memcached_connection *connection) {
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(watch, struct gyre_memcached_connection, on_loop.watch);
-  (void)loop;
   if (ready & GYRE_READ_ENDED) connection->ended = true;
   gyre_memcached_connection_read(connection);
 }
@@ -201,7 +200,6 @@ static void on_move(struct gyre_client *client) {
 }
 
 static void on_foreign_close(struct gyre_scheduler *scheduler, struct gyre_post *post) {
-  (void)scheduler;
   gyre_memcached_connection_fail(GYRE_CONTAINER(post, struct gyre_memcached_connection, on_loop.closing),
                                  GYRE_MEMCACHED_CLOSED);
 }
@@ -601,7 +599,6 @@ static VALUE connection_inspect(VALUE self) {
 void gyre_init_memcached_connection(void) {
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   connection_class = rb_define_class_under(module, "Connection", rb_cObject);
-  rb_gc_register_mark_object(connection_class);
   gyre_forks_count();
   rb_define_alloc_func(connection_class, connection_allocate);
   rb_define_method(connection_class, "initialize", connection_initialize, 3);

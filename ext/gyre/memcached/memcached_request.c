@@ -8,8 +8,6 @@
 #include <ruby/fiber/scheduler.h>
 #include <string.h>
 
-static ID id_connect, id_fail, id_refuse, id_dump, id_load, id_full;
-
 /* --- the server, and its connection here --- */
 
 static void server_mark(void *opaque) {
@@ -102,7 +100,7 @@ void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) 
 static void take_connection(struct gyre_memcached_request *request) {
   for (;;) {
     VALUE object = gyre_memcached_connection_here(request->server);
-    if (NIL_P(object)) object = rb_funcall(request->self, id_connect, 0);
+    if (NIL_P(object)) object = rb_funcall(request->self, rb_intern("connect"), 0);
     request->connection_object = object;
     request->connection = gyre_memcached_connection_get(object);
     if (__builtin_expect(gyre_memcached_connection_has_room(request->connection), 1)) return;
@@ -166,18 +164,18 @@ void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE 
 static void check(const struct gyre_memcached_call *call) {
   const struct gyre_memcached_connection *connection = call->connection;
   if (__builtin_expect(call->failed, 0))
-    rb_funcall(call->server, id_fail, 4, ID2SYM(rb_intern(call->command)),
+    rb_funcall(call->server, rb_intern("fail_call"), 4, ID2SYM(rb_intern(call->command)),
                rb_str_new_cstr(connection ? connection->reason : "no connection"), call->unsent ? Qfalse : Qtrue,
                !connection || connection->transport->received_bytes ? Qtrue : Qfalse);
   if (__builtin_expect(!NIL_P(call->error) && call->kind != GYRE_MEMCACHED_QUIET, 0))
-    rb_funcall(call->server, id_refuse, 2, ID2SYM(rb_intern(call->command)), call->error);
+    rb_funcall(call->server, rb_intern("refuse_call"), 2, ID2SYM(rb_intern(call->command)), call->error);
   gyre_memcached_server_get(call->server)->failures = 0;
 }
 
 static VALUE load(const struct gyre_memcached_call *call, VALUE bytes, uint32_t flags) {
   const struct gyre_memcached_server *server = gyre_memcached_server_get(call->server);
   if (!(flags & GYRE_MEMCACHED_CODED) || server->raw) return bytes;
-  return rb_funcall(server->values, id_load, 2, bytes, UINT2NUM(flags));
+  return rb_funcall(server->values, rb_intern("load"), 2, bytes, UINT2NUM(flags));
 }
 
 static VALUE load_all(const struct gyre_memcached_call *call) {
@@ -271,7 +269,7 @@ void gyre_memcached_full_key(struct gyre_memcached_request *request, VALUE key) 
 void gyre_memcached_callers_key(struct gyre_memcached_request *request, VALUE key) {
   if (gyre_memcached_plain_key(request, key)) return;
   VALUE keys = request->server->keys;
-  gyre_memcached_full_key(request, NIL_P(keys) ? key : rb_funcall(keys, id_full, 1, key));
+  gyre_memcached_full_key(request, NIL_P(keys) ? key : rb_funcall(keys, rb_intern("full"), 1, key));
 }
 
 bool gyre_memcached_direct_value(struct gyre_memcached_request *request, VALUE value) {
@@ -287,7 +285,7 @@ bool gyre_memcached_direct_value(struct gyre_memcached_request *request, VALUE v
 VALUE gyre_memcached_dump(struct gyre_memcached_request *request, VALUE value) {
   if (gyre_memcached_direct_value(request, value)) return value;
   VALUE key = rb_utf8_str_new(request->key, (long)request->key_length);
-  VALUE pair = rb_check_array_type(rb_funcall(request->server->values, id_dump, 2, key, value));
+  VALUE pair = rb_check_array_type(rb_funcall(request->server->values, rb_intern("dump"), 2, key, value));
   if (NIL_P(pair) || RARRAY_LEN(pair) != 2) rb_raise(rb_eTypeError, "a value's dump is an Array of bytes and flags");
   VALUE bytes = rb_ary_entry(pair, 0);
   StringValue(bytes);
@@ -348,12 +346,6 @@ int gyre_memcached_put_line(struct gyre_memcached_request *request, const char *
 }
 
 void gyre_init_memcached_request(void) {
-  id_connect = rb_intern("connect");
-  id_fail = rb_intern("fail_call");
-  id_refuse = rb_intern("refuse_call");
-  id_dump = rb_intern("dump");
-  id_load = rb_intern("load");
-  id_full = rb_intern("full");
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   VALUE call_class = rb_define_class_under(module, "Call", rb_cObject);
   rb_define_method(call_class, "wait", call_wait, 1);

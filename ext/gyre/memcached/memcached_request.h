@@ -77,7 +77,4 @@ int gyre_memcached_put(struct gyre_memcached_request *request);
 /* Queues a line; returns as `put`. */
 int gyre_memcached_put_line(struct gyre_memcached_request *request, const char *line, size_t length);
 
-void gyre_init_memcached_request(void);
-void gyre_init_memcached_multi(void);
-
 #endif

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-static ID id_close;
 
 /* `how`: nil; :send starts a Call; :hold waits for other commands; :drop also drops the reply. */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
@@ -114,7 +113,7 @@ static VALUE server_adopt(VALUE self, VALUE connection) {
   (void)gyre_memcached_connection_get(connection);
   VALUE over = server_sweep(self);
   rb_ary_push(server->connections, connection);
-  for (long i = 0; i < RARRAY_LEN(over); i++) rb_funcall(RARRAY_AREF(over, i), id_close, 0);
+  for (long i = 0; i < RARRAY_LEN(over); i++) rb_funcall(RARRAY_AREF(over, i), rb_intern("close"), 0);
   return connection;
 }
 
@@ -150,7 +149,6 @@ static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, 
 }
 
 void gyre_init_memcached_server(void) {
-  id_close = rb_intern("close");
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   VALUE class = rb_define_class_under(module, "Server", rb_cObject);
   rb_define_alloc_func(class, gyre_memcached_server_allocate);

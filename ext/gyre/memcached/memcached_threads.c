@@ -13,8 +13,6 @@
  * wait. */
 #define TRAP_NS INT64_C(50000000)
 
-static ID id_wait_beside;
-
 static bool is_over(const struct gyre_memcached_reader *reader) {
   return gyre_memcached_is_over(reader->connection, reader->call);
 }
@@ -102,7 +100,7 @@ void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, c
   if (is_over(&reader)) return;
   if (!NIL_P(rb_fiber_scheduler_current())) {
     VALUE timeout = timeout_ns < 0 ? Qnil : DBL2NUM((double)timeout_ns / 1e9);
-    rb_funcall(connection->self, id_wait_beside, 2, call ? call->owner : Qnil, timeout);
+    rb_funcall(connection->self, rb_intern("wait_beside"), 2, call ? call->owner : Qnil, timeout);
     return;
   }
   gyre_list_init(&reader.node);
@@ -121,5 +119,4 @@ void gyre_init_memcached_threads(void) {
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   VALUE class = rb_define_class_under(module, "Connection", rb_cObject);
   rb_define_private_method(class, "wait", connection_wait, 2);
-  id_wait_beside = rb_intern("wait_beside");
 }

@@ -52,21 +52,12 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
 /* True if a connection has gone before its accept (accept(2), "Error handling"), as in
  * Gyre::Listener::GONE. */
 static bool has_gone(int error) {
-  switch (error) {
-  case EINTR:
-  case ECONNABORTED:
-  case ECONNRESET:
-  case ENETDOWN:
-  case EPROTO:
-  case ENOPROTOOPT:
-  case EHOSTDOWN:
-  case EHOSTUNREACH:
-  case ENETUNREACH:
-  case EOPNOTSUPP:
-  case EPERM:
-  case ETIMEDOUT: return true;
-  default: return false;
+  static const int errors[] = {EINTR,     ECONNABORTED, ECONNRESET,  ENETDOWN,   EPROTO, ENOPROTOOPT,
+                               EHOSTDOWN, EHOSTUNREACH, ENETUNREACH, EOPNOTSUPP, EPERM,  ETIMEDOUT};
+  for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+    if (errors[i] == error) return true;
   }
+  return false;
 }
 
 /* Nothing else helps without descriptors or memory. */

@@ -1,4 +1,5 @@
 /* Packets of datagram sockets, several at once (datagram.h). */
+#include "loop/direct_calls.h"
 #include "net/datagram.h"
 
 #include <errno.h>
@@ -104,10 +105,7 @@ int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *pac
                                           .msg_control = &controls[i],
                                           .msg_controllen = sizeof(controls[i])};
   }
-  int received;
-  do {
-    received = recvmmsg(fd, messages, (unsigned)count, MSG_DONTWAIT, NULL);
-  } while (received < 0 && errno == EINTR);
+  int received = (int)GYRE_RETRY(recvmmsg(fd, messages, (unsigned)count, MSG_DONTWAIT, NULL));
   if (received < 0) return failed();
   for (int i = 0; i < received; i++) {
     packets[i].bytes = parts[i].iov_base;
@@ -121,10 +119,8 @@ int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *pac
 }
 
 int gyre_datagram_send(int fd, const char *bytes, size_t length, const struct gyre_datagram_address *to) {
-  ssize_t sent;
-  do {
-    sent = sendto(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, to ? &to->any : NULL, to ? to->length : 0);
-  } while (sent < 0 && errno == EINTR);
+  ssize_t sent =
+      GYRE_RETRY(sendto(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, to ? &to->any : NULL, to ? to->length : 0));
   return sent < 0 ? failed() : 0;
 }
 

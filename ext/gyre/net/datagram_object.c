@@ -317,7 +317,6 @@ static VALUE packet_sockaddr(VALUE self) {
 void gyre_init_net_datagram(void) {
   gyre_forks_count();
   datagram_class = rb_define_class_under(gyre_mGyre, "Datagram", rb_cObject);
-  rb_gc_register_mark_object(datagram_class);
   rb_define_alloc_func(datagram_class, object_allocate);
   rb_define_method(datagram_class, "initialize", object_initialize, 4);
   rb_define_method(datagram_class, "to_io", object_io, 0);
@@ -331,7 +330,6 @@ void gyre_init_net_datagram(void) {
   rb_define_private_method(datagram_class, "name=", object_set_name, 1);
 
   packet_class = rb_define_class_under(datagram_class, "Packet", rb_cObject);
-  rb_gc_register_mark_object(packet_class);
   rb_undef_alloc_func(packet_class);
   rb_define_method(packet_class, "bytes", packet_bytes, 0);
   rb_define_method(packet_class, "truncated?", packet_truncated_p, 0);

@@ -8,13 +8,6 @@
 struct gyre_tls_context;
 struct gyre_transport;
 
-void gyre_init_net_transport(void);
-void gyre_init_net_transport_available(void);
-void gyre_init_net_tls(void);
-void gyre_init_net_tls_facts(void);
-void gyre_init_net_tls_judge(void);
-void gyre_init_net_datagram(void);
-
 /* Makes a Gyre::Transport of a protocol's, with its buffers and descriptor, which the caller
  * forgets. Takes nothing if it raises. */
 VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer);

@@ -1,5 +1,6 @@
 /* Reads a PROXY header (proxy_header.h): peeks (MSG_PEEK), then takes only the header. The
  * transport's input holds a partial one. */
+#include "loop/direct_calls.h"
 #include "net/proxy_header.h"
 
 #include <errno.h>
@@ -7,10 +8,7 @@
 #include <sys/socket.h>
 
 static ssize_t receive(int fd, void *bytes, size_t length, int flags) {
-  ssize_t count;
-  do {
-    count = recv(fd, bytes, length, flags | MSG_DONTWAIT);
-  } while (count < 0 && errno == EINTR);
+  ssize_t count = GYRE_RETRY(recv(fd, bytes, length, flags | MSG_DONTWAIT));
   if (count >= 0) return count;
   return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 }

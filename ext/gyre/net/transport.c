@@ -283,20 +283,15 @@ static ssize_t result(struct gyre_side *side, unsigned wants, ssize_t count) {
 }
 
 static ssize_t plain_receive(struct gyre_transport *transport, void *bytes, size_t length) {
-  ssize_t count;
-  do {
-    count = gyre_recv(transport->fd, bytes, length, MSG_DONTWAIT);
-  } while (count < 0 && errno == EINTR);
+  ssize_t count = GYRE_RETRY(gyre_recv(transport->fd, bytes, length, MSG_DONTWAIT));
   return result(&transport->read, GYRE_READABLE, count);
 }
 
 static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)(count < PIECES ? count : PIECES)};
-  ssize_t sent;
-  do {
-    sent = count == 1 ? gyre_send(transport->fd, pieces->iov_base, pieces->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                      : sendmsg(transport->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
+  ssize_t sent =
+      GYRE_RETRY(count == 1 ? gyre_send(transport->fd, pieces->iov_base, pieces->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                            : sendmsg(transport->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL));
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
@@ -305,10 +300,7 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;
-  ssize_t sent;
-  do {
-    sent = sendfile(transport->fd, file, &from, length);
-  } while (sent < 0 && errno == EINTR);
+  ssize_t sent = GYRE_RETRY(sendfile(transport->fd, file, &from, length));
   if (sent >= 0 || (errno != EINVAL && errno != ENOSYS)) return result(&transport->write, GYRE_WRITABLE, sent);
 #endif
   char *bytes = gyre_lent_plain();

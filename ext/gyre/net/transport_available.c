@@ -154,8 +154,7 @@ static VALUE wants(bool read, bool write) {
   VALUE hash = rb_hash_new();
   rb_hash_aset(hash, ID2SYM(rb_intern("read")), read ? Qtrue : Qfalse);
   rb_hash_aset(hash, ID2SYM(rb_intern("write")), write ? Qtrue : Qfalse);
-  rb_gc_register_mark_object(hash);
-  return rb_obj_freeze(hash);
+  return gyre_kept(rb_obj_freeze(hash));
 }
 
 void gyre_init_net_transport_available(void) {

@@ -714,7 +714,6 @@ static VALUE object_handshake(VALUE self, VALUE timeout) {
 
 void gyre_init_net_transport(void) {
   transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
-  rb_gc_register_mark_object(transport_class);
   rb_define_alloc_func(transport_class, object_allocate);
   rb_define_method(transport_class, "initialize", object_initialize, 2);
   rb_define_method(transport_class, "to_io", object_io, 0);

@@ -3,7 +3,6 @@
 #ifndef GYRE_TRANSPORT_OBJECT_H
 #define GYRE_TRANSPORT_OBJECT_H
 
-#include "gyre.h"
 #include "net/deferred_send.h"
 #include "net/transport.h"
 

@@ -4,7 +4,6 @@
 #include "http/exchange.h"
 #include "http/h1/chunked.h"
 #include "http/h1/reply.h"
-#include "http/http.h"
 #include "net/net.h"
 #include "net/socket_wait.h"
 #include "net/transport_object.h"

@@ -35,7 +35,6 @@ bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_r
 void gyre_http1_idle(struct gyre_http_connection *connection);
 /* Continues the connection without a fiber. */
 void gyre_http1_go_on(struct gyre_http_connection *connection);
-void gyre_init_http1_connection(void);
 
 /* response.c: for gyre_http1_exchange_operations. */
 void gyre_http1_begin_head(struct gyre_http_buffer *output, int status);
@@ -45,6 +44,5 @@ void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *
 void gyre_http1_send_body(VALUE self, VALUE string);
 uint64_t gyre_http1_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);
 void gyre_http1_finish_body(VALUE self);
-void gyre_init_http1_response(void);
 
 #endif

@@ -273,7 +273,6 @@ int gyre_http1_head_parse(struct gyre_http_head *head, const char *bytes, size_t
 }
 
 static int trailer_meaning(struct gyre_http_head *trailers, const char *bytes, const struct gyre_http_field *field) {
-  (void)trailers;
   return gyre_http_is_no_trailer(bytes + field->name, field->name_length);
 }
 

@@ -51,7 +51,6 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
 }
 
 static void drop(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
-  (void)request;
   gyre_http_connection_end(connection, true);
 }
 
@@ -193,7 +192,6 @@ static VALUE drain_body(VALUE self) {
 /* Ends the connection, as the body cannot be discarded. */
 static VALUE drain_failed(VALUE self, VALUE error) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
-  (void)error;
   if (exchange) exchange->connection->keep_alive = false;
   return Qnil;
 }
@@ -342,8 +340,4 @@ const struct gyre_http_exchange_operations gyre_http1_exchange_operations = {
     .finish_body = gyre_http1_finish_body,
 };
 
-void gyre_init_http1(void) {
-  gyre_init_http1_connection();
-  gyre_init_http1_response();
-  exchange_class = gyre_http_define_exchange("H1", &gyre_http1_exchange_operations);
-}
+void gyre_init_http1(void) { exchange_class = gyre_http_define_exchange("H1", &gyre_http1_exchange_operations); }

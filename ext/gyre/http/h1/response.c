@@ -209,10 +209,7 @@ void gyre_http1_end_head(struct gyre_http_response_head *head) {
   gyre_http_buffer_text(output, "\r\n");
 }
 
-void gyre_http1_send_head(VALUE self, const struct gyre_http_response_head *head) {
-  (void)head;
-  send_output(self, NULL, 0);
-}
+void gyre_http1_send_head(VALUE self, const struct gyre_http_response_head *head) { send_output(self, NULL, 0); }
 
 void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *head, VALUE body) {
   long count = head->no_body ? 0 : RARRAY_LEN(body);
@@ -290,7 +287,4 @@ uint64_t gyre_http1_send_file(VALUE self, VALUE io, int64_t offset, uint64_t len
   return sent;
 }
 
-void gyre_init_http1_response(void) {
-  line_end = rb_obj_freeze(rb_str_new_cstr("\r\n"));
-  rb_gc_register_mark_object(line_end);
-}
+void gyre_init_http1_response(void) { line_end = gyre_kept(rb_obj_freeze(rb_str_new_cstr("\r\n"))); }

@@ -39,7 +39,6 @@ static void wake(struct gyre_http2_stream *stream) {
 /* --- sending --- */
 
 static VALUE make_stop(VALUE argument) {
-  (void)argument;
   return gyre_http_cancellation("Gyre::Stop", "the client has broken HTTP/2, and its connection ends");
 }
 
@@ -49,9 +48,12 @@ static void interrupt_handlers(struct gyre_http_connection *connection) {
   int state = 0;
   if (!own(connection)->running) return;
   VALUE stop = rb_protect(make_stop, Qnil, &state);
-  if (state) rb_set_errinfo(Qnil);
-  for (struct gyre_list *node = streams->next; !state && node != streams; node = node->next) {
-    const struct gyre_http_exchange *exchange = exchange_of(GYRE_CONTAINER(node, struct gyre_http2_stream, node));
+  if (state) {
+    rb_set_errinfo(Qnil);
+    return;
+  }
+  GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
+    const struct gyre_http_exchange *exchange = exchange_of(stream);
     if (exchange && !NIL_P(exchange->fiber))
       gyre_interrupt_fiber(connection->acceptor->scheduler, exchange->fiber, stop);
   }
@@ -132,13 +134,11 @@ static void send_all(struct gyre_http_connection *connection) {
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
-  (void)loop;
   send_all(GYRE_CONTAINER(sending, struct gyre_http2_connection, sending)->connection);
 }
 
 static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned ready) {
   struct gyre_http_connection *connection = GYRE_CONTAINER(room, struct gyre_http2_connection, room)->connection;
-  (void)ready;
   gyre_loop_unwatch(loop, room);
   send_all(connection);
 }
@@ -187,8 +187,7 @@ static bool is_late(const struct gyre_http_limits *limits, const struct gyre_htt
 
 static void reset_late_streams(struct gyre_http_connection *connection, int64_t now_ns) {
   const struct gyre_list *streams = &own(connection)->session.streams;
-  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
-    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+  GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
     bool left = !stream->owner && stream->started && gyre_list_empty(&stream->waiter.node);
     if (left && is_late(&connection->acceptor->limits, stream, now_ns))
       gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
@@ -199,8 +198,7 @@ static void reset_late_streams(struct gyre_http_connection *connection, int64_t 
 static void refuse_late_bodies(struct gyre_http_connection *connection, int64_t now_ns) {
   const struct gyre_list *streams = &own(connection)->session.streams;
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
-  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
-    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+  GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
     const char *reason;
     int64_t waited_ns = now_ns - stream->headed_ns;
     if (!stream->awaited || stream->head.status) continue;
@@ -451,8 +449,7 @@ static int end_input(struct gyre_http_connection *connection) {
   if (session->input_over) return 0;
   connection->hung_up = true;
   gyre_http2_session_end_input(session);
-  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
-    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+  GYRE_EACH(struct gyre_http2_stream, stream, &session->streams, node) {
     if (!gyre_list_empty(&stream->waiter.node))
       gyre_admission_put_last(&connection->acceptor->capacity->admission, &stream->waiter);
     if (exchange_of(stream)) gyre_http_exchange_peer_ended(stream->owner);
@@ -571,8 +568,7 @@ static void detached(struct gyre_http_connection *connection) {
   gyre_deferred_cancel(&http2->sending);
   if (connection->abandoned) http2->room.fd = -1;
   gyre_loop_unwatch(gyre_http_loop(connection), &http2->room);
-  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
-    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+  GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
     struct gyre_http_exchange *exchange = exchange_of(stream);
     stream->closed = true;
     gyre_admission_withdraw(&connection->acceptor->capacity->admission, &stream->waiter);

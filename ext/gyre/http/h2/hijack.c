@@ -147,7 +147,6 @@ static void readable(struct gyre_http_connection *connection) {
 
 static void on_app(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct hijacked *hijacked = GYRE_CONTAINER(watch, struct hijacked, app);
-  (void)loop;
   if (ready & GYRE_WRITABLE) gyre_http_connection_report_again(hijacked->connection);
   if (ready & GYRE_READABLE) take_from_app(hijacked);
 }
@@ -155,8 +154,6 @@ static void on_app(struct gyre_loop *loop, struct gyre_watch *watch, unsigned re
 static void late(struct gyre_http_connection *connection) { end(connection, true); }
 
 static void begin(struct gyre_http_connection *connection, const char *bytes, size_t length) {
-  (void)bytes;
-  (void)length;
   connection->state = GYRE_HTTP_BETWEEN;
   gyre_http_connection_deadline(connection, -1);
 }

@@ -61,7 +61,6 @@ static void done(struct gyre_http_connection *connection, struct gyre_http_excha
 
 static void drop(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   struct gyre_http2_stream *stream = request->stream;
-  (void)connection;
   stream->discards = true;
   gyre_http2_stream_refuse(stream);
 }
@@ -166,8 +165,7 @@ void gyre_init_http2(void) {
   gyre_init_http2_client_call();
   gyre_http_protocols.inner = &gyre_http2_tunnel;
   exchange_class = gyre_http_define_exchange("H2", &gyre_http2_exchange_operations);
-  key_protocol = rb_str_freeze(rb_str_new_cstr("rack.protocol"));
-  rb_gc_register_mark_object(key_protocol);
+  key_protocol = gyre_kept(rb_str_freeze(rb_str_new_cstr("rack.protocol")));
 }
 
 #endif

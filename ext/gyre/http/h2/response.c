@@ -101,10 +101,7 @@ static void send_head(const struct gyre_http_response_head *head, bool ends) {
                                                   head->output->bytes, head->output->length, ends));
 }
 
-void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head) {
-  (void)self;
-  send_head(head, head->no_body);
-}
+void gyre_http2_send_head(VALUE self, const struct gyre_http_response_head *head) { send_head(head, head->no_body); }
 
 /* Adds the app's trailers. */
 void gyre_http2_finish_body(VALUE self) {

@@ -172,8 +172,7 @@ void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
 static void measure_windows(struct gyre_http2_session *session) {
   int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
   session->widest = 0;
-  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
-    const struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+  GYRE_EACH(const struct gyre_http2_stream, stream, &session->streams, node) {
     int64_t window = nghttp2_session_get_stream_remote_window_size(session->nghttp2, stream->id);
     if (window - initial > session->widest) session->widest = window - initial;
   }
@@ -196,7 +195,6 @@ static void check_closed(struct gyre_http2_session *session, int32_t id) {
 
 static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *header, void *opaque) {
   struct gyre_http2_session *session = opaque;
-  (void)nghttp2;
   bool ends = header->flags & NGHTTP2_FLAG_END_STREAM;
   if (header->type == NGHTTP2_HEADERS) check_closed(session, header->stream_id);
   if (header->type == NGHTTP2_PRIORITY && header->stream_id == 0)
@@ -234,8 +232,6 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
 
 static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name, size_t length,
                      const uint8_t *value, size_t value_length, uint8_t flags, void *opaque) {
-  (void)nghttp2;
-  (void)flags;
   struct gyre_http2_stream *stream = find(opaque, frame->hd.stream_id);
   if (!stream) return 0;
   /* Stops far beyond the limits (CVE-2016-6581). */
@@ -250,7 +246,6 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = find(session, frame->hd.stream_id);
   bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-  (void)nghttp2;
   switch (frame->hd.type) {
   case NGHTTP2_SETTINGS:
     session->settled = true;
@@ -292,7 +287,6 @@ static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const ui
                    void *opaque) {
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = find(session, id);
-  (void)flags;
   earn(session, length);
   if (!stream || stream->discards) {
     (void)nghttp2_session_consume(nghttp2, id, length);
@@ -310,7 +304,6 @@ static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const ui
 static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *opaque) {
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = find(session, id);
-  (void)nghttp2;
   if (!stream) return 0;
   stream->closed = true;
   stream->error = error;
@@ -326,7 +319,6 @@ static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *
 static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = find(session, frame->hd.stream_id);
-  (void)nghttp2;
   if (frame->hd.type == NGHTTP2_GOAWAY) {
     session->going |= frame->goaway.last_stream_id != INT32_MAX;
     session->failed |= frame->goaway.error_code != NGHTTP2_NO_ERROR;
@@ -360,8 +352,6 @@ static ssize_t on_output(nghttp2_session *nghttp2, int32_t id, uint8_t *bytes, s
                          nghttp2_data_source *source, void *opaque) {
   struct gyre_http2_stream *stream = source->ptr;
   size_t held = held_output(stream);
-  (void)bytes;
-  (void)opaque;
   if (!held && !stream->output_over) {
     stream->deferred = true;
     return NGHTTP2_ERR_DEFERRED;
@@ -384,8 +374,6 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
                         nghttp2_data_source *source, void *opaque) {
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = source->ptr;
-  (void)nghttp2;
-  (void)frame; /* never padded */
   if (session->out.room - session->out.length < length + 9) {
     session->out.full = true;
     return NGHTTP2_ERR_WOULDBLOCK;
@@ -550,8 +538,6 @@ static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
 #ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
   /* The limits above act earlier, with the cause's code. */
   nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
-#else
-  (void)limits;
 #endif
   return options;
 }
@@ -686,8 +672,7 @@ bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *
 static bool reset_cut(struct gyre_http2_session *session) {
   if (!session->cut_count) return false;
   session->cut_count = 0;
-  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
-    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+  GYRE_EACH(struct gyre_http2_stream, stream, &session->streams, node) {
     if (stream->cut && !stream->closed) gyre_http2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
   }
   return true;
@@ -730,9 +715,7 @@ bool gyre_http2_session_has_output(const struct gyre_http2_session *session) {
 }
 
 struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads) {
-  for (struct gyre_list *node = session->changed.next, *next; node != &session->changed; node = next) {
-    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, changed);
-    next = node->next;
+  GYRE_EACH(struct gyre_http2_stream, stream, &session->changed, changed) {
     if (!stream->owner && !stream->closed && stream->headed && !stream->started && !heads) continue;
     gyre_list_remove(&stream->changed);
     if (stream->owner || (stream->headed && !stream->started && !stream->closed)) return stream;
@@ -760,8 +743,7 @@ void gyre_http2_session_end_input(struct gyre_http2_session *session) {
   session->input_over = true;
   session->head_since_ns = 0;
   gyre_http2_session_go(session);
-  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
-    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+  GYRE_EACH(struct gyre_http2_stream, stream, &session->streams, node) {
     if (!stream->headed) gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
     if (!stream->input_ended) gyre_http2_stream_note(stream);
   }
