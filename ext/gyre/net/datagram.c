@@ -1,6 +1,6 @@
 /* Packets of datagram sockets, several at once (datagram.h). */
-#include "loop/direct_calls.h"
 #include "net/datagram.h"
+#include "loop/direct_calls.h"
 
 #include <errno.h>
 #include <pthread.h>

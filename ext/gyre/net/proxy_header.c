@@ -1,5 +1,7 @@
 /* Reads a PROXY header (proxy_header.h): peeks (MSG_PEEK), then takes only the header. The
  * transport's input holds a partial one. */
+#include "feature.h"
+
 #include "loop/direct_calls.h"
 #include "net/proxy_header.h"
 
