@@ -189,15 +189,8 @@ module Gyre
 end
 
 require_relative "scheduler/condition_wait"
-require_relative "scheduler/copy_stream"
-require_relative "scheduler/file_lock"
 require_relative "scheduler/host_names"
-require_relative "scheduler/mutex_sleep"
 require_relative "scheduler/pacing"
-require_relative "scheduler/positioned_write"
-require_relative "scheduler/record_lock"
-require_relative "scheduler/tcp_socket"
-require_relative "scheduler/thread_raise"
 require_relative "scheduler/waiting_path"
 require_relative "scheduler/portable"
 Gyre::Loop.native?

@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "gyre/http/input"
-require "gyre/http/rewindable_input"
+require "gyre/http/rack2"
 
 class HTTPRewindableInputTest < Minitest::Test
   # Gives pieces of a body, as a connection does.

@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "support/dalli_gem"
-require "gyre/memcached/expiry"
+require "gyre/memcached/options"
 
 class MemcachedExpiryTest < Minitest::Test
   include GyreTest::DalliGem

@@ -3,7 +3,7 @@
 # Folders as they are written: Gyre::Web::Folder.
 
 require "test_helper"
-require "gyre/web/folder"
+require "gyre/web/settings"
 
 class WebFolderTest < Minitest::Test
   Folder = Gyre::Web::Folder

@@ -3,7 +3,7 @@
 # A fiber's wait in words, as of its creation. Made by Scheduler#waits, for print_hierarchy and
 # deadlocks.
 
-require_relative "place"
+require "rbconfig"
 
 module Gyre
   class Inspection
@@ -79,6 +79,38 @@ module Gyre
       # ConditionVariable#wait sleeps without a blocker (condition_wait.rb).
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
+      end
+    end
+
+    # Finds the program's own line in a backtrace, for print_hierarchy, watchdog and deadlocks.
+    module Place
+      OWN = File.expand_path("..", __dir__).freeze
+      # Ruby's and gems' folders; read once, as Ractors may not ask RubyGems.
+      LIBRARIES = [RbConfig::CONFIG["rubylibprefix"], *(Gem.path if defined?(Gem))].compact.map { |folder| "#{folder}/".freeze }.freeze
+      private_constant :OWN, :LIBRARIES
+
+      class << self
+        # Returns file:line, relative below the working directory.
+        def of(backtrace)
+          frames = without_own(backtrace)
+          frame = frames.find { |line| !line.start_with?(*LIBRARIES) } || frames.first or return
+          frame[/\A.+?:\d+/].delete_prefix(present_folder)
+        end
+
+        def without_own(backtrace)
+          backtrace.to_a.reject { |line| own?(line) }
+        end
+
+        # True for Gyre's and Ruby's lines.
+        def own?(line) = line.start_with?("<internal:", "#{OWN}/", "#{OWN}.rb")
+
+        private
+
+        def present_folder
+          "#{Dir.pwd}/"
+        rescue SystemCallError
+          "" # was removed
+        end
       end
     end
   end

@@ -5,8 +5,7 @@
 # GYRE_WATCHDOG_MS. watchdog/hold.rb defines a hold.
 
 require "gyre/scheduler"
-require "gyre/inspection/watchdog/cpu_time"
-require "gyre/inspection/watchdog/hold"
+require "rbconfig"
 
 module Gyre
   # Watches a loop from its own thread.
@@ -150,6 +149,81 @@ module Gyre
     # Writes one piece, against mixed lines.
     def report(line, below = [])
       @out.puts ["gyre watchdog: #{line}", *below.map { |frame| "    #{frame.strip}" }].join("\n")
+    end
+
+    # Decides from readings whether a loop is held. Uses neither thread nor clock.
+    # A time without sleep and progress of the loop.
+    class Hold
+      # Below this share of the time another thread or the machine kept the thread from computing.
+      LEAST_SHARE = 0.1
+      # From this share on computing is the cause.
+      COMPUTING_SHARE = 0.5
+
+      attr_reader :kind # what the code that holds the loop does
+
+      def initialize(limit_s)
+        @limit_s = limit_s
+        @pulse = nil
+      end
+
+      # Returns :held with seconds at the limit and each doubling, then :over; otherwise nil.
+      # `pulse` is nil during sleep.
+      def look(pulse, now, cpu_s, blocked:)
+        return restart(pulse, now, cpu_s) if pulse.nil? || pulse != @pulse
+
+        held_s = now - @since
+        return if held_s < @due_s
+
+        share = (cpu_s - @cpu_s) / held_s.to_f if cpu_s && @cpu_s
+        return if share && share < LEAST_SHARE && !blocked
+
+        @kind = blocked && (share.nil? || share < COMPUTING_SHARE) ? "waiting in a call that stops its thread" : "computing"
+        @due_s *= 2 while @due_s <= held_s
+        @reported = true
+        [:held, held_s]
+      end
+
+      private
+
+      def restart(pulse, now, cpu_s)
+        over = [:over, now - @since] if @reported
+        @pulse = pulse
+        @since = now
+        @cpu_s = cpu_s
+        @due_s = @limit_s
+        @reported = false
+        over
+      end
+    end
+
+    # Another thread's processor time (Linux): tells Gyre::Watchdog whether a stuck thread computes or
+    # is kept from running. Keeps the GVL, or a computing thread would have it for 100 ms.
+    class CPUTime
+      # Makes a clock's number of a thread's (clock_getcpuclockid(3), include/linux/posix-timers.h).
+      LINUX = RbConfig::CONFIG["host_os"].include?("linux")
+      SCHEDULER_PER_THREAD = 6
+      private_constant :LINUX, :SCHEDULER_PER_THREAD
+
+      def initialize(thread)
+        number = thread_number(thread) if LINUX
+        @clock = (~number << 3) | SCHEDULER_PER_THREAD if number
+      end
+
+      # Returns seconds since the thread began, or nil.
+      def seconds
+        Process.clock_gettime(@clock) if @clock
+      rescue SystemCallError
+        @clock = nil # the thread has ended
+      end
+
+      private
+
+      # The process's number for the main thread: Ruby 3.1 returns the parent's after a fork.
+      def thread_number(thread)
+        return Process.pid if thread == Thread.main
+
+        thread.native_thread_id if thread.respond_to?(:native_thread_id)
+      end
     end
   end
 end

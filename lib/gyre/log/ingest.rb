@@ -48,7 +48,6 @@
 # skips records with numbers that it has.
 
 require "gyre/log/ingest/json_lines"
-require "gyre/log/ingest/json_decoder"
 require "gyre/loop"
 
 module Gyre

@@ -25,5 +25,49 @@ module Gyre
     end
 
     Thread::ConditionVariable.prepend(ConditionWait)
+
+    # Mutex#sleep in a scheduler's fiber, and thus ConditionVariable#wait. On Ruby 3.1 a stopped or
+    # late fiber continues without the mutex, and `synchronize` raises ThreadError; later Rubies
+    # take it again unless a second exception follows, such as a timeout after a stop. Always takes
+    # it here. condition_wait.rb does the same, as Ruby 4.0 calls no method of a plain Mutex there.
+    module MutexSleep
+      def sleep(*) = MutexSleep.owning(self) { super }
+
+      # The block releases the mutex for a sleep; afterwards it is held again.
+      def self.owning(mutex)
+        before = $!
+        yield
+      ensure
+        stop = overtaken($!, before)
+        take_again(mutex, stop) unless mutex.owned?
+        raise stop if stop
+      end
+
+      # Returns the stop (`before`) replaced by a timeout: a program that rescues the timeout must
+      # not continue.
+      def self.overtaken(error, before)
+        until error.nil? || error.equal?(before)
+          return error if error.is_a?(Stop)
+
+          error = error.cause
+        end
+      end
+
+      # Defers the thread's exceptions, which must not replace the propagating `stop`.
+      def self.take_again(mutex, stop = nil)
+        later = nil
+        begin
+          mutex.lock
+        rescue ThreadError
+          raise
+        rescue Exception => error # rubocop:disable Lint/RescueException -- raised below
+          later = error unless later.is_a?(Stop)
+          retry
+        end
+        raise later if later && !stop
+      end
+    end
+
+    Thread::Mutex.prepend(MutexSleep)
   end
 end

@@ -7,6 +7,7 @@
 
 require_relative "../loop/select"
 require_relative "../offload"
+require "fcntl"
 
 module Gyre
   class Scheduler
@@ -72,5 +73,100 @@ module Gyre
       IO.singleton_class.prepend(Names)
       Object.include(Open)
     end
+
+    # IO#pwrite in a scheduler's fiber, written in a blocking fiber: Ruby 3.3 and 3.4 look for the
+    # hook io_pwrite without the GVL and make an object, during which another thread's garbage
+    # collection crashes the process.
+    module PositionedWrite
+      def pwrite(*) = Fiber.current.blocking? ? super : Fiber.blocking { super }
+    end
+
+    IO.prepend(PositionedWrite) if RUBY_VERSION.start_with?("3.3.", "3.4.")
+
+    # File#flock in a fiber of a Gyre::Scheduler: Ruby has no hook, and waiting for another fiber's
+    # lock would stop the thread. Tries first, then waits in a thread. An abandoned wait (a timeout,
+    # a stop) never takes the lock later.
+    module FileLock
+      def flock(operation)
+        waits = operation.is_a?(Integer) && (operation & (File::LOCK_NB | File::LOCK_UN)).zero?
+        return super unless waits && Fiber.current_scheduler.is_a?(Scheduler)
+
+        super(operation | File::LOCK_NB) || lock_in_thread(operation)
+      end
+
+      private
+
+      # Unlocks a lock taken during a cancellation. flock(2) has dropped an earlier lock before
+      # waiting.
+      def lock_in_thread(operation)
+        locked = false
+        result = Offload.call(abandon: :seen) { flock(operation) }
+        locked = true
+        result
+      ensure
+        flock(File::LOCK_UN) unless locked || closed?
+      end
+    end
+
+    File.prepend(FileLock)
+
+    # IO#fcntl with F_SETLKW in a fiber of a Gyre::Scheduler: a lock on a part of a file, without a
+    # hook. Tries again and again, with pauses; an abandoned wait in a thread might still take the
+    # lock. Notices no deadlock of two processes.
+    module RecordLock
+      # Commands that do not wait. 38 and 37: Linux' F_OFD_SETLKW and F_OFD_SETLK.
+      AT_ONCE = { Fcntl::F_SETLKW => Fcntl::F_SETLK }.merge(RUBY_PLATFORM.include?("linux") ? { 38 => 37 } : {}).freeze
+      PAUSE_S = 0.001
+      PAUSE_S_LIMIT = 0.05
+      private_constant :AT_ONCE, :PAUSE_S, :PAUSE_S_LIMIT
+
+      def fcntl(command, *arguments)
+        at_once = AT_ONCE[command]
+        return super unless at_once && Fiber.current_scheduler.is_a?(Scheduler)
+
+        pause_s = PAUSE_S
+        begin
+          super(at_once, *arguments)
+        rescue Errno::EAGAIN, Errno::EACCES
+          sleep pause_s
+          pause_s = [pause_s * 2, PAUSE_S_LIMIT].min
+          retry
+        end
+      end
+    end
+
+    IO.prepend(RecordLock)
+
+    # IO.copy_stream in a fiber of a Gyre::Scheduler. From Ruby 3.4 on it copies between IOs in C,
+    # as blocking work that no thread could stop. Wraps the end that may wait in an object with one
+    # method, so that Ruby reads and writes like a program. Copies regular files in a thread.
+    module CopyStream
+      Sink = Struct.new(:io) do
+        def write(bytes) = io.write(bytes)
+      end
+
+      Source = Struct.new(:io) do
+        def readpartial(...) = io.readpartial(...)
+      end
+      private_constant :Sink, :Source
+
+      def copy_stream(source, destination, *range)
+        return super unless Fiber.current_scheduler.is_a?(Scheduler)
+
+        if CopyStream.waits?(destination)
+          destination.binmode # as Ruby itself does
+          super(source, Sink.new(destination), *range).tap { destination.flush }
+        elsif CopyStream.waits?(source)
+          super(Source.new(source), destination, *range)
+        else
+          super
+        end
+      end
+
+      # True for an IO other than a regular file.
+      def self.waits?(one) = one.is_a?(IO) && !Loop::Select.blocking { one.stat.file? }
+    end
+
+    IO.singleton_class.prepend(CopyStream)
   end
 end

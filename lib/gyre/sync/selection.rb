@@ -8,7 +8,6 @@
 require "gyre/clock"
 require "gyre/errors"
 require "gyre/sync/spin_lock"
-require "gyre/sync/selection/offer"
 require "gyre/sync/selection/cases"
 
 module Gyre

@@ -6,10 +6,9 @@
 require "gyre/http/compression"
 require "gyre/http/sendfile"
 require "gyre/http/static"
-require "gyre/web/layers/health_check"
-require "gyre/web/layers/request_id"
 require "gyre/web/settings"
 require "gyre/web/layers/trusted_proxies"
+require "securerandom"
 
 module Gyre
   module Web
@@ -57,6 +56,87 @@ module Gyre
 
       def roots(folders)
         folders.map { |folder| HTTP::Files::Root.new(folder.path, **folder.options).tap { |root| @roots << root } }
+      end
+    end
+
+    # Paths for a load balancer: liveness and readiness. The first layer; needs no place.
+    # Responds 200 while the loop turns; on ready_path 503 while the server takes no more requests.
+    class HealthCheck
+      HEADERS = { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze
+      private_constant :HEADERS
+
+      # The block returns why the server is not ready, or nil.
+      def initialize(app, health_path: nil, ready_path: nil, &unready)
+        @app = app
+        @health_path = health_path
+        @ready_path = ready_path
+        @unready = unready
+      end
+
+      def paths = [@health_path, @ready_path].compact
+
+      def call(env)
+        case env["PATH_INFO"]
+        when @health_path then respond(env, nil)
+        when @ready_path then respond(env, @unready.call)
+        else @app.call(env)
+        end
+      end
+
+      private
+
+      def respond(env, trouble)
+        return [405, HEADERS.merge("allow" => "GET, HEAD"), []] unless %w[GET HEAD].include?(env["REQUEST_METHOD"])
+
+        headers = HEADERS.dup
+        headers["retry-after"] = "1" if trouble
+        [trouble ? 503 : 200, headers, ["#{trouble || "ok"}\n"]]
+      end
+    end
+
+    # Gives each request an identifier (--request-id): a valid X-Request-Id, or a new one; in env,
+    # access log and response. Never waits.
+    class RequestId
+      # Rails' rule for incoming ids; replaces others.
+      VALID = /\A[\w@-]{1,200}\z/.freeze
+      ENV_KEY = "HTTP_X_REQUEST_ID"
+      HEADER = "x-request-id"
+      BYTES = 16
+      POOL_BYTES = BYTES * 256
+      private_constant :BYTES, :POOL_BYTES
+
+      def initialize(app)
+        @app = app
+        @pool = +""
+        @process = nil
+      end
+
+      def call(env)
+        id = env[ENV_KEY]
+        id = env[ENV_KEY] = fresh unless id&.match?(VALID)
+        status, headers, body = @app.call(env)
+        [status, with(headers, id), body]
+      end
+
+      private
+
+      # 128 bits from the system's generator, many ids per call: no id reveals another, also not in
+      # a forked child.
+      def fresh
+        if @pool.empty? || @process != Process.pid
+          @pool = SecureRandom.bytes(POOL_BYTES)
+          @process = Process.pid
+        end
+        @pool.slice!(0, BYTES).unpack1("H*")
+      end
+
+      # Keeps the app's id, like Rails.
+      def with(headers, id)
+        return headers if !headers.is_a?(Hash) || headers.key?(HEADER) || headers.key?("X-Request-Id")
+        return headers.merge(HEADER => id) if headers.frozen?
+
+        headers[HEADER] = id
+        headers
       end
     end
   end

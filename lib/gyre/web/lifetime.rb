@@ -15,7 +15,6 @@ require "gyre/clock"
 require "gyre/settings/units"
 require "gyre/signals"
 require "gyre/web/signals/commands"
-require "gyre/web/signals/task_signal"
 
 module Gyre
   module Web

@@ -9,13 +9,66 @@ require "gyre/settings"
 require "gyre/web/addresses"
 require "gyre/web/cluster/hooks"
 require "gyre/web/control/server"
-require "gyre/web/folder"
-require "gyre/web/foreign_words"
 require "gyre/web/layers/trusted_proxies"
 require "gyre/web/logs/log_format"
 
 module Gyre
   module Web
+    # Words of other servers' configurations, mostly Puma's: Web::SETTINGS refuses them with this
+    # advice.
+    FOREIGN_WORDS = {
+      persistent_timeout: "write keep_alive_timeout", first_data_timeout: "write first_byte_timeout",
+      http_content_length_limit: "write body_bytes_limit", max_keep_alive: "write keep_alive_requests_limit",
+      force_shutdown_after: "write shutdown_timeout", worker_shutdown_timeout: "write shutdown_timeout",
+      count: "write workers", cluster: "write workers", state_path: "write state", set_default_host: "write host",
+      stdout_redirect: "write access_log", redirect_stdout: "write access_log", redirect_stderr: "write access_log",
+      redirect_append: "write access_log", log_requests: "write log_format", log_formatter: "write log_format",
+      set_remote_address: "write trusted_proxy", rack_url_scheme: "write trusted_proxy, whose X-Forwarded-Proto is trusted",
+      app: "write rackup, the file that makes the app", ssl_bind: "write bind \"ssl://host:port?cert=PATH&key=PATH\", or tls",
+      activate_control_app: "write metrics for figures, state for commands", control_url: "write state: the control socket is beside that file",
+      silent: "write quiet, or log_format \"none\" to log no requests", debug: "write watchdog, which logs requests that block others",
+      after_booted: "write after_worker_start, which runs in each worker", on_booted: "write after_worker_start, which runs in each worker",
+      after_stopped: "write after_worker_stop, which runs after each worker", on_stopped: "write after_worker_stop, which runs after each worker",
+      plugin: "write restart_file \"tmp/restart.txt\" for tmp_restart, beside \"bin/jobs\" for solid_queue; systemd is built in",
+      inject: "leave it out: load with a path is plain Ruby", include: "set RUBYLIB", no_config: "write config -",
+      io_selector_backend: "set GYRE_BACKEND; by default the loop takes the best backend",
+      stream_output_bytes_limit: "leave it out: it is 64 KB", directory: "start the server in that folder", dir: "start the server in that folder",
+      **%i[
+        threads max_io_threads fiber_per_request queue_requests before_thread_start on_thread_start before_thread_exit on_thread_exit preload_app
+        preload fork_worker nakayoshi_fork before_refork on_refork after_refork before_restart on_restart restart_command restart_cmd state_permission
+        control_token bind_to_activated_sockets clear_binds wait_for_less_busy_worker worker_check_interval worker_culling_strategy drain_on_shutdown
+        raise_exception_on_sigterm shutdown_debug enable_keep_alives max_fast_inline supported_http_methods allow_underscore_headers
+        lowlevel_error_handler custom_logger mutate_stdout_and_stderr_to_sync_on_write silence_single_worker_warning
+        silence_fork_callback_warning single prune_bundler extra_runtime_dependencies tag idle_timeout out_of_band
+      ].to_h { |word| [word, "leave it out: Gyre needs no such setting (docs/from-puma.md)"] }
+    }.freeze
+
+    # A folder of files in settings: `public`, or `public?at=/files&immutable`. Gyre::Web::Server
+    # makes a Gyre::HTTP::Files::Root of it. Does not access the disk.
+    # A path and options of HTTP::Files::Root.
+    Folder = Struct.new(:path, :options) do
+      def self.parse(value, **options)
+        return value if value.is_a?(self)
+
+        path, query = value.respond_to?(:to_path) ? value.to_path : (value.split("?", 2) if value.is_a?(String))
+        raise ArgumentError, "must be a path, not #{Gyre::Settings.shown(value)}" if path.to_s.empty?
+
+        pairs = query.to_s.split("&").to_h { |pair| pair.split("=", 2).then { |name, text| [name.tr("-", "_"), text || true] } }
+        new(path, self::SETTINGS.read(pairs.merge(options)))
+      end
+    end
+
+    row = Gyre::Settings.method(:row)
+    Folder::SETTINGS = Gyre::Settings.new({ nil => [
+      row[:at, :text, "URL path of the files", default: "/"],
+      row[:index, :flag, "a path that ends with / is its index.html", default: false],
+      row[:dot_files, :flag, "serve names that begin with a dot, too; /.well-known/ always is", default: false],
+      row[:symlinks, :flag, "let symbolic links lead out of the folder", default: false],
+      row[:precompressed, :flag, "send app.js.br, app.js.zst or app.js.gz beside app.js to clients that accept it", default: true],
+      row[:immutable, :flag, "cache files with a digest in their names (app-1a2b3c4d.js) for a year", default: false],
+      row[:cache_control, :text, "cache-control of all other files"]
+    ] }, what: "option of a folder")
+
     # Types used only by a web server.
     module Types
       type = Gyre::Settings::Type

@@ -6,7 +6,7 @@ require "socket"
 require "stringio"
 require "tempfile"
 require "gyre"
-require "gyre/http/h1/hijacked_socket"
+require "gyre/http/h1/hijacked_transport"
 
 class HTTP1HijackedSocketTest < Minitest::Test
   EARLY = "early\nmo"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/inspection/watchdog/cpu_time"
+require "gyre/inspection/watchdog"
 
 class WatchdogCPUTimeTest < Minitest::Test
   def test_it_is_the_time_of_that_thread_whoever_asks

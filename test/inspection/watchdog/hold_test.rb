@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/inspection/watchdog/hold"
+require "gyre/inspection/watchdog"
 
 class WatchdogHoldTest < Minitest::Test
   def setup

@@ -3,7 +3,7 @@
 # Bounded log lines about clients: Gyre::Log::Complaints.
 
 require "test_helper"
-require "gyre/log/server/complaints"
+require "gyre/log/server/hub"
 
 class LogComplaintsTest < Minitest::Test
   def test_a_second_has_a_limit_and_the_rest_is_counted

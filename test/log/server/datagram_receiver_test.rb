@@ -5,7 +5,7 @@
 require "test_helper"
 require "gyre"
 require "gyre/net"
-require "gyre/log/server/datagram_receiver"
+require "gyre/log/server/acceptor"
 
 class LogDatagramReceiverTest < Minitest::Test
   # What a receiver needs of a hub, its loop and its ingest, in one.

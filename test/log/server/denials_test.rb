@@ -4,7 +4,7 @@
 # parameter.
 
 require "test_helper"
-require "gyre/log/server/denials"
+require "gyre/log/server/handshake"
 
 class LogDenialsTest < Minitest::Test
   def setup

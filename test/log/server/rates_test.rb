@@ -3,7 +3,7 @@
 # Messages a second: Gyre::Log::Rates.
 
 require "test_helper"
-require "gyre/log/server/rates"
+require "gyre/log/server/hub"
 
 class LogRatesTest < Minitest::Test
   def test_each_span_has_its_rate

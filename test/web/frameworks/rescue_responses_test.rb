@@ -4,7 +4,7 @@
 # test/frameworks has the real one.
 
 require "test_helper"
-require "gyre/web/frameworks/rescue_responses"
+require "gyre/web/frameworks/database_pool"
 
 class WebRescueResponsesTest < Minitest::Test
   NAME = "Gyre::HTTP::RequestTimeout"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/web/layers/health_check"
+require "gyre/web/layers"
 
 class WebHealthTest < Minitest::Test
   def call(health, path, method = "GET")

@@ -3,7 +3,7 @@
 # Identifiers of requests: Gyre::Web::RequestId.
 
 require "test_helper"
-require "gyre/web/layers/request_id"
+require "gyre/web/layers"
 
 class WebRequestIdTest < Minitest::Test
   def test_a_request_without_an_id_gets_one_for_app_and_client

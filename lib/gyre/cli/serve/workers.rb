@@ -12,7 +12,7 @@ require "gyre/signals"
 require "gyre/web/banner"
 require "gyre/web/cluster/supervisor"
 require "gyre/web/restart_file"
-require "gyre/web/signals/task_signal"
+require "gyre/web/signals/commands"
 require "gyre/web/tls_contexts"
 
 module Gyre

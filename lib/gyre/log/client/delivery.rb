@@ -13,9 +13,9 @@ require "gyre/log/client/adoption"
 require "gyre/log/client/backlog"
 require "gyre/log/client/dialer"
 require "gyre/log/client/transmission"
-require "gyre/log/client/wakeup"
 require "gyre/log/wire/identity"
 require "gyre/settings/units"
+require "gyre/loop/wakeup_pipe"
 
 module Gyre
   module Log
@@ -257,6 +257,39 @@ module Gyre
         trouble = @backlog.trouble
         report_once(:disk, trouble && "the spool in #{@options.spool} takes nothing: #{trouble.message}")
       end
+    end
+
+    # Lets a log client's thread wait for a connection, a time, or a call of another thread. Belongs
+    # to one Gyre::Log::Delivery.
+    class Wakeup
+      # Allows the thread to be killed inside the block only.
+      def self.interruptible(&block) = Thread.handle_interrupt(Object => :immediate, &block)
+
+      def initialize
+        @reader, @writer = Loop::WakeupPipe.open
+      end
+
+      # Ends the wait. Signal handlers may call it.
+      def call
+        @writer.write_nonblock("!", exception: false)
+      rescue IOError, Errno::EPIPE
+        nil # the thread has ended, or is about to
+      end
+
+      # Waits up to `left` seconds; nil: no limit.
+      def wait(left, connection = nil)
+        wants = connection ? connection.wants : {}
+        Wakeup.interruptible do
+          IO.select([@reader, *(connection if wants[:read])], wants[:write] ? [connection] : nil, nil, left&.clamp(0, nil))
+        end
+      end
+
+      # Forgets earlier calls, which would end the next wait.
+      def clear
+        nil while @reader.read_nonblock(4096, exception: false).is_a?(String)
+      end
+
+      def close = [@reader, @writer].each(&:close)
     end
   end
 end

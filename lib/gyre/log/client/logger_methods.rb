@@ -3,7 +3,6 @@
 # Logger's methods for Gyre::Log::Client, over its `append`. A module, so that modules included into
 # the client (ActiveSupport's LoggerSilence) can override them.
 
-require "gyre/log/client/text"
 require "logger"
 
 module Gyre
@@ -107,6 +106,47 @@ module Gyre
       def formatted(formatter, severity, message, progname)
         label = severity.is_a?(Integer) || severity.nil? ? format_severity(severity || ::Logger::UNKNOWN) : severity.to_s
         formatter.call(label, Time.now, progname || @progname, message).to_s.delete_suffix("\n")
+      end
+    end
+
+    # Converts logged objects other than plain Strings for Gyre::Log::Client.
+    module Text
+      NAMES = %w[debug info warn error fatal].freeze
+      RANKS = NAMES.each_with_index.flat_map { |name, rank| [name, name.to_sym, rank].map { |key| [key, rank] } }.to_h.freeze
+      UNKNOWN = 5
+      AS_THEY_ARE = [Encoding::UTF_8, Encoding::US_ASCII, Encoding::BINARY].freeze
+      private_constant :NAMES, :AS_THEY_ARE
+
+      class << self
+        # Returns Logger's number; unknown names rank highest.
+        def rank(severity)
+          RANKS.fetch(severity) { severity.is_a?(Integer) && severity.negative? ? severity : UNKNOWN }
+        end
+
+        def severity(severity)
+          return severity if severity.is_a?(Integer)
+
+          severity.nil? ? UNKNOWN : encoded(severity.to_s)
+        end
+
+        # Formats like Logger: an exception with its trace, other objects by inspect.
+        def message(object)
+          case object
+          when String then encoded(object)
+          when Exception then encoded("#{object.message} (#{object.class})\n#{object.backtrace&.join("\n")}")
+          else encoded(object.inspect)
+          end
+        end
+
+        private
+
+        def encoded(string)
+          return string.to_str if AS_THEY_ARE.include?(string.encoding)
+
+          string.encode(Encoding::UTF_8)
+        rescue EncodingError
+          string.b # invalid in its encoding: the bytes as they are
+        end
       end
     end
   end

@@ -7,14 +7,12 @@
 # output's queue is full (queues.rb), only connections with messages for it. Clients may still
 # connect, authenticate, follow the log and request the status.
 
-require "gyre/log/server/complaints"
 require "gyre/log/server/connection"
 require "gyre/log/server/flow"
 require "gyre/log/server/handshake"
-require "gyre/log/server/rates"
 require "gyre/log/wire/records"
-require "gyre/log/server/follower"
 require "gyre/loop"
+require "gyre/settings/units"
 
 module Gyre
   module Log
@@ -169,6 +167,108 @@ module Gyre
         times = [limits.authentication_timeout_s, limits.idle_timeout_s, limits.linger_timeout_s].compact
         [1.0, *times.map { |seconds| seconds / 4.0 }].min
       end
+    end
+
+    # Messages a second from samples of a counter, taken every second, for `gyre log status`.
+    class Rates
+      SPANS_S = [1, 10, 60].freeze
+
+      def initialize(now_s, count)
+        @samples = [[now_s, count]]
+      end
+
+      def sample(now_s, count)
+        return if now_s - @samples.last.first < 0.95
+
+        @samples.push([now_s, count])
+        @samples.shift if @samples.size > SPANS_S.last + 1
+      end
+
+      def to_h = SPANS_S.to_h { |span| [span, rate(span)] }
+
+      private
+
+      def rate(span)
+        now, count = @samples.last
+        before, former = @samples[-(span + 1)] || @samples.first
+        now > before ? ((count - former) / (now - before)).round(1) : 0.0
+      end
+    end
+
+    # Limits reports of clients' faults per second, as a faulty client must not fill the disk;
+    # reports how many were left out. Connections call `add`, the hub's clock `tick`.
+    class Complaints
+      # `limit`: lines a second. Writes nothing while `room` is false. Yields the line and "warn" or
+      # "error".
+      def initialize(limit, room: -> { true }, &write)
+        @limit = limit
+        @room = room
+        @write = write
+        @reported = @left_out = 0
+        @second = nil
+      end
+
+      def add(peer, message, severity = "warn")
+        if @reported < @limit && @room.call
+          @reported += 1
+          @write.call(severity, "#{peer}: #{message}")
+        else
+          @left_out += 1
+        end
+      end
+
+      def tick(now_s)
+        return if @second && now_s - @second < 1
+
+        @second = now_s
+        @reported = 0
+        return unless @left_out.positive? && @room.call
+
+        @write.call("warn", "#{Units.count(@left_out, "more complaint about clients was", "more complaints about clients were")} left out")
+        @left_out = 0
+      end
+    end
+
+    # Sends finished lines to a connection that follows the log. Lines wait in a bounded sink; a
+    # slow reader's are dropped, counted, and reported in the stream.
+    class Follower
+      attr_reader :messages
+
+      # An empty `service` means all.
+      def initialize(ingest, service, limit)
+        @ingest = ingest
+        @sink = ingest.sink(format: :text, limit: limit)
+        ingest.tap(@sink, service.empty? ? nil : service)
+        @reported = @messages = 0
+      end
+
+      def receive(_bytes, _time_ns); end
+
+      def finish(_time_ns)
+        @ingest.untap(@sink)
+        @sink.take
+        nil
+      end
+
+      def due
+        dropped = @sink.dropped - @reported
+        @reported += dropped
+        @messages += @sink.lines
+        lines, = @sink.take
+        return lines if dropped.zero?
+
+        "#{lines}#{Units.count(dropped, "line was", "lines were")} dropped here: this reader is too slow\n".b
+      end
+
+      def done? = true
+
+      def session; end
+
+      def detach_session; end
+
+      def incomplete = 0
+
+      def to_h = { rest: due.to_s }
     end
   end
 end

@@ -5,9 +5,9 @@
 #
 # Fibers move by transfer only. Interrupts (Interrupt, Thread#raise) come at a method's return or a
 # jump, so steps that belong together (taking a fiber off the queue and entering it) use neither.
+
 require_relative "inbox"
 require_relative "pool"
-require_relative "question"
 require_relative "sweep"
 require_relative "waiter"
 
@@ -390,6 +390,31 @@ module Gyre
           raise
         end
 
+      end
+
+      # A block for another fiber to run when entered, before it waits again. Made by
+      # Scheduler::Portable::Fibers#ask.
+      class Question
+        attr_reader :asker
+
+        def initialize(asker, block)
+          @asker = asker
+          @block = block
+        end
+
+        # The block's exception (such as Interrupt) is raised in the asking fiber.
+        def answer
+          @answer = @block.call
+        rescue Exception => error # rubocop:disable Lint/RescueException -- raised again by `value`
+          @error = error
+        end
+
+        # Returns nil without an answer.
+        def value
+          raise @error if @error
+
+          @answer
+        end
       end
     end
   end

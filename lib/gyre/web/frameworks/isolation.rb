@@ -7,7 +7,6 @@
 require "gyre/errors"
 require "gyre/web/frameworks/interlock"
 require "gyre/web/frameworks/thread_state"
-require "gyre/web/frameworks/thread_variables"
 
 module Gyre
   module Web
