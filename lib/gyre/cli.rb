@@ -16,7 +16,6 @@ module Gyre
 
     # More are useless, and some programs close every possible one.
     DESCRIPTORS_LIMIT = 1 << 20
-    private_constant :DESCRIPTORS_LIMIT
 
     # A subcommand's place and purpose.
     Entry = Struct.new(:name, :summary, :path, :constant) do

@@ -20,7 +20,6 @@ module Gyre
         Part.new("compressed WebSockets", "zlib", "zlib1g-dev", -> { WebSocket::Compression.available? }),
         Part.new("io_uring", "liburing 2.3", "liburing-dev", -> { Loop.built?("io_uring") })
       ].freeze
-      private_constant :Part, :PARTS
 
       module_function
 

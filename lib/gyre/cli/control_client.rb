@@ -15,7 +15,6 @@ module Gyre
 
       STATUS_TIMEOUT_S = 5
       BYTES_LIMIT = 16 << 20
-      private_constant :STATUS_TIMEOUT_S, :BYTES_LIMIT
 
       # `address` as for {Gyre::Endpoint.parse}; a path after the port is dropped. Raises
       # ArgumentError.

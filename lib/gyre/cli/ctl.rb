@@ -32,7 +32,6 @@ module Gyre
       LOOK_S = 0.1
       # Seconds without a server while it replaces its program.
       AWAY_S = 30
-      private_constant :LOOK_S, :AWAY_S
 
       def initialize(**streams)
         super

@@ -27,7 +27,6 @@ module Gyre
           [switch, name]
         end
       end
-      private_constant :Exact
 
       attr_reader :asked # :help, :version or an argument of {#ask}: to be done instead of the command's work
 

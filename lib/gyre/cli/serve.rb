@@ -36,7 +36,6 @@ module Gyre
       # Solid Queue's program, for the variable of its Puma plugin.
       SOLID_QUEUE = %w[bin/jobs].freeze
       NEEDS_WORKERS = "--state is for a server with workers (-w 1 or more): `gyre ctl` commands those. --metrics shows one process"
-      private_constant :HINTS, :SOLID_QUEUE
 
       attr_reader :settings # values of the flags by the names of Web::SETTINGS
 

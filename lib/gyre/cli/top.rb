@@ -21,7 +21,6 @@ module Gyre
         Without it the server is found by its state file (gyre serve --state FILE).
       TEXT
       INTERVAL_S = 1.0
-      private_constant :INTERVAL_S
 
       def initialize(**streams)
         super

@@ -8,7 +8,6 @@ module Gyre
       # Limit of all fields; beyond it the body stays uncompressed.
       BYTES_LIMIT = 1024
       ALIASES = { "x-gzip" => "gzip" }.freeze
-      private_constant :BYTES_LIMIT, :ALIASES
 
       module_function
 

@@ -15,12 +15,10 @@ module Gyre
       # Largest data for the loop's thread: a fraction of a millisecond.
       INLINE_BYTES = 8 * 1024
       PIECE_BYTES = 256 * 1024
-      private_constant :INLINE_BYTES, :PIECE_BYTES
 
       # RFC 1952, by Ruby's zlib, which releases the GVL.
       class Gzip
         LEVEL = 5
-        private_constant :LEVEL
 
         def initialize
           @deflate = Zlib::Deflate.new(LEVEL, Zlib::MAX_WBITS + 16)
@@ -69,7 +67,6 @@ module Gyre
       # RFC 7932, by the gem brotli.
       class Brotli < ByGem
         QUALITY = 4
-        private_constant :QUALITY
 
         def initialize = super(::Brotli::Compressor.new(quality: QUALITY), :process)
       end

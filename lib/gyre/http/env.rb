@@ -10,7 +10,6 @@ module Gyre
     # Hashes after the Rack 3.1 SPEC, plus gyre.trailers for chunked bodies.
     module Env
       WEBSOCKET_KEY = ["a stream of HTTP"].pack("m0").freeze # 16 bytes
-      private_constant :WEBSOCKET_KEY
 
       class << self
         # Returns constant entries, and placeholders for others, as filling existing keys is

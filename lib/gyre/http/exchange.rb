@@ -58,7 +58,6 @@ module Gyre
     # The superclass is Object, as the C extension may define the class first.
     class Exchange
       NOTHING = Object.new.freeze
-      private_constant :NOTHING
 
       def label = "an HTTP client"
 

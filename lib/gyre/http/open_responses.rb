@@ -12,7 +12,6 @@ module Gyre
     class OpenResponses
       # A response, and its sent bytes at the last check.
       Entry = Struct.new(:response, :bytes)
-      private_constant :Entry
 
       def initialize
         @endless = {}.compare_by_identity # Fiber => true

@@ -11,7 +11,6 @@ module Gyre
     # Adds a rewinding rack.input, rack.hijack_io, and multi-line header values.
     class Rack2
       VERSION = [1, 3].freeze
-      private_constant :VERSION
 
       # Returns the app itself unless Rack 2 is loaded.
       def self.around(app)
@@ -64,7 +63,6 @@ module Gyre
       # Larger bodies go to a file.
       MEMORY_BYTES_LIMIT = 112 * 1024
       PIECE_BYTES = 65_536
-      private_constant :PIECE_BYTES
 
       def_delegators :kept, :read, :readpartial, :gets, :each, :rewind, :size
 

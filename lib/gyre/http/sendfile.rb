@@ -14,7 +14,6 @@ module Gyre
       # A proxy's instructions for Rack::Sendfile; from a client they would choose the file
       # (CVE-2025-61780).
       FORGED = %w[HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING].freeze
-      private_constant :NAMES, :FORGED
 
       # `log.error` reports unsent files. Raises ExtensionRequired.
       def initialize(app, roots, log:)

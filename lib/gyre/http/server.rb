@@ -60,7 +60,6 @@ module Gyre
       NOT_STARTED = %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
                        upgraded waiting waited shed].to_h { |name| [name, 0] }.freeze
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
-      private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
       class ErrorLog
         def error(message)

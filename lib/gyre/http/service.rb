@@ -26,7 +26,6 @@ module Gyre
           "the request #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
         end
       end
-      private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS, :Work
 
       attr_writer :watched
 

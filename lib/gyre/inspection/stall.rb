@@ -13,7 +13,6 @@ module Gyre
       # Threads that only work on request.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
       LINES = 20
-      private_constant :OWN_THREADS, :LINES
 
       class << self
         def report(scheduler)

@@ -19,7 +19,6 @@ module Gyre
     class DiskQueue
       READ_BYTES = 1 << 18
       NAME = /\A\d+\.records\z/.freeze
-      private_constant :READ_BYTES, :NAME
 
       attr_reader :path
       attr_reader :limit

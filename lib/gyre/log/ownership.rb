@@ -14,7 +14,6 @@ module Gyre
       end
 
       OTHERS_WRITE = 0o022
-      private_constant :OTHERS_WRITE
 
       module_function
 

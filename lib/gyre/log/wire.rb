@@ -21,7 +21,6 @@ module Gyre
       CUT_OFF = "frame cut off"
 
       HEADER = /\A(\d{4})\1\z/n
-      private_constant :HEADER
 
       class << self
         # Raises ArgumentError if no frame can hold the arguments.

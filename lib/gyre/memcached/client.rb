@@ -286,7 +286,6 @@ module Gyre
       private
 
       QUIET = %i[set add replace delete append prepend incr decr].freeze
-      private_constant :QUIET
 
       def addresses(servers) = Address.some(servers)
 

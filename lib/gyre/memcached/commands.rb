@@ -34,7 +34,6 @@ module Gyre
       INTEGERS = (0..2**64 - 1).freeze
       MODES = { set: "", add: " ME", replace: " MR" }.freeze
       METADATA = { return_hit_status: " h", return_last_access: " l", return_ttl_remaining: " t", skip_lru_bump: " u" }.freeze
-      private_constant :ROUTING, :FORBIDDEN, :INTEGERS, :MODES, :METADATA
 
       def initialize(keys, values, expiry)
         @keys = keys

@@ -10,7 +10,6 @@ module Gyre
   module Memcached
     class Compressor
       SLICE_BYTES = 65_536
-      private_constant :SLICE_BYTES
 
       # `window_bits` of deflateInit2: 15 for zlib's format, 31 for gzip's.
       def initialize(window_bits)

@@ -14,11 +14,9 @@ module Gyre
       # Keys with these or with non-ASCII bytes are sent as base64.
       ENCODED = /[\x00-\x20\x7F]/
       CONTROL = /[\x00-\x1F\x7F]/
-      private_constant :ENCODED, :CONTROL
 
       # Precedes any digest, as in Dalli.
       MARK = ":md5:"
-      private_constant :MARK
 
       def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
         @digest_class = digest_class

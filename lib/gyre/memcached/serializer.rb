@@ -18,7 +18,6 @@ module Gyre
       # pack's directives by code; a code's last two bits tell the size.
       NUMBERS = { 0xca => "g", 0xcb => "G", 0xcc => "C", 0xcd => "n", 0xce => "N", 0xcf => "Q>",
                   0xd0 => "c", 0xd1 => "s>", 0xd2 => "l>", 0xd3 => "q>" }.freeze
-      private_constant :NUMBERS
 
       DEPTH_LIMIT = 100
 
@@ -138,7 +137,6 @@ module Gyre
 
       class Reader
         SIZES = { 1 => "C", 2 => "n", 4 => "N" }.freeze
-        private_constant :SIZES
 
         def initialize(bytes)
           @bytes = bytes
@@ -259,7 +257,6 @@ module Gyre
           raise DeserializationError, "a stored value of #{@bytes.bytesize} bytes is not in the default serializer's form: #{reason}#{marshal}"
         end
       end
-      private_constant :Writer, :Reader
     end
   end
 end

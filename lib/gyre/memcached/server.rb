@@ -42,7 +42,6 @@ module Gyre
     class Server
       # GYRE_MEMCACHED_CLOSED: the call is not repeated, and the server has not failed.
       CLOSED = "the client was closed"
-      private_constant :CLOSED
 
       attr_reader :name # "127.0.0.1:11211" or a Unix socket's path
       attr_reader :weight

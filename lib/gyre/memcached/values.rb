@@ -21,7 +21,6 @@ module Gyre
 
       # May interrupt a serializer.
       OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
-      private_constant :OUTSIDE
 
       def initialize(serializer:, compressor:, compress:, compression_min_size:, decompressed_max_bytes:, value_max_bytes:, raw:,
                      string_fastpath:, too_large_error:)

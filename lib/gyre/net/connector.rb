@@ -88,7 +88,6 @@ module Gyre
       end
 
       NotResolved = Class.new(StandardError)
-      private_constant :NotResolved
 
       def allowed(addresses)
         return addresses unless @only

@@ -9,7 +9,6 @@ module Gyre
   module TLS
     VERIFICATION = { "true" => true, "false" => false, "optional" => :optional }.freeze
     OLD_VERSIONS = "leave it out: versions before TLS 1.2 are not supported"
-    private_constant :VERIFICATION, :OLD_VERSIONS
 
     row = Settings.method(:row)
     ROWS = [

@@ -22,7 +22,6 @@ module Gyre
     class Blocking
       # Ruby's lowest: from 3.3 on it shortens turns from 100 ms to an eighth.
       PRIORITY = -3
-      private_constant :PRIORITY
 
       def initialize(work)
         @work = work

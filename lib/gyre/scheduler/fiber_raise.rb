@@ -8,7 +8,6 @@ module Gyre
   class Scheduler
     module FiberRaise
       RUBYS_KILL = (Fiber.instance_method(:kill) if Fiber.method_defined?(:kill))
-      private_constant :RUBYS_KILL
 
       def raise(*arguments, **options)
         scheduler = Fiber.scheduler

@@ -31,7 +31,6 @@ module Gyre
       AGAIN = -Errno::EAGAIN::Errno
       # A ready pipe takes these bytes without waiting: POSIX's minimum of PIPE_BUF.
       PIPE_BYTES = 512
-      private_constant :READS, :WRITES, :BOUNDED, :AGAIN, :PIPE_BYTES
 
       def self.open(scheduler)
         Loop::Overrides.install(scheduler, self, Scheduler)

@@ -118,7 +118,6 @@ module Gyre
       AT_ONCE = { Fcntl::F_SETLKW => Fcntl::F_SETLK }.merge(RUBY_PLATFORM.include?("linux") ? { 38 => 37 } : {}).freeze
       PAUSE_S = 0.001
       PAUSE_S_LIMIT = 0.05
-      private_constant :AT_ONCE, :PAUSE_S, :PAUSE_S_LIMIT
 
       def fcntl(command, *arguments)
         at_once = AT_ONCE[command]
@@ -148,7 +147,6 @@ module Gyre
       Source = Struct.new(:io) do
         def readpartial(...) = io.readpartial(...)
       end
-      private_constant :Sink, :Source
 
       def copy_stream(source, destination, *range)
         return super unless Fiber.current_scheduler.is_a?(Scheduler)

@@ -134,7 +134,6 @@ module Gyre
       BOOLEANS = { true => true, false => false, "true" => true, "false" => false }.freeze
       TEXT = ->(value) { value if value.is_a?(String) && !value.empty? }
       SECONDS = "a time like 1.5 or \"2 minutes\""
-      private_constant :BOOLEANS, :TEXT, :SECONDS
 
       TYPES = Ractor.make_shareable({
         text: new("TEXT", "text", &TEXT),

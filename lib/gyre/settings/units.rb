@@ -12,7 +12,6 @@ module Gyre
     # Exceeds any machine's memory, and is C's maximum.
     INTEGERS = (-(1 << 62)..(1 << 62)).freeze
     SECONDS = (0..1_000_000_000).freeze
-    private_constant :SIZE, :FACTORS, :SPAN, :SPANS, :INTEGERS, :SECONDS
 
     module_function
 

@@ -15,7 +15,6 @@ module Gyre
       end
       row = Gyre::Settings.method(:row)
       ROWS = [*TLS::ROWS, row[:key_password_command, :text, "a command that prints the passphrase of an encrypted key"]].freeze
-      private_constant :HOST_NAME, :ROWS
 
       # TLS settings after an address.
       TLS_SETTINGS = Gyre::Settings.new({ nil => ROWS }, what: "setting of TLS", foreign: TLS::FOREIGN_WORDS) do |values, faults|

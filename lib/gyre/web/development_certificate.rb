@@ -20,7 +20,6 @@ module Gyre
       LIFETIME_S = 365 * DAY_S
       # Replaces a certificate with less time left.
       LEFT_S = 7 * DAY_S
-      private_constant :LOCAL, :DAY_S, :LIFETIME_S, :LEFT_S
 
       attr_reader :path
 

@@ -63,7 +63,6 @@ module Gyre
     # Responds 200 while the loop turns; on ready_path 503 while the server takes no more requests.
     class HealthCheck
       HEADERS = { "content-type" => "text/plain", "cache-control" => "no-store" }.freeze
-      private_constant :HEADERS
 
       # The block returns why the server is not ready, or nil.
       def initialize(app, health_path: nil, ready_path: nil, &unready)
@@ -103,7 +102,6 @@ module Gyre
       HEADER = "x-request-id"
       BYTES = 16
       POOL_BYTES = BYTES * 256
-      private_constant :BYTES, :POOL_BYTES
 
       def initialize(app)
         @app = app

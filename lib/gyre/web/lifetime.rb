@@ -21,7 +21,6 @@ module Gyre
     class Lifetime
       # Seconds for the app's fibers to unwind.
       UNWIND_S = 1.0
-      private_constant :UNWIND_S
 
       # Runs each step, even after an exception.
       def self.each_of(step, *others)

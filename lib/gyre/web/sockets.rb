@@ -56,7 +56,6 @@ module Gyre
 
       # Of systemd (sd_listen_fds(3)).
       FIRST_DESCRIPTOR = 3
-      private_constant :FIRST_DESCRIPTOR, :WILDCARDS
 
       # Systemd's sockets, if they are meant for this process.
       def self.activated(environment = ENV)

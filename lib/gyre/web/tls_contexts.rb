@@ -17,7 +17,6 @@ module Gyre
       # Warns about certificates with less time left.
       SOON_S = 7 * DAY_S
       REPORTED = {}
-      private_constant :DAY_S, :SOON_S, :REPORTED
 
       # `true`: a certificate for development; the one without :names serves all other hosts.
       def initialize(given, log:, ticket_keys: nil, protocols: TLSContexts.protocols)

@@ -29,7 +29,6 @@ module Gyre
         end
 
         MISSING = "must be keys with values, as in: port: 6766"
-        private_constant :MISSING
         # Default destination of messages; a folder of that name gets a file.
         DEFAULT_LOG = "log"
         DEFAULT_LOG_IN_FOLDER = File.join("log", "default.log")

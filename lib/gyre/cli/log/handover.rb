@@ -18,7 +18,6 @@ module Gyre
         BYTES = %w[service rest unsent].freeze
         # Seconds for outputs to read clients' stored numbers.
         PREPARE_S = 1.0
-        private_constant :PREPARE_S
 
         class << self
           # True in a successor: already a daemon with a pidfile.

@@ -26,7 +26,6 @@ module Gyre
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
                     TLS::Error].freeze
-        private_constant :FIRST_TRY_S, :HOPELESS
 
         def initialize(**streams)
           super

@@ -33,7 +33,6 @@ module Gyre
         ANALOGGER = { "--default" => "--default-log", "--syncinterval" => "--sync-interval", "--writepid" => "--pidfile" }.freeze
         KEY_IS_VISIBLE = "the key is on the command line, where every user of this machine can see it (ps): " \
                          "put it into GYRE_LOG_KEY, or into a file and that into key_file"
-        private_constant :ANALOGGER, :KEY_IS_VISIBLE
 
         attr_reader :values
         attr_reader :path

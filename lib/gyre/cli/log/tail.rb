@@ -23,7 +23,6 @@ module Gyre
         # Seconds between attempts to reach a lost server, growing.
         PAUSES_S = (0.2..2.0).freeze
         GONE = [SystemCallError, SocketError, EOFError, IOError].freeze
-        private_constant :GONE
 
         def initialize(**streams)
           super

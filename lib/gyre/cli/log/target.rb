@@ -12,7 +12,6 @@ module Gyre
       class Target
         CERTIFICATE_FLAGS = "--cert and --cert-key"
         PORT_0 = "port 0 stands for a free port, which the server prints when it starts: name that one with -p"
-        private_constant :CERTIFICATE_FLAGS, :PORT_0
 
         attr_reader :values
 

@@ -13,7 +13,6 @@ module Gyre
     class Pidfile
       # Seconds of difference between file and process clocks.
       CLOCK_DIFFERENCE_S = 2
-      private_constant :CLOCK_DIFFERENCE_S
 
       attr_reader :path
 

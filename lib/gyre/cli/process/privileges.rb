@@ -12,7 +12,6 @@ module Gyre
       OTHERS_WRITE = 0o022
       # As the kernel's (path_resolution(7)).
       LINKS_LIMIT = 40
-      private_constant :OTHERS_WRITE, :LINKS_LIMIT
 
       # Takes names or numbers; `group` nil: the user's.
       def initialize(user, group)

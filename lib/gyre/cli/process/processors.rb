@@ -9,7 +9,6 @@ module Gyre
   module CLI
     module Processors
       GROUPS = "/sys/fs/cgroup"
-      private_constant :GROUPS
 
       module_function
 

@@ -13,7 +13,6 @@ module Gyre
       # Their effect with workers.
       RESTARTS = { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.freeze
       STATUS_S = 1
-      private_constant :STATUS_S
 
       def initialize(settings, log:, **places)
         raise StartError, Serve::NEEDS_WORKERS if settings[:state]

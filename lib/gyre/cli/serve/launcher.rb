@@ -16,7 +16,6 @@ module Gyre
       CHECK = "--check"
       REHEARSAL_S = 60
       CHUNK_BYTES = 65_536
-      private_constant :REHEARSAL_S, :CHUNK_BYTES
 
       def initialize(holdings, restart)
         @holdings = holdings

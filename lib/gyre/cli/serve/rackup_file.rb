@@ -12,7 +12,6 @@ module Gyre
       PATH = "config.ru"
       # Trace lines of loading: Rack's builder, and variants of require.
       LOADERS = %r{/rack/builder\.rb:|/(?:core_ext/)?kernel_require\.rb:|\A<internal:|/(?:bootsnap|bundled_gems|zeitwerk)[^:]*:}.freeze
-      private_constant :LOADERS
 
       module_function
 

@@ -21,7 +21,6 @@ module Gyre
     class ServeWorkers
       SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
       STATUS_S = 1
-      private_constant :STATUS_S
 
       # `places`: Holdings' endpoints, and whether the settings name them.
       def initialize(settings, environment, count, log:, handover: nil, restart: Restart.new, **places)

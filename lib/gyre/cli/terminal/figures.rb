@@ -6,7 +6,6 @@ module Gyre
   module CLI
     module Figures
       BYTES = %w[B KB MB GB TB].freeze
-      private_constant :BYTES
 
       module_function
 

@@ -10,7 +10,6 @@ module Gyre
       # Characters that move the cursor, ring, or change later text: C0 except the tab, DEL, C1,
       # changes of direction.
       HARMFUL = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/.freeze
-      private_constant :HARMFUL
 
       # By https://no-color.org.
       def self.for(out) = new(out.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb")

@@ -14,7 +14,6 @@ module Gyre
       HOME = "\e[H"
       REST_OF_LINE = "\e[K"
       REST_OF_SCREEN = "\e[J"
-      private_constant :ENTER, :LEAVE, :HOME, :REST_OF_LINE, :REST_OF_SCREEN
 
       def initialize(input, out)
         @input = input

@@ -13,7 +13,6 @@ module Gyre
         PLAIN = Paint.new(false)
         WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY BUDGET GC UP].freeze
         WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 13, 6, 8].freeze
-        private_constant :PLAIN, :WORKERS, :WIDTHS
 
         # Without `before` figures cover the server's life; `error`: why there is no status.
         def initialize(status, before = nil, error: nil, server: nil)

@@ -9,7 +9,6 @@ module Gyre
       # Checks its path once in {RECHECKED_S}.
       class Folder
         RECHECKED_S = 1.0
-        private_constant :RECHECKED_S
 
         attr_reader :io # as of the last look; nil: there is no such folder, or it was closed
 

@@ -16,7 +16,6 @@ module Gyre
         # The longest Range field that is parsed.
         RANGE_BYTES_LIMIT = 1024
         CONDITIONS = %w[HTTP_IF_MATCH HTTP_IF_UNMODIFIED_SINCE HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
-        private_constant :CONDITIONS
 
         module_function
 

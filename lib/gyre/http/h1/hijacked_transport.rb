@@ -127,7 +127,6 @@ module Gyre
 
         # Ruby's refusal; other IOErrors have another class.
         class Buffered < IOError; end
-        private_constant :Buffered
 
         private
 

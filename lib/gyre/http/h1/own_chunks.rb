@@ -12,7 +12,6 @@ module Gyre
         SIZE = /\G(\h{1,15})(?:[; \t][^\r\n]*)?\r\n/n.freeze
         # After the last chunk's line: trailers, then a blank line.
         TRAILERS = /\G(?>[^\r\n]+\r\n)*\r\n\z/n.freeze
-        private_constant :FIRST, :SIZE, :TRAILERS
 
         # Returns the app's transfer-encoding; nil if the server frames the body. Raises
         # ArgumentError for invalid headers.

@@ -11,7 +11,6 @@ module Gyre
     class Address
       HOST = "127.0.0.1"
       PORT = 6766
-      private_constant :HOST, :PORT
 
       attr_reader :service
       attr_reader :endpoint

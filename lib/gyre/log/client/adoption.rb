@@ -12,7 +12,6 @@ module Gyre
     class Adoption
       # The capacity of an outbox that stays empty, as adoption logs nothing.
       EMPTY_BYTES = 1
-      private_constant :EMPTY_BYTES
 
       def initialize(options, &ended)
         @options = options

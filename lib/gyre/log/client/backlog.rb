@@ -32,7 +32,6 @@ module Gyre
         end
       end
       Counts = Struct.new(:dropped, :spooled)
-      private_constant :Flight, :Counts
 
       attr_reader :acknowledged # the last number that the server acknowledged
       attr_reader :trouble # why the spool takes nothing now, or nil

@@ -25,7 +25,6 @@ module Gyre
       # Read by other threads. `full`: neither server nor disk takes records; `drop`: drops the
       # oldest then; `done`: all was sent at the end; `spool`: the path of the rest.
       Standing = Struct.new(:state, :error, :refusal, :full, :drop, :done, :spool)
-      private_constant :DISK_RETRY_S, :Standing
 
       attr_reader :standing, :dialer
 

@@ -14,7 +14,6 @@ module Gyre
       GRACE_S = 0.25
       # Seconds that an attempt may delay the exit.
       ATTEMPT_END_S = 1.0
-      private_constant :GRACE_S, :ATTEMPT_END_S
 
       attr_reader :reconnects # connections after the first
       attr_reader :connected_at

@@ -14,7 +14,6 @@ module Gyre
       LINE_BYTES_LIMIT = 4096
       # The server's reply to a wrong secret.
       TAKEN = "error: the client id is another client's"
-      private_constant :LINE_BYTES_LIMIT, :TAKEN
 
       # Connects and authenticates. Without `identity` it uses the old wire; `old` allows a server
       # without acknowledgements.

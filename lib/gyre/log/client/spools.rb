@@ -20,7 +20,6 @@ module Gyre
       # Names of spools in creation, and how long that may take.
       UNFINISHED = /\A\.\h{32}\.\d+\z/.freeze
       MAKING_S = 60
-      private_constant :NAME_BYTES_LIMIT, :SEGMENT_BYTES, :UNFINISHED, :MAKING_S
 
       class << self
         def create(folder, name, identity, **options)

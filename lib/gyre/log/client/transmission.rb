@@ -14,7 +14,6 @@ module Gyre
       PIECE_BYTES = 1 << 18
       # A batch in progress: its bytes for the wire, and how many are queued.
       Writing = Struct.new(:batch, :bytes, :queued)
-      private_constant :BATCHES_A_TURN, :PIECE_BYTES, :Writing
 
       attr_reader :sent # records sent, repeats included
       attr_reader :dropped # records that the old protocol cannot carry

@@ -10,7 +10,6 @@ module Gyre
     class Waiters
       # Seconds between checks without a notification.
       RECHECK_S = 1.0
-      private_constant :RECHECK_S
 
       def initialize
         @mutex = Mutex.new

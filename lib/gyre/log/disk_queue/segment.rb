@@ -23,7 +23,6 @@ module Gyre
         MAGIC = "GYREQUE1"
         HEADER_BYTES = 64
         SLOTS = [32, 48].freeze
-        private_constant :MAGIC, :HEADER_BYTES, :SLOTS
 
         attr_reader :path
         attr_reader :number

@@ -25,7 +25,6 @@ module Gyre
       SOME_DIGITS = /\d{20}/.freeze
       # Also matches an unclosed quotation mark: the search visits each byte once.
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
-      private_constant :OPTIONS, :SOME_DIGITS, :STRING
 
       class << self
         # Returns service, severity and message, BINARY; nil for an empty line.

@@ -14,7 +14,6 @@ module Gyre
         PRIVATE = 0o600
         NEW = ::File::CREAT | ::File::EXCL
         GROUP = 0o070
-        private_constant :NEW, :GROUP
 
         class << self
           # Takes "user", "user:group" or ":group", as names or numbers; returns ids, nil for a

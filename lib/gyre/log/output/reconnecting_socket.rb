@@ -14,7 +14,6 @@ module Gyre
         CONNECT_TIMEOUT_S = 10
         # Bytes of a batch copied at once.
         PIECE_BYTES = 256 * 1024
-        private_constant :PIECE_BYTES
 
         # The block greets each new transport; ERRORS raised there cause a retry.
         def initialize(retries, endpoint, &greet)

@@ -19,7 +19,6 @@ module Gyre
                    (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
         # A Redis server: its endpoint, database number as text, and optional user and password.
         Database = Struct.new(:endpoint, :number, :login)
-        private_constant :TYPES, :REDIS_PORT, :REDIS
 
         module_function
 

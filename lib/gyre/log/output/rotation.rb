@@ -76,7 +76,6 @@ module Gyre
       NUMBERED = /\.(\d{1,5})(?:\.gz)?\z/.freeze
       # 1970 began on a Thursday.
       SINCE_MONDAY_S = 3 * 86_400
-      private_constant :NUMBERED, :SINCE_MONDAY_S
 
       def parts
         folder, name = ::File.split(@path)

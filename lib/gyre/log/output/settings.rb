@@ -13,7 +13,6 @@ module Gyre
       type = Gyre::Settings::Type
       row = Gyre::Settings.method(:row)
       STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
-      private_constant :STANDARD
 
       REDIS_SETTINGS = Gyre::Settings.new({ nil => [
         row[:stream, :text, "name of the stream", default: "gyre"],

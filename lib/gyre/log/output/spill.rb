@@ -23,7 +23,6 @@ module Gyre
         CLIENT_BYTES = 24
         # Never refuses a large batch.
         UNLIMITED = 1 << 62
-        private_constant :RECORD_BYTES_LIMIT, :CLIENT_BYTES, :UNLIMITED
 
         def initialize(folder, format:, limit:, report: nil, lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @retries, @reading = Array.new(2) { Retry.new(folder, report: report, longest_pause_s: longest_pause_s) }

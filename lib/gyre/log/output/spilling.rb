@@ -32,7 +32,6 @@ module Gyre
         # The writer's batch: `mark` is the spill position after it, if spilled; `taken`: by the
         # output.
         Batch = Struct.new(:data, :clients, :mark, :taken)
-        private_constant :Batch
 
         def initialize(output, spill, still_s: STILL_S)
           @output, @spill, @still_s = output, spill, still_s

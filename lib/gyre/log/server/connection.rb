@@ -27,7 +27,6 @@ module Gyre
       Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) do
         def to_s = name
       end
-      private_constant :Peer
 
       # `origin` is the source of its messages unless the client names one.
       def initialize(hub, transport, name, input, origin = nil)

@@ -32,7 +32,6 @@ module Gyre
       TAKEN = "the client id is another client's"
       VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
       CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?((?: +[a-z]+=[^ ]*)*)\z/n.freeze
-      private_constant :VERSIONED, :CLIENT
 
       attr_reader :denials
 
@@ -91,7 +90,6 @@ module Gyre
       DELAY_S = 2.0
       ADDRESSES_LIMIT = 1000
       Count = Struct.new(:since_s, :number)
-      private_constant :Count
 
       def initialize(delay_s: DELAY_S)
         @delay_s = delay_s

@@ -14,7 +14,6 @@ module Gyre
     class Inlet
       PORTS = { nil => 6766, syslog: 514, json: 6767 }.freeze
       CONNECTED = %i[tcp unix].freeze
-      private_constant :PORTS, :CONNECTED
 
       attr_reader :kind # :syslog, :json, or nil on the main port, where the first frame decides
       attr_reader :endpoint

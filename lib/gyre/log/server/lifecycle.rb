@@ -17,7 +17,6 @@ module Gyre
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
       # Longer than any uptime: no limit.
       UNLIMITED_S = 1e9
-      private_constant :SIGNALS, :UNLIMITED_S
 
       attr_reader :started_s
 

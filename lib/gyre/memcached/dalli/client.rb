@@ -7,7 +7,6 @@ require "gyre/memcached"
 module Dalli
   class Client < Gyre::Memcached::Client
     BINARY = "Dalli 5.0 only supports the meta protocol. The :protocol option has been removed."
-    private_constant :BINARY
 
     # Ignores unknown options, like Dalli. Serializes everything by Marshal; Dalli.logger reports
     # failed servers.

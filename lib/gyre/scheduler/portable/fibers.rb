@@ -389,7 +389,6 @@ module Gyre
           strand.defer(error) unless raised.instance_of?(error.class)
           raise
         end
-
       end
 
       # A block for another fiber to run when entered, before it waits again. Made by

@@ -65,7 +65,6 @@ module Gyre
       class Waiter
         OWN_FOLDER = File.dirname(__dir__).freeze
         QUEUE_METHODS = %w[pop shift deq push enq <<].freeze
-        private_constant :OWN_FOLDER, :QUEUE_METHODS
 
         attr_reader :fiber, :strand
         # The bottom of the chain of resumed fibers, when the wait began.

@@ -10,7 +10,6 @@ module Gyre
     module Cluster
       class Health
         LAST_WORDS_S = 1
-        private_constant :LAST_WORDS_S
 
         # Seconds without a sign of life; seconds to become ready (also for a mold's load or fork);
         # resident bytes.

@@ -18,7 +18,6 @@ module Gyre
         # A busy worker's snapshot has kilobytes, a broadcast up to 16 MB.
         MESSAGE_BYTES_LIMIT = 17 << 20
         CHUNK_BYTES = 65_536
-        private_constant :MESSAGE_BYTES_LIMIT, :CHUNK_BYTES
 
         def self.pair
           UNIXSocket.pair(:STREAM).map { |socket| new(socket) }

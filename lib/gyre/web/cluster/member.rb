@@ -21,7 +21,6 @@ module Gyre
         GRACE_S = 5
         # A mold's requested workers, and the time of the last request or response.
         Debt = Struct.new(:workers, :since_s)
-        private_constant :PAGE_BYTES, :GRACE_S, :Debt
 
         attr_reader :role # :mold or :worker
         attr_reader :index # a worker's number, from 1; 0 for a mold

@@ -29,7 +29,6 @@ module Gyre
         # A terminal or service manager sends these to all processes; only the supervisor acts.
         # (Blocks, as programs of the app would inherit ignored signals.)
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
-        private_constant :FORK_LIMIT_S, :WORDS_BYTES
 
         # True if this process was started as a mold.
         def self.asked? = ENV.key?(VARIABLE) && JSON.parse(ENV[VARIABLE])["supervisor"] == Process.ppid

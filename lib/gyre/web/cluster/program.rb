@@ -18,7 +18,6 @@ module Gyre
       class Program
         # Seconds after the limit, before KILL.
         GRACE_S = 5
-        private_constant :GRACE_S
 
         # Returns the name of a missing program.
         def self.missing(command)

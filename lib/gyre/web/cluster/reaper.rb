@@ -12,7 +12,6 @@ module Gyre
       class Reaper
         # Statuses of children without a block.
         STRAYS_LIMIT = 100
-        private_constant :STRAYS_LIMIT
 
         def initialize
           @blocks = {}

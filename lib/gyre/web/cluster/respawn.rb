@@ -13,7 +13,6 @@ module Gyre
         # Seconds after which a process counts as sound.
         SOUND_S = 10
         PAUSES_S = [0.5, 30].freeze
-        private_constant :PAUSES_S
 
         def initialize
           @backoff = Backoff.new(*PAUSES_S)

@@ -13,7 +13,6 @@ module Gyre
         Waiting = Struct.new(:kind, :promise, :block)
         # Unwanted ends of workers with new code, after which a restart fails.
         DEATHS_LIMIT = 3
-        private_constant :Waiting, :DEATHS_LIMIT
 
         attr_reader :last # the last restart: kind:, state: (:running, :done, :failed), error:
         attr_accessor :target # which load of the code it is to bring

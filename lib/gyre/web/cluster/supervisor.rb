@@ -27,11 +27,9 @@ module Gyre
       #       └ the app does not load, a worker dies ──────────────────────────────────────►┘
       class Supervisor
         TICK_S = 0.5
-        private_constant :TICK_S
 
         # Of the run: whether it failed, why it could not start, a Promise of its end.
         Outcome = Struct.new(:failed, :failure, :promise)
-        private_constant :Outcome
 
         attr_reader :count # number of workers wanted
         attr_reader :restarts

@@ -16,7 +16,6 @@ module Gyre
     module Cluster
       class Worker
         BEAT_S = 1
-        private_constant :BEAT_S
 
         # The block makes the server of options, once.
         def initialize(index, link, hooks, log, &make)

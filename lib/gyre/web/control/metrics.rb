@@ -82,7 +82,6 @@ module Gyre
       ].each(&:freeze).freeze
       # Their total is the largest value of all workers.
       LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
-      private_constant :LARGEST
 
       class << self
         # `ended`: counts of ended workers, so that sums never fall.

@@ -13,7 +13,6 @@ module Gyre
     class ControlServer
       DEFAULT_PORT = 9394
       LIMITS = { connections_limit: 64, body_bytes_limit: 0, first_byte_timeout_s: 10, head_timeout_s: 10, write_timeout_s: 10 }.freeze
-      private_constant :LIMITS
 
       # Parses --metrics; without a host, this machine only. Raises ArgumentError.
       def self.endpoint(address)
@@ -62,7 +61,6 @@ module Gyre
     # Shows snapshots of a server or supervisor.
     class ControlApp
       PAGES = %w[/metrics /status].freeze
-      private_constant :PAGES
 
       # `source.snapshots`: Snapshots by worker; optional `source.ended`: counts of ended workers
       # ({Metrics.add}). `status` returns a Hash. `commands` by path return nil, or why nothing was

@@ -41,7 +41,6 @@ module Gyre
       SLOWEST = 10
       PATH_BYTES_LIMIT = 200
       PAGE_BYTES = Etc.sysconf(Etc::SC_PAGESIZE)
-      private_constant :PATH_BYTES_LIMIT, :PAGE_BYTES
 
       class << self
         # `http`: nil before the server listens.

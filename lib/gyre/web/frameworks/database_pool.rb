@@ -38,7 +38,6 @@ module Gyre
     # Extends `config.action_dispatch.rescue_responses`.
     module RescueResponses
       NAME = "Gyre::HTTP::RequestTimeout"
-      private_constant :NAME
 
       module_function
 

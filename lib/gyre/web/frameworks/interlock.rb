@@ -12,7 +12,6 @@ module Gyre
       # Shared by a request's fibers; before Ruby 3.2 each counts alone.
       KEY = :gyre_interlock
       STORAGE = Fiber.respond_to?(:[])
-      private_constant :KEY, :STORAGE
 
       def initialize
         @lock = Thread::Mutex.new

@@ -102,7 +102,6 @@ module Gyre
       # Sets variables for its callers, which are reported.
       LENDER = "concurrent-ruby"
       OWN = "#{File.expand_path("../../..", __dir__)}/"
-      private_constant :LENDER, :OWN
 
       class << self
         def watch(log)

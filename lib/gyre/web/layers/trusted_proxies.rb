@@ -29,11 +29,9 @@ module Gyre
       HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
       # RFC 7239, section 4: name=token or name="quoted".
       PAIR = /\G\s*(?<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"(?<quoted>(?:[^"\\]|\\.)*)"|(?<token>[^\s;,"]*))\s*(?<end>[;,]|\z)/.freeze
-      private_constant :X_FORWARDED, :ALIASES, :HOPS_LIMIT, :LIST_BYTES_LIMIT, :KNOWN_LIMIT, :HOST, :PAIR
 
       # A proxy's statement: an address, and facts about the request.
       Hop = Struct.new(:address, :scheme, :host, :port)
-      private_constant :Hop
 
       # Takes an address, a range (10.0.0.0/8) or a name of {NAMED}.
       def self.ranges(text)

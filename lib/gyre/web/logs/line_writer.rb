@@ -15,7 +15,6 @@ module Gyre
       GATHER_S = 0.01
       # Beyond it the thread runs at once, ahead of a computing loop's time slice (0.1 s).
       PASS_BYTES = 64 * 1024
-      private_constant :GATHER_S, :PASS_BYTES
 
       attr_reader :dropped
 

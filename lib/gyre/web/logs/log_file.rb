@@ -8,7 +8,6 @@ module Gyre
     class LogFile
       MODE = File::WRONLY | File::APPEND | File::CREAT
       PERMISSIONS = 0o644
-      private_constant :MODE, :PERMISSIONS
 
       attr_reader :path
 

@@ -37,7 +37,6 @@ module Gyre
       # Quote, backslash, control bytes, bytes beyond ASCII.
       UNSAFE_ASCII = /["\\\x00-\x1f\x7f]/
       UNSAFE = /["\\\x00-\x1f\x7f-\xff]/n
-      private_constant :COMMON, :COMBINED, :DIRECTIVE, :TEXTS, :NUMBERS, :AS_THEY_ARE, :NAMED, :JSON_FIELDS, :UNSAFE_ASCII, :UNSAFE
 
       class << self
         # Takes one of {NAMES}; directives (%h, %{User-Agent}i …); or "json:" and name=directive,

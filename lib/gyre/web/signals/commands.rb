@@ -18,7 +18,6 @@ module Gyre
     class Commands
       # Seconds for the loop to respond.
       ANSWER_S = 1.0
-      private_constant :ANSWER_S
 
       def initialize(*messages, answer_s: ANSWER_S)
         @messages = [*messages, :hello]

@@ -18,7 +18,6 @@ module Gyre
               text
             end
           end
-          private_constant :Scanner
 
           # Returns nil for an empty file.
           attr_reader :plain

@@ -18,7 +18,6 @@ module Gyre
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
           # Keys for a whole file, with defaults.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
-          private_constant :EXCLUDES, :UNREACHABLE, :FILE_KEYS
 
           def initialize(values, faults)
             @values = values

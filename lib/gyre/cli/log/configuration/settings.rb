@@ -37,7 +37,6 @@ module Gyre
           row[:levels, levels, "the severities that are written", usual: "all"],
           row[:cull, :flag, "only count messages that repeat the one before", default: false]
         ].freeze
-        private_constant :LINE_ROWS
 
         LOG = Gyre::Settings.new(
           { nil => [row[:services, services, "the services whose messages go here", also: %i[service]], *Gyre::Log::Output::SETTINGS,

@@ -11,7 +11,6 @@ module Gyre
       class File
         class OpenFile
           IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
-          private_constant :IF_THE_MACHINE_FAILS
 
           # Offset after the last byte written here.
           attr_reader :end

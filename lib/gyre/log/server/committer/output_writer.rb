@@ -17,7 +17,6 @@ module Gyre
         Round = Struct.new(:write, :sync, :reopen, :served, :kept) do
           def empty? = !(write || sync || reopen)
         end
-        private_constant :Round
 
         # `stored` gets the sink and {client id => sequence number}; the block runs after each
         # batch.

@@ -15,7 +15,6 @@ module Rack
     class Dalli < Abstract::PersistedSecure
       # Key in env for the found session's id.
       FOUND = "gyre.memcached.session"
-      private_constant :FOUND
 
       # The session was deleted during the request, as by a logout.
       class MissingSessionError < StandardError; end
