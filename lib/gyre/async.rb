@@ -24,9 +24,7 @@ module Gyre
     module Default
       # @param env [Hash{String => String}]
       # @return [Class] the selector that a new Async scheduler gets
-      def default(env = ENV)
-        env["IO_EVENT_SELECTOR"] ? super : Selector
-      end
+      def default(env = ENV) = env["IO_EVENT_SELECTOR"] ? super : Selector
     end
 
     IO::Event::Selector.const_set(:Gyre, Selector)

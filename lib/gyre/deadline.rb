@@ -80,9 +80,7 @@ module Gyre
     end
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{to_s.delete_prefix("deadline ")}, #{remaining.round(3)} s left>"
-    end
+    def inspect = "#<#{self.class} #{to_s.delete_prefix("deadline ")}, #{remaining.round(3)} s left>"
 
     # Runs the block within the time.
     # @api private

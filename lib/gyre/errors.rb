@@ -60,8 +60,6 @@ module Gyre
 
     # True while it leaves the block in which it was raised.
     # @api private
-    def cancels?
-      true
-    end
+    def cancels? = true
   end
 end

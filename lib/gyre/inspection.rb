@@ -52,9 +52,7 @@ module Gyre
 
     # @param fiber [Fiber]
     # @return [String] for messages
-    def label(fiber)
-      (tasks[fiber] || @runs.find { |run| run.fiber.equal?(fiber) })&.label || "a fiber"
-    end
+    def label(fiber) = (tasks[fiber] || @runs.find { |run| run.fiber.equal?(fiber) })&.label || "a fiber"
 
     # @param wait [Wait]
     # @return [String] such as: waiting for a mutex that task "b" holds

@@ -144,9 +144,7 @@ module Gyre
     # @param pid [Integer]
     # @return [self]
     # @raise [RuntimeError] the key is in use
-    def watch_process(key, pid)
-      start_helper(key, ProcessWatch.new(self, key, pid, engine_of_helpers) { |status| @status = status })
-    end
+    def watch_process(key, pid) = start_helper(key, ProcessWatch.new(self, key, pid, engine_of_helpers) { |status| @status = status })
 
     # Queues the key at each change of a file (also its creation, end and replacement) or in a
     # folder, by inotify or checks every half second.

@@ -19,9 +19,7 @@ module Gyre
       end
 
       # A checkout has an extension for each Ruby, an installed gem one.
-      def features
-        ["gyre/#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}/gyre_ext", "gyre/gyre_ext"]
-      end
+      def features = ["gyre/#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}/gyre_ext", "gyre/gyre_ext"]
 
       private
 

@@ -27,9 +27,7 @@ module Gyre
       end
 
       # In a forked child, without the threads.
-      def process_fork
-        self.pool = nil
-      end
+      def process_fork = self.pool = nil
 
       # In a daemon, without the threads: work not begun gets new ones; waits for other work raise,
       # as its progress is unknown.

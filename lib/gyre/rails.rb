@@ -10,9 +10,7 @@ module Gyre
   # Rails finds it by its superclass.
   class Railtie < ::Rails::Railtie
     # Requests share a thread. Keeps the application's level; the server refuses :thread.
-    config.before_configuration do |app|
-      app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support)
-    end
+    config.before_configuration { |app| app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support) }
 
     # Unless the application names another server for system tests.
     initializer "gyre.capybara" do
@@ -24,9 +22,7 @@ module Gyre
 
     # `bin/rails server -u puma` and RACKUP_HANDLER=puma start another server.
     module DefaultHandler
-      def default
-        ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)
-      end
+      def default = ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)
     end
     ::Rackup::Handler.singleton_class.prepend(DefaultHandler) if defined?(::Rackup::Handler)
   end

@@ -140,9 +140,7 @@ module Gyre
     end
 
     # Calls `listener.wake` at the task's end. Any thread may call it.
-    def listen(task, listener)
-      @lock.synchronize { (@listeners[task] ||= []) << listener }
-    end
+    def listen(task, listener) = @lock.synchronize { (@listeners[task] ||= []) << listener }
 
     def unlisten(task, listener)
       @lock.synchronize do

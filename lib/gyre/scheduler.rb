@@ -24,9 +24,7 @@ module Gyre
     # @param backend [String, Symbol, nil] one of {availables}; nil: GYRE_BACKEND, or the best
     # @raise [ArgumentError] an unknown backend
     # @raise [RuntimeError, SystemCallError] a backend not built, or refused by the kernel
-    def initialize(backend = nil)
-      Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
-    end
+    def initialize(backend = nil) = Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
 
     # Runs the remaining work, then removes this thread's scheduler.
     # @api private
@@ -38,9 +36,7 @@ module Gyre
 
     # Returns this machine's backends.
     # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
-    def self.availables
-      Loop.availables
-    end
+    def self.availables = Loop.availables
 
     # Reports an exception that ended a fiber. May be overridden.
     # @param error [Exception]
@@ -61,38 +57,28 @@ module Gyre
     # Returns waiting and ready fibers. Any thread may call it.
     # @param classes [Array<Module>, nil] selects waits by the awaited object
     # @return [Array<Inspection::Wait>]
-    def waits(classes = nil)
-      list_waits(classes).map { |values| Inspection::Wait.new(*values) }
-    end
+    def waits(classes = nil) = list_waits(classes).map { |values| Inspection::Wait.new(*values) }
 
     # @return [Array<Run>] present calls of Gyre.run
     # @api private
-    def runs
-      @runs ||= []
-    end
+    def runs = @runs ||= []
 
     # Thread#raise is about to send this exception (scheduler/thread_raise.rb). Any thread may call
     # it.
     # @param error [Exception]
     # @api private
-    def note_for_thread(error)
-      (@for_thread ||= ObjectSpace::WeakMap.new)[error] = true
-    end
+    def note_for_thread(error) = (@for_thread ||= ObjectSpace::WeakMap.new)[error] = true
 
     # @param error [Exception]
     # @return [Boolean, nil] whether it is for Gyre.run's caller
     # @api private
-    def for_thread?(error)
-      @for_thread&.key?(error)
-    end
+    def for_thread?(error) = @for_thread&.key?(error)
 
     # An exception has ended a fiber without a task.
     # @param error [Exception]
     # @param fiber [Fiber, nil]
     # @api private
-    def fiber_failed(error, fiber)
-      for_thread?(error) && runs.any? ? runs.first.leave(error) : report(error, fiber)
-    end
+    def fiber_failed(error, fiber) = for_thread?(error) && runs.any? ? runs.first.leave(error) : report(error, fiber)
 
     # @return [Watchdog, nil]
     attr_reader :watchdog
@@ -105,9 +91,7 @@ module Gyre
 
     # For idle engines, see {Inspection::Deadlock.refuse}.
     # @api private
-    def refuse_deadlock(certain)
-      Inspection::Deadlock.refuse(self, certain)
-    end
+    def refuse_deadlock(certain) = Inspection::Deadlock.refuse(self, certain)
 
     # Returns a cancellation that a timeout's error must not replace, for timeout_after. A stop may
     # unwind the block and wait in an `ensure` at the timeout: Ruby then raises the error with the
@@ -130,15 +114,11 @@ module Gyre
     def_delegators :async_guests, :add_child, :async, :resume, :transfer, :push, :with_timeout, :load
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{closed? ? "closed" : backend}>"
-    end
+    def inspect = "#<#{self.class} #{closed? ? "closed" : backend}>"
 
     # True if the thread is killed or a signal's exception propagates: then nothing is awaited.
     # @return [Boolean]
-    def leaving?
-      Thread.current.status == "aborting" || $!.is_a?(SignalException)
-    end
+    def leaving? = Thread.current.status == "aborting" || $!.is_a?(SignalException)
 
     # Resolves a host name (Fiber::Scheduler#address_resolve) by {HostNames}, else in a thread.
     # @param hostname [String] ignores a scope, "fe80::1%eth0"
@@ -182,9 +162,7 @@ module Gyre
 
     private
 
-    def async_guests
-      @async_guests ||= AsyncGuests.new(self)
-    end
+    def async_guests = @async_guests ||= AsyncGuests.new(self)
   end
 end
 

@@ -51,9 +51,7 @@ module Gyre
       end
 
       # Returns the values, or raises the faults.
-      def ensure_none(values)
-        none? ? values : raise(Invalid.new(@all, values))
-      end
+      def ensure_none(values) = none? ? values : raise(Invalid.new(@all, values))
 
       private
 
@@ -140,9 +138,7 @@ module Gyre
       raise
     end
 
-    def hint(word)
-      @foreign[word] || Settings.nearest(word, words) || "known: #{words.join(", ")}"
-    end
+    def hint(word) = @foreign[word] || Settings.nearest(word, words) || "known: #{words.join(", ")}"
   end
 end
 

@@ -16,14 +16,10 @@ require "gyre/task/failure"
 
 module Gyre
   # (see Task#after)
-  def self.after(seconds, name = nil, **options, &block)
-    Task.current.after(seconds, name, **options, &block)
-  end
+  def self.after(seconds, name = nil, **options, &block) = Task.current.after(seconds, name, **options, &block)
 
   # (see Task#every)
-  def self.every(seconds, name = nil, **options, &block)
-    Task.current.every(seconds, name, **options, &block)
-  end
+  def self.every(seconds, name = nil, **options, &block) = Task.current.every(seconds, name, **options, &block)
 
   # Work beside other work. Ends after its block *and* all children; a failed or stopped block stops
   # them.
@@ -318,9 +314,7 @@ module Gyre
     # @param out [#puts]
     # @param backtrace [Boolean] prints backtraces without Gyre's part
     # @return [nil]
-    def print_hierarchy(out = $stdout, backtrace: false)
-      Inspection::Hierarchy.new(scheduler, backtrace: backtrace).print(self, out)
-    end
+    def print_hierarchy(out = $stdout, backtrace: false) = Inspection::Hierarchy.new(scheduler, backtrace: backtrace).print(self, out)
 
     # @return [String] task "fetch", or task at app.rb:12
     def label
@@ -331,9 +325,7 @@ module Gyre
     end
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{label.delete_prefix("task ")} #{status}#{" (#{@annotation})" if @annotation}>"
-    end
+    def inspect = "#<#{self.class} #{label.delete_prefix("task ")} #{status}#{" (#{@annotation})" if @annotation}>"
     alias to_s inspect
 
     # For Gyre::Run, Deadline, Selection and Inspection. @!visibility private
@@ -425,30 +417,20 @@ module Gyre
     end
 
     # At Gyre.run's second interrupt: also stops stopping tasks.
-    def stop_again
-      family.each { |task| task.interrupt(Stop.new, again: true) }
-    end
+    def stop_again = family.each { |task| task.interrupt(Stop.new, again: true) }
 
     # @param deadline [Deadline] passed; stops children started under it
-    def stop_those_under(deadline)
-      children_under(deadline).each { |child| child.stop_late(deadline) }
-    end
+    def stop_those_under(deadline) = children_under(deadline).each { |child| child.stop_late(deadline) }
 
     # @param deadline [Deadline]
     # @return [Array<Task>] children started under it
-    def children_under(deadline)
-      children.select { |child| child.context.under?(deadline) }
-    end
+    def children_under(deadline) = children.select { |child| child.context.under?(deadline) }
 
     # Completes ends of tasks that an exception interrupted, from the leaves up.
-    def settle
-      family.each { |task| task.settle_alone } # protected: no symbol can call it
-    end
+    def settle = family.each { |task| task.settle_alone } # protected: no symbol can call it
 
     # In a forked child, without the parent's waiters.
-    def forget_waiters
-      @waiters = nil
-    end
+    def forget_waiters = @waiters = nil
 
     # In a forked child, without the parent's fiber: ends, unless the forking task is below.
     def stay_behind
@@ -500,9 +482,7 @@ module Gyre
 
     # Stops the task after its parent's deadline.
     # @param deadline [Deadline]
-    def stop_late(deadline)
-      stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
-    end
+    def stop_late(deadline) = stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
 
     # Stops needless children, or finishes without children.
     # @return [Task, nil] the parent, if finished
@@ -539,9 +519,7 @@ module Gyre
 
     def failure(error) = Failure.new(run, @parent, label, error)
 
-    def late(stop)
-      TimeoutError.new(nil, stop.deadline).tap { |error| error.set_backtrace(stop.backtrace) }
-    end
+    def late(stop) = TimeoutError.new(nil, stop.deadline).tap { |error| error.set_backtrace(stop.backtrace) }
 
     # Thread#kill and Thread#raise may strike at any line here; nothing else would end tasks below
     # and above.
@@ -641,9 +619,7 @@ module Gyre
     # @return [Boolean] whether that is among them
     def stop_family(stop = Stop.new, on_loop: false)
       own = false
-      family(spare_deferring: true).each do |task|
-        own = true if task.interrupt(task.equal?(self) ? stop : Stop.new, on_loop: on_loop)
-      end
+      family(spare_deferring: true).each { |task| own = true if task.interrupt(task.equal?(self) ? stop : Stop.new, on_loop: on_loop) }
       own
     end
   end

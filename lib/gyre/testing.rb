@@ -48,9 +48,7 @@ module Gyre
 
       # @param seed [Integer]
       # @api private
-      def print_seed(seed)
-        $stderr.write("Gyre::Testing: seed #{seed} (GYRE_SEED=#{seed} repeats this order)\n")
-      end
+      def print_seed(seed) = $stderr.write("Gyre::Testing: seed #{seed} (GYRE_SEED=#{seed} repeats this order)\n")
 
       # @return [Float] seconds, as of Gyre::Clock.now
       # @raise [Error] outside of {run}
@@ -62,9 +60,7 @@ module Gyre
 
       private
 
-      def simulation
-        Simulation.current || raise(Error, "outside of Gyre::Testing.run there is only the real time")
-      end
+      def simulation = Simulation.current || raise(Error, "outside of Gyre::Testing.run there is only the real time")
 
       def simulate(seed)
         scheduler = Scheduler.new

@@ -17,8 +17,6 @@ module Gyre
     # @return [void]
     # @raise [SystemCallError, SocketError] it cannot listen
     # @raise [ExtensionRequired] without the C extension
-    def self.serve(app, **options, &block)
-      Server.new(app, **options).run(&block)
-    end
+    def self.serve(app, **options, &block) = Server.new(app, **options).run(&block)
   end
 end

@@ -28,13 +28,9 @@ module Gyre
          *(Loop.native? ? native : "  HTTP, TLS, logs, memcached: no, the C extension is missing: #{Loop.native_remedy}")].join("\n")
       end
 
-      def native
-        ["  HTTP/1.1, logs, memcached: yes", *PARTS.map { |part| "  #{part.name}: #{part.present.call ? "yes" : lacking(part)}" }]
-      end
+      def native = ["  HTTP/1.1, logs, memcached: yes", *PARTS.map { |part| "  #{part.name}: #{part.present.call ? "yes" : lacking(part)}" }]
 
-      def lacking(part)
-        "no, built without #{part.library} (on Debian: apt-get install #{part.package}, then install the gem again)"
-      end
+      def lacking(part) = "no, built without #{part.library} (on Debian: apt-get install #{part.package}, then install the gem again)"
       private_class_method :native, :lacking
     end
   end

@@ -76,9 +76,7 @@ module Gyre
       def separator(text) = @parser.separator(text)
 
       # Runs `what` instead of the command.
-      def ask(what)
-        @asked = what
-      end
+      def ask(what) = @asked = what
 
       def read(arguments)
         refuse_broken_text(arguments)
@@ -130,9 +128,7 @@ module Gyre
         ["#{flag}: unknown flag", near].compact.join("; ")
       end
 
-      def names
-        @names ||= @parser.candidate("-").grep(/\A--\w/).map { |name| name[/\A[\w-]+/] }
-      end
+      def names = @names ||= @parser.candidate("-").grep(/\A--\w/).map { |name| name[/\A[\w-]+/] }
     end
   end
 end

@@ -179,9 +179,7 @@ module Gyre
         sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
         check_certificates(settings, sockets.listeners.map(&:endpoint))
         Web::ThreadState.apply(log(settings)) # the workers print no notices
-        unless settings.key?(:requests_limit)
-          Web::DatabasePool.apply(HTTP::Limits.new, log(settings), place: "in each worker")
-        end
+        Web::DatabasePool.apply(HTTP::Limits.new, log(settings), place: "in each worker") unless settings.key?(:requests_limit)
         log = Web::Log.new(errors: @err)
         hooks = Web::Cluster::Hooks.new(settings)
         HTTP::NativeAcceptor.map_shares # the workers know of each other
@@ -232,9 +230,7 @@ module Gyre
         nil
       end
 
-      def each_folder(settings)
-        %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| yield name, folder } }
-      end
+      def each_folder(settings) = %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| yield name, folder } }
 
       # Fails before a serving worker is replaced by one that could not.
       def check_certificates(settings, endpoints)
@@ -286,9 +282,7 @@ module Gyre
       end
 
       # Logs all requests in development; elsewhere the app or a proxy usually does.
-      def log_format(settings, environment)
-        settings[:access_log] || (environment == "development" && !settings[:quiet]) ? "common" : "none"
-      end
+      def log_format(settings, environment) = settings[:access_log] || (environment == "development" && !settings[:quiet]) ? "common" : "none"
 
       def explaining(settings)
         yield

@@ -37,9 +37,7 @@ module Gyre
         text.match?(/\Aq=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\z/i) ? text[2..].to_f : 0.0
       end
 
-      def weight(weights, coding)
-        weights.fetch(coding) { weights.fetch("*", 0.0) }
-      end
+      def weight(weights, coding) = weights.fetch(coding) { weights.fetch("*", 0.0) }
       private_class_method :quality, :weight
     end
   end

@@ -82,9 +82,7 @@ module Gyre
       end
 
       # @return [Boolean]
-      def closed?
-        !@reading && !@writing
-      end
+      def closed? = !@reading && !@writing
 
       private
 

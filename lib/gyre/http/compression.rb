@@ -72,14 +72,10 @@ module Gyre
         !file?(body)
       end
 
-      def file?(body)
-        body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
-      end
+      def file?(body) = body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
 
       # Leaves parts that are not Strings to the server, which reports them.
-      def small?(parts)
-        parts.any? { |part| !part.is_a?(String) } || parts.sum(&:bytesize) < @minimum_bytes
-      end
+      def small?(parts) = parts.any? { |part| !part.is_a?(String) } || parts.sum(&:bytesize) < @minimum_bytes
 
       # Caches must keep both variants (RFC 9110, section 12.5.5).
       def vary(fields)

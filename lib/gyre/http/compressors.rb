@@ -24,13 +24,9 @@ module Gyre
           @deflate = Zlib::Deflate.new(LEVEL, Zlib::MAX_WBITS + 16)
         end
 
-        def write(string, flush: true)
-          @deflate.deflate(string, flush ? Zlib::SYNC_FLUSH : Zlib::NO_FLUSH)
-        end
+        def write(string, flush: true) = @deflate.deflate(string, flush ? Zlib::SYNC_FLUSH : Zlib::NO_FLUSH)
 
-        def finish
-          @deflate.finish
-        end
+        def finish = @deflate.finish
 
         def close
           return if @deflate.closed?
@@ -52,9 +48,7 @@ module Gyre
           flush ? bytes + @stream.flush : bytes
         end
 
-        def finish
-          @stream.finish
-        end
+        def finish = @stream.finish
 
         def close; end
       end
@@ -105,9 +99,7 @@ module Gyre
         bytes
       end
 
-      def finish(compressor)
-        Offload.call(abandon: false) { compressor.finish }
-      end
+      def finish(compressor) = Offload.call(abandon: false) { compressor.finish }
 
       # A body with each.
       class Parts

@@ -63,9 +63,7 @@ module Gyre
 
       # Serves as rack.hijack, and with headers as rack.early_hints: two more objects a request
       # would cost more than the rest of its env.
-      def call(headers = NOTHING)
-        NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
-      end
+      def call(headers = NOTHING) = NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
 
       # For env["gyre.client_gone"]: true if the client has reset connection or stream, or the
       # connection has ended; false after the request's end. A half-closed client may still wait for

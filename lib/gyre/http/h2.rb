@@ -8,9 +8,7 @@ module Gyre
   module HTTP
     module H2
       # True if built with libnghttp2: serves "h2" by ALPN and by the preface (RFC 9113, section 3).
-      def self.available?
-        Loop.native? && const_defined?(:Exchange, false)
-      end
+      def self.available? = Loop.native? && const_defined?(:Exchange, false)
     end
   end
 end

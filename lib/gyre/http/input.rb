@@ -27,24 +27,16 @@ module Gyre
         end
 
         # @return [nil]
-        def gets
-          nil
-        end
+        def gets = nil
 
         # @return [self, Enumerator]
-        def each
-          block_given? ? self : [].each
-        end
+        def each = block_given? ? self : [].each
 
         # @return [Integer] as IO#rewind
-        def rewind
-          0
-        end
+        def rewind = 0
 
         # @return [nil]
-        def close
-          nil
-        end
+        def close = nil
       end
 
       # Shared by requests without a body.

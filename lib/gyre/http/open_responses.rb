@@ -21,14 +21,10 @@ module Gyre
       end
 
       # Wraps an endless response. Raises Gyre::Stop when the server stops.
-      def endless(&block)
-        enter(@endless, true, &block)
-      end
+      def endless(&block) = enter(@endless, true, &block)
 
       # Wraps a streaming body. Raises Gyre::Stop when the server stops and the body is idle.
-      def streaming(response, &block)
-        enter(@streaming, Entry.new(response, nil), &block)
-      end
+      def streaming(response, &block) = enter(@streaming, Entry.new(response, nil), &block)
 
       def hijacked(socket)
         @sockets[socket] = true
@@ -36,9 +32,7 @@ module Gyre
       end
 
       # Number of responses that {#finish} would end.
-      def count
-        @endless.size
-      end
+      def count = @endless.size
 
       # Raises Gyre::Stop in endless responses, and ends hijacked sockets' input.
       def finish
@@ -58,9 +52,7 @@ module Gyre
       end
 
       # Shuts down hijacked sockets for writing too; called last.
-      def close
-        @sockets.each_key { |socket| shut(socket, :RDWR) }
-      end
+      def close = @sockets.each_key { |socket| shut(socket, :RDWR) }
 
       private
 
@@ -81,13 +73,9 @@ module Gyre
         fibers.each { |fiber| scheduler.fiber_interrupt(fiber, stop) }
       end
 
-      def stop
-        Gyre::Stop.new("the server stops")
-      end
+      def stop = Gyre::Stop.new("the server stops")
 
-      def end_input(socket)
-        shut(socket, :RD)
-      end
+      def end_input(socket) = shut(socket, :RD)
 
       def shut(socket, direction)
         socket.shutdown(direction) unless socket.closed?

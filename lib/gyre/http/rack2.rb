@@ -50,9 +50,7 @@ module Gyre
         headers.each_with_object({}) { |(name, value), split| split[name] = several?(value) ? value.split("\n") : value }
       end
 
-      def several?(value)
-        value.is_a?(String) && value.include?("\n")
-      end
+      def several?(value) = value.is_a?(String) && value.include?("\n")
     end
 
     # A rewinding rack.input for Rack 2. Reads the whole body of an Input at its first use, into

@@ -58,9 +58,7 @@ module Gyre
       end
 
       # Bytes sent, for OpenResponses; nil while a write waits for the client.
-      def progress
-        @writing ? nil : @exchange.body_bytes_sent
-      end
+      def progress = @writing ? nil : @exchange.body_bytes_sent
 
       def finish
         return if @finished
@@ -126,19 +124,13 @@ module Gyre
 
       def write_each
         start(announced || :chunked)
-        if @framing
-          event_stream? ? endless { each_part } : each_part
-        end
+        event_stream? ? endless { each_part } : each_part if @framing
         finish
       end
 
-      def each_part
-        @body.each { |part| write(part) }
-      end
+      def each_part = @body.each { |part| write(part) }
 
-      def event_stream?
-        @headers["content-type"].to_s.start_with?("text/event-stream")
-      end
+      def event_stream? = @headers["content-type"].to_s.start_with?("text/event-stream")
 
       # Ends an event stream, unless the server stops during a write.
       def endless(&block)
@@ -291,9 +283,7 @@ module Gyre
       end
 
       # A 2xx to CONNECT has no framing (RFC 9110, section 9.3.6).
-      def tunnel?
-        @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
-      end
+      def tunnel? = @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
 
       # For Gyre::WebSocket and Gyre::SSE (200): another protocol takes over the connection after
       # this request.
@@ -325,14 +315,10 @@ module Gyre
         end
       end
 
-      def stream_of_http2?
-        @env["SERVER_PROTOCOL"] == "HTTP/2.0"
-      end
+      def stream_of_http2? = @env["SERVER_PROTOCOL"] == "HTTP/2.0"
 
       # A 2xx would open the stream.
-      def refuse_upgrade
-        @exchange.write_response(400, { "content-type" => "text/plain" }, ["the response opens no WebSocket\n"])
-      end
+      def refuse_upgrade = @exchange.write_response(400, { "content-type" => "text/plain" }, ["the response opens no WebSocket\n"])
 
       # HTTP/2 has no 101: a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441,
       # section 5).

@@ -73,9 +73,7 @@ module Gyre
       end
 
       # Opens a percent-encoded URL path below a root's prefix.
-      def open_url(path)
-        open { |root| root.name(path.b) unless root.prefix.empty? }
-      end
+      def open_url(path) = open { |root| root.name(path.b) unless root.prefix.empty? }
 
       def open
         @roots.each do |root|

@@ -62,9 +62,7 @@ module Gyre
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
 
       class ErrorLog
-        def error(message)
-          $stderr.write("gyre: #{message.chomp}\n")
-        end
+        def error(message) = $stderr.write("gyre: #{message.chomp}\n")
       end
 
       attr_reader :limits

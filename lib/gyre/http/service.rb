@@ -22,9 +22,7 @@ module Gyre
       NO_STATUS = 499
       # Names a fiber that runs a request in a watchdog's report.
       Work = Struct.new(:env) do
-        def label
-          "the request #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
-        end
+        def label = "the request #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
       end
 
       attr_writer :watched
@@ -54,18 +52,12 @@ module Gyre
         exchange.close unless returned
       end
 
-      def hijacked(socket)
-        @open_responses.hijacked(socket)
-      end
+      def hijacked(socket) = @open_responses.hijacked(socket)
 
       # Logs a refused head, which the app never sees.
-      def refused(env, status, bytes, seconds)
-        @access_log&.call(env, status, bytes, seconds)
-      end
+      def refused(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
 
-      def error(message)
-        @log.error(message)
-      end
+      def error(message) = @log.error(message)
 
       private
 
@@ -92,9 +84,7 @@ module Gyre
       end
 
       # Returns the status for the log; nil if the app itself responds on a hijacked socket.
-      def logged(exchange, status)
-        exchange.hijacked? && !exchange.head_sent? ? nil : status || NO_STATUS
-      end
+      def logged(exchange, status) = exchange.hijacked? && !exchange.head_sent? ? nil : status || NO_STATUS
 
       def close(env, body)
         body.close
@@ -122,9 +112,7 @@ module Gyre
 
       # True for another thread's exit, which Ruby raises in any fiber of the main thread: it ends
       # the server.
-      def foreign?(error)
-        error.backtrace&.none? { |line| line.start_with?(__FILE__) }
-      end
+      def foreign?(error) = error.backtrace&.none? { |line| line.start_with?(__FILE__) }
 
       # Returns the status sent instead of the app's.
       def failed(exchange, env, error)
@@ -156,9 +144,7 @@ module Gyre
       end
 
       # Only a reset shows a truncation of an HTTP/1.0 body.
-      def cut(exchange, env)
-        env["SERVER_PROTOCOL"] == "HTTP/1.0" ? exchange.reset : exchange.close
-      end
+      def cut(exchange, env) = env["SERVER_PROTOCOL"] == "HTTP/1.0" ? exchange.reset : exchange.close
 
       def report(env, error, where)
         request = "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"

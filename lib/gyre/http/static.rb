@@ -31,9 +31,7 @@ module Gyre
 
       # @param path [String] percent-encoded (PATH_INFO)
       # @return [Boolean] whether there is such a file; false if only the disk could tell
-      def file?(path)
-        @roots.any? { |root| (name = root.name(path)) && root.known?(name) }
-      end
+      def file?(path) = @roots.any? { |root| (name = root.name(path)) && root.known?(name) }
 
       private
 

@@ -57,9 +57,7 @@ module Gyre
         end
 
         # Cancels the call in the loop. Any thread may call it.
-        def abandon(error = IOError.new("the server ended while another thread used this request"))
-          answer(nil, error)
-        end
+        def abandon(error = IOError.new("the server ended while another thread used this request")) = answer(nil, error)
 
         private
 
@@ -77,9 +75,7 @@ module Gyre
           Fiber.scheduler.fiber_interrupt(@fiber, stopped) if @fiber
         end
 
-        def stopped
-          Gyre::Stop.new("the thread that waited for it was interrupted")
-        end
+        def stopped = Gyre::Stop.new("the thread that waited for it was interrupted")
       end
 
       # {#start} runs soon in the loop's thread, by acceptor.post.

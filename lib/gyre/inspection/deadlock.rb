@@ -76,20 +76,14 @@ module Gyre
 
       # @param waits [Array<Wait>] all of the scheduler
       # @return [Boolean] whether all wait for a circle
-      def complete?(waits)
-        waits.all? { |wait| @prerequisites.key?(@by_fiber[wait.entered]) }
-      end
+      def complete?(waits) = waits.all? { |wait| @prerequisites.key?(@by_fiber[wait.entered]) }
 
       # @return [Boolean] whether another thread could break it
-      def lent?
-        @waits.any? { |wait| wait.blocker.is_a?(Semaphore) && wait.blocker.lent? && @prerequisites.key?(wait) }
-      end
+      def lent? = @waits.any? { |wait| wait.blocker.is_a?(Semaphore) && wait.blocker.lent? && @prerequisites.key?(wait) }
 
       private
 
-      def endless?(wait)
-        wait.state == :waiting && wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) }
-      end
+      def endless?(wait) = wait.state == :waiting && wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) }
 
       # Without recursion, as fibers' stacks are small.
       def collect_prerequisites

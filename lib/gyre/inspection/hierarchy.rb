@@ -119,9 +119,7 @@ module Gyre
 
       def place(task, wait) = wait ? wait.place : Place.of(task.fiber&.backtrace)
 
-      def each_frame(fiber, indent)
-        Place.without_own(fiber&.backtrace).each { |frame| yield "#{indent}#{frame}" }
-      end
+      def each_frame(fiber, indent) = Place.without_own(fiber&.backtrace).each { |frame| yield "#{indent}#{frame}" }
     end
   end
 end

@@ -30,14 +30,10 @@ module Gyre
         # Only the main Ractor gets signals.
         def signals? = Ractor.current == Ractor.main && Loop::Traps.any?
 
-        def other_threads?
-          Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
-        end
+        def other_threads? = Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
 
         # Sleeps end by themselves, and waits for ended threads soon.
-        def for_another?(wait)
-          wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
-        end
+        def for_another?(wait) = wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
 
         def describe(inspection)
           waits = inspection.waits

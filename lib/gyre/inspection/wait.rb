@@ -97,9 +97,7 @@ module Gyre
           frame[/\A.+?:\d+/].delete_prefix(present_folder)
         end
 
-        def without_own(backtrace)
-          backtrace.to_a.reject { |line| own?(line) }
-        end
+        def without_own(backtrace) = backtrace.to_a.reject { |line| own?(line) }
 
         # True for Gyre's and Ruby's lines.
         def own?(line) = line.start_with?("<internal:", "#{OWN}/", "#{OWN}.rb")

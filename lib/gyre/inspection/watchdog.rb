@@ -142,9 +142,7 @@ module Gyre
       report(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
     end
 
-    def loop_name
-      @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
-    end
+    def loop_name = @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
 
     # Writes one piece, against mixed lines.
     def report(line, below = [])

@@ -124,9 +124,7 @@ module Gyre
 
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,
       #   dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
-      def inspect
-        "#<#{self.class} #{@options.address.inspect} #{@sender.state}>"
-      end
+      def inspect = "#<#{self.class} #{@options.address.inspect} #{@sender.state}>"
 
       private
 

@@ -149,9 +149,7 @@ module Gyre
 
       private
 
-      def restore_names
-        Dir.glob("*#{Disk::AWAY}", base: @path) { |name| Disk.restore_name(File.join(@path, name.delete_suffix(Disk::AWAY))) }
-      end
+      def restore_names = Dir.glob("*#{Disk::AWAY}", base: @path) { |name| Disk.restore_name(File.join(@path, name.delete_suffix(Disk::AWAY))) }
 
       def open_segment
         @number += 1
@@ -167,9 +165,7 @@ module Gyre
       end
 
       # A full disk may leave a segment without records.
-      def more?(segment)
-        segment.number == @at.first ? segment.size > @at.last : segment.number > @at.first && segment.bytesize.positive?
-      end
+      def more?(segment) = segment.number == @at.first ? segment.size > @at.last : segment.number > @at.first && segment.bytesize.positive?
 
       def records_at(segment, offset)
         bytes = segment.read(offset, READ_BYTES)
@@ -213,9 +209,7 @@ module Gyre
         tidy { segment.delete }
       end
 
-      def advance(segment, offset)
-        tidy { segment.position = offset }
-      end
+      def advance(segment, offset) = tidy { segment.position = offset }
 
       # Reports a failing disk. An unwritten position stays in memory; only a later process would
       # send finished records again.

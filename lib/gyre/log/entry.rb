@@ -32,9 +32,7 @@ module Gyre
       end
 
       # @return [String] one line, with the time by RFC 3339
-      def to_json(*)
-        JSON.generate("time" => rfc3339, "service" => service, "severity" => severity, "message" => message)
-      end
+      def to_json(*) = JSON.generate("time" => rfc3339, "service" => service, "severity" => severity, "message" => message)
 
       private
 

@@ -53,9 +53,7 @@ require "gyre/loop"
 module Gyre
   module Log
     class Ingest
-      def initialize(services_limit: 1000)
-        setup(services_limit)
-      end
+      def initialize(services_limit: 1000) = setup(services_limit)
 
       def sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
         open_sink(format, cull, raw, origin, limit, bound, drops, key)
@@ -76,9 +74,7 @@ module Gyre
         end
       end
 
-      def session(client_id, last = {})
-        open_session(client_id, last)
-      end
+      def session(client_id, last = {}) = open_session(client_id, last)
     end
   end
 end

@@ -57,9 +57,7 @@ module Gyre
         end
 
         # Duplicates the stream, as closing an output must not close the program's stream.
-        def standard(stream, name, common)
-          Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
-        end
+        def standard(stream, name, common) = Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
 
         def redis(settings, target, report)
           Redis.new(Remote.redis_address(target), **REDIS_SETTINGS.complete(settings[:options] || {}), report: report)

@@ -8,9 +8,7 @@ module Gyre
     module Ownership
       # Another user owns the file or may change it.
       class Refused < Errno::EPERM
-        def message
-          super[/ - (.*)\z/m, 1] || super
-        end
+        def message = super[/ - (.*)\z/m, 1] || super
       end
 
       OTHERS_WRITE = 0o022

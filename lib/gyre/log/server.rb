@@ -165,9 +165,7 @@ module Gyre
 
       private
 
-      def outputs
-        @server.committer.status.zip(@server.routing.sinks).map { |output, sink| output.merge(waiting: @hub.flow.queues.parked(sink)) }
-      end
+      def outputs = @server.committer.status.zip(@server.routing.sinks).map { |output, sink| output.merge(waiting: @hub.flow.queues.parked(sink)) }
 
       def messages
         ingest = @server.ingest

@@ -81,9 +81,7 @@ module Gyre
       def to_s = "the log server at #{endpoint.to_s.delete_prefix("tcp://")}"
 
       # @return [String] without the key
-      def inspect
-        "#<#{self.class} #{endpoint}>"
-      end
+      def inspect = "#<#{self.class} #{endpoint}>"
 
       private
 

@@ -223,14 +223,10 @@ module Gyre
         on_servers { |server| line(server, :stats, text) }.to_h
       end
 
-      def reset_stats
-        on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
-      end
+      def reset_stats = on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
 
       # Returns versions by server; nil for an unavailable one.
-      def version
-        on_servers { |server| line(server, :version, "version\r\n") }.to_h
-      end
+      def version = on_servers { |server| line(server, :version, "version\r\n") }.to_h
 
       # Raises NoServerError if all are down.
       def alive! = @ring.server_for("")

@@ -41,21 +41,15 @@ module Gyre
         @expiry = expiry
       end
 
-      def get(key, options = nil)
-        read(:get, key, wanted(options), options) { |reply| value_of(reply, options, missing(options)) }
-      end
+      def get(key, options = nil) = read(:get, key, wanted(options), options) { |reply| value_of(reply, options, missing(options)) }
 
       def gat(key, ttl = nil, options = nil)
         read(:gat, key, "#{wanted(options)} T#{@expiry.seconds(ttl)}", options) { |reply| value_of(reply, options, missing(options)) }
       end
 
-      def touch(key, ttl = nil)
-        Command.new(:touch, :mg, @keys.full(key), " T#{@expiry.seconds(ttl)}", nil, 0, 0, true, :touched)
-      end
+      def touch(key, ttl = nil) = Command.new(:touch, :mg, @keys.full(key), " T#{@expiry.seconds(ttl)}", nil, 0, 0, true, :touched)
 
-      def get_cas(key, options = nil)
-        read(:get_cas, key, "#{wanted(options)} c", options) { |reply| [value_of(reply, options), reply.cas] }
-      end
+      def get_cas(key, options = nil) = read(:get_cas, key, "#{wanted(options)} c", options) { |reply| [value_of(reply, options), reply.cas] }
 
       def get_with_metadata(key, options = nil, name: :get_with_metadata)
         options ||= {}
@@ -113,9 +107,7 @@ module Gyre
 
       private
 
-      def read(name, key, flags, options, &result)
-        Command.new(name, :mg, @keys.full(key), "#{flags}#{routing(options)}", nil, 0, 0, true, result)
-      end
+      def read(name, key, flags, options, &result) = Command.new(name, :mg, @keys.full(key), "#{flags}#{routing(options)}", nil, 0, 0, true, result)
 
       def store(name, key, value, ttl, cas, options)
         full = @keys.full(key)

@@ -56,8 +56,6 @@ module Dalli
   class << self
     attr_writer :logger
 
-    def logger
-      @logger ||= (defined?(Rails) && Rails.respond_to?(:logger) && Rails.logger) || Logger.new($stdout, level: Logger::INFO)
-    end
+    def logger = @logger ||= (defined?(Rails) && Rails.respond_to?(:logger) && Rails.logger) || Logger.new($stdout, level: Logger::INFO)
   end
 end

@@ -44,9 +44,7 @@ module Gyre
       end
 
       # Maps sent keys to callers' keys; repeated ones are sent once.
-      def callers(keys)
-        keys.each_with_object({}) { |key, callers| callers[full(key)] ||= key.to_s }
-      end
+      def callers(keys) = keys.each_with_object({}) { |key, callers| callers[full(key)] ||= key.to_s }
 
       private
 
@@ -71,9 +69,7 @@ module Gyre
         raise ArgumentError, "a digest of #{@digest_class} does not fit in a key of #{BYTES_LIMIT} bytes"
       end
 
-      def wire_bytes(key)
-        key.ascii_only? && !ENCODED.match?(key) ? key.bytesize : (key.bytesize + 2) / 3 * 4
-      end
+      def wire_bytes(key) = key.ascii_only? && !ENCODED.match?(key) ? key.bytesize : (key.bytesize + 2) / 3 * 4
     end
   end
 end

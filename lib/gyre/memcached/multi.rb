@@ -26,9 +26,7 @@ module Gyre
         values.reduce({}, :merge!)
       end
 
-      def get_cas(keys, options)
-        each(keys) { |key| @commands.get_cas(key, options) }.reject { |_, (_, cas)| cas.zero? }
-      end
+      def get_cas(keys, options) = each(keys) { |key| @commands.get_cas(key, options) }.reject { |_, (_, cas)| cas.zero? }
 
       def get_with_metadata(keys, options)
         found = each(keys) { |key| @commands.get_with_metadata(key, options) }

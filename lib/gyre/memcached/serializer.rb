@@ -125,14 +125,10 @@ module Gyre
           end
         end
 
-        def write_long_head(code, size)
-          size < 0x10000 ? @to << [code, size].pack("Cn") : @to << [code + 1, size].pack("CN")
-        end
+        def write_long_head(code, size) = size < 0x10000 ? @to << [code, size].pack("Cn") : @to << [code + 1, size].pack("CN")
 
         # `<<` refuses non-ASCII text of other encodings.
-        def append(text)
-          @to << (text.ascii_only? ? text : text.b)
-        end
+        def append(text) = @to << (text.ascii_only? ? text : text.b)
       end
 
       class Reader

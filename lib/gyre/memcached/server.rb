@@ -92,9 +92,7 @@ module Gyre
         servers.each(&:release)
       end
 
-      def inspect
-        "#<#{self.class} #{name}#{" down" if down?}>"
-      end
+      def inspect = "#<#{self.class} #{name}#{" down" if down?}>"
 
       # A connection failed during a call; the client decides about a retry.
       class Failed < StandardError
@@ -131,9 +129,7 @@ module Gyre
         def raise_to_caller = raise(@error, cause: cause)
 
         # True if another server may run the call while this server is down.
-        def elsewhere?(idempotent, failures)
-          @down && failures <= @limit && !message.end_with?(CLOSED) && repeatable?(idempotent)
-        end
+        def elsewhere?(idempotent, failures) = @down && failures <= @limit && !message.end_with?(CLOSED) && repeatable?(idempotent)
 
         private
 
@@ -239,9 +235,7 @@ module Gyre
         raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down, answered, @options.failures_limit)
       end
 
-      def finish(connection)
-        connection.close || @closing << connection
-      end
+      def finish(connection) = connection.close || @closing << connection
 
       # Closes connections that another thread was using at the first attempt.
       def close_later_ones

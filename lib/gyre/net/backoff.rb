@@ -22,8 +22,6 @@ module Gyre
     # Counts a failure and returns the pause.
     def failed = pause_s.tap { @failures += 1 }
 
-    def succeeded
-      @failures = 0
-    end
+    def succeeded = @failures = 0
   end
 end

@@ -110,9 +110,7 @@ module Gyre
       def peer = Peer.new(sockaddr)
 
       # @return [String]
-      def inspect
-        "#<#{self.class} #{bytes.bytesize} bytes from #{peer}#{" truncated" if truncated?}>"
-      end
+      def inspect = "#<#{self.class} #{bytes.bytesize} bytes from #{peer}#{" truncated" if truncated?}>"
     end
 
     class << self
@@ -240,9 +238,7 @@ module Gyre
     def closed? = to_io.closed?
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{name}#{" closed" if closed?}>"
-    end
+    def inspect = "#<#{self.class} #{name}#{" closed" if closed?}>"
 
     private
 

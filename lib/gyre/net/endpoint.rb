@@ -269,9 +269,7 @@ module Gyre
 
     # @param scheme [String] for TCP without TLS
     # @return [String] for users: http://localhost:9292, or unix:///path
-    def url(scheme = "http")
-      transport == :tcp ? "#{tls ? "https" : scheme}://#{authority}" : to_s
-    end
+    def url(scheme = "http") = transport == :tcp ? "#{tls ? "https" : scheme}://#{authority}" : to_s
 
     # @return [String, nil] the host for resolvers, some of which do not know "localhost."
     # @api private
@@ -318,9 +316,7 @@ module Gyre
       socket&.close unless connected
     end
 
-    def authority
-      "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
-    end
+    def authority = "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
 
     # Omits addresses of a family that this machine lacks, if another remains.
     def bind_addresses(backlog, except)

@@ -221,9 +221,7 @@ module Gyre
     end
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{self}#{" closed" if closed?}>"
-    end
+    def inspect = "#<#{self.class} #{self}#{" closed" if closed?}>"
 
     private
 

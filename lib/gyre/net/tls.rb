@@ -149,9 +149,7 @@ module Gyre
       # Hides a key's text, even a broken PEM.
       def name_of(text) = (text unless text.nil? || text.include?(PEM) || text.b.match?(KEY_TEXT))
 
-      def mode(verify)
-        VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
-      end
+      def mode(verify) = VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
 
       # Reads the file first, as libssl's messages lack its name.
       def authorities(path)
@@ -215,9 +213,7 @@ module Gyre
 
         # @return [TicketKeys] of this process and its forks, or handed over to it
         # @raise [ExtensionRequired]
-        def shared
-          @shared ||= taken_over || new
-        end
+        def shared = @shared ||= taken_over || new
 
         # @param saved [String] {#save}'s result in another process
         # @return [TicketKeys]

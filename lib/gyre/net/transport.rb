@@ -95,8 +95,6 @@ module Gyre
     def closed? = to_io.closed?
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{peer}#{" TLS" if tls?}#{" closed" if closed?}>"
-    end
+    def inspect = "#<#{self.class} #{peer}#{" TLS" if tls?}#{" closed" if closed?}>"
   end
 end

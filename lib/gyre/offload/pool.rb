@@ -50,9 +50,7 @@ module Gyre
       def patience_s = @threads.size < @limit ? PATIENCE_S : @standstill_s
 
       # A job has waited for patience_s.
-      def relieve
-        @lock.synchronize { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
-      end
+      def relieve = @lock.synchronize { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
 
       # In a daemon, without the threads and their work.
       def process_move

@@ -18,9 +18,7 @@ module Gyre
       # Extends a scheduler with such tasks.
       module Host
         # Fiber.schedule in an Async task makes an Async task.
-        def fiber(*arguments, **options, &block)
-          options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
-        end
+        def fiber(*arguments, **options, &block) = options.empty? && ::Async::Task.current? ? async(*arguments, &block).fiber : super
 
         # Raises in the first argument's fiber, at its wait; the rest are Kernel#raise's.
         def raise(*arguments, **options)

@@ -17,9 +17,7 @@ module Gyre
       def raise(...) = idle? ? refuse("dead fiber called") : super(...)
 
       # Since Ruby 3.3. Ignores an ended fiber.
-      if Fiber.method_defined?(:kill)
-        def kill = idle? ? self : super
-      end
+      def kill = idle? ? self : super if Fiber.method_defined?(:kill)
 
       private
 

@@ -14,16 +14,12 @@ module Gyre
     module WaitingPath
       # Prepended to File, and so for File.open.
       module New
-        def initialize(path, *arguments, **options)
-          WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
-        end
+        def initialize(path, *arguments, **options) = WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
       end
 
       # Prepended to IO.
       module Reopen
-        def reopen(path, *arguments, **options)
-          WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
-        end
+        def reopen(path, *arguments, **options) = WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
       end
 
       # Prepended to IO's singleton class. Written out, as Ractors call no methods defined by
@@ -140,13 +136,9 @@ module Gyre
     # as blocking work that no thread could stop. Wraps the end that may wait in an object with one
     # method, so that Ruby reads and writes like a program. Copies regular files in a thread.
     module CopyStream
-      Sink = Struct.new(:io) do
-        def write(bytes) = io.write(bytes)
-      end
+      Sink = Struct.new(:io) { def write(bytes) = io.write(bytes) }
 
-      Source = Struct.new(:io) do
-        def readpartial(...) = io.readpartial(...)
-      end
+      Source = Struct.new(:io) { def readpartial(...) = io.readpartial(...) }
 
       def copy_stream(source, destination, *range)
         return super unless Fiber.current_scheduler.is_a?(Scheduler)

@@ -20,9 +20,7 @@ module Gyre
       end
 
       # False for broken encoding or NUL, which no setting has.
-      def self.plain?(value)
-        !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
-      end
+      def self.plain?(value) = !value.is_a?(String) || (value.encoding.ascii_compatible? && value.valid_encoding? && !value.include?("\0"))
 
       # True if the value is a table.
       def section? = type.is_a?(Settings)

@@ -15,9 +15,7 @@ module Gyre
 
     # A send into a closed channel, or a receive from a closed empty one. Ends a `loop`.
     class ClosedError < ClosedQueueError
-      def initialize(message = "the channel is closed")
-        super
-      end
+      def initialize(message = "the channel is closed") = super
     end
 
     # @api private
@@ -94,9 +92,7 @@ module Gyre
     def close
       synchronize do
         @closed = true
-        [@receivers, @senders].each do |waiting|
-          waiting.shift.first.take(NOTHING) until waiting.empty?
-        end
+        [@receivers, @senders].each { |waiting| waiting.shift.first.take(NOTHING) until waiting.empty? }
       end
       self
     end
@@ -150,21 +146,15 @@ module Gyre
     # Registers a waiting case.
     # @api private
     # @param one [Selection::Receive, Selection::Send]
-    def wait_for(one)
-      waiting_like(one)[one] = true
-    end
+    def wait_for(one) = waiting_like(one)[one] = true
 
     # @api private
     # @param one [Selection::Receive, Selection::Send]
-    def forget(one)
-      synchronize { waiting_like(one).delete(one) }
-    end
+    def forget(one) = synchronize { waiting_like(one).delete(one) }
 
     # Passes a message that its receiver could not take to the next.
     # @api private
-    def give_back(message)
-      synchronize { hand_over(message) || @messages.unshift(message) }
-    end
+    def give_back(message) = synchronize { hand_over(message) || @messages.unshift(message) }
 
     private
 

@@ -93,9 +93,7 @@ module Gyre
     def label = "a queue to be filled"
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{"closed, " if closed?}#{size} in it, #{waiting} waiting>"
-    end
+    def inspect = "#<#{self.class} #{"closed, " if closed?}#{size} in it, #{waiting} waiting>"
 
     private
 

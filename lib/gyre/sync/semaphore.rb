@@ -162,9 +162,7 @@ module Gyre
       yield fiber
     end
 
-    def forget(counts, key)
-      counts[key] > 1 ? counts[key] -= 1 : counts.delete(key)
-    end
+    def forget(counts, key) = counts[key] > 1 ? counts[key] -= 1 : counts.delete(key)
 
     # @return [Task, Fiber]
     def taker = Task.current? || Fiber.current

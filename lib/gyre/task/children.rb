@@ -27,9 +27,7 @@ module Gyre
       def needed? = @needed_count.positive?
 
       # Counts again: an exception may have come before one was counted.
-      def recount
-        @needed_count = to_a.count { |task| !task.transient? }
-      end
+      def recount = @needed_count = to_a.count { |task| !task.transient? }
 
       def freeze
         @tasks.freeze

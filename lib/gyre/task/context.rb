@@ -16,9 +16,7 @@ module Gyre
         @values = values
       end
 
-      def with_deadline(deadline)
-        deadline.equal?(@deadline) ? self : Context.new(@run, deadline, @values)
-      end
+      def with_deadline(deadline) = deadline.equal?(@deadline) ? self : Context.new(@run, deadline, @values)
 
       def with_value(key, value) = Context.new(@run, @deadline, @values.merge(key => value).freeze)
 
@@ -36,9 +34,7 @@ module Gyre
       # The outermost of several.
       def nearest_deadline = deadlines.select(&:binding?).reverse.min_by(&:at)
 
-      def under?(deadline)
-        deadlines.any? { |one| one.equal?(deadline) }
-      end
+      def under?(deadline) = deadlines.any? { |one| one.equal?(deadline) }
     end
   end
 end

@@ -24,9 +24,7 @@ module Gyre
       end
 
       # Work beside the loop begins (1) or ends (-1): meanwhile time is real.
-      def outside(change)
-        @outside += change
-      end
+      def outside(change) = @outside += change
 
       def wait(timeout)
         return @backend.wait(timeout) if timeout.nil? || timeout.zero?

@@ -37,14 +37,10 @@ module Gyre
       # @param status [Integer]
       # @param bytes [Integer] of the sent body
       # @param seconds [Float]
-      def call(env, status, bytes, seconds)
-        @writer.add(@format.line(env, status, bytes, seconds))
-      end
+      def call(env, status, bytes, seconds) = @writer.add(@format.line(env, status, bytes, seconds))
 
       # Waits until pending lines are written.
-      def flush
-        @writer.call { nil }
-      end
+      def flush = @writer.call { nil }
 
       # @return [Integer] lines dropped beyond bytes_limit
       def dropped = @writer.dropped

@@ -21,9 +21,7 @@ module Gyre
         @block = block
       end
 
-      def call(env)
-        blocking?(env) ? Gyre.blocking { respond(env) } : @app.call(env)
-      end
+      def call(env) = blocking?(env) ? Gyre.blocking { respond(env) } : @app.call(env)
 
       private
 

@@ -121,9 +121,7 @@ module Gyre
         refuse("#{name}: #{error.message}")
       end
 
-      def respond_to_missing?(_name, _all = false)
-        false
-      end
+      def respond_to_missing?(_name, _all = false) = false
 
       # Continues, to report all faults together.
       def refuse(message)

@@ -39,9 +39,7 @@ module Gyre
       end
 
       # Raises StartError if the certificate cannot be kept.
-      def pem
-        kept || keep(make)
-      end
+      def pem = kept || keep(make)
 
       private
 
@@ -93,9 +91,7 @@ module Gyre
         end
       end
 
-      def alternatives
-        @hosts.map { |host| "#{address?(host) ? "IP" : "DNS"}:#{host}" }.join(",")
-      end
+      def alternatives = @hosts.map { |host| "#{address?(host) ? "IP" : "DNS"}:#{host}" }.join(",")
 
       def address?(host)
         IPAddr.new(host) && true

@@ -48,15 +48,11 @@ module Gyre
       # Returns a check for paths of files that need no app.
       def files = @static&.method(:file?)
 
-      def close
-        @roots.each(&:close)
-      end
+      def close = @roots.each(&:close)
 
       private
 
-      def roots(folders)
-        folders.map { |folder| HTTP::Files::Root.new(folder.path, **folder.options).tap { |root| @roots << root } }
-      end
+      def roots(folders) = folders.map { |folder| HTTP::Files::Root.new(folder.path, **folder.options).tap { |root| @roots << root } }
     end
 
     # Paths for a load balancer: liveness and readiness. The first layer; needs no place.

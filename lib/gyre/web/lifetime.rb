@@ -118,9 +118,7 @@ module Gyre
           post(count > 1 ? :stop_now : :stop)
           @commands.watch(thread, count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
         end
-        Signals.handle(names, on_signal) do
-          TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield }
-        end
+        Signals.handle(names, on_signal) { TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield } }
       end
 
       # HUP means logs to reopen, or the kernel sends it at a terminal's end. Keeps the program's

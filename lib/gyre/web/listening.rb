@@ -60,9 +60,7 @@ module Gyre
       end
 
       # The first end of a certificate in use; nil without TLS.
-      def certificate_expires
-        @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
-      end
+      def certificate_expires = @contexts.each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
 
       # Precedes the close, so that the kernel resets no accepted connection.
       def refuse = @listeners.each(&:refuse)
@@ -77,9 +75,7 @@ module Gyre
         (bind.is_a?(Array) ? bind : [bind]).map { |address| Addresses.endpoint(address) }
       end
 
-      def by_listener
-        @listeners.zip(endpoints).to_h { |listener, endpoint| [listener, yield(endpoint)] }.compact
-      end
+      def by_listener = @listeners.zip(endpoints).to_h { |listener, endpoint| [listener, yield(endpoint)] }.compact
     end
   end
 end

@@ -29,9 +29,7 @@ module Gyre
       end
 
       # @param message [String] may have further lines
-      def error(message)
-        write(@errors, "#{Time.now.strftime("%Y-%m-%dT%H:%M:%S.%3N%:z")} gyre: #{message.chomp}\n")
-      end
+      def error(message) = write(@errors, "#{Time.now.strftime("%Y-%m-%dT%H:%M:%S.%3N%:z")} gyre: #{message.chomp}\n")
 
       private
 

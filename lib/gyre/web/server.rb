@@ -160,9 +160,7 @@ module Gyre
       # @param timeout_s [Numeric, nil]
       # @return [Boolean] false after the timeout
       # @raise the error that ended the server
-      def wait(timeout_s = nil)
-        !@thread&.join(timeout_s).nil?
-      end
+      def wait(timeout_s = nil) = !@thread&.join(timeout_s).nil?
 
       # Releases everything opened by {#listen}; {#run} ends with it.
       # @return [void]

@@ -29,9 +29,7 @@ module Gyre
         end
 
         # Made of the bound address, if the setting is unknown.
-        def endpoint
-          path ? Endpoint.new(:unix, path: path) : Endpoint.new(:tcp, host: host, port: port)
-        end
+        def endpoint = path ? Endpoint.new(:unix, path: path) : Endpoint.new(:tcp, host: host, port: port)
 
         def close
           Socket.for_fd(descriptor).close
@@ -77,9 +75,7 @@ module Gyre
       end
 
       # Hides inherited sockets from child programs.
-      def self.keep_private(descriptors)
-        descriptors.each { |descriptor| IO.for_fd(descriptor, autoclose: false).close_on_exec = true }
-      end
+      def self.keep_private(descriptors) = descriptors.each { |descriptor| IO.for_fd(descriptor, autoclose: false).close_on_exec = true }
 
       attr_reader :listeners
 

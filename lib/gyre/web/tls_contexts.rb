@@ -40,9 +40,7 @@ module Gyre
       end
 
       # Logs each expired or expiring certificate once.
-      def warn(contexts)
-        contexts.flat_map { |context| [context, *context.names.values] }.uniq.each { |context| warn_of(context) }
-      end
+      def warn(contexts) = contexts.flat_map { |context| [context, *context.names.values] }.uniq.each { |context| warn_of(context) }
 
       private
 
@@ -79,9 +77,7 @@ module Gyre
 
       def common = { alpn: @protocols, ticket_keys: @ticket_keys ||= TLS::TicketKeys.shared }
 
-      def identity(settings)
-        { **settings.slice(:cert, :key), key_passphrase: passphrase(settings[:key_password_command]) }
-      end
+      def identity(settings) = { **settings.slice(:cert, :key), key_passphrase: passphrase(settings[:key_password_command]) }
 
       def policy(settings) = settings.slice(:ca, :crl, :verify, :ciphers, :ciphersuites, :min_version)
 

@@ -143,9 +143,7 @@ module Gyre
 
         # General settings apply where an entry has none; top-level severities and culling are for
         # services without a log.
-        def log_settings(log)
-          { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
-        end
+        def log_settings(log) = { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
       end
     end
   end

@@ -81,9 +81,7 @@ module Gyre
 
         private
 
-        def packed(left)
-          left.transform_keys(&:to_s).to_h { |name, value| [name, BYTES.include?(name) ? [value.to_s].pack("m0") : value] }
-        end
+        def packed(left) = left.transform_keys(&:to_s).to_h { |name, value| [name, BYTES.include?(name) ? [value.to_s].pack("m0") : value] }
 
         def listener(acceptor)
           endpoint = acceptor.listener.endpoint

@@ -72,9 +72,7 @@ module Gyre
           [*table(%w[SERVICE MESSAGES], all.first(ROWS).map { |name, number| [name, Figures.count(number)] }), *more(all.size)]
         end
 
-        def more(size)
-          size > ROWS ? ["  and #{size - ROWS} more"] : []
-        end
+        def more(size) = size > ROWS ? ["  and #{size - ROWS} more"] : []
 
         def pair(name, text) = format("  %-12s %s", name, text)
 
@@ -87,9 +85,7 @@ module Gyre
           room = @columns - 2 - widths.drop(1).sum { |width| width + 2 }
           widths[0] = widths[0].clamp(8, [room, 8].max)
           head, *body = [heads, *rows].map do |row|
-            cells = row.zip(widths).each_with_index.map do |(cell, width), index|
-              index < texts ? fit(cell, width).ljust(width) : cell.rjust(width)
-            end
+            cells = row.zip(widths).each_with_index.map { |(cell, width), index| index < texts ? fit(cell, width).ljust(width) : cell.rjust(width) }
             "  #{cells.join("  ").rstrip}"
           end
           ["", @paint.call(head, :dim), *body]

@@ -90,9 +90,7 @@ module Gyre
           end
         end
 
-        def set(flags, key, *words)
-          flags.on(*words) { |value| @values[key] = Configuration::SETTINGS[key].check(value) }
-        end
+        def set(flags, key, *words) = flags.on(*words) { |value| @values[key] = Configuration::SETTINGS[key].check(value) }
 
         def configuration
           @configuration ||= begin

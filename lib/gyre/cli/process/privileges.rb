@@ -70,9 +70,7 @@ module Gyre
 
       private
 
-      def take_groups
-        @user ? Process.initgroups(@user.name, @group) : Process.groups = [@group]
-      end
+      def take_groups = @user ? Process.initgroups(@user.name, @group) : Process.groups = [@group]
 
       def as_user(path)
         former = [Process.groups, Process.egid, Process.euid]

@@ -13,9 +13,7 @@ module Gyre
       module_function
 
       # `groups`: mount point of control groups; `mine`: this process's (cgroups(7), version 2).
-      def available(groups: GROUPS, mine: "/proc/self/cgroup")
-        [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
-      end
+      def available(groups: GROUPS, mine: "/proc/self/cgroup") = [Etc.nprocessors, quota(groups, mine)&.ceil].compact.min.clamp(1, nil)
 
       # Returns the lowest quota from this group to the root, in processors, or nil.
       def quota(groups, mine)

@@ -26,9 +26,7 @@ module Gyre
       end
 
       # Until {#ready}.
-      def reloading
-        tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
-      end
+      def reloading = tell("RELOADING=1\nMONOTONIC_USEC=#{Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond)}")
 
       def stopping = tell("STOPPING=1")
 

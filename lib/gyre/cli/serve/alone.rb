@@ -50,9 +50,7 @@ module Gyre
 
       private
 
-      def explain(name)
-        @log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")
-      end
+      def explain(name) = @log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")
 
       def tell_manager(task, server)
         task.every(STATUS_S, "status") { @manager.status(status(server.stats)) }

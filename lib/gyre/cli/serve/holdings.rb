@@ -67,9 +67,7 @@ module Gyre
         open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
       end
 
-      def open_beside(sockets, endpoints, name)
-        sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
-      end
+      def open_beside(sockets, endpoints, name) = sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
 
       # Writes a state file even without --state, if the user stays.
       def open_control

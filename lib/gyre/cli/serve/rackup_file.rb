@@ -37,9 +37,7 @@ module Gyre
       # Reads UTF-8, as Ruby reads sources: Rack::Builder.parse_file takes the locale's encoding,
       # which in many containers makes text binary.
       def rackup(path)
-        raising_plainly(path) do
-          Rack::Builder.new_from_string(File.read(path, encoding: "BOM|UTF-8").sub(/^__END__\n.*\z/m, ""), path)
-        end
+        raising_plainly(path) { Rack::Builder.new_from_string(File.read(path, encoding: "BOM|UTF-8").sub(/^__END__\n.*\z/m, ""), path) }
       end
 
       def builder

@@ -7,9 +7,7 @@ module Gyre
   module CLI
     # Replaces Warning's own method, not those of modules that extend it.
     module Warnings
-      def self.install
-        ::Warning.prepend(self)
-      end
+      def self.install = ::Warning.prepend(self)
 
       # Ignores a closed error stream, too.
       def warn(message, category: nil)

@@ -155,9 +155,7 @@ module Gyre
       end
 
       # The Promise has nil, or a failure's reason.
-      def hot_restart
-        @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
-      end
+      def hot_restart = @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
 
       # Continues after any failure.
       def replace

@@ -18,16 +18,12 @@ module Gyre
         @colours = colours
       end
 
-      def call(text, colour)
-        @colours && colour ? "\e[#{CODES.fetch(colour)}m#{text}\e[0m" : text
-      end
+      def call(text, colour) = @colours && colour ? "\e[#{CODES.fetch(colour)}m#{text}\e[0m" : text
 
       def severity(severity) = SEVERITIES[severity]
 
       # Shows control characters visibly.
-      def harmless(text)
-        text.gsub(HARMFUL) { |char| { "\n" => "\\n", "\r" => "\\r", "\e" => "\\e" }.fetch(char) { format("\\x%02x", char.ord) } }
-      end
+      def harmless(text) = text.gsub(HARMFUL) { |char| { "\n" => "\\n", "\r" => "\\r", "\e" => "\\e" }.fetch(char) { format("\\x%02x", char.ord) } }
     end
   end
 end

@@ -55,9 +55,7 @@ module Gyre
 
       private
 
-      def trap_signals
-        { "WINCH" => Signal.trap("WINCH") { wake }, "TSTP" => Signal.trap("TSTP") { wake("z") } }
-      end
+      def trap_signals = { "WINCH" => Signal.trap("WINCH") { wake }, "TSTP" => Signal.trap("TSTP") { wake("z") } }
 
       def take
         @mode = @input.console_mode

@@ -54,9 +54,7 @@ module Gyre
                  "out #{Figures.rate(total("messages_sent"))}/s")]
         end
 
-        def workers
-          [row(WORKERS, :bold), *@status["workers"].map { |worker| row(worker_cells(worker)) }]
-        end
+        def workers = [row(WORKERS, :bold), *@status["workers"].map { |worker| row(worker_cells(worker)) }]
 
         def worker_cells(worker)
           snapshot = worker["snapshot"]
@@ -95,9 +93,7 @@ module Gyre
         end
 
         # The collector's share of time, without the app's loading.
-        def collecting(snapshot)
-          @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
-        end
+        def collecting(snapshot) = @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
 
         # Most used budget: heads, input, output (memory) or files.
         def budget(snapshot)

@@ -51,9 +51,7 @@ module Gyre
           end
         end
 
-        def close
-          @file.close
-        end
+        def close = @file.close
 
         # Reads at most 1 MB without blocking the loop; less from a shorter file.
         def self.read(file, offset, length)

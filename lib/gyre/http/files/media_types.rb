@@ -41,9 +41,7 @@ module Gyre
           TABLE[extension] || TABLE.fetch(extension.downcase, UNKNOWN)
         end
 
-        def compressible?(type)
-          COMPRESSIBLE.match?(type.to_s)
-        end
+        def compressible?(type) = COMPRESSIBLE.match?(type.to_s)
       end
     end
   end

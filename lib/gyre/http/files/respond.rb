@@ -45,9 +45,7 @@ module Gyre
         end
 
         # True for most requests.
-        def usual?(env)
-          env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
-        end
+        def usual?(env) = env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
 
         # Returns an empty Array if no range fits the file; nil to ignore the field.
         def parse(header, size)
@@ -92,9 +90,7 @@ module Gyre
           nil
         end
 
-        def tags(header)
-          header.scan(%r{(?:W/)?"[^"]*"})
-        end
+        def tags(header) = header.scan(%r{(?:W/)?"[^"]*"})
 
         # A malformed date is not a condition.
         def date(text)
@@ -104,13 +100,9 @@ module Gyre
         end
 
         # Headers that a 304 keeps (RFC 9110, section 15.4.5).
-        def kept_of_304(headers)
-          headers.slice("etag", "last-modified", "cache-control", "content-location", "date", "expires", "vary")
-        end
+        def kept_of_304(headers) = headers.slice("etag", "last-modified", "cache-control", "content-location", "date", "expires", "vary")
 
-        def refused(headers)
-          headers.slice("etag", "last-modified", "vary").merge!("content-length" => "0")
-        end
+        def refused(headers) = headers.slice("etag", "last-modified", "vary").merge!("content-length" => "0")
 
         def unsatisfiable(headers, size)
           [416, headers.slice("etag", "last-modified", "vary", "accept-ranges")
@@ -154,13 +146,9 @@ module Gyre
           parts << "\r\n--#{boundary}--\r\n"
         end
 
-        def in_memory(content, parts)
-          parts.map { |part| part.is_a?(String) ? part : part_of(content, part) }
-        end
+        def in_memory(content, parts) = parts.map { |part| part.is_a?(String) ? part : part_of(content, part) }
 
-        def part_of(content, part)
-          part.length == content.bytesize ? content : content.byteslice(part.offset, part.length)
-        end
+        def part_of(content, part) = part.length == content.bytesize ? content : content.byteslice(part.offset, part.length)
         private_class_method :usual?, :precondition, :tags, :date, :kept_of_304, :refused, :unsatisfiable, :ranges, :if_range, :single, :multipart,
                              :in_memory, :part_of
       end

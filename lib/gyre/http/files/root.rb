@@ -228,9 +228,7 @@ module Gyre
         BYTES_LIMIT = 16 * 1024 * 1024
         private_constant :ENTRIES_LIMIT, :BYTES_LIMIT
 
-        def initialize
-          forget
-        end
+        def initialize = forget
 
         def [](name) = @entries[name]
 
@@ -254,9 +252,7 @@ module Gyre
 
         private
 
-        def weight(entry)
-          [entry.plain, *entry.coded.values].sum { |variant| variant.content.nil? ? 0 : variant.size }
-        end
+        def weight(entry) = [entry.plain, *entry.coded.values].sum { |variant| variant.content.nil? ? 0 : variant.size }
       end
     end
   end

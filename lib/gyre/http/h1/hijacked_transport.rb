@@ -23,13 +23,9 @@ module Gyre
           @ended = false
         end
 
-        def read(length = nil, buffer = nil)
-          into(buffer, up_to_end { @transport.read(length) } || (length ? nil : +""))
-        end
+        def read(length = nil, buffer = nil) = into(buffer, up_to_end { @transport.read(length) } || (length ? nil : +""))
 
-        def readpartial(length, buffer = nil)
-          into(buffer, up_to_end { @transport.read_partial(length) }) || raise(EOFError, "end of file reached")
-        end
+        def readpartial(length, buffer = nil) = into(buffer, up_to_end { @transport.read_partial(length) }) || raise(EOFError, "end of file reached")
 
         def read_nonblock(length, buffer = nil, exception: true)
           bytes = up_to_end { @transport.read_available(length) }
@@ -103,9 +99,7 @@ module Gyre
     module H1
       # Code that reads the descriptor without Ruby misses these bytes.
       class HijackedSocket < Socket
-        def self.with(descriptor, bytes)
-          for_fd(descriptor).tap { |socket| socket.ungetbyte(bytes) }
-        end
+        def self.with(descriptor, bytes) = for_fd(descriptor).tap { |socket| socket.ungetbyte(bytes) }
 
         def sysread(length, buffer = nil)
           buffered { super }

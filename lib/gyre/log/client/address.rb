@@ -50,9 +50,7 @@ module Gyre
 
       def to_s = "the log server #{@endpoint.to_s.delete_prefix("tcp://")}"
 
-      def inspect
-        "#<#{self.class} #{service.inspect} at #{@endpoint.to_s.delete_prefix("tcp://")}>"
-      end
+      def inspect = "#<#{self.class} #{service.inspect} at #{@endpoint.to_s.delete_prefix("tcp://")}>"
 
       private
 
@@ -66,13 +64,9 @@ module Gyre
       end
 
       # A long key may leave no room in a frame.
-      def room?(*parts)
-        Wire::FRAME_BYTES_LEAST + [@service, *parts, @key].sum(&:bytesize) + 1 < Wire::FRAME_BYTES_LIMIT
-      end
+      def room?(*parts) = Wire::FRAME_BYTES_LEAST + [@service, *parts, @key].sum(&:bytesize) + 1 < Wire::FRAME_BYTES_LIMIT
 
-      def context(tls)
-        tls.is_a?(Hash) ? TLS.client(**tls) : TLS.context(tls, server: false)
-      end
+      def context(tls) = tls.is_a?(Hash) ? TLS.client(**tls) : TLS.context(tls, server: false)
     end
   end
 end

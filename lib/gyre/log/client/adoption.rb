@@ -31,9 +31,7 @@ module Gyre
 
       def left = @next_at - Clock.now
 
-      def running?
-        (@running && @thread&.alive?) || false # the thread may be killed before it has begun
-      end
+      def running? = (@running && @thread&.alive?) || false # the thread may be killed before it has begun
 
       def stop
         @stopped = true

@@ -181,9 +181,7 @@ module Gyre
         batch.count
       end
 
-      def finish(batch)
-        batch.mark ? @spool.acknowledge(batch.mark) : @outbox.held -= batch.bytes.bytesize
-      end
+      def finish(batch) = batch.mark ? @spool.acknowledge(batch.mark) : @outbox.held -= batch.bytes.bytesize
 
       def finish_spool
         return unless @spool && @spool.empty?

@@ -278,9 +278,7 @@ module Gyre
       # Waits up to `left` seconds; nil: no limit.
       def wait(left, connection = nil)
         wants = connection ? connection.wants : {}
-        Wakeup.interruptible do
-          IO.select([@reader, *(connection if wants[:read])], wants[:write] ? [connection] : nil, nil, left&.clamp(0, nil))
-        end
+        Wakeup.interruptible { IO.select([@reader, *(connection if wants[:read])], wants[:write] ? [connection] : nil, nil, left&.clamp(0, nil)) }
       end
 
       # Forgets earlier calls, which would end the next wait.

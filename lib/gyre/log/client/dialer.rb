@@ -43,9 +43,7 @@ module Gyre
       end
 
       # Begins the next attempt at once. Any thread may call it.
-      def hurry
-        @hurry = true
-      end
+      def hurry = @hurry = true
 
       # Starts an attempt when due. Returns a new connection or nil; raises the last attempt's
       # error.
@@ -76,9 +74,7 @@ module Gyre
       end
 
       # Doubles after each failure; a random share spreads a server's clients.
-      def pause_s
-        @refused ? @options.retry_interval.max * (0.75 + (rand / 4)) : @backoff.pause_s
-      end
+      def pause_s = @refused ? @options.retry_interval.max * (0.75 + (rand / 4)) : @backoff.pause_s
 
       # Seconds until an attempt is due; nil while one runs.
       def left

@@ -90,9 +90,7 @@ module Gyre
       # Like Logger 1.6.
       # @param severity [Integer, String, Symbol]
       # @return what the block returns
-      def with_level(severity, &block)
-        silence(severity.is_a?(Integer) ? severity : Text.rank(severity.to_s.downcase), &block)
-      end
+      def with_level(severity, &block) = silence(severity.is_a?(Integer) ? severity : Text.rank(severity.to_s.downcase), &block)
 
       private
 
@@ -119,9 +117,7 @@ module Gyre
 
       class << self
         # Returns Logger's number; unknown names rank highest.
-        def rank(severity)
-          RANKS.fetch(severity) { severity.is_a?(Integer) && severity.negative? ? severity : UNKNOWN }
-        end
+        def rank(severity) = RANKS.fetch(severity) { severity.is_a?(Integer) && severity.negative? ? severity : UNKNOWN }
 
         def severity(severity)
           return severity if severity.is_a?(Integer)

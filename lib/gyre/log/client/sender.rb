@@ -138,9 +138,7 @@ module Gyre
         @waiters = Waiters.new
       end
 
-      def set_up(identity, **options)
-        @delivery = Delivery.new(@options, @outbox, @waiters, identity, **options) { @closing_at }
-      end
+      def set_up(identity, **options) = @delivery = Delivery.new(@options, @outbox, @waiters, identity, **options) { @closing_at }
 
       # Prepares a new thread, which sends the spool first; takes a new id if the spool was adopted.
       def set_up_again
@@ -168,9 +166,7 @@ module Gyre
 
       # Prepended to Process's singleton class: fork and IO.popen("-") call _fork, daemon does not.
       module Fork
-        def _fork
-          super.tap { |pid| ProcessHooks.forked if pid.zero? }
-        end
+        def _fork = super.tap { |pid| ProcessHooks.forked if pid.zero? }
 
         def daemon(*)
           ProcessHooks.flush

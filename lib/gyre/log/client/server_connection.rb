@@ -95,9 +95,7 @@ module Gyre
         end
       end
 
-      def old_server
-        "#{@address} does not support acknowledged logging; use `acknowledged: false` for the old protocol"
-      end
+      def old_server = "#{@address} does not support acknowledged logging; use `acknowledged: false` for the old protocol"
     end
   end
 end

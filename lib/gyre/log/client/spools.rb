@@ -83,9 +83,7 @@ module Gyre
 
         private
 
-        def open(path, lock, limit:, **options)
-          DiskQueue.new(path, lock, limit: limit, segment_bytes: (limit / 16).clamp(SEGMENT_BYTES), **options)
-        end
+        def open(path, lock, limit:, **options) = DiskQueue.new(path, lock, limit: limit, segment_bytes: (limit / 16).clamp(SEGMENT_BYTES), **options)
 
         # The lock file is written once, so its time shows the spool's age.
         def by_age(folder)

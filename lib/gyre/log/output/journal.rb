@@ -128,9 +128,7 @@ module Gyre
         entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)
       end
 
-      def count(batch)
-        batch.clients.each { |id, seq| @clients[id] = [[seq, @clients[id]&.first.to_i].max, batch.time] }
-      end
+      def count(batch) = batch.clients.each { |id, seq| @clients[id] = [[seq, @clients[id]&.first.to_i].max, batch.time] }
 
       def forget(time)
         @clients.delete_if { |_, (_, seen)| time - seen > FORGET_AFTER_S }

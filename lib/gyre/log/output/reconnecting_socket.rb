@@ -35,9 +35,7 @@ module Gyre
           end
         end
 
-        def write(data)
-          (0...data.bytesize).step(PIECE_BYTES) { |at| transport.write(data.byteslice(at, PIECE_BYTES)) }
-        end
+        def write(data) = (0...data.bytesize).step(PIECE_BYTES) { |at| transport.write(data.byteslice(at, PIECE_BYTES)) }
 
         def transport
           @transport ||= Gyre.connect(@endpoint, timeout_s: CONNECT_TIMEOUT_S).tap do |transport|

@@ -115,9 +115,7 @@ module Gyre
           @forgotten_at = 0
         end
 
-        def prepare
-          @stored ||= read.transform_values(&:first)
-        end
+        def prepare = @stored ||= read.transform_values(&:first)
 
         # Returns the command that stores sequence numbers; empty without clients.
         def command(clients)

@@ -80,9 +80,7 @@ module Gyre
         end
 
         # Removes Ruby's addition to the system's message ("@ io_writev - <STDOUT>").
-        def plain(error)
-          error.is_a?(SystemCallError) ? SystemCallError.new(nil, error.errno).message : error.message
-        end
+        def plain(error) = error.is_a?(SystemCallError) ? SystemCallError.new(nil, error.errno).message : error.message
       end
     end
   end

@@ -21,9 +21,7 @@ module Gyre
       POSTPONED_S = 60
 
       # Returns nil without settings. Raises ArgumentError.
-      def self.from(settings, path, report: nil)
-        settings && new(path, Policy.parse(settings), report: report)
-      end
+      def self.from(settings, path, report: nil) = settings && new(path, Policy.parse(settings), report: report)
 
       attr_reader :trouble # why it fails at the moment
 

@@ -124,9 +124,7 @@ module Gyre
         end
 
         # After a failed sync and a kill, the page cache may hold bytes that the disk has not.
-        def forget_pages(folder)
-          Dir.glob("*.records", base: folder) { |name| Disk.forget_pages(::File.join(folder, name)) }
-        end
+        def forget_pages(folder) = Dir.glob("*.records", base: folder) { |name| Disk.forget_pages(::File.join(folder, name)) }
 
         def recover
           while (records, = @queue.read)

@@ -42,9 +42,7 @@ module Gyre
         end
 
         # Starts the writer, as a child of the calling task.
-        def prepare
-          @writer ||= Task.current.async("log spill of #{self}", transient: true) { work }
-        end
+        def prepare = @writer ||= Task.current.async("log spill of #{self}", transient: true) { work }
 
         def write(data, clients = nil)
           prepare

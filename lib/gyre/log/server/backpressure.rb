@@ -61,9 +61,7 @@ module Gyre
         bytes > limit && bytes - @stuck.call > limit
       end
 
-      def park(peer)
-        @parked[peer] = true
-      end
+      def park(peer) = @parked[peer] = true
 
       def forget(peer) = @parked.delete(peer)
 

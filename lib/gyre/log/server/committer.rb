@@ -88,9 +88,7 @@ module Gyre
       def resume = @writers.each(&:resume)
 
       # The block runs in its own task.
-      def on_written(&block)
-        @written = block
-      end
+      def on_written(&block) = @written = block
 
       def stuck_bytes = @writers.sum(&:stuck_bytes)
 
@@ -99,18 +97,12 @@ module Gyre
       def bytes = @writers.sum(&:bytes)
 
       # Age of the oldest unwritten bytes; 0.0 if there are none.
-      def unwritten_s(now = Clock.now)
-        @writers.map { |writer| writer.unwritten_s(now) }.max || 0.0
-      end
+      def unwritten_s(now = Clock.now) = @writers.map { |writer| writer.unwritten_s(now) }.max || 0.0
 
       # Age of the oldest bytes that are not durable.
-      def unsynced_s(now = Clock.now)
-        @writers.map { |writer| writer.unsynced_s(now) }.max || 0.0
-      end
+      def unsynced_s(now = Clock.now) = @writers.map { |writer| writer.unsynced_s(now) }.max || 0.0
 
-      def status(now = Clock.now)
-        @writers.map { |writer| writer.status(now) }
-      end
+      def status(now = Clock.now) = @writers.map { |writer| writer.status(now) }
 
       private
 

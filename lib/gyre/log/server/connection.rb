@@ -24,9 +24,7 @@ module Gyre
       # Rescued while bytes of a peer are read.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
       # The peer: address, input, default origin of its messages, protocol, service, and bytes read.
-      Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) do
-        def to_s = name
-      end
+      Peer = Struct.new(:name, :input, :origin, :kind, :service, :bytes) { def to_s = name }
 
       # `origin` is the source of its messages unless the client names one.
       def initialize(hub, transport, name, input, origin = nil)
@@ -40,9 +38,7 @@ module Gyre
       end
 
       # Begins, or continues a former process's {#handover}.
-      def start(left = nil)
-        act { left ? continue(left) : secure }
-      end
+      def start(left = nil) = act { left ? continue(left) : secure }
 
       def to_io = @transport.to_io
 
@@ -56,9 +52,7 @@ module Gyre
       end
 
       # Stops reading while a full output receives its messages.
-      def pause
-        @pause = :queue
-      end
+      def pause = @pause = :queue
 
       def resume
         @idle_since_s = @pause = nil
@@ -423,17 +417,13 @@ module Gyre
       def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
 
       # Leaves the session to the client's next connection.
-      def detach_session
-        @session = nil
-      end
+      def detach_session = @session = nil
 
       def messages = @decoder.messages
 
       def incomplete = @decoder.bytesize
 
-      def to_h
-        { rest: @decoder.rest, client_id: @session&.client_id, sent: @sent, acknowledged: @session&.acknowledged.to_i }
-      end
+      def to_h = { rest: @decoder.rest, client_id: @session&.client_id, sent: @sent, acknowledged: @session&.acknowledged.to_i }
     end
   end
 end

@@ -25,9 +25,7 @@ module Gyre
     class Handshake
       # `kind` is :analogger, :records, :tail, :status or :reopen; `rest`: bytes after the frame;
       # `words`: an acknowledged client's other words.
-      Request = Struct.new(:kind, :service, :client_id, :rest, :words) do
-        def response = kind == :analogger ? "accepted\n" : "accepted 2\n"
-      end
+      Request = Struct.new(:kind, :service, :client_id, :rest, :words) { def response = kind == :analogger ? "accepted\n" : "accepted 2\n" }
 
       TAKEN = "the client id is another client's"
       VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
@@ -75,9 +73,7 @@ module Gyre
         Identity.proven?(client_id, secret&.downcase) ? make(:records, frame, client_id, words) : TAKEN
       end
 
-      def make(kind, frame, client_id = nil, words = "")
-        Request.new(kind, frame[:service], client_id, frame[:rest], words)
-      end
+      def make(kind, frame, client_id = nil, words = "") = Request.new(kind, frame[:service], client_id, frame[:rest], words)
     end
 
     # Delays responses to wrong keys, counted by address, so that guessing is cheap for the server

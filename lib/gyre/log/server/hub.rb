@@ -59,9 +59,7 @@ module Gyre
 
       def time_ns = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
 
-      def update_clock
-        @now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      end
+      def update_clock = @now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
       def log(severity, message) = ingest.log("gyre", severity, message, time_ns)
 

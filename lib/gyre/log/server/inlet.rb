@@ -70,9 +70,7 @@ module Gyre
       def tls? = !@context.nil?
 
       # Names the inlet in messages and across a restart.
-      def to_s
-        [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
-      end
+      def to_s = [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
     end
 
     type = Gyre::Settings::Type

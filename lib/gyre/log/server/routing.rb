@@ -109,9 +109,7 @@ module Gyre
         { when_full: ("spill" if spills), spill: folders.first }
       end
 
-      def destination(log)
-        [Output::Remote.same_file(log[:logfile].to_s), log[:options], log[:type].to_s == "socket"]
-      end
+      def destination(log) = [Output::Remote.same_file(log[:logfile].to_s), log[:options], log[:type].to_s == "socket"]
     end
   end
 end

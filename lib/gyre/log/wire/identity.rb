@@ -19,9 +19,7 @@ module Gyre
 
       def self.of(secret) = new(id_of(secret), secret)
 
-      def self.id_of(secret)
-        self::PREFIX + Digest::SHA256.hexdigest("gyre log client #{secret}")[0, 24]
-      end
+      def self.id_of(secret) = self::PREFIX + Digest::SHA256.hexdigest("gyre log client #{secret}")[0, 24]
 
       # True if the secret belongs to the id.
       def self.proven?(client_id, secret)
@@ -30,9 +28,7 @@ module Gyre
         OpenSSL.fixed_length_secure_compare(id_of(secret), client_id)
       end
 
-      def inspect
-        "#<#{self.class} #{client_id}>"
-      end
+      def inspect = "#<#{self.class} #{client_id}>"
     end
 
     Identity::PREFIX = "676c6f67"

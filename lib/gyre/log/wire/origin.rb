@@ -24,9 +24,7 @@ module Gyre
           new(host, words[self::PID, 1]&.to_i)
         end
 
-        def seen(address, pid = nil)
-          address.ip? ? new(address.ip_address) : new(Socket.gethostname, pid)
-        end
+        def seen(address, pid = nil) = address.ip? ? new(address.ip_address) : new(Socket.gethostname, pid)
       end
     end
 

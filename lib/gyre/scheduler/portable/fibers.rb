@@ -161,9 +161,7 @@ module Gyre
         def driven? = !@drives.empty?
 
         # True if no other fiber waits, is ready or drives.
-        def none_but?(drive)
-          @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
-        end
+        def none_but?(drive) = @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
 
         # Only a fiber's own thread can enter it. Takes over a scheduler whose thread has ended.
         def check_thread
@@ -205,9 +203,7 @@ module Gyre
         end
 
         # An exception that ends thread or process leaves through the driver.
-        def fail(error)
-          @failure ||= error
-        end
+        def fail(error) = @failure ||= error
 
         # Enters the next ready fiber, or the driver. Returns false if there is neither, or this
         # fiber drives.

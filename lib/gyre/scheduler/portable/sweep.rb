@@ -29,9 +29,7 @@ module Gyre
         def armed? = !@timer.nil?
 
         # In a forked child.
-        def forget
-          @timer = @seen = nil
-        end
+        def forget = @timer = @seen = nil
 
         private
 

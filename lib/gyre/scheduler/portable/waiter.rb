@@ -14,9 +14,7 @@ module Gyre
         attr_accessor :waiter
         attr_reader :fiber
 
-        def self.of(fiber)
-          fiber.instance_variable_get(:@gyre_strand) || fiber.instance_variable_set(:@gyre_strand, new(fiber))
-        end
+        def self.of(fiber) = fiber.instance_variable_get(:@gyre_strand) || fiber.instance_variable_set(:@gyre_strand, new(fiber))
 
         def initialize(fiber)
           @fiber = fiber
@@ -55,9 +53,7 @@ module Gyre
         def take_deferred = @deferred&.shift
 
         # Nothing of a job may reach the next.
-        def reset
-          @early = @deferred = @waiter = @source = @signalled = nil
-        end
+        def reset = @early = @deferred = @waiter = @source = @signalled = nil
       end
 
       # One wait: parked, ready, entered (the fiber runs again), done. The target of timers and
@@ -93,9 +89,7 @@ module Gyre
         end
 
         # True until its fiber is entered.
-        def waiting?
-          @state == :parked || @state == :ready
-        end
+        def waiting? = @state == :parked || @state == :ready
 
         # True in a method of Thread::Queue or Thread::SizedQueue. Calls no method of the blocker,
         # maybe a hidden mutex.

@@ -18,9 +18,7 @@ module Gyre
       # The lock for a try; may be nil.
       def channel; end
 
-      def wait_in_channel(offer)
-        @offer = offer
-      end
+      def wait_in_channel(offer) = @offer = offer
 
       # Starts to wait, except in a channel.
       def wait_elsewhere; end
@@ -56,9 +54,7 @@ module Gyre
 
       # Called by the channel under its lock; `message` is Channel::NOTHING if closed. True if the
       # selection still waited.
-      def take(message)
-        @offer.take(self) { @value = message }
-      end
+      def take(message) = @offer.take(self) { @value = message }
 
       def finish
         raise Channel::ClosedError if Channel::NOTHING.equal?(@value)
@@ -150,9 +146,7 @@ module Gyre
 
       def value = @io
 
-      def to_s
-        "#{@events == IO::READABLE ? "something to read from" : "room to write to"} #{@io.inspect}"
-      end
+      def to_s = "#{@events == IO::READABLE ? "something to read from" : "room to write to"} #{@io.inspect}"
 
       private
 

@@ -19,9 +19,7 @@ module Gyre
         MESSAGE_BYTES_LIMIT = 17 << 20
         CHUNK_BYTES = 65_536
 
-        def self.pair
-          UNIXSocket.pair(:STREAM).map { |socket| new(socket) }
-        end
+        def self.pair = UNIXSocket.pair(:STREAM).map { |socket| new(socket) }
 
         # A link to a silent process.
         def self.ended = pair.each(&:close).first

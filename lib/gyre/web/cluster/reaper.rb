@@ -20,9 +20,7 @@ module Gyre
 
         attr_reader :adopts # whether this process hears of the ends of orphans
 
-        def adopt_orphans
-          @adopts = Orphans.adopt
-        end
+        def adopt_orphans = @adopts = Orphans.adopt
 
         # Yields the status once, now or later.
         def watch(pid, &block)

@@ -244,9 +244,7 @@ module Gyre
         def supply_workers
           return unless @crew.respawn.over?(Clock.now)
 
-          (1..@count).each do |index|
-            fork_worker(index) if workers.none? { |worker| worker.index == index && !worker.leaving? }
-          end
+          (1..@count).each { |index| fork_worker(index) if workers.none? { |worker| worker.index == index && !worker.leaving? } }
         end
 
         # Replaces one at a time: at most one worker is missing or extra.

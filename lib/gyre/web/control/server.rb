@@ -101,9 +101,7 @@ module Gyre
 
       def json(status, hash) = respond(status, "#{JSON.generate(hash)}\n", "content-type" => "application/json")
 
-      def respond(status, text, headers = {})
-        [status, { "content-type" => "text/plain", "cache-control" => "no-store" }.merge(headers), [text]]
-      end
+      def respond(status, text, headers = {}) = [status, { "content-type" => "text/plain", "cache-control" => "no-store" }.merge(headers), [text]]
     end
   end
 end

@@ -61,9 +61,7 @@ module Gyre
           { "open" => open, "idle" => idle, "running" => running, "waiting" => [open - idle - running, 0].max }
         end
 
-        def counts(stats)
-          (stats.keys - %i[connections idle running]).to_h { |name| [name.to_s, stats[name]] }
-        end
+        def counts(stats) = (stats.keys - %i[connections idle running]).to_h { |name| [name.to_s, stats[name]] }
 
         def empty
           none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }

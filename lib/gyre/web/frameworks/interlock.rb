@@ -103,9 +103,7 @@ module Gyre
       alias permit_concurrent_loads loading
 
       # For ActionDispatch::DebugLocks, which lists threads.
-      def raw_state
-        yield({})
-      end
+      def raw_state = yield({})
 
       private
 

@@ -21,9 +21,7 @@ module Gyre
         end
 
         # Takes the arguments of Thread#raise.
-        def raise(error, message = error.message)
-          @exception = error.exception(message)
-        end
+        def raise(error, message = error.message) = @exception = error.exception(message)
       end
 
       # Prepended to Rack::Timeout::Scheduler::Timeout.

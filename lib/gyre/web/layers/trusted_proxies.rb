@@ -80,9 +80,7 @@ module Gyre
 
         count = [addresses.size, 1].max
         # Lists may differ in length: a single entry is from the client's first proxy.
-        Array.new(count) do |index|
-          Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first })
-        end
+        Array.new(count) { |index| Hop.new(addresses[index], *[schemes, hosts, ports].map { |list| list[index - count] || list.first }) }
       end
 
       # Cutting may damage the first element, which is then invalid.

@@ -171,9 +171,7 @@ module Gyre
         @time = Time.at(second).strftime("[%d/%b/%Y:%H:%M:%S %z]")
       end
 
-      def request(env)
-        "#{env["REQUEST_METHOD"] || "-"} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"] || "-"}"
-      end
+      def request(env) = "#{env["REQUEST_METHOD"] || "-"} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"] || "-"}"
 
       def query(env) = env["QUERY_STRING"].to_s.empty? ? "" : "?#{env["QUERY_STRING"]}"
 

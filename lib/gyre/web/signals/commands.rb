@@ -37,18 +37,14 @@ module Gyre
       end
 
       # Takes messages in a child of the current task.
-      def start
-        @task = Task.current.async("commands", transient: true) { loop { receive } }
-      end
+      def start = @task = Task.current.async("commands", transient: true) { loop { receive } }
 
       def take = @taken.pop
 
       # Checks after `patience_s` that messages are taken. Yields in its own thread :stuck (before
       # it raises Gyre::Stop in the loop's thread), then :still if that did not help. Signal
       # handlers may call it.
-      def watch(thread, patience_s, &block)
-        @watches << Thread.new { insist(thread, patience_s, block) }
-      end
+      def watch(thread, patience_s, &block) = @watches << Thread.new { insist(thread, patience_s, block) }
 
       # Ends all watches and the taking of messages.
       def stop

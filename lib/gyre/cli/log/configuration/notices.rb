@@ -21,9 +21,7 @@ module Gyre
             end
           end
 
-          def without_effect(values, name, path = name)
-            values.delete(name).nil? ? [] : [[path, "does nothing, as in Analogger; it may be removed"]]
-          end
+          def without_effect(values, name, path = name) = values.delete(name).nil? ? [] : [[path, "does nothing, as in Analogger; it may be removed"]]
 
           def key(value, written)
             return [] if value.nil? || value.is_a?(String) || value.is_a?(Enumerable) || value.to_s == written

@@ -24,9 +24,7 @@ module Gyre
             recount
           end
 
-          def recount
-            @durable = @end = @io.size
-          end
+          def recount = @durable = @end = @io.size
 
           def stat = @io.stat
 
@@ -58,9 +56,7 @@ module Gyre
           def unsynced_bytes = @end - @durable
 
           # Marks the beginning of a batch, for {#take_back}.
-          def begin
-            @start = @io.size
-          end
+          def begin = @start = @io.size
 
           # Writes all bytes. Yields before each attempt; the block may leave by return.
           def append(data, &trying) = Writing.put(@io, data, @retries, &trying)
@@ -70,9 +66,7 @@ module Gyre
             @end = @io.size
           end
 
-          def take_back(bytes)
-            @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
-          end
+          def take_back(bytes) = @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
 
           # Makes all bytes durable; after an error writes again: the commit from memory, earlier
           # bytes from the page cache.

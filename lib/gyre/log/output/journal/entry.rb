@@ -71,9 +71,7 @@ module Gyre
           length.nil? || bytes.bytesize < HEAD_BYTES || (length.between?(1, LIMIT_BYTES) && HEAD_BYTES + length > bytes.bytesize)
         end
 
-        def frame(payload)
-          [payload.bytesize, Zlib.crc32(payload)].pack("L>L>") << payload
-        end
+        def frame(payload) = [payload.bytesize, Zlib.crc32(payload)].pack("L>L>") << payload
 
         def payload_at(bytes, at)
           return if at + HEAD_BYTES > bytes.bytesize

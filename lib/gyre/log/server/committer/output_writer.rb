@@ -14,9 +14,7 @@ module Gyre
     class Committer
       class OutputWriter
         # Orders that are served together. `kept`: reopening failed, and the old file stays in use.
-        Round = Struct.new(:write, :sync, :reopen, :served, :kept) do
-          def empty? = !(write || sync || reopen)
-        end
+        Round = Struct.new(:write, :sync, :reopen, :served, :kept) { def empty? = !(write || sync || reopen) }
 
         # `stored` gets the sink and {client id => sequence number}; the block runs after each
         # batch.

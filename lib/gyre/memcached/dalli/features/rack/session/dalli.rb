@@ -116,9 +116,7 @@ module Rack
       end
 
       # A second longer than the cookie.
-      def ttl(expire_after_s)
-        expire_after_s ? expire_after_s + 1 : 0
-      end
+      def ttl(expire_after_s) = expire_after_s ? expire_after_s + 1 : 0
 
       def gone(env)
         options = env[RACK_SESSION_OPTIONS] || @default_options
