@@ -15,6 +15,10 @@
 
 extern VALUE gyre_mGyre;
 
+/* A Ruby class of C structures: its functions for the collector, each or NULL. */
+#define GYRE_TYPE(variable, name, mark, free, size, type_flags)                                                        \
+  static const rb_data_type_t variable = {name, {mark, free, size}, NULL, NULL, type_flags}
+
 /* Keeps the object alive, at its address. Classes that C has defined are kept by Ruby. */
 static inline VALUE gyre_kept(VALUE object) {
   rb_gc_register_mark_object(object);

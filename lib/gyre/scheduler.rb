@@ -63,7 +63,7 @@ module Gyre
     # @api private
     def runs = @runs ||= []
 
-    # Thread#raise is about to send this exception (scheduler/thread_raise.rb). Any thread may call
+    # Thread#raise is about to send this exception (scheduler/fiber_raise.rb). Any thread may call
     # it.
     # @param error [Exception]
     # @api private

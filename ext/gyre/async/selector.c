@@ -69,9 +69,7 @@ static const rb_data_type_t selector_type = {
 };
 
 struct gyre_selector *gyre_selector_get(VALUE self) {
-  struct gyre_selector *selector;
-  TypedData_Get_Struct(self, struct gyre_selector, &selector_type, selector);
-  return selector;
+  return rb_check_typeddata(self, &selector_type);
 }
 
 struct gyre_selector *gyre_selector_opened(VALUE self) {

@@ -23,16 +23,9 @@ static size_t thread_read_size(const void *opaque) {
   return sizeof(struct thread_read) + ((const struct thread_read *)opaque)->length;
 }
 
-static const rb_data_type_t thread_read_type = {
-    .wrap_struct_name = "Gyre::Scheduler::Read",
-    .function = {.dmark = thread_read_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = thread_read_size},
-};
+GYRE_TYPE(thread_read_type, "Gyre::Scheduler::Read", thread_read_mark, RUBY_DEFAULT_FREE, thread_read_size, 0);
 
-static struct thread_read *get(VALUE self) {
-  struct thread_read *read;
-  TypedData_Get_Struct(self, struct thread_read, &thread_read_type, read);
-  return read;
-}
+static struct thread_read *get(VALUE self) { return rb_check_typeddata(self, &thread_read_type); }
 
 /* Runs in the thread, maybe after the descriptor was reused. */
 static VALUE thread_read_call(VALUE self) {

@@ -54,11 +54,8 @@ static void timeout_free(void *opaque) {
 
 static size_t timeout_size(const void *opaque) { return sizeof(struct timeout); }
 
-static const rb_data_type_t timeout_type = {
-    .wrap_struct_name = "Gyre::Scheduler::Timeout",
-    .function = {.dmark = timeout_mark, .dfree = timeout_free, .dsize = timeout_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(timeout_type, "Gyre::Scheduler::Timeout", timeout_mark, timeout_free, timeout_size,
+          RUBY_TYPED_FREE_IMMEDIATELY);
 
 void gyre_timeouts_free(struct gyre_scheduler *scheduler) {
   while (!gyre_list_empty(&scheduler->interrupts.timeouts)) {

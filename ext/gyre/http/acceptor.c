@@ -60,18 +60,14 @@ static size_t acceptor_size(const void *opaque) {
   return sizeof(*acceptor) + acceptor->output.capacity + acceptor->net.open * sizeof(struct gyre_http_connection);
 }
 
-static const rb_data_type_t acceptor_type = {
-    .wrap_struct_name = "Gyre::HTTP::NativeAcceptor",
-    .function = {.dmark = acceptor_mark, .dfree = acceptor_free, .dsize = acceptor_size},
-};
+GYRE_TYPE(acceptor_type, "Gyre::HTTP::NativeAcceptor", acceptor_mark, acceptor_free, acceptor_size, 0);
 
 static void mark_client(struct gyre_client *client) {
   rb_gc_mark(GYRE_CONTAINER(client, struct gyre_http_acceptor, client)->self);
 }
 
 static struct gyre_http_acceptor *acceptor_get(VALUE self) {
-  struct gyre_http_acceptor *acceptor;
-  TypedData_Get_Struct(self, struct gyre_http_acceptor, &acceptor_type, acceptor);
+  struct gyre_http_acceptor *acceptor = rb_check_typeddata(self, &acceptor_type);
   if (!acceptor->capacity) rb_raise(rb_eRuntimeError, "not initialized");
   return acceptor;
 }
@@ -288,8 +284,7 @@ static const struct gyre_acceptor_operations acceptor_operations = {
 
 static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template, VALUE contexts,
                                  VALUE capacity) {
-  struct gyre_http_acceptor *acceptor;
-  TypedData_Get_Struct(self, struct gyre_http_acceptor, &acceptor_type, acceptor);
+  struct gyre_http_acceptor *acceptor = rb_check_typeddata(self, &acceptor_type);
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
   Check_Type(contexts, T_ARRAY);
@@ -572,8 +567,7 @@ static VALUE duration_bounds(VALUE class) {
 }
 
 void gyre_init_http(void) {
-  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
-  VALUE class = rb_define_class_under(http, "NativeAcceptor", rb_cObject);
+  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);
   rb_define_method(class, "initialize", acceptor_initialize, 6);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);

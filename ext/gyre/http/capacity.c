@@ -42,11 +42,7 @@ void gyre_http_capacity_release(struct gyre_http_capacity *capacity) {
 
 static void capacity_free(void *opaque) { gyre_http_capacity_release(opaque); }
 
-static const rb_data_type_t capacity_type = {
-    .wrap_struct_name = "Gyre::HTTP::Capacity",
-    .function = {.dmark = NULL, .dfree = capacity_free},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(capacity_type, "Gyre::HTTP::Capacity", NULL, capacity_free, NULL, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE capacity_allocate(VALUE class) {
   struct gyre_http_capacity *capacity = calloc(1, sizeof(*capacity));
@@ -56,11 +52,7 @@ static VALUE capacity_allocate(VALUE class) {
   return TypedData_Wrap_Struct(class, &capacity_type, capacity);
 }
 
-static struct gyre_http_capacity *get(VALUE self) {
-  struct gyre_http_capacity *capacity;
-  TypedData_Get_Struct(self, struct gyre_http_capacity, &capacity_type, capacity);
-  return capacity;
-}
+static struct gyre_http_capacity *get(VALUE self) { return rb_check_typeddata(self, &capacity_type); }
 
 static VALUE capacity_initialize(VALUE self, VALUE limits) {
   gyre_http_capacity_read(get(self), limits);
@@ -86,8 +78,7 @@ static VALUE capacity_used(VALUE self) {
 }
 
 void gyre_init_http_capacity(void) {
-  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
-  VALUE class = rb_define_class_under(http, "Capacity", rb_cObject);
+  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "Capacity", rb_cObject);
   rb_define_alloc_func(class, capacity_allocate);
   rb_define_method(class, "initialize", capacity_initialize, 1);
   rb_define_method(class, "used", capacity_used, 0);

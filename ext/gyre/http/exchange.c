@@ -34,11 +34,7 @@ static size_t handle_size(const void *opaque) {
   return exchange ? sizeof(*exchange) + gyre_transport_available(&exchange->connection->transport) : 0;
 }
 
-static const rb_data_type_t handle_type = {
-    .wrap_struct_name = "Gyre::HTTP::Exchange",
-    .function = {.dmark = handle_mark, .dfree = NULL, .dsize = handle_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(handle_type, "Gyre::HTTP::Exchange", handle_mark, NULL, handle_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 /* Keeps spare exchanges: malloc would cost 5 % of a request's time in C. */
 static struct gyre_http_exchange *take(struct gyre_http_acceptor *acceptor, size_t bytes) {

@@ -150,17 +150,9 @@ static void open_file_free(void *opaque) {
   xfree(file);
 }
 
-static const rb_data_type_t open_file_type = {
-    .wrap_struct_name = "Gyre::HTTP::OpenFile",
-    .function = {.dmark = open_file_mark, .dfree = open_file_free},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(open_file_type, "Gyre::HTTP::OpenFile", open_file_mark, open_file_free, NULL, RUBY_TYPED_FREE_IMMEDIATELY);
 
-static struct open_file *get(VALUE self) {
-  struct open_file *file;
-  TypedData_Get_Struct(self, struct open_file, &open_file_type, file);
-  return file;
-}
+static struct open_file *get(VALUE self) { return rb_check_typeddata(self, &open_file_type); }
 
 static struct open_file *get_open(VALUE self) {
   struct open_file *file = get(self);
@@ -340,8 +332,7 @@ static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
 }
 
 void gyre_init_http_file(void) {
-  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
-  open_file_class = rb_define_class_under(http, "OpenFile", rb_cObject);
+  open_file_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "OpenFile", rb_cObject);
   rb_undef_alloc_func(open_file_class);
   rb_define_singleton_method(open_file_class, "beneath", open_file_beneath, 4);
   rb_define_singleton_method(open_file_class, "of", open_file_of, 1);

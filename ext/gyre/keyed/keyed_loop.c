@@ -41,15 +41,11 @@ static size_t keyed_size(const void *opaque) {
          keyed->own.timers.capacity * sizeof(struct gyre_timers_entry);
 }
 
-static const rb_data_type_t keyed_type = {
-    .wrap_struct_name = "Gyre::Loop", .function = {.dmark = keyed_mark, .dfree = keyed_free, .dsize = keyed_size},
-    /* Without write barriers: keys change with every event. */
-};
+/* Without write barriers: keys change with every event. */
+GYRE_TYPE(keyed_type, "Gyre::Loop", keyed_mark, keyed_free, keyed_size, 0);
 
 struct gyre_keyed *gyre_keyed_get(VALUE self) {
-  struct gyre_keyed *keyed;
-  TypedData_Get_Struct(self, struct gyre_keyed, &keyed_type, keyed);
-  return keyed;
+  return rb_check_typeddata(self, &keyed_type);
 }
 
 static void mark_client(struct gyre_client *client) {

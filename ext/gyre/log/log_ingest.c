@@ -44,8 +44,7 @@ static size_t ingest_size(const void *pointer) {
          hub->counters_table_size * sizeof(*hub->counters_table) + hub->scratch.capacity;
 }
 
-static const rb_data_type_t gyre_log_ingest_type = {
-    "Gyre::Log::NativeIngest", {NULL, ingest_free, ingest_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+GYRE_TYPE(gyre_log_ingest_type, "Gyre::Log::NativeIngest", NULL, ingest_free, ingest_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static struct gyre_log_hub *hub_of(VALUE ingest) {
   struct gyre_log_hub *const hub = rb_check_typeddata(ingest, &gyre_log_ingest_type);
@@ -86,8 +85,7 @@ static size_t sink_size(const void *pointer) {
          sink->clients_capacity * sizeof(*sink->clients);
 }
 
-static const rb_data_type_t sink_type = {
-    "Gyre::Log::Ingest::Sink", {NULL, sink_free, sink_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+GYRE_TYPE(sink_type, "Gyre::Log::Ingest::Sink", NULL, sink_free, sink_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static struct gyre_log_sink *sink_of(VALUE sink) { return ((struct sink *)rb_check_typeddata(sink, &sink_type))->sink; }
 
@@ -186,8 +184,7 @@ static size_t session_size(const void *pointer) {
   return session ? sizeof(*session) + session->marks_count * sizeof(*session->marks) : 0;
 }
 
-static const rb_data_type_t session_type = {
-    "Gyre::Log::Ingest::Session", {NULL, session_free, session_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+GYRE_TYPE(session_type, "Gyre::Log::Ingest::Session", NULL, session_free, session_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static struct gyre_log_session *session_of(VALUE session) {
   return NIL_P(session) ? NULL : rb_check_typeddata(session, &session_type);
@@ -254,8 +251,7 @@ static size_t decoder_size(const void *pointer) {
   return sizeof(*decoder) + decoder->rest.capacity + decoder->lines.capacity + decoder->origin.bytes.capacity;
 }
 
-static const rb_data_type_t decoder_type = {
-    "Gyre::Log::Ingest::Decoder", {NULL, decoder_free, decoder_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+GYRE_TYPE(decoder_type, "Gyre::Log::Ingest::Decoder", NULL, decoder_free, decoder_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static struct gyre_log_decoder *decoder_of(VALUE decoder) { return rb_check_typeddata(decoder, &decoder_type); }
 

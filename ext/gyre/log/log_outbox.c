@@ -65,11 +65,8 @@ static void outbox_mark(void *opaque) {
 
 static size_t outbox_size(const void *opaque) { return sizeof(struct outbox); }
 
-static const rb_data_type_t outbox_type = {
-    .wrap_struct_name = "Gyre::Log::Outbox",
-    .function = {.dmark = outbox_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = outbox_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
-};
+GYRE_TYPE(outbox_type, "Gyre::Log::Outbox", outbox_mark, RUBY_DEFAULT_FREE, outbox_size,
+          RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
 
 static VALUE outbox_allocate(VALUE klass) {
   struct outbox *outbox;
@@ -77,8 +74,7 @@ static VALUE outbox_allocate(VALUE klass) {
 }
 
 static struct outbox *get(VALUE self) {
-  struct outbox *outbox;
-  TypedData_Get_Struct(self, struct outbox, &outbox_type, outbox);
+  struct outbox *outbox = rb_check_typeddata(self, &outbox_type);
   if (!outbox->batches) rb_raise(rb_eRuntimeError, "this outbox was not initialized");
   return outbox;
 }
@@ -91,8 +87,7 @@ static void empty(struct outbox *outbox) {
 }
 
 static VALUE outbox_initialize(VALUE self, VALUE service, VALUE limit, VALUE record_limit, VALUE framed) {
-  struct outbox *outbox;
-  TypedData_Get_Struct(self, struct outbox, &outbox_type, outbox);
+  struct outbox *outbox = rb_check_typeddata(self, &outbox_type);
   service = rb_str_new_frozen(StringValue(service));
   if (RSTRING_LEN(service) > NAME_LIMIT) rb_raise(rb_eArgError, "a service's name has at most 255 bytes");
   size_t bytes = NUM2SIZET(limit), record = NUM2SIZET(record_limit);
@@ -251,8 +246,7 @@ static VALUE outbox_attention(VALUE self) { return get(self)->attention ? Qtrue 
 static VALUE outbox_framed(VALUE self) { return get(self)->framed ? Qtrue : Qfalse; }
 
 static VALUE outbox_set_framed(VALUE self, VALUE framed) {
-  get(self)->framed = RTEST(framed);
-  return framed;
+  return (get(self)->framed = RTEST(framed)) ? Qtrue : Qfalse;
 }
 
 static VALUE outbox_set_held(VALUE self, VALUE bytes) {
@@ -261,8 +255,7 @@ static VALUE outbox_set_held(VALUE self, VALUE bytes) {
 }
 
 static VALUE outbox_set_attention(VALUE self, VALUE attention) {
-  get(self)->attention = RTEST(attention);
-  return attention;
+  return (get(self)->attention = RTEST(attention)) ? Qtrue : Qfalse;
 }
 
 static VALUE batch_measure(VALUE self, VALUE bytes, VALUE limit) {
@@ -298,8 +291,7 @@ void gyre_init_log_outbox(void) {
   binary = rb_ascii8bit_encindex();
   gyre_log_crc32_setup();
   gyre_forks_count();
-  VALUE log = rb_define_module_under(gyre_mGyre, "Log");
-  VALUE klass = rb_define_class_under(log, "Outbox", rb_cObject);
+  VALUE klass = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Log"), "Outbox", rb_cObject);
   rb_define_alloc_func(klass, outbox_allocate);
   rb_define_method(klass, "initialize", outbox_initialize, 4);
   rb_define_method(klass, "append", outbox_append, 2);

@@ -28,11 +28,7 @@ static void call_mark(void *opaque) {
   if (call->connection) rb_gc_mark(call->connection->self);
 }
 
-static const rb_data_type_t call_type = {
-    .wrap_struct_name = "Gyre::Memcached::Call",
-    .function = {.dmark = call_mark, .dfree = RUBY_TYPED_DEFAULT_FREE},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(call_type, "Gyre::Memcached::Call", call_mark, RUBY_TYPED_DEFAULT_FREE, NULL, RUBY_TYPED_FREE_IMMEDIATELY);
 
 struct gyre_memcached_call *gyre_memcached_call_get(VALUE object) {
   return rb_check_typeddata(object, &call_type);
@@ -135,8 +131,7 @@ void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyr
 }
 
 void gyre_init_memcached_call(void) {
-  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
-  call_class = rb_define_class_under(module, "Call", rb_cObject);
+  call_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Call", rb_cObject);
   rb_undef_alloc_func(call_class);
   static const char *names[] = {"hd", "en", "nf", "ns", "ex", "va", "mn"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) codes[i] = rb_intern(names[i]);

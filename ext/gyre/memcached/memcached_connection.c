@@ -52,11 +52,8 @@ static size_t connection_size(const void *opaque) {
   return sizeof(*connection) + connection->pipeline.capacity * sizeof(*connection->pipeline.entries);
 }
 
-static const rb_data_type_t connection_type = {
-    .wrap_struct_name = "Gyre::Memcached::Connection",
-    .function = {.dmark = connection_mark, .dfree = connection_free, .dsize = connection_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(connection_type, "Gyre::Memcached::Connection", connection_mark, connection_free, connection_size,
+          RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE connection_allocate(VALUE class) {
   struct gyre_memcached_connection *connection;
@@ -597,8 +594,7 @@ static VALUE connection_inspect(VALUE self) {
 }
 
 void gyre_init_memcached_connection(void) {
-  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
-  connection_class = rb_define_class_under(module, "Connection", rb_cObject);
+  connection_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Connection", rb_cObject);
   gyre_forks_count();
   rb_define_alloc_func(connection_class, connection_allocate);
   rb_define_method(connection_class, "initialize", connection_initialize, 3);

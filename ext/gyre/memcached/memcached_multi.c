@@ -182,8 +182,7 @@ static VALUE server_delete_all(VALUE self, VALUE keys) {
 }
 
 void gyre_init_memcached_multi(void) {
-  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
-  VALUE class = rb_define_class_under(module, "Server", rb_cObject);
+  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Server", rb_cObject);
   rb_define_method(class, "values", server_values, 2);
   rb_define_method(class, "set_pairs", server_set_pairs, 2);
   rb_define_method(class, "set_all", server_set_all, 2);

@@ -18,11 +18,8 @@ static void server_mark(void *opaque) {
   rb_gc_mark(server->values);
 }
 
-static const rb_data_type_t server_type = {
-    .wrap_struct_name = "Gyre::Memcached::Server",
-    .function = {.dmark = server_mark, .dfree = RUBY_TYPED_DEFAULT_FREE},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(server_type, "Gyre::Memcached::Server", server_mark, RUBY_TYPED_DEFAULT_FREE, NULL,
+          RUBY_TYPED_FREE_IMMEDIATELY);
 
 VALUE gyre_memcached_server_allocate(VALUE class) {
   struct gyre_memcached_server *server;
@@ -346,8 +343,7 @@ int gyre_memcached_put_line(struct gyre_memcached_request *request, const char *
 }
 
 void gyre_init_memcached_request(void) {
-  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
-  VALUE call_class = rb_define_class_under(module, "Call", rb_cObject);
+  VALUE call_class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Call", rb_cObject);
   rb_define_method(call_class, "wait", call_wait, 1);
   rb_define_method(call_class, "value", call_value, 0);
 }

@@ -149,8 +149,7 @@ static VALUE server_prepare(VALUE self, VALUE keys, VALUE prefix, VALUE values, 
 }
 
 void gyre_init_memcached_server(void) {
-  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
-  VALUE class = rb_define_class_under(module, "Server", rb_cObject);
+  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Server", rb_cObject);
   rb_define_alloc_func(class, gyre_memcached_server_allocate);
   rb_define_method(class, "get", server_get, 1);
   rb_define_method(class, "set", server_set, 3);

@@ -116,7 +116,6 @@ static VALUE connection_wait(VALUE self, VALUE call, VALUE timeout) {
 }
 
 void gyre_init_memcached_threads(void) {
-  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
-  VALUE class = rb_define_class_under(module, "Connection", rb_cObject);
+  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Memcached"), "Connection", rb_cObject);
   rb_define_private_method(class, "wait", connection_wait, 2);
 }

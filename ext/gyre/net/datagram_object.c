@@ -53,11 +53,8 @@ static size_t object_size(const void *opaque) {
   return sizeof(*object) + (object->queue ? sizeof(*object->queue) : 0);
 }
 
-static const rb_data_type_t object_type = {
-    .wrap_struct_name = "Gyre::Datagram",
-    .function = {.dmark = object_mark, .dfree = object_free, .dsize = object_size},
-    /* Without write barriers: `received` changes with every packet. */
-};
+/* Without write barriers: `received` changes with every packet. */
+GYRE_TYPE(object_type, "Gyre::Datagram", object_mark, object_free, object_size, 0);
 
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
@@ -80,11 +77,8 @@ static size_t packet_size(const void *opaque) {
   return offsetof(struct packet, from.any) + ((const struct packet *)opaque)->from.length;
 }
 
-static const rb_data_type_t packet_type = {
-    .wrap_struct_name = "Gyre::Datagram::Packet",
-    .function = {.dmark = packet_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = packet_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE,
-};
+GYRE_TYPE(packet_type, "Gyre::Datagram::Packet", packet_mark, RUBY_DEFAULT_FREE, packet_size,
+          RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE);
 
 static struct packet *get_packet(VALUE self) { return rb_check_typeddata(self, &packet_type); }
 

@@ -11,11 +11,7 @@ static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
 static size_t context_size(const void *opaque) { return 4096; } /* rough size, as libssl has no figure */
 
-static const rb_data_type_t context_type = {
-    .wrap_struct_name = "Gyre::TLS::Context",
-    .function = {.dfree = context_free, .dsize = context_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(context_type, "Gyre::TLS::Context", NULL, context_free, context_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE context_allocate(VALUE class) { return TypedData_Wrap_Struct(class, &context_type, NULL); }
 
@@ -91,11 +87,7 @@ static void tickets_free(void *opaque) { gyre_tls_tickets_release(opaque); }
 
 static size_t tickets_size(const void *opaque) { return 512; }
 
-static const rb_data_type_t tickets_type = {
-    .wrap_struct_name = "Gyre::TLS::TicketKeys",
-    .function = {.dfree = tickets_free, .dsize = tickets_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(tickets_type, "Gyre::TLS::TicketKeys", NULL, tickets_free, tickets_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE tickets_allocate(VALUE class) { return TypedData_Wrap_Struct(class, &tickets_type, NULL); }
 

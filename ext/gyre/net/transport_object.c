@@ -53,11 +53,7 @@ static size_t object_size(const void *opaque) {
          (output ? output->capacity : 0);
 }
 
-static const rb_data_type_t object_type = {
-    .wrap_struct_name = "Gyre::Transport",
-    .function = {.dmark = object_mark, .dfree = object_free, .dsize = object_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(object_type, "Gyre::Transport", object_mark, object_free, object_size, RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE object_allocate(VALUE class) {
   struct gyre_transport_object *object;

@@ -33,9 +33,8 @@ module Gyre
       private_class_method :smallest
     end
 
-    # Makes Rails respond with 503, not 500, beyond --request-timeout. Called by Gyre::Web::Server
-    # before it listens. Loads nothing.
-    # Extends `config.action_dispatch.rescue_responses`.
+    # Makes Rails respond with 503, not 500, beyond --request-timeout, by
+    # `config.action_dispatch.rescue_responses`. Loads nothing.
     module RescueResponses
       NAME = "Gyre::HTTP::RequestTimeout"
 
