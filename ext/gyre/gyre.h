@@ -1,6 +1,5 @@
 /* Functions that parts of the extension offer each other. */
-#ifndef GYRE_H
-#define GYRE_H
+#pragma once
 
 #include <ruby.h>
 #include <ruby/version.h>
@@ -41,5 +40,3 @@ void gyre_loop_on_io_close(gyre_close_listener *listener);
 extern struct gyre_loop *(*gyre_loop_here)(void);
 /* Calls no Ruby code. */
 bool gyre_io_is_closed(VALUE io);
-
-#endif

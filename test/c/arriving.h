@@ -3,8 +3,7 @@
  * touched, and text that grows. Included by what runs parsers in every way in which bytes may
  * arrive (http1_exercise.c, log_exercise.c), after _GNU_SOURCE.
  */
-#ifndef GYRE_TEST_ARRIVING_H
-#define GYRE_TEST_ARRIVING_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ static inline const char *place(struct places *places, const char *bytes, size_t
   if (length > 0) memcpy(places->memory[places->turn].end - length, bytes, length);
   return places->memory[places->turn].end - length;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * The assertions of the plain C tests: each says what failed and where, counts, and goes on.
  * A test program includes it once and ends with `return check_summary();`.
  */
-#ifndef GYRE_TEST_CHECK_H
-#define GYRE_TEST_CHECK_H
+#pragma once
 
 #include <stdio.h>
 
@@ -22,5 +21,3 @@ static int check_summary(void) {
   printf("%u checks, %u failed\n", checks_made, checks_failed);
   return checks_failed > 0;
 }
-
-#endif

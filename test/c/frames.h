@@ -4,8 +4,7 @@
  * many bytes; numbers are little endian. The other sides are test/http/verdicts.rb and
  * test/log/verdicts.rb.
  */
-#ifndef GYRE_TEST_FRAMES_H
-#define GYRE_TEST_FRAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ static int answer_frames(size_t header_bytes,
   }
   return 0;
 }
-
-#endif

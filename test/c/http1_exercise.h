@@ -4,8 +4,7 @@
  * be touched. Used by http1_parser_test.c and by the fuzzers. It judges nothing but that all ways
  * give the same: it says what came out.
  */
-#ifndef GYRE_TEST_HTTP1_EXERCISE_H
-#define GYRE_TEST_HTTP1_EXERCISE_H
+#pragma once
 
 #include "http/h1/parser.h"
 
@@ -30,5 +29,3 @@ struct exercise_input {
  * and says how.
  */
 char *exercise(const struct exercise_input *input);
-
-#endif

@@ -4,8 +4,7 @@
  * end at a page that must not be touched. Used by log_ingest_test.c and by the fuzzer. It judges
  * nothing but that all ways give the same: its result is what came out.
  */
-#ifndef GYRE_TEST_LOG_EXERCISE_H
-#define GYRE_TEST_LOG_EXERCISE_H
+#pragma once
 
 #include "log/log_hub.h"
 
@@ -23,5 +22,3 @@ struct log_exercise_input {
  * sinks, too.
  */
 char *log_exercise(const struct log_exercise_input *input);
-
-#endif

@@ -4,8 +4,7 @@
  * a page that must not be touched; and keys through the encoder. Used by memcached_wire_test.c and
  * by the fuzzer. It judges nothing but that all ways give the same.
  */
-#ifndef GYRE_TEST_MEMCACHED_EXERCISE_H
-#define GYRE_TEST_MEMCACHED_EXERCISE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ char *exercise_replies(const char *bytes, size_t length);
 
 /* The same for the commands "md" and "ms" of a key: "refused", or both lines in hex. */
 char *exercise_key(const char *key, size_t length);
-
-#endif

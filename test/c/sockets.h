@@ -3,8 +3,7 @@
  * pipes, pairs, connections, bytes, ends. On Windows a descriptor is a number of the C library that
  * stands for a socket, as in Ruby, and pipes and pairs are connections.
  */
-#ifndef GYRE_TEST_SOCKETS_H
-#define GYRE_TEST_SOCKETS_H
+#pragma once
 
 #include "check.h"
 
@@ -126,5 +125,3 @@ static inline void reset(int fd) {
   CHECK(setsockopt(socket_of(fd), SOL_SOCKET, SO_LINGER, (const void *)&at_once, sizeof(at_once)) == 0);
   close_number(fd);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Passes bytes to a WebSocket's input as a connection does, in pieces of one size, in memory of
  * exactly their size, and writes down the events. For the plain C test and the fuzzer.
  */
-#ifndef GYRE_TEST_WEBSOCKET_EXERCISE_H
-#define GYRE_TEST_WEBSOCKET_EXERCISE_H
+#pragma once
 
 #include "websocket/deflate.h"
 #include "websocket/input.h"
@@ -115,5 +114,3 @@ static struct heard hear(const uint8_t *bytes, size_t length, size_t piece, uint
   free(buffer);
   return heard;
 }
-
-#endif

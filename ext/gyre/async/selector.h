@@ -1,7 +1,6 @@
 /* Gyre::Async::Selector, for selector.c (object, fibers, select) and selector_io.c (descriptors,
  * processes). */
-#ifndef GYRE_SELECTOR_H
-#define GYRE_SELECTOR_H
+#pragma once
 
 #include "loop/loop.h"
 
@@ -44,5 +43,3 @@ struct gyre_selector *gyre_selector_opened(VALUE self);
 
 /* Enters the loop's fiber; returns the transfer's value. */
 VALUE gyre_selector_leave(struct gyre_selector *selector);
-
-#endif

@@ -1,6 +1,5 @@
 /* DNS's parts for Ruby. */
-#ifndef GYRE_DNS_H
-#define GYRE_DNS_H
+#pragma once
 
 #include "dns/respond.h"
 #include "gyre.h"
@@ -37,5 +36,3 @@ const struct gyre_datagram_local *gyre_dns_transaction_sender(VALUE self, struct
 VALUE gyre_dns_transaction_call(VALUE self);
 /* Writes up to 512 bytes. Returns their number. */
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* Responds to requests without Ruby: refuses or drops invalid ones, answers from zones, leaves the
  * rest to rules. Also cookies (RFC 7873, 9018) and the limit per network. No socket, no ruby.h. */
-#ifndef GYRE_DNS_RESPOND_H
-#define GYRE_DNS_RESPOND_H
+#pragma once
 
 #include "dns/zone.h"
 
@@ -58,5 +57,3 @@ struct gyre_dns_manner {
  * GYRE_DNS_ASK: a rule responds, in this manner. */
 enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                       struct gyre_dns_manner *manner, uint8_t *to, size_t *length);
-
-#endif

@@ -1,7 +1,6 @@
 /* DNS messages as bytes (RFC 1035, 6891): reads header, question, records and OPT in place; writes
  * compressed messages into the caller's memory. No socket, clock, ruby.h or allocation. */
-#ifndef GYRE_DNS_WIRE_H
-#define GYRE_DNS_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,5 +138,3 @@ static inline void gyre_dns_put_32(uint8_t *to, uint32_t number) {
   gyre_dns_put_16(to, (uint16_t)(number >> 16));
   gyre_dns_put_16(to + 2, (uint16_t)number);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* A zone in memory: names with records, looked up by RFC 1034, section 4.3.2, and RFC 4592
  * (wildcards). No socket, clock or ruby.h. Filled by zone_object.c, asked by respond.c. */
-#ifndef GYRE_DNS_ZONE_H
-#define GYRE_DNS_ZONE_H
+#pragma once
 
 #include "dns/wire.h"
 
@@ -38,5 +37,3 @@ bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name)
 bool gyre_dns_zone_lookup(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup);
 /* Begins the authority section, if no lookup did: proves a wildcard's use. */
 void gyre_dns_zone_prove(struct gyre_dns_lookup *lookup);
-
-#endif

@@ -1,7 +1,6 @@
 /* Waits that an unblock may end, by fiber: a hash table with nodes inside the waits, so that it
  * allocates nothing. Used by scheduler_block.c. */
-#ifndef GYRE_BLOCKED_H
-#define GYRE_BLOCKED_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_n
 
 /* Returns the fiber's newest, or NULL. */
 struct gyre_blocked_node *gyre_blocked_find(const struct gyre_blocked_table *table, uintptr_t fiber);
-
-#endif

@@ -1,7 +1,6 @@
 /* Shared by fibers.c (parking, the queue), workers.c (the pool), interrupts.c (exceptions for
  * fibers) and drive.c (turns). */
-#ifndef GYRE_FIBERS_H
-#define GYRE_FIBERS_H
+#pragma once
 
 #include "fiber/scheduler.h"
 
@@ -48,5 +47,3 @@ void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked 
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 /* Drops interrupts of an ended job. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);
-
-#endif

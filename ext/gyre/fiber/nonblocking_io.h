@@ -3,8 +3,7 @@
  *
  * A regular file is always "ready" and may still wait for the disk: GYRE_IO_FILE_WAITS asks for a
  * call in a thread, GYRE_IO_FILE for a plain call, which should be quick. */
-#ifndef GYRE_NONBLOCKING_IO_H
-#define GYRE_NONBLOCKING_IO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gy
 
 /* Reads at an offset from memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS if that is impossible. */
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from);
-
-#endif

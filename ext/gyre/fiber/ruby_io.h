@@ -1,6 +1,5 @@
 /* Ruby's IO and IO::Buffer, for Gyre::Scheduler and Gyre::Async::Selector. */
-#ifndef GYRE_RUBY_IO_H
-#define GYRE_RUBY_IO_H
+#pragma once
 
 #include "feature.h"
 
@@ -28,5 +27,3 @@ size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 /* Reads or writes a file without the GVL at `from`, or at its position (-1). Returns a count or
  * -errno. */
 ssize_t gyre_file_call(int fd, char *bytes, size_t length, off_t from, bool writes);
-
-#endif

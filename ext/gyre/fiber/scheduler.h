@@ -4,8 +4,7 @@
  * A waiting fiber has a `struct gyre_parked` on its stack. Control passes to the next ready fiber,
  * else to the driver; without a driver the fiber itself drives until it is woken. Fibers move only
  * by transfer: resume and yield are the program's. */
-#ifndef GYRE_SCHEDULER_H
-#define GYRE_SCHEDULER_H
+#pragma once
 
 #include "gyre.h"
 
@@ -372,5 +371,3 @@ void gyre_timeouts_free(struct gyre_scheduler *scheduler);
 /* Converts seconds (nil, Integer, Float, Rational) to nanoseconds; -1 for nil. Raises ArgumentError
  * if negative. */
 int64_t gyre_duration_ns(VALUE duration);
-
-#endif

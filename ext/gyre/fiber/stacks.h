@@ -1,6 +1,5 @@
 /* Memory of suspended fibers' stacks; see stacks.c. */
-#ifndef GYRE_STACKS_H
-#define GYRE_STACKS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_byte
 /* Does so for the current fiber below its present frame; its stack begins shortly above the
  * address. */
 void gyre_stack_discard(uintptr_t address, size_t machine_bytes);
-
-#endif

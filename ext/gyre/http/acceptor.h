@@ -1,7 +1,6 @@
 /* State shared by the connections of a Gyre::HTTP::NativeAcceptor (acceptor.c). Contract:
  * lib/gyre/http/server.rb. */
-#ifndef GYRE_HTTP_ACCEPTOR_H
-#define GYRE_HTTP_ACCEPTOR_H
+#pragma once
 
 #include "fiber/scheduler.h"
 #include "http/buffer.h"
@@ -114,5 +113,3 @@ void gyre_http_departures_start(struct gyre_http_acceptor *acceptor);
 void gyre_http_departures_forget(struct gyre_http_acceptor *acceptor);
 /* Settles promises at once without a fiber, for the last time. */
 void gyre_http_departures_tell_last(struct gyre_http_acceptor *acceptor);
-
-#endif

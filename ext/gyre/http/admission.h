@@ -13,8 +13,7 @@
  *
  * start and refuse are called from the loop's timers, never within enter, leave or withdraw. The
  * waiter has left the queue by then; its memory is not touched afterwards. */
-#ifndef GYRE_HTTP_ADMISSION_H
-#define GYRE_HTTP_ADMISSION_H
+#pragma once
 
 #include "http/statistics.h"
 #include "loop/loop.h"
@@ -72,5 +71,3 @@ void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admis
 
 /* Frees a place; once for each start and gyre_admission_take. */
 void gyre_admission_leave(struct gyre_admission *admission);
-
-#endif

@@ -1,6 +1,5 @@
 /* A growing buffer for a response's head. Pure: no socket, no Ruby. */
-#ifndef GYRE_HTTP_BUFFER_H
-#define GYRE_HTTP_BUFFER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ void gyre_http_buffer_field(struct gyre_http_buffer *buffer, const char *name, s
                             size_t value_length);
 void gyre_http_buffer_length(struct gyre_http_buffer *buffer, uint64_t length); /* the body's */
 void gyre_http_buffer_date(struct gyre_http_buffer *buffer, struct gyre_http_date *date);
-
-#endif

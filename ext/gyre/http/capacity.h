@@ -1,7 +1,6 @@
 /* A server's places for requests (admission.h) and its budgets of memory and open files, shared by
  * acceptors and protocols. Holders record their share of a budget and give it back. No ruby.h. */
-#ifndef GYRE_HTTP_CAPACITY_H
-#define GYRE_HTTP_CAPACITY_H
+#pragma once
 
 #include "http/admission.h"
 
@@ -44,5 +43,3 @@ void gyre_http_capacity_stop(struct gyre_http_capacity *capacity);
 /* Leaves the loop alone, in a forked child. */
 void gyre_http_capacity_forget(struct gyre_http_capacity *capacity);
 void gyre_http_capacity_release(struct gyre_http_capacity *capacity);
-
-#endif

@@ -5,8 +5,7 @@
  *   accepted ─► (PROXY) ─► (HANDSHAKE, with TLS) ─► FIRST_BYTE ─► a protocol: BETWEEN ◄─► SERVING
  *                                                                    └─► LINGERING ─► CLOSED, HIJACKED
  */
-#ifndef GYRE_HTTP_CONNECTION_H
-#define GYRE_HTTP_CONNECTION_H
+#pragma once
 
 #include "http/limits.h"
 #include "loop/loop.h"
@@ -130,5 +129,3 @@ ssize_t gyre_http_connection_receive(struct gyre_http_connection *connection, co
 /* True if the caller must stop reading for other connections; one read of TLS may contain many
  * records. */
 bool gyre_http_connection_gives_way(struct gyre_http_connection *connection, int *receptions);
-
-#endif

@@ -1,8 +1,7 @@
 /* One request and its response, from a head to the next request or the handler's end (exchange.c).
  * handler.c runs its fiber; request.c and response.c define Ruby's methods
  * (lib/gyre/http/exchange.rb); each version adds a table. */
-#ifndef GYRE_HTTP_EXCHANGE_H
-#define GYRE_HTTP_EXCHANGE_H
+#pragma once
 
 #include "fiber/scheduler.h"
 #include "http/acceptor.h"
@@ -233,5 +232,3 @@ VALUE gyre_http_error(const char *name, int status, const char *message);
  * wait. */
 VALUE gyre_http_cancellation(const char *class, const char *message);
 NORETURN(void gyre_http_request_is_over(void));
-
-#endif

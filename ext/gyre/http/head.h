@@ -1,7 +1,6 @@
 /* A request's head as offsets into its bytes, for any version: filled by HTTP/1's parser and
  * HTTP/2's session, read by env.c. Also checks names and values. No ruby.h. */
-#ifndef GYRE_HTTP_HEAD_H
-#define GYRE_HTTP_HEAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -135,5 +134,3 @@ struct gyre_http_authority {
 bool gyre_http_authority_parse(struct gyre_http_authority *authority, const char *bytes, uint32_t offset,
                                uint32_t length);
 void gyre_http_authority_assign(struct gyre_http_head *head, const struct gyre_http_authority *authority);
-
-#endif

@@ -1,7 +1,6 @@
 /* Limits of a server's connections and streams (lib/gyre/http/limits.rb), read from Ruby by
  * limits.c, and values computed from them. */
-#ifndef GYRE_HTTP_LIMITS_H
-#define GYRE_HTTP_LIMITS_H
+#pragma once
 
 #include "http/head.h"
 
@@ -39,5 +38,3 @@ static inline int64_t gyre_http_earned_ns(int64_t bytes, int64_t rate, bool plac
   if (placed) rate *= GYRE_HTTP_PLACE_RATE;
   return bytes > INT64_MAX / 1000000000 ? INT64_MAX : bytes * 1000000000 / rate;
 }
-
-#endif

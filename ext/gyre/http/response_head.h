@@ -1,6 +1,5 @@
 /* A response's head being written, and facts about the app's headers (response_head.c). */
-#ifndef GYRE_HTTP_RESPONSE_HEAD_H
-#define GYRE_HTTP_RESPONSE_HEAD_H
+#pragma once
 
 #include "http/exchange.h"
 
@@ -29,5 +28,3 @@ bool gyre_http_response_head_whole(struct gyre_http_response_head *head, struct 
                                    VALUE status, VALUE headers, VALUE body);
 /* Adds trailers after `before`; raises ArgumentError for invalid ones. */
 struct gyre_http_buffer *gyre_http_response_head_trailers(struct gyre_http_exchange *exchange, const char *before);
-
-#endif

@@ -1,7 +1,6 @@
 /* A table of allowed bytes, and searches for the first other byte, for both versions' parsers.
  * Reads nothing from `end` on; SSE2 takes 16 bytes at a time. */
-#ifndef GYRE_HTTP1_SCAN_H
-#define GYRE_HTTP1_SCAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,5 +110,3 @@ static inline const char *skip_name(const char *p, const char *end, bool *unders
   }
   return p;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Counts an acceptor's responses for /metrics and `gyre top`: status class, duration, bytes. Called
  * once per response by exchange.c; reads the clock once, allocates nothing. No ruby.h. */
-#ifndef GYRE_HTTP_STATISTICS_H
-#define GYRE_HTTP_STATISTICS_H
+#pragma once
 
 #include "net/transport.h"
 
@@ -39,5 +38,3 @@ static inline void gyre_http_statistics_take_bytes(struct gyre_http_statistics *
   statistics->sent_bytes += transport->sent_bytes;
   transport->received_bytes = transport->sent_bytes = 0;
 }
-
-#endif

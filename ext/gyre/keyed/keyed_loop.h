@@ -13,8 +13,7 @@
  * A resting watch has freed its key, but stays registered until the next wait or, while events are
  * queued, the second look at the kernel: a server that watches a connection again makes no system
  * call. */
-#ifndef GYRE_KEYED_LOOP_H
-#define GYRE_KEYED_LOOP_H
+#pragma once
 
 #include "fiber/scheduler.h"
 
@@ -130,5 +129,3 @@ void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, in
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
 /* Calls the key's methods, then the helper. */
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
-
-#endif

@@ -1,7 +1,6 @@
 /* Growing bytes for the log's codecs, without ruby.h. Functions return 0, or -ENOMEM with the bytes
  * unchanged. */
-#ifndef GYRE_LOG_BUFFER_H
-#define GYRE_LOG_BUFFER_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ static inline void gyre_log_buffer_free(struct gyre_log_buffer *buffer) {
   free(buffer->bytes);
   memset(buffer, 0, sizeof(*buffer));
 }
-
-#endif

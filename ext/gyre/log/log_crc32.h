@@ -1,6 +1,5 @@
 /* CRC-32 as in zlib (ISO 3309). No ruby.h, no allocation. */
-#ifndef GYRE_LOG_CRC32_H
-#define GYRE_LOG_CRC32_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,5 +9,3 @@ void gyre_log_crc32_setup(void);
 
 /* `crc`: of preceding bytes, or 0. */
 uint32_t gyre_log_crc32(uint32_t crc, const char *bytes, size_t length);
-
-#endif

@@ -1,7 +1,6 @@
 /* Cuts a connection's bytes into messages and parts: frames of the old wire, records, syslog; JSON
  * only into lines. No ruby.h; copies nothing but a prefix of syslog's messages. */
-#ifndef GYRE_LOG_FRAME_H
-#define GYRE_LOG_FRAME_H
+#pragma once
 
 #include "log/log_buffer.h"
 
@@ -78,5 +77,3 @@ static inline long gyre_log_take_line(struct gyre_log_cutter *cutter, const char
 /* Parses a message by RFC 5424 or RFC 3164. Returns 0 or GYRE_LOG_NO_MEMORY. */
 long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,
                            struct gyre_log_message *message);
-
-#endif

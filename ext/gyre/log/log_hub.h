@@ -9,8 +9,7 @@
  *
  * Callers of ..._open hold a reference, returned by ..._release. Routes and taps hold sinks,
  * decoders their session, and all of them the hub. Any order of release is valid. */
-#ifndef GYRE_LOG_HUB_H
-#define GYRE_LOG_HUB_H
+#pragma once
 
 #include "log/log_frame.h"
 #include "log/log_line.h"
@@ -233,5 +232,3 @@ int gyre_log_decoder_deliver(struct gyre_log_decoder *decoder, const struct gyre
 int gyre_log_decoder_feed(struct gyre_log_decoder *decoder, const char *bytes, size_t length, int64_t time_ns);
 /* Ends the input; returns the same. */
 int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* A message as a finished, escaped line: text, JSON or a Redis command (twin:
  * test/oracle/log/line.rb). No ruby.h. Functions return 0 or -ENOMEM. */
-#ifndef GYRE_LOG_LINE_H
-#define GYRE_LOG_LINE_H
+#pragma once
 
 #include "log/log_buffer.h"
 #include "log/log_time.h"
@@ -39,5 +38,3 @@ int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text hos
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw);
 int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_line *line);
 int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, struct gyre_log_text command);
-
-#endif

@@ -1,8 +1,7 @@
 /* Records of the versioned wire (lib/gyre/log/wire/records.rb draws one): writes, counts, finds and
  * converts them for the client's outbox; cuts them for the ingest (gyre_log_record_cut in
  * log_frame.h). No ruby.h, no allocation. */
-#ifndef GYRE_LOG_RECORD_H
-#define GYRE_LOG_RECORD_H
+#pragma once
 
 #include "log/log_buffer.h"
 
@@ -39,5 +38,3 @@ size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence)
 size_t gyre_log_batch_frames(char *to, const char *bytes, size_t length, size_t *dropped);
 /* Returns the first record whose frame ends after `frames` bytes. */
 size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames);
-
-#endif

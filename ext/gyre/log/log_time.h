@@ -1,6 +1,5 @@
 /* Lines' times in the local zone; keeps the last second's text. Reads no clock. No ruby.h. */
-#ifndef GYRE_LOG_TIME_H
-#define GYRE_LOG_TIME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ struct gyre_log_time {
 void gyre_log_time_at(struct gyre_log_time *time, int64_t time_ns);
 /* Returns false if a line cannot show the time. */
 bool gyre_log_time_at_us(struct gyre_log_time *time, uint64_t time_us);
-
-#endif

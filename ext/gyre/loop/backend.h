@@ -4,8 +4,7 @@
  * ruby.h, raises or calls back; returns counts or -errno. `wait` may run without the GVL, `wake` in
  * any thread and signal handler, the rest in the loop's thread. `watch` and `wait` return -EEXIST
  * in a new thread if the loop must reopen the backend. */
-#ifndef GYRE_BACKEND_H
-#define GYRE_BACKEND_H
+#pragma once
 
 #include "loop/list.h"
 
@@ -85,5 +84,3 @@ struct gyre_backend_operations {
 
 extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_io_uring, gyre_backend_kqueue,
     gyre_backend_iocp;
-
-#endif

@@ -1,6 +1,5 @@
 /* The backends, the best first, for loop_backend.c and the contract's plain C test. */
-#ifndef GYRE_BACKENDS_H
-#define GYRE_BACKENDS_H
+#pragma once
 
 #include "loop/backend.h"
 
@@ -11,5 +10,3 @@ struct gyre_backend_choice {
 };
 
 extern const struct gyre_backend_choice gyre_backends[];
-
-#endif

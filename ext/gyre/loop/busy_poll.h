@@ -1,8 +1,7 @@
 /* Decides whether to ask the backend for some microseconds before a sleep: a local server's reply
  * comes sooner than a process falls asleep and wakes. Each further failure doubles the number of
  * sleeps without it. No ruby.h. */
-#ifndef GYRE_BUSY_POLL_H
-#define GYRE_BUSY_POLL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ static inline void gyre_busy_poll_done(struct gyre_busy_poll *busy, bool found) 
   if (busy->in_vain < GYRE_BUSY_POLL_IN_VAIN_LIMIT) busy->in_vain++;
   busy->left_out = 1u << busy->in_vain;
 }
-
-#endif

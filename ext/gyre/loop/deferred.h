@@ -1,7 +1,6 @@
 /* Work for the end of a loop's turn: runs once, after ready fibers and before the kernel is asked,
  * so that output of several fibers (bytes, frames) leaves together. */
-#ifndef GYRE_DEFERRED_H
-#define GYRE_DEFERRED_H
+#pragma once
 
 #include "loop/list.h"
 
@@ -38,5 +37,3 @@ void gyre_loop_run_deferred(struct gyre_loop *loop);
 
 /* For loop.c, when the loop closes: pending work never runs. */
 void gyre_loop_drop_deferred(struct gyre_loop *loop);
-
-#endif

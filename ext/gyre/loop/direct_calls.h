@@ -2,8 +2,7 @@
  * wrappers: up to glibc 2.40 these are cancellation points, which cost some 60 ns, a quarter of an
  * empty recv. Return -1 and errno. For non-blocking descriptors and the loop's wait. Sanitizer
  * builds keep the wrappers. No ruby.h. */
-#ifndef GYRE_DIRECT_CALLS_H
-#define GYRE_DIRECT_CALLS_H
+#pragma once
 
 #include "feature.h"
 
@@ -61,6 +60,4 @@ static inline int gyre_epoll_wait(int fd, struct epoll_event *events, int capaci
   return epoll_wait(fd, events, capacity, timeout_ms);
 #endif
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* How long ready work waits for the loop: a histogram with four buckets per doubling, at most a
  * quarter too high. Fed by loop.c once a turn. */
-#ifndef GYRE_LAG_H
-#define GYRE_LAG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
 /* Returns the number of waits surely not longer. */
 uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* An intrusive, circular list: members embed a node; linking never allocates or fails. An unlinked
  * node points to itself, so removing it again is harmless. */
-#ifndef GYRE_LIST_H
-#define GYRE_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ static inline void gyre_list_remove(struct gyre_list *node) {
   node->previous->next = node->next;
   gyre_list_init(node);
 }
-
-#endif

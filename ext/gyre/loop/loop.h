@@ -1,8 +1,7 @@
 /* The loop: watches by descriptor, timers, and one question to the backend a turn. Keeps all books,
  * whatever the backend. Knows no fibers: watches and timers call a function in the loop's
  * thread. */
-#ifndef GYRE_LOOP_H
-#define GYRE_LOOP_H
+#pragma once
 
 #include "loop/backend.h"
 #include "loop/busy_poll.h"
@@ -191,5 +190,3 @@ static inline int64_t gyre_loop_coarse_now(const struct gyre_loop *loop) {
 
 /* Any thread or signal handler may call it. */
 void gyre_loop_wake(struct gyre_loop *loop);
-
-#endif

@@ -1,6 +1,5 @@
 /* Timers in a 4-ary heap, embedded in their owners: only the heap's doubling array is allocated. */
-#ifndef GYRE_TIMERS_H
-#define GYRE_TIMERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ int64_t gyre_timers_next(const struct gyre_timers *timers);
 
 /* Fires due timers; those armed meanwhile wait. Returns their number. */
 uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context);
-
-#endif

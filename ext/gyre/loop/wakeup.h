@@ -1,7 +1,6 @@
 /* An eventfd or pipe by which a thread or signal handler ends another thread's wait. For
  * backends. */
-#ifndef GYRE_WAKEUP_H
-#define GYRE_WAKEUP_H
+#pragma once
 
 struct gyre_wakeup {
   int read_fd, write_fd;
@@ -13,5 +12,3 @@ void gyre_wakeup_close(struct gyre_wakeup *wakeup);
 
 /* Any thread and signal handler may call it; keeps errno. */
 void gyre_wakeup_signal(const struct gyre_wakeup *wakeup);
-
-#endif

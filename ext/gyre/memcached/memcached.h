@@ -4,8 +4,7 @@
  *
  * A home is a thread's loop, which reads for its fibers' shared pipeline. Threads without a loop
  * are one home, where a waiting thread reads for all (memcached_threads.c). */
-#ifndef GYRE_MEMCACHED_H
-#define GYRE_MEMCACHED_H
+#pragma once
 
 #include "fiber/scheduler.h"
 #include "memcached/memcached_wire.h"
@@ -181,5 +180,3 @@ struct gyre_memcached_call *gyre_memcached_call_get(VALUE object);
 struct gyre_memcached_call *gyre_memcached_call_keep(const struct gyre_memcached_call *call);
 void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply,
                               uint32_t index);
-
-#endif

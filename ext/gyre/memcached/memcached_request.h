@@ -1,7 +1,6 @@
 /* A call of the memcached client, from command to value. Filled in by memcached_server.c (one key)
  * and memcached_multi.c (many), carried out by memcached_request.c. */
-#ifndef GYRE_MEMCACHED_REQUEST_H
-#define GYRE_MEMCACHED_REQUEST_H
+#pragma once
 
 #include "memcached/memcached.h"
 
@@ -76,5 +75,3 @@ enum gyre_memcached_verb gyre_memcached_verb_of(VALUE name);
 int gyre_memcached_put(struct gyre_memcached_request *request);
 /* Queues a line; returns as `put`. */
 int gyre_memcached_put_line(struct gyre_memcached_request *request, const char *line, size_t length);
-
-#endif

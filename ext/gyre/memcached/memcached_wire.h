@@ -1,7 +1,6 @@
 /* memcached's meta protocol (doc/protocol.txt, "Meta Commands"): writes commands into the caller's
  * memory, parses replies in place. No socket, clock, ruby.h or allocation. */
-#ifndef GYRE_MEMCACHED_WIRE_H
-#define GYRE_MEMCACHED_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ char *gyre_memcached_put_number(char *to, uint64_t number);
 
 /* Size of a key in base64. */
 static inline size_t gyre_memcached_key_room(size_t length) { return (length + 2) / 3 * 4; }
-
-#endif

@@ -1,8 +1,7 @@
 /* Listening sockets on a loop, and their accept loop. Limits connections per turn and in all;
  * pauses while descriptors or memory are short. Embedded by a protocol's server, which gets the
  * connections. Closes no listening socket and holds no fiber. No ruby.h. */
-#ifndef GYRE_NET_ACCEPTOR_H
-#define GYRE_NET_ACCEPTOR_H
+#pragma once
 
 #include "loop/loop.h"
 #include "net/shares.h"
@@ -63,5 +62,3 @@ void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference);
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);
 /* Forgets the parent's loop, in a forked child. */
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor);
-
-#endif

@@ -1,7 +1,6 @@
 /* Datagram sockets: moves several packets per system call if possible (recvmmsg, sendmmsg), in
  * memory lent by the thread. Never waits. No ruby.h. */
-#ifndef GYRE_DATAGRAM_H
-#define GYRE_DATAGRAM_H
+#pragma once
 
 #include "feature.h"
 
@@ -65,5 +64,3 @@ bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes,
                            const struct gyre_datagram_address *to, const struct gyre_datagram_local *local);
 /* Sends all and empties the queue. Returns the number of packets that the kernel refused. */
 size_t gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue);
-
-#endif

@@ -1,7 +1,6 @@
 /* Sends a transport's queue at the turn's end, and the rest when there is room, for writers that do
  * not wait. Called by transport_object.c. Errors stay for the next call. */
-#ifndef GYRE_DEFERRED_SEND_H
-#define GYRE_DEFERRED_SEND_H
+#pragma once
 
 #include "fiber/scheduler.h"
 #include "net/transport.h"
@@ -28,5 +27,3 @@ void gyre_deferred_send_begin(struct gyre_deferred_send *sends, VALUE owner, str
 void gyre_deferred_send_check(struct gyre_deferred_send *sends);
 /* Call before closing the socket and before freeing. */
 void gyre_deferred_send_stop(struct gyre_deferred_send *sends);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shared by the Ruby classes of net/, and with gyre.c. */
-#ifndef GYRE_NET_H
-#define GYRE_NET_H
+#pragma once
 
 #include "feature.h"
 #include "gyre.h"
@@ -18,5 +17,3 @@ struct gyre_transport *gyre_transport_of(VALUE transport);
 VALUE gyre_net_peer_certificate(const struct gyre_transport *transport);
 
 struct gyre_tls_context *gyre_tls_context_get(VALUE context);
-
-#endif

@@ -3,8 +3,7 @@
  *
  *   accepted ─► header ─► TLS's handshake or HTTP
  *                 └► refused, closed */
-#ifndef GYRE_NET_PROXY_PROTOCOL_H
-#define GYRE_NET_PROXY_PROTOCOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ struct gyre_proxy_range {
 int gyre_proxy_parse(const uint8_t *bytes, size_t length, unsigned versions, struct gyre_proxy_source *source);
 
 bool gyre_proxy_in_range(const struct gyre_proxy_range *range, uint8_t family, const uint8_t *address);
-
-#endif

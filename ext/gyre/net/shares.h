@@ -1,8 +1,7 @@
 /* Counts shared by processes that accept from the same sockets: connections, and whether a process
  * watches its sockets. A parent maps the memory for its forks. The acceptor asks before it takes a
  * connection from a process with far fewer. No ruby.h. */
-#ifndef GYRE_NET_SHARES_H
-#define GYRE_NET_SHARES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void gyre_shares_sign(struct gyre_shares *shares);
 bool gyre_shares_others_first(struct gyre_shares *shares, uint32_t open);
 /* The wait is over. */
 void gyre_shares_waited(struct gyre_shares *shares);
-
-#endif

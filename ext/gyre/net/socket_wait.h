@@ -1,6 +1,5 @@
 /* Waits for a socket by this thread's scheduler, or blocks only the thread. */
-#ifndef GYRE_SOCKET_WAIT_H
-#define GYRE_SOCKET_WAIT_H
+#pragma once
 
 #include <ruby.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ void gyre_socket_give_way(void);
 
 /* True if the IO is open with this descriptor. Never raises. */
 bool gyre_socket_is_open(VALUE io, int fd);
-
-#endif

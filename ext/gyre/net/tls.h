@@ -1,6 +1,5 @@
 /* TLS by libssl: contexts, and transports over them. No ruby.h. */
-#ifndef GYRE_NET_TLS_H
-#define GYRE_NET_TLS_H
+#pragma once
 
 #include "feature.h"
 #include "net/transport.h"
@@ -88,7 +87,5 @@ static inline bool gyre_tls_begun(const struct gyre_transport *transport) { retu
 static inline bool gyre_tls_leave(struct gyre_transport *transport) { return false; }
 static inline bool gyre_tls_agreed(const struct gyre_transport *transport, const char *protocol) { return false; }
 static inline bool gyre_tls_resumed(const struct gyre_transport *transport) { return false; }
-
-#endif
 
 #endif

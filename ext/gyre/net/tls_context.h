@@ -1,6 +1,5 @@
 /* TLS contexts, for net/tls*.c only. */
-#ifndef GYRE_NET_TLS_CONTEXT_H
-#define GYRE_NET_TLS_CONTEXT_H
+#pragma once
 
 #include "net/tls.h"
 #include "net/tls_tickets.h"
@@ -38,5 +37,3 @@ SSL *gyre_tls_ssl(const struct gyre_transport *transport);
 /* tls_identity.c: the subject of a certificate (RFC 2253) in UTF-8, like Ruby's Name#to_utf8.
  * Returns its length; 0: none. */
 int gyre_tls_subject(X509 *certificate, char *text, size_t size);
-
-#endif

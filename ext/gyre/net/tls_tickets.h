@@ -1,8 +1,7 @@
 /* Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1): a chain with one key per interval,
  * equal in processes with the same state. A key encrypts in its interval and decrypts for two more;
  * past keys cannot be computed. Any thread may use it. No ruby.h. */
-#ifndef GYRE_NET_TLS_TICKETS_H
-#define GYRE_NET_TLS_TICKETS_H
+#pragma once
 
 #include "feature.h"
 
@@ -28,6 +27,4 @@ void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets);
  * unknown key, -1 on failure. */
 int gyre_tls_tickets_choose(struct gyre_tls_tickets *tickets, unsigned char name[16], unsigned char *vector,
                             EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypting);
-#endif
-
 #endif

@@ -8,8 +8,7 @@
  *             \---error---------> FAILED
  *   write:  OPEN --gyre_transport_end--> ENDING --all was sent--> ENDED
  *             \---error--> FAILED <---error---/ */
-#ifndef GYRE_NET_TRANSPORT_H
-#define GYRE_NET_TRANSPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -150,5 +149,3 @@ void gyre_bytes_free(struct gyre_bytes **bytes);
 #define GYRE_LENT_BYTES (64 * 1024)
 char *gyre_lent_received(void); /* from the socket */
 char *gyre_lent_plain(void);    /* to or from a protocol */
-
-#endif

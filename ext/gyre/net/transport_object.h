@@ -1,7 +1,6 @@
 /* Shared by Gyre::Transport's files: transport_object.c (life, waiting calls) and
  * transport_available.c (calls that never wait). */
-#ifndef GYRE_TRANSPORT_OBJECT_H
-#define GYRE_TRANSPORT_OBJECT_H
+#pragma once
 
 #include "net/deferred_send.h"
 #include "net/transport.h"
@@ -28,5 +27,3 @@ NORETURN(void gyre_transport_object_fail(struct gyre_transport_object *object, i
 long gyre_transport_object_limit(VALUE value);
 /* The input must have `length` bytes. */
 VALUE gyre_transport_object_take(struct gyre_transport_object *object, size_t length);
-
-#endif

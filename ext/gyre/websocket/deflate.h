@@ -1,8 +1,7 @@
 /* Compression of a WebSocket's messages (permessage-deflate, RFC 7692) by zlib. Without context
  * takeover a socket holds nothing: the thread lends one deflater and one inflater for each message.
  * Called by socket.c, session.c, the fuzzer and a plain C test. No ruby.h. */
-#ifndef GYRE_WEBSOCKET_DEFLATE_H
-#define GYRE_WEBSOCKET_DEFLATE_H
+#pragma once
 
 #include "websocket/frame.h"
 #include "websocket/utf8.h"
@@ -42,5 +41,3 @@ bool gyre_websocket_inflate_begin(struct gyre_websocket_inflation *inflation,
                                   struct gyre_websocket_compression *compression, const char *bytes, uint32_t length);
 /* Inflates more of it. Returns bytes, 0 at its end, or the negative code to close with. */
 int gyre_websocket_inflate(struct gyre_websocket_inflation *inflation, char *bytes, uint32_t room);
-
-#endif

@@ -1,7 +1,6 @@
 /* Heads of WebSocket frames (RFC 6455, section 5.2), and their mask. Pure functions for input.c and
  * output.c. No ruby.h. */
-#ifndef GYRE_WEBSOCKET_FRAME_H
-#define GYRE_WEBSOCKET_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ static inline void gyre_websocket_unmask(char *bytes, size_t length, const uint8
   }
   for (; i < length; i++) bytes[i] ^= (char)turned[i & 7];
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  *   0 ········ start ────────── start + held ········ next ──────────── length
  *     done            message                 heads        not looked at */
-#ifndef GYRE_WEBSOCKET_INPUT_H
-#define GYRE_WEBSOCKET_INPUT_H
+#pragma once
 
 #include "websocket/frame.h"
 #include "websocket/utf8.h"
@@ -55,5 +54,3 @@ uint32_t gyre_websocket_input_close_gap(struct gyre_websocket_input *input, char
 
 /* Returns the number of bytes to remove from the buffer's beginning. */
 uint32_t gyre_websocket_input_release(struct gyre_websocket_input *input);
-
-#endif

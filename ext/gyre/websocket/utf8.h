@@ -1,6 +1,5 @@
 /* Checks a WebSocket's text as UTF-8 (RFC 3629), in pieces. Called by input.c. No ruby.h. */
-#ifndef GYRE_WEBSOCKET_UTF8_H
-#define GYRE_WEBSOCKET_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ bool gyre_utf8_check(struct gyre_utf8 *utf8, const uint8_t *bytes, size_t length
 
 /* True if the text may end here. */
 static inline bool gyre_utf8_is_whole(const struct gyre_utf8 *utf8) { return utf8->missing == 0; }
-
-#endif

@@ -5,8 +5,7 @@
  *
  *   OPEN ─► CLOSING: our close was sent ─► over: the connection lingers or is closed
  *     └──── the peer's close, a fault, the end of the connection ────┘ */
-#ifndef GYRE_WEBSOCKET_H
-#define GYRE_WEBSOCKET_H
+#pragma once
 
 #include "http/exchange.h"
 #include "websocket/deflate.h"
@@ -154,5 +153,3 @@ void gyre_init_websocket_session(void);
 
 void gyre_init_websocket_frames(void); /* frames.c */
 void gyre_init_websocket(void);        /* socket.c */
-
-#endif

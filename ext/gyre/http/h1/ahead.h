@@ -1,7 +1,6 @@
 /* Follows how much of a request's body has come (h1/ahead.c). Calls pass the whole body so far; no
  * byte is scanned twice. */
-#ifndef GYRE_HTTP1_AHEAD_H
-#define GYRE_HTTP1_AHEAD_H
+#pragma once
 
 #include "http/h1/chunked.h"
 #include "http/h1/parser.h"
@@ -19,5 +18,3 @@ void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_ht
                             size_t trailers_most);
 /* True if the whole body, `most` bytes or an error has come. */
 bool gyre_http1_ahead_is_there(struct gyre_http1_ahead *ahead, const char *bytes, size_t length);
-
-#endif

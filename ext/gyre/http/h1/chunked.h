@@ -4,8 +4,7 @@
  *
  *   SIZE ─► (EXTENSION ─►) LINE_FEED ─► DATA ─► DATA_CR ─► DATA_LF ─► SIZE …
  *                              └── size 0 ─► TRAILERS */
-#ifndef GYRE_HTTP1_CHUNKED_H
-#define GYRE_HTTP1_CHUNKED_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);
  * TRAILERS it returns the same and consumes nothing. Returns an enum gyre_http1_chunked_result. */
 int gyre_http1_chunked_step(struct gyre_http1_chunked *chunked, const char *bytes, size_t length, size_t *consumed,
                             const char **data, size_t *data_length);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reads field lines of a header or trailer section, for h1/parser.c (requests) and h1/reply.c
  * (responses), which pass a function that interprets fields. */
-#ifndef GYRE_HTTP1_FIELDS_H
-#define GYRE_HTTP1_FIELDS_H
+#pragma once
 
 #include "http/h1/parser.h"
 
@@ -57,5 +56,3 @@ void gyre_http1_read_connection(struct gyre_http_head *head, const char *value, 
 
 /* target.c: sets path, query and authority of head->target. Returns 0, or -1 for a refusal. */
 int gyre_http1_target_parse(struct gyre_http_head *head, const char *bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* HTTP/1: requests one by one on a connection. connection.c collects heads on the loop's fiber;
  * request.c and response.c run in the handler's. The parser (parser.h, chunked.h, ahead.h) needs no
  * Ruby. */
-#ifndef GYRE_HTTP1_H1_H
-#define GYRE_HTTP1_H1_H
+#pragma once
 
 #include "http/exchange.h"
 #include "http/h1/chunked.h"
@@ -44,5 +43,3 @@ void gyre_http1_send_response(VALUE self, const struct gyre_http_response_head *
 void gyre_http1_send_body(VALUE self, VALUE string);
 uint64_t gyre_http1_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);
 void gyre_http1_finish_body(VALUE self);
-
-#endif

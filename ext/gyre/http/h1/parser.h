@@ -1,7 +1,6 @@
 /* Request parser of HTTP/1, strict after RFC 9110 and 9112: bytes in, offsets out. Allocates and
  * copies nothing; the caller's buffer may move between calls. Twin: test/oracle/http/parser.rb. */
-#ifndef GYRE_HTTP1_PARSER_H
-#define GYRE_HTTP1_PARSER_H
+#pragma once
 
 #include "http/head.h"
 
@@ -21,5 +20,3 @@ int gyre_http1_head_parse(struct gyre_http_head *head, const char *bytes, size_t
 void gyre_http1_trailers_reset(struct gyre_http_head *trailers, struct gyre_http_field *fields, uint16_t capacity);
 int gyre_http1_trailers_parse(struct gyre_http_head *trailers, const char *bytes, size_t length,
                               const struct gyre_http_head_limits *limits);
-
-#endif

@@ -1,7 +1,6 @@
 /* Response parser of HTTP/1 for the client, strict after RFC 9112, like h1/parser.h, whose reset it
  * shares. Called by h1/client.c and its fuzzer. No ruby.h. */
-#ifndef GYRE_HTTP1_REPLY_H
-#define GYRE_HTTP1_REPLY_H
+#pragma once
 
 #include "http/h1/parser.h"
 
@@ -15,5 +14,3 @@ int gyre_http1_reply_parse(struct gyre_http_head *head, const char *bytes, size_
 
 /* `method` is the request's. A switch of protocols and a CONNECT tunnel have no body. */
 enum gyre_http1_reply_body gyre_http1_reply_body(const struct gyre_http_head *head, uint8_t method);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * On a loop, a watch reads for all fibers, and frames leave at the turn's end. Otherwise the
  * waiting caller moves bytes, and the pool lends the connection to one caller at a time. */
-#ifndef GYRE_HTTP2_CLIENT_H
-#define GYRE_HTTP2_CLIENT_H
+#pragma once
 
 #include "fiber/scheduler.h"
 #include "gyre.h"
@@ -63,5 +62,3 @@ void gyre_http2_client_drive(struct gyre_http2_client *client, int64_t limit_ns)
 bool gyre_http2_client_is_open(const struct gyre_http2_client *client);
 void gyre_init_http2_client(void);
 void gyre_init_http2_client_call(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* HTTP/2: an exchange per stream. connection.c moves frames (session.h, by libnghttp2) and checks
  * times on the loop's fiber; request.c and response.c run in handlers' fibers. */
-#ifndef GYRE_HTTP2_H2_H
-#define GYRE_HTTP2_H2_H
+#pragma once
 
 #include "http/exchange.h"
 #include "http/h2/session.h"
@@ -67,5 +66,3 @@ void gyre_http2_send_response(VALUE self, const struct gyre_http_response_head *
 void gyre_http2_send_body(VALUE self, VALUE string);
 uint64_t gyre_http2_send_file(VALUE self, VALUE io, int64_t offset, uint64_t length);
 void gyre_http2_finish_body(VALUE self);
-
-#endif

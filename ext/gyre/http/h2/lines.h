@@ -1,6 +1,5 @@
 /* A list of fields for libnghttp2, pointing into the caller's text. */
-#ifndef GYRE_HTTP2_LINES_H
-#define GYRE_HTTP2_LINES_H
+#pragma once
 
 #include <nghttp2/nghttp2.h>
 #include <stdbool.h>
@@ -23,5 +22,3 @@ int gyre_http2_lines_read(struct gyre_http2_lines *lines, int status, const char
 void gyre_http2_lines_free(struct gyre_http2_lines *lines);
 /* True for a connection's fields, which HTTP/2 forbids (RFC 9113, section 8.2.2). */
 bool gyre_http2_is_of_connection(const char *name, size_t length);
-
-#endif

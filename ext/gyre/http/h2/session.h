@@ -5,8 +5,7 @@
  *
  *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
  *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish */
-#ifndef GYRE_HTTP2_SESSION_H
-#define GYRE_HTTP2_SESSION_H
+#pragma once
 
 #include "http/capacity.h"
 #include "http/limits.h"
@@ -221,5 +220,3 @@ void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
 void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
 /* Sends the response's rest without its exchange, and drops the request. May free the stream. */
 void gyre_http2_stream_release(struct gyre_http2_stream *stream);
-
-#endif
