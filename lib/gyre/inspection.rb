@@ -4,7 +4,6 @@
 # Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; changes nothing.
 
 require_relative "inspection/deadlock"
-require_relative "inspection/stall"
 require_relative "inspection/wait"
 
 module Gyre
