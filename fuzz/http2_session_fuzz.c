@@ -114,7 +114,7 @@ static void begin(struct gyre_http2_stream *stream) {
   stream->started = true;
   if (!stream->head.status) check_head(stream);
   if (app->stream || stream->id / 2 >= STREAMS || draw(20) == 0) {
-    stream->discards = true;
+    stream->in.discards = true;
     gyre_http2_stream_refuse(stream);
     return;
   }
@@ -145,7 +145,7 @@ static void act(struct app *app) {
   static const char head[] = "content-type: text/plain\r\nconnection: close\r\nx-empty:\r\n";
   struct gyre_http2_stream *stream = app->stream;
   expect(stream->owner == app, "an owner as long as it was not released");
-  uint32_t held = gyre_bytes_held(stream->input);
+  uint32_t held = gyre_bytes_held(stream->in.bytes);
   switch (draw(10)) {
   case 0:
   case 1:

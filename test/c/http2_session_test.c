@@ -215,9 +215,9 @@ static void release(struct app *app) {
 
 static void take(struct app *app) {
   struct gyre_http2_stream *stream = app->stream;
-  uint32_t held = gyre_bytes_held(stream->input), some = held ? 1 + draw(held) : 0;
+  uint32_t held = gyre_bytes_held(stream->in.bytes), some = held ? 1 + draw(held) : 0;
   for (uint32_t i = 0; i < some; i++)
-    CHECK(stream->input->bytes[stream->input->offset + i] == pattern(stream->id, app->taken + i));
+    CHECK(stream->in.bytes->bytes[stream->in.bytes->offset + i] == pattern(stream->id, app->taken + i));
   app->taken += some;
   if (some) gyre_http2_stream_taken(stream, some);
 }

@@ -119,7 +119,7 @@ static void end(struct gyre_http2_client *client, enum gyre_http2_client_state s
     if (stream->closed) continue;
     stream->closed = true;
     stream->error = GYRE_HTTP2_INTERNAL_ERROR;
-    stream->lent_length = 0;
+    stream->out.lent_length = 0;
     client->session.open_count--;
     gyre_http2_stream_note(stream);
   }

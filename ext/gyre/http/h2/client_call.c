@@ -258,12 +258,12 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
  * the request. Returns whether there was some. */
 static bool keep_response(struct gyre_http2_call *call) {
   struct gyre_http2_stream *stream = call->stream;
-  size_t held = gyre_bytes_held(stream->input);
+  size_t held = gyre_bytes_held(stream->in.bytes);
   if (!held) return false;
   if (NIL_P(call->early)) call->early = rb_str_buf_new((long)held);
   if ((size_t)RSTRING_LEN(call->early) + held > EARLY_BYTES)
     rb_raise(rb_eIOError, "the response has more than 32 MB before the request's end");
-  rb_str_cat(call->early, stream->input->bytes + stream->input->offset, (long)held);
+  rb_str_cat(call->early, stream->in.bytes->bytes + stream->in.bytes->offset, (long)held);
   gyre_http2_stream_taken(stream, held);
   call->received += (int64_t)held;
   gyre_http2_client_send(client_of(call));
@@ -281,11 +281,11 @@ static VALUE call_write(VALUE self, VALUE piece) {
   gyre_socket_give_way();
   while (offset < length) {
     struct gyre_http2_stream *stream = call->stream;
-    if (!stream || stream->closed || stream->input_ended) return Qfalse;
+    if (!stream || stream->closed || stream->in.ended) return Qfalse;
     size_t queued = gyre_http2_stream_queued(stream), room = client->limits.output;
     if (queued >= room && keep_response(call)) continue;
     if (queued >= room) {
-      if (stream->progress_ns > since_ns) since_ns = stream->progress_ns;
+      if (stream->out.progress_ns > since_ns) since_ns = stream->out.progress_ns;
       await(call, &call->writer, since_ns, client->write_ns, "send to");
       continue;
     }
@@ -336,7 +336,7 @@ static bool take_head(struct gyre_http2_call *call) {
   call->headers = fields_of(block, from, at);
   if (call->status < 200) return true;
   gyre_http2_stream_drop_head(stream);
-  if (stream->input_ended && !stream->input) finish(call);
+  if (stream->in.ended && !stream->in.bytes) finish(call);
   return true;
 }
 
@@ -348,9 +348,9 @@ static VALUE call_receive_head(VALUE self) {
   int64_t since_ns = gyre_socket_now();
   if (!stream) rb_raise(rb_eIOError, "the exchange is over");
   while (!take_head(call)) {
-    bool sent = stream->output_sent;
+    bool sent = stream->out.sent;
     if (stream->closed || stream->head.status) cut(client, stream);
-    if (stream->progress_ns > since_ns) since_ns = stream->progress_ns;
+    if (stream->out.progress_ns > since_ns) since_ns = stream->out.progress_ns;
     stream = await(call, &call->reader, since_ns, sent ? client->head_ns : client->write_ns,
                    sent ? "wait for the response of" : "send to");
   }
@@ -368,17 +368,17 @@ static VALUE call_read(VALUE self) {
   for (int64_t since_ns = -1;;) {
     struct gyre_http2_stream *stream = call->stream;
     if (!stream) return Qnil;
-    size_t held = gyre_bytes_held(stream->input);
+    size_t held = gyre_bytes_held(stream->in.bytes);
     if (held > PIECE_BYTES) held = PIECE_BYTES;
     if (held) {
-      VALUE piece = rb_str_new(stream->input->bytes + stream->input->offset, (long)held);
+      VALUE piece = rb_str_new(stream->in.bytes->bytes + stream->in.bytes->offset, (long)held);
       gyre_http2_stream_taken(stream, held);
       call->received += (int64_t)held;
       gyre_http2_client_send(client); /* the server's window grows */
-      if (stream->input_ended && !stream->input) finish(call);
+      if (stream->in.ended && !stream->in.bytes) finish(call);
       return piece;
     }
-    if (stream->input_ended) {
+    if (stream->in.ended) {
       finish(call);
       return Qnil;
     }
@@ -411,7 +411,7 @@ static VALUE call_unanswered(VALUE self) {
   const struct gyre_http2_call *call = call_get(self);
   const struct gyre_http2_stream *stream = call->stream;
   if (!stream || !stream->closed || stream->headed || stream->head.status) return Qnil;
-  if (client_of(call)->state != GYRE_HTTP2_CLIENT_OPEN) return stream->answered ? Qtrue : Qfalse;
+  if (client_of(call)->state != GYRE_HTTP2_CLIENT_OPEN) return stream->out.headed ? Qtrue : Qfalse;
   return stream->error == GYRE_HTTP2_REFUSED_STREAM ? Qfalse : Qnil;
 }
 

@@ -26,7 +26,7 @@ static void wake(struct gyre_http2_stream *stream) {
   struct gyre_http_exchange *exchange = exchange_of(stream);
   if (!exchange || exchange->hijacked) {
     struct gyre_http_connection *inner = exchange ? gyre_http2_of(exchange)->tunnel : stream->owner;
-    if (stream->input || gyre_http2_stream_is_read(stream) || inner->transport.write.wants)
+    if (stream->in.bytes || gyre_http2_stream_is_read(stream) || inner->transport.write.wants)
       gyre_http_connection_report_again(inner);
     return;
   }
@@ -179,10 +179,10 @@ static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
 }
 
 static bool is_late(const struct gyre_http_limits *limits, const struct gyre_http2_stream *stream, int64_t now_ns) {
-  if (is_over(stream->progress_ns, limits->write_ns, now_ns)) return true;
-  if (!stream->left_ns || !limits->response_rate || limits->write_ns < 0) return false;
-  int64_t taken = (int64_t)(stream->sent_bytes - stream->left_bytes);
-  return now_ns - stream->left_ns - limits->write_ns > gyre_http_earned_ns(taken, limits->response_rate, false);
+  if (is_over(stream->out.progress_ns, limits->write_ns, now_ns)) return true;
+  if (!stream->out.left_ns || !limits->response_rate || limits->write_ns < 0) return false;
+  int64_t taken = (int64_t)(stream->out.sent_bytes - stream->out.left_bytes);
+  return now_ns - stream->out.left_ns - limits->write_ns > gyre_http_earned_ns(taken, limits->response_rate, false);
 }
 
 static void reset_late_streams(struct gyre_http_connection *connection, int64_t now_ns) {
@@ -200,10 +200,10 @@ static void refuse_late_bodies(struct gyre_http_connection *connection, int64_t 
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
     const char *reason;
-    int64_t waited_ns = now_ns - stream->headed_ns;
+    int64_t waited_ns = now_ns - stream->in.headed_ns;
     if (!stream->awaited || stream->head.status) continue;
-    int64_t left_ns = gyre_http_body_limit_ns(limits, gyre_bytes_held(stream->input), waited_ns, false, &reason);
-    if (left_ns != 0 && !is_over(stream->came_ns, limits->read_ns, now_ns)) continue;
+    int64_t left_ns = gyre_http_body_limit_ns(limits, gyre_bytes_held(stream->in.bytes), waited_ns, false, &reason);
+    if (left_ns != 0 && !is_over(stream->in.came_ns, limits->read_ns, now_ns)) continue;
     stream->head.status = 408;
     stream->head.reason = reason;
     gyre_http2_stream_note(stream);
@@ -340,12 +340,12 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   if (session->stream_count > session->limits->streams || stream->id > session->ids.served) {
     start(stream);
-    stream->discards = true;
+    stream->in.discards = true;
     gyre_http2_stream_refuse(stream);
     return false;
   }
   stream->counts = true;
-  stream->headed_ns = stream->came_ns = session->now_ns;
+  stream->in.headed_ns = stream->in.came_ns = session->now_ns;
   gyre_http_connection_set_idle(connection, false);
   if (++connection->requests >= acceptor->limits.requests) gyre_http2_session_go(session);
   return true;
@@ -355,25 +355,25 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
 static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const struct gyre_http_head *head = &stream->head;
-  if (!connection->acceptor->capacity->admission.running_limit || head->status || stream->input_ended ||
+  if (!connection->acceptor->capacity->admission.running_limit || head->status || stream->in.ended ||
       stream->session->input_over)
     return false;
   if (head->content_length > limits->body_bytes || head->method_number == GYRE_HTTP_METHOD_CONNECT) return false;
   size_t needed = limits->body_ahead < limits->http2.stream_window ? limits->body_ahead : limits->http2.stream_window;
-  return gyre_bytes_held(stream->input) < needed;
+  return gyre_bytes_held(stream->in.bytes) < needed;
 }
 
 /* False if its head needs too much memory. */
 static bool await_body(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   if (stream->awaited) return true;
-  if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->headed_ns;
+  if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->in.headed_ns;
   gyre_http2_stream_await(stream, true);
   if (!gyre_http2_stream_count_head(stream)) {
     connection->acceptor->capacity->admission.refused++;
     refuse(stream, GYRE_HTTP_WAITING_HOLD_TOO_MUCH);
     return false;
   }
-  if (stream->head.flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE && !stream->input)
+  if (stream->head.flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE && !stream->in.bytes)
     (void)gyre_http2_stream_respond(stream, 100, NULL, 0, false);
   return true;
 }
@@ -383,7 +383,7 @@ static bool holds_too_much(struct gyre_http_connection *connection, const struct
   const struct gyre_http_connection *tunnel = stream->tunnel ? stream->owner : NULL;
   const struct gyre_http_exchange *exchange = exchange_of(stream);
   bool reads = tunnel ? !tunnel->transport.input : exchange && exchange->reader;
-  return !reads && gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input_counted &&
+  return !reads && gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->in.counted &&
          !stream->closed;
 }
 
@@ -516,8 +516,8 @@ void gyre_http2_connection_settle(struct gyre_http_connection *connection) {
 /* Queued bytes leave without a handler. */
 void gyre_http2_connection_leave_stream(struct gyre_http_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_connection *http2 = connection->own;
-  stream->progress_ns = stream->left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
-  stream->left_bytes = stream->sent_bytes;
+  stream->out.progress_ns = stream->out.left_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
+  stream->out.left_bytes = stream->out.sent_bytes;
   gyre_http2_stream_release(stream);
   http2->running--;
   gyre_http2_connection_send(connection);
@@ -579,7 +579,7 @@ static void detached(struct gyre_http_connection *connection) {
     }
     if (stream->owner && !connection->abandoned) wake(stream);
     if (!exchange) continue;
-    if (!connection->abandoned && !stream->output_over) gyre_http_exchange_peer_ended(exchange);
+    if (!connection->abandoned && !stream->out.over) gyre_http_exchange_peer_ended(exchange);
     exchange->reader = gyre_http2_of(exchange)->writer = NULL;
   }
 }

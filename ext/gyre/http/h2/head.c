@@ -102,7 +102,7 @@ static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, 
   const struct gyre_http2_limits *limits = stream->session->limits;
   struct gyre_http2_block *block = &stream->trailers;
   size_t line = length + value_length + 4;
-  if (stream->discards || stream->trailers_wrong) return;
+  if (stream->in.discards || stream->trailers_wrong) return;
   bool left_out = gyre_http_is_no_trailer((const char *)name, length);
   if (length > GYRE_HTTP_NAME_BYTES_LIMIT || line > limits->trailer_bytes ||
       block->bytes > limits->trailer_bytes - line ||
@@ -174,7 +174,7 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   const struct gyre_http_head_limits *limits = &stream->session->limits->head;
   int host = -1, hosts = 0;
   stream->headed = true;
-  stream->input_ended = ends;
+  stream->in.ended = ends;
   head->minor_version = GYRE_HTTP_VERSION_2;
   head->content_length = -1;
   head->flags = ends ? 0 : GYRE_HTTP_HEAD_CHUNKED; /* a body of unknown length, and trailers */
@@ -222,7 +222,7 @@ void gyre_http2_head_conclude_response(struct gyre_http2_stream *stream, bool en
   while (at > 0 && block->text->bytes[block->fields[--at].name] != ':') continue;
   stream->heads_whole = block->count;
   stream->headed = block->text->bytes[block->fields[at].value] != '1';
-  stream->input_ended = ends;
+  stream->in.ended = ends;
 }
 
 void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,

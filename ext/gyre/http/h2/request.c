@@ -21,8 +21,8 @@ static void begin(struct gyre_http_exchange *exchange, const struct gyre_http_re
   exchange->method = head->method_number;
   exchange->head_only = head->method_number == GYRE_HTTP_METHOD_HEAD;
   /* Takes over trailers at the body's end. */
-  exchange->body.over = stream->input_ended && !stream->input && !stream->trailers.count && !stream->trailers_wrong;
-  exchange->expects_continue = (head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) && !stream->input;
+  exchange->body.over = stream->in.ended && !stream->in.bytes && !stream->trailers.count && !stream->trailers_wrong;
+  exchange->expects_continue = (head->flags & GYRE_HTTP_HEAD_EXPECT_CONTINUE) && !stream->in.bytes;
   if (!head->status && head->content_length > acceptor->limits.body_bytes) {
     head->status = 413;
     head->reason = "the body is too long";
@@ -61,7 +61,7 @@ static void done(struct gyre_http_connection *connection, struct gyre_http_excha
 
 static void drop(struct gyre_http_connection *connection, const struct gyre_http_request *request) {
   struct gyre_http2_stream *stream = request->stream;
-  stream->discards = true;
+  stream->in.discards = true;
   gyre_http2_stream_refuse(stream);
 }
 
@@ -74,12 +74,12 @@ static void end_body(struct gyre_http_exchange *exchange, struct gyre_http2_stre
 }
 
 static VALUE take_piece(struct gyre_http_exchange *exchange, struct gyre_http2_stream *stream, size_t most) {
-  size_t held = gyre_bytes_held(stream->input);
+  size_t held = gyre_bytes_held(stream->in.bytes);
   if (most > held) most = held;
   exchange->body.received += (int64_t)most;
   if (exchange->body.received > exchange->connection->acceptor->limits.body_bytes)
     gyre_http_request_fail(exchange, 413, "the body is too long");
-  VALUE piece = rb_str_new(stream->input->bytes + stream->input->offset, (long)most);
+  VALUE piece = rb_str_new(stream->in.bytes->bytes + stream->in.bytes->offset, (long)most);
   gyre_http2_stream_taken(stream, most);
   gyre_http2_connection_send(exchange->connection); /* the client's window grows */
   return piece;
@@ -92,10 +92,10 @@ static VALUE read_body(VALUE self, size_t most) {
     struct gyre_http_exchange *exchange = gyre_http_request_reading(self);
     struct gyre_http2_stream *stream = gyre_http2_stream_of(exchange);
     if (exchange->body.over) return Qnil;
-    if (stream->discards)
+    if (stream->in.discards)
       gyre_http_request_fail(exchange, 503, GYRE_HTTP_BODIES_HOLD_TOO_MUCH); /* its rest was dropped */
-    if (stream->input) return take_piece(exchange, stream, most);
-    if (stream->input_ended) {
+    if (stream->in.bytes) return take_piece(exchange, stream, most);
+    if (stream->in.ended) {
       end_body(exchange, stream);
       return Qnil;
     }

@@ -55,7 +55,7 @@ static size_t room(VALUE self, size_t held) {
     size_t queued = gyre_http2_stream_queued(own->stream), most = acceptor->limits.http2.output;
     if (most > LEAST_BYTES && gyre_http_budget_is_over(&acceptor->capacity->output)) most = LEAST_BYTES;
     if (queued < most) return most - queued;
-    uint64_t sent = own->stream->sent_bytes;
+    uint64_t sent = own->stream->out.sent_bytes;
     int64_t limit_ns = gyre_http_exchange_begin_wait(exchange, sent, held);
     if (limit_ns == 0) client_is_slow(exchange);
     int64_t from_ns = gyre_loop_now(&acceptor->scheduler->loop);
@@ -67,7 +67,7 @@ static size_t room(VALUE self, size_t held) {
     rb_ensure(room_wait_body, (VALUE)&wait, room_wait_ensure, (VALUE)&wait);
     exchange = gyre_http_response_writable(self);
     gyre_http_exchange_end_wait(exchange, from_ns);
-    if (wait.wait.timed_out && gyre_http2_stream_of(exchange)->sent_bytes == sent) client_is_slow(exchange);
+    if (wait.wait.timed_out && gyre_http2_stream_of(exchange)->out.sent_bytes == sent) client_is_slow(exchange);
   }
 }
 
@@ -138,13 +138,13 @@ uint64_t gyre_http2_send_file(VALUE self, VALUE io, int64_t offset, uint64_t len
     if (piece > FILE_BYTES) piece = FILE_BYTES;
     if (piece > length - sent) piece = (size_t)(length - sent);
     int file = rb_io_descriptor(io); /* raises if it was closed meanwhile */
-    char *place = gyre_bytes_reserve(&stream->output, piece);
+    char *place = gyre_bytes_reserve(&stream->out.bytes, piece);
     if (!place) rb_memerror();
     ssize_t count = pread(file, place, piece, (off_t)(offset + (int64_t)sent));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) rb_sys_fail("read a file");
     if (count == 0) break; /* the file has become shorter */
-    stream->output->length += (uint32_t)count;
+    stream->out.bytes->length += (uint32_t)count;
     exchange->response.body_bytes += (uint64_t)count;
     sent += (uint64_t)count;
     gyre_http2_stream_wrote(stream);

@@ -63,7 +63,7 @@ static struct gyre_http2_stream *new_stream(struct gyre_http2_session *session) 
   struct gyre_http2_stream *stream = calloc(1, sizeof(*stream));
   if (!stream) return NULL;
   stream->session = session;
-  stream->progress_ns = session->now_ns;
+  stream->out.progress_ns = session->now_ns;
   gyre_list_init(&stream->changed);
   gyre_list_init(&stream->waiter.node);
   gyre_list_append(&session->streams, &stream->node);
@@ -81,10 +81,10 @@ static void free_stream(struct gyre_http2_stream *stream) {
   stream->session->stream_count--;
   gyre_http2_block_free(&stream->block);
   gyre_http2_block_free(&stream->trailers);
-  gyre_bytes_free(&stream->input);
-  gyre_bytes_free(&stream->output);
+  gyre_bytes_free(&stream->in.bytes);
+  gyre_bytes_free(&stream->out.bytes);
   gyre_http2_stream_count(stream);
-  gyre_bytes_free(&stream->output_trailers);
+  gyre_bytes_free(&stream->out.trailers);
   free(stream);
 }
 
@@ -95,9 +95,9 @@ static size_t block_bytes(const struct gyre_http2_block *block) {
 void gyre_http2_stream_count(struct gyre_http2_stream *stream) {
   struct gyre_http_capacity *capacity = stream->session->capacity;
   if (!capacity) return;
-  size_t input = (stream->input ? stream->input->capacity : 0) + block_bytes(&stream->trailers);
-  gyre_http_budget_hold(&capacity->input, &stream->input_counted, input);
-  gyre_http_budget_hold(&capacity->output, &stream->output_counted, stream->output ? stream->output->capacity : 0);
+  size_t input = (stream->in.bytes ? stream->in.bytes->capacity : 0) + block_bytes(&stream->trailers);
+  gyre_http_budget_hold(&capacity->input, &stream->in.counted, input);
+  gyre_http_budget_hold(&capacity->output, &stream->out.counted, stream->out.bytes ? stream->out.bytes->capacity : 0);
 }
 
 void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited) {
@@ -106,8 +106,8 @@ void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited) {
 }
 
 static void consume(struct gyre_http2_stream *stream, size_t length) {
-  size_t granted = stream->granted < length ? stream->granted : length;
-  stream->granted -= (uint32_t)granted;
+  size_t granted = stream->in.granted < length ? stream->in.granted : length;
+  stream->in.granted -= (uint32_t)granted;
   if (!stream->closed) (void)nghttp2_session_consume_stream(stream->session->nghttp2, stream->id, length);
   if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
 }
@@ -119,12 +119,12 @@ static void grant(struct gyre_http2_stream *stream, size_t length) {
   const struct gyre_http2_session *session = stream->session;
   if (session->client ? gyre_http_budget_is_over(&session->capacity->input) : stream->owner && !stream->tunnel) return;
   (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
-  stream->granted += (uint32_t)length;
+  stream->in.granted += (uint32_t)length;
 }
 
 static void drop_input(struct gyre_http2_stream *stream) {
-  size_t held = gyre_bytes_held(stream->input);
-  gyre_bytes_free(&stream->input);
+  size_t held = gyre_bytes_held(stream->in.bytes);
+  gyre_bytes_free(&stream->in.bytes);
   gyre_http2_block_free(&stream->trailers);
   gyre_http2_stream_count(stream);
   if (held) consume(stream, held);
@@ -160,7 +160,7 @@ void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream) {
 }
 
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
-  gyre_bytes_consume(&stream->input, length);
+  gyre_bytes_consume(&stream->in.bytes, length);
   gyre_http2_stream_count(stream);
   consume(stream, length);
 }
@@ -254,7 +254,7 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
   case NGHTTP2_HEADERS:
     if (!stream) break;
     if (stream->headed) {
-      stream->input_ended |= ends;
+      stream->in.ended |= ends;
       gyre_http2_stream_count(stream);
     } else if (session->client) {
       gyre_http2_head_conclude_response(stream, ends);
@@ -267,7 +267,7 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
   case NGHTTP2_DATA:
     if (!ends && frame->hd.length > 0 && frame->hd.length == frame->data.padlen) count_control_frame(session);
     if (!stream || !ends) break;
-    stream->input_ended = true;
+    stream->in.ended = true;
     gyre_http2_stream_note(stream);
     break;
   case NGHTTP2_RST_STREAM:
@@ -288,12 +288,12 @@ static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const ui
   struct gyre_http2_session *session = opaque;
   struct gyre_http2_stream *stream = find(session, id);
   earn(session, length);
-  if (!stream || stream->discards) {
+  if (!stream || stream->in.discards) {
     (void)nghttp2_session_consume(nghttp2, id, length);
-  } else if (gyre_bytes_append(&stream->input, bytes, length) < 0) {
+  } else if (gyre_bytes_append(&stream->in.bytes, bytes, length) < 0) {
     return NGHTTP2_ERR_CALLBACK_FAILURE;
   } else {
-    stream->came_ns = session->now_ns;
+    stream->in.came_ns = session->now_ns;
     grant(stream, length);
     gyre_http2_stream_count(stream);
     gyre_http2_stream_note(stream);
@@ -307,10 +307,10 @@ static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *
   if (!stream) return 0;
   stream->closed = true;
   stream->error = error;
-  stream->lent_length = 0;
+  stream->out.lent_length = 0;
   session->open_count--;
   stream->departed |= error != NGHTTP2_NO_ERROR;
-  gyre_bytes_free(&stream->output);
+  gyre_bytes_free(&stream->out.bytes);
   gyre_http2_stream_count(stream);
   gyre_http2_stream_note(stream);
   return 0;
@@ -330,14 +330,14 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
     session->malformed++;
     count_reset(session);
   }
-  if (stream && session->client && frame->hd.type == NGHTTP2_HEADERS) stream->answered = true;
+  if (stream && session->client && frame->hd.type == NGHTTP2_HEADERS) stream->out.headed = true;
   if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
   if (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) return 0;
-  stream->output_sent = true;
-  stream->progress_ns = session->now_ns;
+  stream->out.sent = true;
+  stream->out.progress_ns = session->now_ns;
   if (session->client) gyre_http2_stream_note(stream);
   /* Discards a request's rest after its response (RFC 9113, section 8.1). */
-  if (!stream->owner && stream->started && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
+  if (!stream->owner && stream->started && !stream->in.ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
   return 0;
 }
 
@@ -345,24 +345,24 @@ static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *o
 
 /* A lent body is whole: nothing else is queued. */
 static size_t held_output(const struct gyre_http2_stream *stream) {
-  return stream->lent_length ? stream->lent_length : gyre_bytes_held(stream->output);
+  return stream->out.lent_length ? stream->out.lent_length : gyre_bytes_held(stream->out.bytes);
 }
 
 static ssize_t on_output(nghttp2_session *nghttp2, int32_t id, uint8_t *bytes, size_t room, uint32_t *flags,
                          nghttp2_data_source *source, void *opaque) {
   struct gyre_http2_stream *stream = source->ptr;
   size_t held = held_output(stream);
-  if (!held && !stream->output_over) {
-    stream->deferred = true;
+  if (!held && !stream->out.over) {
+    stream->out.deferred = true;
     return NGHTTP2_ERR_DEFERRED;
   }
   *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
   if (held > room) return (ssize_t)room;
-  if (!stream->output_over) return (ssize_t)held;
+  if (!stream->out.over) return (ssize_t)held;
   *flags |= NGHTTP2_DATA_FLAG_EOF;
-  if (stream->output_trailers) {
+  if (stream->out.trailers) {
     struct gyre_http2_lines lines;
-    int error = gyre_http2_lines_read(&lines, 0, stream->output_trailers->bytes, stream->output_trailers->length);
+    int error = gyre_http2_lines_read(&lines, 0, stream->out.trailers->bytes, stream->out.trailers->length);
     if (error == 0 && nghttp2_submit_trailer(nghttp2, id, lines.fields, lines.count) == 0)
       *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
     gyre_http2_lines_free(&lines);
@@ -381,25 +381,25 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
   char *place = session->out.bytes + session->out.length;
   memcpy(place, head, 9);
   session->out.length += length + 9;
-  if (length && stream->lent_length) {
-    memcpy(place + 9, stream->lent, length);
-    stream->lent += length;
-    stream->lent_length -= length;
+  if (length && stream->out.lent_length) {
+    memcpy(place + 9, stream->out.lent, length);
+    stream->out.lent += length;
+    stream->out.lent_length -= length;
   } else if (length) {
-    memcpy(place + 9, stream->output->bytes + stream->output->offset, length);
-    gyre_bytes_consume(&stream->output, length);
+    memcpy(place + 9, stream->out.bytes->bytes + stream->out.bytes->offset, length);
+    gyre_bytes_consume(&stream->out.bytes, length);
     gyre_http2_stream_count(stream);
   }
-  stream->sent_bytes += length;
-  stream->progress_ns = session->now_ns;
+  stream->out.sent_bytes += length;
+  stream->out.progress_ns = session->now_ns;
   earn(session, length);
   gyre_http2_stream_note(stream);
   return 0;
 }
 
 static void resume(struct gyre_http2_stream *stream) {
-  if (!stream->deferred || stream->closed) return;
-  stream->deferred = false;
+  if (!stream->out.deferred || stream->closed) return;
+  stream->out.deferred = false;
   (void)nghttp2_session_resume_data(stream->session->nghttp2, stream->id);
 }
 
@@ -417,8 +417,8 @@ int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, cons
         failure(nghttp2_submit_headers(nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, lines.fields, lines.count, NULL));
   } else if (error == 0) {
     error = failure(nghttp2_submit_response(nghttp2, stream->id, lines.fields, lines.count, ends ? NULL : &provider));
-    if (error == 0) stream->answered = true;
-    if (error == 0 && ends) stream->output_over = true;
+    if (error == 0) stream->out.headed = true;
+    if (error == 0 && ends) stream->out.over = true;
   }
   gyre_http2_lines_free(&lines);
   return error;
@@ -432,7 +432,7 @@ struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *
   stream->id =
       nghttp2_submit_request(session->nghttp2, NULL, lines->fields, lines->count, ends ? NULL : &provider, stream);
   stream->started = true;
-  stream->output_over = ends;
+  stream->out.over = ends;
   if (stream->id > 0) return stream;
   session->open_count--;
   free_stream(stream);
@@ -440,9 +440,9 @@ struct gyre_http2_stream *gyre_http2_session_request(struct gyre_http2_session *
 }
 
 void gyre_http2_stream_lend(struct gyre_http2_stream *stream, const char *bytes, size_t length) {
-  stream->lent = bytes;
-  stream->lent_length = length;
-  stream->output_over = true;
+  stream->out.lent = bytes;
+  stream->out.lent_length = length;
+  stream->out.over = true;
 }
 
 void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) {
@@ -451,17 +451,17 @@ void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) {
 }
 
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length) {
-  if (stream->closed || stream->output_over || stream->cut) return -EPIPE;
-  if (gyre_bytes_append(&stream->output, bytes, length) < 0) return -ENOMEM;
+  if (stream->closed || stream->out.over || stream->cut) return -EPIPE;
+  if (gyre_bytes_append(&stream->out.bytes, bytes, length) < 0) return -ENOMEM;
   gyre_http2_stream_wrote(stream);
   return 0;
 }
 
 int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *text, size_t length) {
-  if (stream->output_over) return 0;
+  if (stream->out.over) return 0;
   if (stream->closed) return -EPIPE;
-  if (length && gyre_bytes_append(&stream->output_trailers, text, length) < 0) return -ENOMEM;
-  stream->output_over = true;
+  if (length && gyre_bytes_append(&stream->out.trailers, text, length) < 0) return -ENOMEM;
+  stream->out.over = true;
   resume(stream);
   return 0;
 }
@@ -473,7 +473,7 @@ void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error) {
 }
 
 void gyre_http2_stream_discard(struct gyre_http2_stream *stream) {
-  stream->discards = true;
+  stream->in.discards = true;
   drop_input(stream);
 }
 
@@ -485,9 +485,9 @@ void gyre_http2_stream_refuse(struct gyre_http2_stream *stream) {
 }
 
 void gyre_http2_stream_cut(struct gyre_http2_stream *stream) {
-  if (stream->closed || stream->output_over || stream->cut) return;
+  if (stream->closed || stream->out.over || stream->cut) return;
   stream->cut = stream->own_reset = true;
-  if (stream->answered) {
+  if (stream->out.headed) {
     stream->session->cut_count++;
     resume(stream);
   } else {
@@ -497,7 +497,7 @@ void gyre_http2_stream_cut(struct gyre_http2_stream *stream) {
 
 void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
   stream->owner = NULL;
-  stream->discards = true;
+  stream->in.discards = true;
   drop_input(stream);
   gyre_http2_stream_drop_head(stream);
   if (stream->closed) {
@@ -505,12 +505,12 @@ void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
     return;
   }
   if (stream->session->client) {
-    stream->lent_length = 0;
+    stream->out.lent_length = 0;
     gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
     return;
   }
-  if (!stream->output_over) gyre_http2_stream_cut(stream);
-  if (stream->output_sent && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
+  if (!stream->out.over) gyre_http2_stream_cut(stream);
+  if (stream->out.sent && !stream->in.ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
 }
 
 /* --- sessions --- */
@@ -745,7 +745,7 @@ void gyre_http2_session_end_input(struct gyre_http2_session *session) {
   gyre_http2_session_go(session);
   GYRE_EACH(struct gyre_http2_stream, stream, &session->streams, node) {
     if (!stream->headed) gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
-    if (!stream->input_ended) gyre_http2_stream_note(stream);
+    if (!stream->in.ended) gyre_http2_stream_note(stream);
   }
 }
 

@@ -1,5 +1,5 @@
 /* Frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
- * head, body and response (for a client, head and `input` are the response's). connection.c moves
+ * head, body and response (for a client, head and `in` are the response's). connection.c moves
  * bytes; request.c and response.c use streams. No socket, clock or ruby.h. Only session.c calls
  * libnghttp2, never within its callbacks, which list changed streams for the caller.
  *
@@ -41,43 +41,51 @@ struct gyre_http2_stream {
   struct gyre_list node;    /* in session->streams */
   struct gyre_list changed; /* in session->changed */
   struct gyre_http2_session *session;
-  struct gyre_admission_waiter waiter;             /* the head's memory, while the request waits for a place */
-  uint32_t counted, input_counted, output_counted; /* shares in the budgets of heads, input and output */
-  void *owner;                                     /* an exchange; with `tunnel` the connection within; or NULL */
+  struct gyre_admission_waiter waiter; /* the head's memory, while the request waits for a place */
+  uint32_t counted;                    /* share in the budget of heads */
   int32_t id;
+  void *owner; /* an exchange; with `tunnel` the connection within; or NULL */
 
   /* `head` points into `block`, until gyre_http2_stream_drop_head. */
   struct gyre_http_head head;
   struct gyre_http_slice scheme, protocol;
   struct gyre_http2_block block, trailers;
-  struct gyre_bytes *input; /* body bytes that the app has not taken */
-
-  struct gyre_bytes *output, *output_trailers;
-  const char *lent; /* a client's whole body, in place of `output` */
-  size_t lent_length;
-  uint64_t sent_bytes;               /* the body's */
-  int64_t progress_ns;               /* last progress: bytes were sent, or its handler ended */
-  int64_t left_ns;                   /* handler's end; 0: running */
-  uint64_t left_bytes;               /* sent_bytes then */
-  uint32_t granted;                  /* bytes of `input` returned to the connection's window */
-  int64_t headed_ns, came_ns;        /* begin of the wait for the body; last bytes */
-  uint32_t error;                    /* the code that closed it */
   uint16_t heads_whole, heads_taken; /* a client's: fields in complete heads, and those taken */
+  uint32_t error;                    /* the code that closed it */
+
+  struct {
+    struct gyre_bytes *bytes; /* that the app has not taken */
+    uint32_t counted;         /* share in the budget of input */
+    uint32_t granted;         /* bytes returned to the connection's window */
+    int64_t headed_ns;        /* begin of the wait for the body */
+    int64_t came_ns;          /* last bytes */
+    bool ended : 1;
+    bool discards : 1; /* drops the rest */
+  } in;                /* the body that comes */
+
+  struct {
+    struct gyre_bytes *bytes, *trailers;
+    const char *lent; /* a client's whole body, in place of `bytes` */
+    size_t lent_length;
+    uint32_t counted;    /* share in the budget of output */
+    uint64_t sent_bytes; /* the body's */
+    int64_t progress_ns; /* last progress: bytes were sent, or its handler ended */
+    int64_t left_ns;     /* handler's end; 0: running */
+    uint64_t left_bytes; /* sent_bytes then */
+    bool headed : 1;     /* the head is queued */
+    bool over : 1;       /* the whole body is queued */
+    bool sent : 1;
+    bool deferred : 1; /* libnghttp2 waits for bytes */
+  } out;               /* the message that leaves */
 
   bool headed : 1;  /* head complete or refused (head.status) */
   bool counts : 1;  /* among the connection's requests */
   bool awaited : 1; /* the body comes before a place */
   bool started : 1; /* a handler has begun, or never will */
   bool placed : 1;  /* the request holds a place of the admission */
-  bool input_ended : 1;
   bool trailers_wrong : 1;
-  bool answered : 1;    /* the head to send is queued */
-  bool output_over : 1; /* the whole body is queued */
-  bool output_sent : 1;
   bool cut : 1;       /* a reset follows the queued bytes */
-  bool deferred : 1;  /* libnghttp2 waits for output */
   bool tunnel : 1;    /* another protocol has taken it over (tunnel.c) */
-  bool discards : 1;  /* drops the rest of the body */
   bool own_reset : 1; /* by this side, without the client's fault */
   bool peer_reset : 1;
   bool departed : 1; /* by the client, or for its errors */
@@ -198,10 +206,10 @@ void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
 /* True at the end of the held bytes. */
 static inline bool gyre_http2_stream_is_read(const struct gyre_http2_stream *stream) {
-  return stream->input_ended || stream->closed || stream->session->input_over;
+  return stream->in.ended || stream->closed || stream->session->input_over;
 }
 static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *stream) {
-  return gyre_bytes_held(stream->output);
+  return gyre_bytes_held(stream->out.bytes);
 }
 
 /* `head`: lines "name: value\r\n" in lower case; skips a connection's fields. `ends`: no body

@@ -24,11 +24,11 @@ struct tunnel {
 static ssize_t tunnel_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   struct tunnel *tunnel = transport->state;
   struct gyre_http2_stream *stream = tunnel->stream;
-  size_t held = gyre_bytes_held(stream->input);
+  size_t held = gyre_bytes_held(stream->in.bytes);
   if (!held && stream->closed && stream->departed) return -ECONNRESET;
   if (!held) return gyre_http2_stream_is_read(stream) ? 0 : -EAGAIN;
   if (length > held) length = held;
-  memcpy(bytes, stream->input->bytes + stream->input->offset, length);
+  memcpy(bytes, stream->in.bytes->bytes + stream->in.bytes->offset, length);
   gyre_http2_stream_taken(stream, length);
   gyre_http2_connection_send(tunnel->outer); /* the client's window grows */
   return (ssize_t)length;
@@ -57,7 +57,7 @@ static int tunnel_flush(struct gyre_transport *transport) {
   struct tunnel *tunnel = transport->state;
   if (tunnel->stream->closed) return -EPIPE;
   if (!transport->write.wants && gyre_http2_stream_queued(tunnel->stream)) {
-    tunnel->sent_bytes = tunnel->stream->sent_bytes;
+    tunnel->sent_bytes = tunnel->stream->out.sent_bytes;
     transport->write.wants = GYRE_WRITABLE;
   }
   return 0;
@@ -78,7 +78,7 @@ static void on_change(struct gyre_scheduler *scheduler, struct gyre_post *post) 
   const struct gyre_http2_stream *stream = tunnel->stream;
   if (connection->exchange && !connection->exchange->hijacked) return; /* held until its handler has returned */
   connection->hung_up |= gyre_http2_stream_is_read(stream);
-  if (connection->transport.write.wants && (stream->closed || stream->sent_bytes != tunnel->sent_bytes)) {
+  if (connection->transport.write.wants && (stream->closed || stream->out.sent_bytes != tunnel->sent_bytes)) {
     connection->transport.write.wants = 0;
     gyre_post(scheduler, post);
     connection->protocol->room(connection);
@@ -134,7 +134,7 @@ static void close_tunnel(struct gyre_http_connection *connection, bool reset) {
   gyre_list_remove(&tunnel->changed.node);
   if (!stream) return;
   tunnel->stream = NULL;
-  if (reset || !stream->answered || (!stream->output_over && gyre_http2_stream_queued(stream))) {
+  if (reset || !stream->out.headed || (!stream->out.over && gyre_http2_stream_queued(stream))) {
     gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
   } else {
     (void)gyre_http2_stream_finish(stream, NULL, 0);
