@@ -130,10 +130,10 @@ module Gyre
       end
     end
 
-    # Fibers that all wait for each other's actions, such as two tasks at queues that the other should
-    # fill. Reports once, raises nothing, as others may fill a queue. Only without other threads,
-    # timers, descriptors and signal listeners; a single fiber may wait for a signal handler. Called
-    # by Deadlock.refuse without a circle.
+    # Fibers that all wait for each other's actions, such as two tasks at queues that the other
+    # should fill. Reports once, raises nothing, as others may fill a queue. Only without other
+    # threads, timers, descriptors and signal listeners; a single fiber may wait for a signal
+    # handler. Called by Deadlock.refuse without a circle.
     module Stall
       # Threads that only work on request.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze

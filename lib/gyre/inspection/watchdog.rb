@@ -194,8 +194,8 @@ module Gyre
       end
     end
 
-    # Another thread's processor time (Linux): tells Gyre::Watchdog whether a stuck thread computes or
-    # is kept from running. Keeps the GVL, or a computing thread would have it for 100 ms.
+    # Another thread's processor time (Linux): tells Gyre::Watchdog whether a stuck thread computes
+    # or is kept from running. Keeps the GVL, or a computing thread would have it for 100 ms.
     class CPUTime
       # Makes a clock's number of a thread's (clock_getcpuclockid(3), include/linux/posix-timers.h).
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
