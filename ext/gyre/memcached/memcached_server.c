@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-
 /* `how`: nil; :send starts a Call; :hold waits for other commands; :drop also drops the reply. */
 static void set_starts(struct gyre_memcached_request *request, VALUE given) {
   if (NIL_P(given)) return;
