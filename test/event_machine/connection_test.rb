@@ -26,12 +26,12 @@ class EventMachineConnectionTest < Minitest::Test
     error = nil
     run_reactor do
       thread = Thread.new do
-        sleep 0.001 until EM.stopping?
+        sleep 0.001 while EM.reactor_running? && !EM.stopping?
         EM.connect("127.0.0.1", 1)
       rescue RuntimeError => raised
         error = raised.message
       end
-      EM.add_shutdown_hook { thread.join(0.5) }
+      EM.add_shutdown_hook { sleep 0.1 }
       EM.next_tick { EM.stop }
       @thread = thread
     end

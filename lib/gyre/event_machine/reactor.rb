@@ -61,6 +61,7 @@ module Gyre
 
         errand = Errand.new(block)
         next_tick(errand)
+        errand.drop unless running?
         errand.wait
       end
 
@@ -141,8 +142,8 @@ module Gyre
         EventMachine.stop_threads
       ensure
         @loop.close
-        @ticks.drop
         @thread = nil
+        @ticks.drop
       end
 
       def run_hooks
