@@ -55,6 +55,7 @@ module Gyre
         @entries.shift while @entries.size > @entries_limit
       end
 
+      # Forgets all answers.
       def clear = @entries.clear
     end
   end
