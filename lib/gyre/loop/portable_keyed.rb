@@ -148,7 +148,7 @@ module Gyre
       # Any thread may call it. `watch` learns when its event is taken.
       def push(key, watch = nil)
         @events.push([key, watch])
-        wake
+        wake(1)
       end
 
       # A one-shot watch has fired.
@@ -190,6 +190,7 @@ module Gyre
 
       def take
         key, watch = @events.pop(true)
+        wake(1) unless @events.empty?
         @swept = false
         watch.nil? || watch.taken ? key : NOTHING
       end
@@ -299,11 +300,12 @@ module Gyre
         @waiters -= [fiber]
       end
 
-      # Any thread and trap handler may call it.
-      def wake
+      # Any thread and trap handler may call it. `count`: waiters to wake; one that is interrupted
+      # passes that on.
+      def wake(count = @waiters.size)
         scheduler = @scheduler
         if scheduler
-          @waiters.each { |fiber| scheduler.unblock(self, fiber) }
+          @waiters.first(count).each { |fiber| scheduler.unblock(self, fiber) }
         elsif @own&.waiting?
           @own.wake
         end
