@@ -168,7 +168,7 @@ module Gyre
           scheme, host, port, user, target = Origin.split(url)
           pool = pool_of(scheme, host, port)
         end
-        target = "#{target}#{target.include?("?") ? "&" : "?"}#{URI.encode_www_form(query)}" if query
+        target = "#{target}#{target.include?("?") ? "&" : "?"}#{Request.encode(:query, query)}" if query
         headers = { **plain(headers || {}), "authorization" => authorization(nil, nil, user) } if user
         method = method.to_s.upcase unless method.is_a?(String)
         Request.new(method, pool, target, timeout_s && (Clock.now + timeout_s), headers && plain(headers))

@@ -429,6 +429,10 @@ class HTTPClientConnectionsTest < Minitest::Test
 
   def test_wrong_addresses_and_proxies_are_argument_errors
     ["http://a|b/", "http://a\0b/"].each { |url| assert_raises(ArgumentError) { Gyre::HTTP.get(url) } }
+    %i[query form].each do |name|
+      error = assert_raises(ArgumentError) { Gyre::HTTP.post("http://127.0.0.1:1/", name => "a=b") }
+      assert_equal "#{name}: must be a Hash or pairs, not String", error.message
+    end
     %w[https://127.0.0.1:1 socks5://127.0.0.1:1 localhost:1 127.0.0.1:1].each do |proxy|
       assert_raises(ArgumentError, proxy) { keep(Gyre::HTTP::Client.new(proxy: proxy)).get("http://example.test/") }
     end

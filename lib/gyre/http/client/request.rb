@@ -31,6 +31,12 @@ module Gyre
           @body = body
         end
 
+        def self.encode(name, pairs)
+          raise ArgumentError, "#{name}: must be a Hash or pairs, not #{pairs.class}" unless pairs.respond_to?(:each)
+
+          URI.encode_www_form(pairs)
+        end
+
         # Without the query, which may have credentials.
         def url = "#{pool.origin.url}#{target[/\A[^?]*/]}"
 
@@ -48,7 +54,7 @@ module Gyre
         # Sets the body.
         def carry(body, json, form, multipart)
           if json then typed("application/json", JSON.generate(json))
-          elsif form then typed("application/x-www-form-urlencoded", URI.encode_www_form(form))
+          elsif form then typed("application/x-www-form-urlencoded", Request.encode(:form, form))
           elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, Stream.new(parts)) }
           else @body = body.nil? || body.is_a?(String) || body.is_a?(Stream) ? body : Stream.new(body)
           end
