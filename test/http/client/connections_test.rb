@@ -72,6 +72,13 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
+  def test_an_error_of_a_server_without_tls_names_the_other_scheme
+    scripted(->(peer) { peer.write("HTTP/1.1 400 Bad Request\r\n\r\n") && peer.finish }) do |server|
+      client = keep(Gyre::HTTP::Client.new(server.url.sub("http:", "https:"), proxy: nil))
+      assert_match(%r{wrong version number. If the server has no TLS, write http://}, assert_raises(Errors::ConnectionError) { client.get("/") }.message)
+    end
+  end
+
   def test_a_new_connection_that_ends_without_a_response_is_not_tried_again
     scripted(->(peer) { peer.head && peer.close }) do |server|
       assert_raises(Errors::ConnectionError) { make(server).get("/") }

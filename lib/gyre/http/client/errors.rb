@@ -75,7 +75,8 @@ module Gyre
                when Gyre::ProtocolError then ProtocolError
                else ConnectionError
                end
-        kind.new("#{phase}: #{error.message}", request.method, request.url, phase)
+        advice = ". If the server has no TLS, write http://" if error.message.include?("wrong version number")
+        kind.new("#{phase}: #{error.message}#{advice}", request.method, request.url, phase)
       end
 
       # Raised by a body: its source has raised the cause, which reaches the caller as it is.
