@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
-# The iocp backend without a Windows: Debian's mingw-w64 compiles the plain C tests of the loop, and
-# wine runs them. docs/faq.md names what that cannot show.
+# The extension without a Windows: Debian's mingw-w64 compiles the plain C tests of the loop, which
+# wine runs, and the C files of the first three layers against the headers of Ruby's source.
+# docs/faq.md names what that cannot show.
 require_relative "../test/support/plain_c"
 
 # How the programs are made and run.
 module GyreWindows
+  extend FileUtils
   COMPILER = "x86_64-w64-mingw32-gcc"
   WINE = "/usr/lib/wine/wine64"
   PROGRAMS = %w[backend_test timers_test deferred_test reports_test].freeze
@@ -13,6 +15,10 @@ module GyreWindows
   FOUND = %w[-D_WIN32_WINNT=0x0602 -DGYRE_HAVE_IOCP].freeze
   LIBRARIES = %w[-static -lpthread -lntdll -lws2_32].freeze
   LIMIT_S = 300
+  SOURCE = "../shared/sources/ruby-4.0.5.tar.xz"
+  LAYERS = "ext/gyre/{gyre.c,{loop,fiber,keyed,async,net}/*.c}"
+  CHECKED = %w[-std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -D_UCRT -DGYRE_HAVE_IO_TIMEOUT
+               -DGYRE_HAVE_IO_MODE -DGYRE_HAVE_IO_CLOSED_P -DGYRE_HAVE_LIBSSL -Iext/gyre -include ext/gyre/windows/posix.h].freeze
 
   module_function
 
@@ -31,6 +37,40 @@ module GyreWindows
     end
   end
 
+  # Ruby's headers, as its own configure makes them for mingw-w64, and OpenSSL's of this machine,
+  # whose declarations are the same. A minute, the first time.
+  def headers
+    ruby, built = %w[ruby-4.0.5 ruby-mingw].map { |name| File.join(folder, name) }
+    if Dir["#{built}/.ext/include/*/ruby/config.h"].empty?
+      system("tar", "xf", File.expand_path(SOURCE, GyreBuild.root), "-C", folder) || abort
+      mkdir_p built
+      system("cd #{ruby} && ./autogen.sh && cd #{built} && #{ruby}/configure --host=x86_64-w64-mingw32 --with-baseruby=#{RbConfig.ruby} " \
+             "--disable-install-doc", out: "#{built}/log", err: %i[child out]) || abort("Ruby's configure failed, see #{built}/log")
+      mkdir_p "#{built}/openssl"
+      cp Dir["/usr/include/openssl/*.h", "/usr/include/*/openssl/*.h"], "#{built}/openssl"
+    end
+    ["-I#{Dir["#{built}/.ext/include/*"].first}", "-I#{ruby}/include", "-I#{built}"]
+  end
+
+  # In place of the headers that Windows lacks; as extconf.rb makes them there.
+  def missing
+    File.read("ext/gyre/extconf.rb")[/^  %w\[(arpa.*?)\]/, 1].split.each do |name|
+      mkdir_p File.dirname("#{folder}/posix/#{name}")
+      File.write("#{folder}/posix/#{name}.h", "")
+    end
+    "-I#{folder}/posix"
+  end
+
+  def check_layers
+    return puts("the layers are not compiled: #{SOURCE} is not there") unless File.exist?(SOURCE)
+
+    flags = [*CHECKED, *FOUND, *headers, missing]
+    files = Dir[LAYERS].sort
+    failed = files.reject { |file| system(COMPILER, *flags, file) }
+    abort "not for Windows: #{failed.join(", ")}" unless failed.empty?
+    puts "#{files.size} files of the first three layers compile for Windows"
+  end
+
   # Its folder stands for a Windows, which the first program makes.
   def run(program)
     environment = { "WINEPREFIX" => File.join(folder, "wine"), "WINEDEBUG" => "-all" }
@@ -46,6 +86,7 @@ namespace :test do
     mkdir_p GyreWindows.folder, verbose: false
     programs = GyreWindows::PROGRAMS.map { |name| GyreWindows.build(name) }
     2.times { programs.each { |program| GyreWindows.run(program) } }
+    GyreWindows.check_layers
     GyreSuite.write_counts([programs.size, 0, 0])
   end
 end

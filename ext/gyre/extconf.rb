@@ -71,6 +71,7 @@ feature("SENDFILE", have_header("sys/sendfile.h") && have_func("sendfile", "sys/
 feature("INOTIFY", have_header("sys/inotify.h") && have_func("inotify_init1", "sys/inotify.h"))
 feature("ACCEPT4", have_func("accept4", "sys/socket.h"))
 feature("MMSG", have_func("recvmmsg", "sys/socket.h") && have_func("sendmmsg", "sys/socket.h"))
+feature("CMSG", have_macro("CMSG_SPACE", "sys/socket.h"))
 feature("MADVISE", have_func("madvise", "sys/mman.h"))
 feature("PREADV2_NOWAIT", have_func("preadv2", "sys/uio.h") && have_const("RWF_NOWAIT", "sys/uio.h"))
 feature("LINUX_MAGIC", have_header("linux/magic.h") && have_header("sys/vfs.h"))
@@ -106,6 +107,15 @@ unless sanitizers.empty?
   flags = " -fsanitize=#{sanitizers} --param asan-stack=0 -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
   $CFLAGS << flags
   $LDFLAGS << flags
+end
+
+if RUBY_PLATFORM.include?("mingw")
+  %w[arpa/inet netinet/in netinet/tcp poll sys/ioctl sys/mman sys/socket sys/uio sys/un sys/wait].each do |name|
+    FileUtils.mkdir_p(File.dirname("posix/#{name}"))
+    File.write("posix/#{name}.h", "#include \"windows/posix.h\"\n")
+  end
+  $INCFLAGS << " -Iposix"
+  $CFLAGS << " -include windows/posix.h -Wno-sign-compare"
 end
 
 # Sources in folders include each other by path from here; objects are named by path, as names

@@ -37,7 +37,7 @@ module GyreTest
       "backend_io_uring_test" => %w[ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze
     # Those that depend on what extconf.rb found.
-    PLATFORM = %w[backend_test backend_io_uring_test reports_test http2_session_test websocket_input_test libkqueue_faults].freeze
+    PLATFORM = %w[backend_test backend_io_uring_test reports_test shares_test http2_session_test websocket_input_test libkqueue_faults].freeze
 
     FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Wno-unused-parameter -Werror -Iext/gyre -Itest/c].freeze
     PLAIN = %w[-O2].freeze

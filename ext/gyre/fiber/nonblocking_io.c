@@ -70,9 +70,14 @@ int gyre_socket_type(int fd) {
 static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind) {
   ssize_t count;
   if (kind == GYRE_IO_SOCKET) {
+    if (MSG_DONTWAIT == 0) { /* Windows */
+      int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
+      if (state <= 0) return state < 0 ? state : -EAGAIN;
+    }
     count = GYRE_RETRY(writes ? gyre_send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL)
                               : gyre_recv(fd, bytes, length, MSG_DONTWAIT));
     if (count >= 0) return count;
+    if (errno == EWOULDBLOCK) return -EAGAIN;
     if (errno != ENOTSOCK) return -errno;
   }
   if (kind == GYRE_IO_REGULAR && writes && is_file(fd)) return GYRE_IO_FILE;

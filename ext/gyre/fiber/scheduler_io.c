@@ -75,7 +75,7 @@ struct transfer {
 };
 
 /* Kinds of descriptors. */
-enum { UNKNOWN, OTHER, SOCKET, STREAM_SOCKET, PIPE, REGULAR };
+enum { UNKNOWN, OTHER, ANY_SOCKET, STREAM_SOCKET, PIPE, REGULAR };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
@@ -196,13 +196,18 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
 /* Guesses the descriptor's kind; a useless wait drops the guess. Ignores the mode: IO#nonblock=,
  * IO#reopen and other processes change it. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
-  static const enum gyre_io_kind kinds[] = {
-      [SOCKET] = GYRE_IO_SOCKET, [STREAM_SOCKET] = GYRE_IO_SOCKET, [PIPE] = GYRE_IO_PIPE, [REGULAR] = GYRE_IO_REGULAR};
+  static const enum gyre_io_kind kinds[] = {[ANY_SOCKET] = GYRE_IO_SOCKET,
+                                            [STREAM_SOCKET] = GYRE_IO_SOCKET,
+                                            [PIPE] = GYRE_IO_PIPE,
+                                            [REGULAR] = GYRE_IO_REGULAR};
   bool duplex = gyre_io_is_duplex(transfer->io);
   if (!held) return duplex ? GYRE_IO_SOCKET : GYRE_IO_ANY;
   if (held->kind == UNKNOWN || (held->kind == STREAM_SOCKET && !duplex)) {
     int type = duplex ? gyre_socket_type(transfer->fd) : -1;
-    held->kind = type == SOCK_STREAM ? STREAM_SOCKET : type >= 0 ? SOCKET : gyre_is_pipe(transfer->fd) ? PIPE : OTHER;
+    held->kind = type == SOCK_STREAM          ? STREAM_SOCKET
+                 : type >= 0                  ? ANY_SOCKET
+                 : gyre_is_pipe(transfer->fd) ? PIPE
+                                              : OTHER;
   }
   return kinds[held->kind];
 }

@@ -7,7 +7,9 @@
 #ifdef GYRE_HAVE_SUBREAPER
 #include <sys/prctl.h>
 #endif
+#ifdef GYRE_HAVE_PIDFD_OPEN
 #include <sys/syscall.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 

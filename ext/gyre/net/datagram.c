@@ -55,6 +55,7 @@ static int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 }
 #endif
 
+#ifdef GYRE_HAVE_CMSG
 union control {
   struct cmsghdr head;
   char bytes[CMSG_SPACE(sizeof(((struct gyre_datagram_local *)NULL)->bytes))];
@@ -87,6 +88,15 @@ static void put_local(struct msghdr *message, union control *control, const stru
   control->head.cmsg_len = CMSG_LEN(local->length);
   memcpy(CMSG_DATA(&control->head), local->bytes, local->length);
 }
+#else
+union control {
+  char bytes[1];
+};
+
+static void read_local(struct msghdr *message, struct gyre_datagram_local *local) { local->length = 0; }
+
+static void put_local(struct msghdr *message, union control *control, const struct gyre_datagram_local *local) {}
+#endif
 
 static int failed(void) { return errno == EWOULDBLOCK ? -EAGAIN : -errno; }
 

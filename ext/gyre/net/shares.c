@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,10 +32,15 @@ static struct {
 
 int gyre_shares_map(void) {
   if (map) return 0;
+#ifdef GYRE_HAVE_FORK
   void *memory = mmap(NULL, sizeof(*map), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return -errno;
   map = memory; /* all zero */
   return 0;
+#else
+  map = calloc(1, sizeof(*map));
+  return map ? 0 : -ENOMEM;
+#endif
 }
 
 /* False once a successor joined in this process. */
