@@ -176,7 +176,7 @@ class WebTLSServeTest < Minitest::Test
 
   def test_a_start_that_fails_names_the_file_in_one_line
     { ["-b", "ssl://127.0.0.1:0?cert=missing.pem&key=#{@key}"] => [1, /\Agyre serve: tls: the certificate missing.pem: No such file or directory$/],
-      ["-b", "ssl://127.0.0.1:0"] => [1, %r{\Agyre serve: ssl://127.0.0.1:\d+: a certificate is missing: write \?cert=PATH&key=PATH behind}],
+      ["-b", "ssl://127.0.0.1:0"] => [1, %r{\Agyre serve: ssl://127.0.0.1:\d+: a certificate is missing: write \?cert=PATH&key=PATH after}],
       ["-b", "ssl://127.0.0.1:0?cert=a"] => [2, %r{\Agyre serve: --bind: ssl://127.0.0.1:0: a cert needs its key}] }.each do |flags, (status, words)|
       output = gyre("serve", *flags, files: { "config.ru" => APP }, gems: true)
       assert_equal status, output.status.exitstatus
