@@ -151,8 +151,8 @@ module GyreTest
       assert_includes 8..10, remaining["10"]
       assert_includes 8..10, remaining[10.9]
       month = 31 * 86_400
-      assert_includes (month - 3)..(month + 1), remaining[month]
-      assert_includes (month - 3)..(month + 1), remaining[Time.now.to_i + month]
+      assert_includes (month - 3)..(month + 3), remaining[month]
+      assert_includes (month - 3)..(month + 3), remaining[Time.now.to_i + month]
       with_default = new_client(expires_in: 100)
       with_default.set("key", 1)
       assert_includes 97..100, with_default.get_with_metadata("key", return_ttl_remaining: true).fetch(:ttl_remaining)

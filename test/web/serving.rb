@@ -61,6 +61,8 @@ module GyreTest
       # and its workers write.
       def expect(pattern, stream = :out, orphans: false)
         @test.eventually(what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || (ended_early unless orphans) }
+      rescue Minitest::Assertion => error
+        raise error.exception("#{error.message}; it said:\n#{text(:out)}\n#{text(:err)}")
       end
 
       def urls
@@ -102,7 +104,7 @@ module GyreTest
       def ended_early
         return (@status = Process.wait2(pid, Process::WNOHANG)&.last) && nil unless @status
 
-        @test.flunk("gyre serve ended (#{@status}); it said:\n#{text(:out)}\n#{text(:err)}")
+        @test.flunk("gyre serve ended (#{@status})")
       end
     end
 

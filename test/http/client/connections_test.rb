@@ -75,7 +75,8 @@ class HTTPClientConnectionsTest < Minitest::Test
   def test_an_error_of_a_server_without_tls_names_the_other_scheme
     scripted(->(peer) { peer.write("HTTP/1.1 400 Bad Request\r\n\r\n") && peer.finish }) do |server|
       client = keep(Gyre::HTTP::Client.new(server.url.sub("http:", "https:"), proxy: nil))
-      assert_match(%r{wrong version number. If the server has no TLS, write http://}, assert_raises(Errors::ConnectionError) { client.get("/") }.message)
+      error = assert_raises(Errors::ConnectionError) { client.get("/") }
+      assert_match(%r{wrong version number. If the server has no TLS, write http://}, error.message)
     end
   end
 
