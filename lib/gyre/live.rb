@@ -31,6 +31,7 @@ module Gyre
   class Live
     SCRIPT = File.read(File.join(__dir__, "live/script.js")).freeze
     MESSAGE_BYTES_LIMIT = 1 << 16
+    private_constant :SCRIPT, :MESSAGE_BYTES_LIMIT
 
     class << self
       # The key that signs kept variables; must be the same in all processes and after a restart.

@@ -147,6 +147,7 @@ module Gyre
     end
 
     # The server's figures as one line of JSON, for `gyre log status`.
+    # @api private
     class ServerStatus
       # Connections listed; the total includes others.
       CONNECTIONS_LISTED = 1_000

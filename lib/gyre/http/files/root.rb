@@ -217,9 +217,10 @@ module Gyre
       end
     end
 
-    # A bounded memory of recent files of a Files::Root, with the bytes of small ones. Opens
-    # nothing.
     module Files
+      # A bounded memory of recent files of a Files::Root, with the bytes of small ones. Opens
+      # nothing.
+      # @api private
       class Memory
         # The variant without coding, others by coding, and the entry's end.
         Entry = Struct.new(:plain, :coded, :until_s)
@@ -256,6 +257,7 @@ module Gyre
 
       # The open folder of a Files::Root. Follows its path to another folder, as after a deployment
       # that moves a symbolic link. Reads no file. Checks its path once in {RECHECKED_S}.
+      # @api private
       class Folder
         RECHECKED_S = 1.0
 

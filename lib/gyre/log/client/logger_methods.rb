@@ -108,6 +108,7 @@ module Gyre
     end
 
     # Converts logged objects other than plain Strings for Gyre::Log::Client.
+    # @api private
     module Text
       NAMES = %w[debug info warn error fatal].freeze
       RANKS = NAMES.each_with_index.flat_map { |name, rank| [name, name.to_sym, rank].map { |key| [key, rank] } }.to_h.freeze
