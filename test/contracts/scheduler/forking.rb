@@ -113,6 +113,7 @@ module SchedulerContract
     end
 
     def test_names_are_resolved_in_the_child_though_the_parents_threads_are_gone
+      skip "GCC 12's sanitizer may leave a lock of its allocator taken in a forked child" if ENV["ASAN_OPTIONS"]
       in_fiber do |scheduler|
         scheduler.address_resolve("localhost") # starts a thread
         pid = in_child { exit!(2) unless scheduler.address_resolve("localhost") }
