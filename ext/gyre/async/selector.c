@@ -271,7 +271,7 @@ static VALUE flush_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Enters queued fibers; those that they queue wait for the next flush. */
+/* Enters queued fibers. Fibers queued meanwhile wait for the next flush. */
 static long flush_ready(struct gyre_selector *selector) {
   if (gyre_list_empty(&selector->ready)) return 0;
   struct flush flush = {.selector = selector, .boundary = {.fiber = Qnil, .kind = BOUNDARY}};

@@ -64,8 +64,7 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* Runs the posts of this turn after those that an exception has left. Later posts wait for the
- * next turn. */
+/* Runs posts left by an exception, then those of this turn. Later posts wait for the next turn. */
 static void run_posts(struct gyre_scheduler *scheduler) {
   gyre_list_splice(&scheduler->due_posts, &scheduler->posts);
   while (!gyre_list_empty(&scheduler->due_posts)) {

@@ -5,7 +5,7 @@
  *   interrupts --turn--> raising --its fiber goes on--> raised
  *     |  ^  |                \--another exception ends the wait first--> interrupts
  *     |  |  +-- postponed: its fiber has been given something, or raises another one
- *     |  +----- deferred: Ruby 3.1 and 3.2, the fiber resumes one that resumes one that waits
+ *     |  +----- deferred: Ruby 3.1 and 3.2, the fiber's resumed fiber has resumed a waiting one
  *     +-------- held: its fiber was suspended by the program, and has to wait first */
 #include "fiber/fibers.h"
 
@@ -119,7 +119,7 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   return handed;
 }
 
-/* Runs in the interrupted fiber, or in one that it has resumed. */
+/* Runs in the interrupted fiber, or in a fiber resumed by it. */
 NORETURN(static void raise_here(VALUE fiber, VALUE exception));
 static void raise_here(VALUE fiber, VALUE exception) {
   if (NIL_P(exception)) rb_funcall(rb_path2class("Gyre::Scheduler::FiberRaise"), rb_intern("end_here"), 1, fiber);

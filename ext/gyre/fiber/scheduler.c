@@ -155,7 +155,7 @@ static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception)
   return Qnil;
 }
 
-/* Returns this fiber or one that it has resumed, if it waits. */
+/* Returns the waiting fiber: this one or a fiber resumed by it; else nil. */
 static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);

@@ -25,7 +25,7 @@ struct gyre_parked {
   struct gyre_list node;         /* in scheduler->waits.parked or scheduler->waits.ready */
   struct gyre_list foreign_node; /* in scheduler->waits.foreign, if foreign */
   VALUE fiber;
-  VALUE entered;                    /* fiber entered last before the wait: `fiber`, or one that has resumed it */
+  VALUE entered;                    /* fiber entered last before the wait: `fiber` or its resumer */
   struct gyre_worker *worker;       /* `entered`'s, if pooled */
   struct gyre_parked *outer;        /* the same worker's outer wait, in which a signal handler waits */
   struct gyre_interrupt *interrupt; /* raised when the fiber continues */
@@ -306,7 +306,7 @@ void gyre_workers_close(struct gyre_scheduler *scheduler);
 /* True in a pooled fiber, which lives until its job ends. */
 bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler);
 
-/* Returns the wait of the fiber or one that it resumed; NULL if it runs, or is suspended. */
+/* Returns the wait of the fiber or of a fiber resumed by it; NULL if it runs or is suspended. */
 struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt);

@@ -102,8 +102,8 @@ static bool ends(const struct gyre_wait *wait, VALUE blocker) {
   return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
 }
 
-/* Makes a blocked fiber ready (Fiber::Scheduler#unblock); one that has not parked skips its block
- * for this blocker. Any thread may call it. */
+/* Makes a blocked fiber ready (Fiber::Scheduler#unblock). Before the fiber parks: its next block
+ * for this blocker returns at once. Any thread may call it. */
 static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qfalse;

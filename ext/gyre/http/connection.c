@@ -240,7 +240,7 @@ void gyre_http_connection_deadline(struct gyre_http_connection *connection, int6
   }
   connection->deadline_ns = gyre_loop_coarse_now(loop) + timeout_ns;
   if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
-  /* Without memory for the heap there is no time limit. */
+  /* Ignores a failure: without memory for the heap the connection has no time limit. */
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
 }
 

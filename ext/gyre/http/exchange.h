@@ -131,7 +131,7 @@ void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 /* Sets the size of exchanges for this version. */
 void gyre_http_exchange_reserve(const struct gyre_http_exchange_operations *operations);
 void gyre_http_exchange_free_spare(struct gyre_http_acceptor *acceptor);
-/* Frees its place: the rest is no running request. */
+/* Frees its place; the rest does not count as a running request. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
 /* Begins a wait for the client, with this much unsent memory. Gives up a complete response's place,
  * unless such responses hold too much memory. Returns the remaining time; 0: too slow; -1: no

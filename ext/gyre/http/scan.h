@@ -83,7 +83,7 @@ static inline const char *skip_target(const char *p, const char *end) {
   return skip_class(p, end, CLASS_TARGET);
 }
 
-/* Returns the first byte that is no tchar. *underscore: the name has "_". */
+/* Returns the first byte that is not a tchar. *underscore: the name has "_". */
 static inline const char *skip_name(const char *p, const char *end, bool *underscore) {
 #ifdef GYRE_HTTP_SSE2
   const __m128i small = _mm_set1_epi8(0x20), a = _mm_set1_epi8('a'), letters = _mm_set1_epi8(25);

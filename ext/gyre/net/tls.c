@@ -22,8 +22,8 @@
 #define IDLE_NS INT64_C(1000000000)    /* then the peer's window may be small again */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before sending */
 #define RECORDS_A_CALL 64              /* handshake steps a turn, each about half a millisecond */
-/* One of so many records must bring data; others are keys, tickets, alerts (BoringSSL: 32, Go: 16).
- * A client may split its hello into bytes. */
+/* Most records without data in a row, as keys, tickets and alerts (BoringSSL: 32, Go: 16). A client
+ * may split its hello into bytes. */
 #define IDLE_RECORDS_LIMIT 32
 #define HANDSHAKE_RECORDS_LIMIT 4096
 

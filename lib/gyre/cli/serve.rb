@@ -232,7 +232,7 @@ module Gyre
 
       def each_folder(settings) = %i[static sendfile].each { |name| settings.fetch(name, []).each { |folder| yield name, folder } }
 
-      # Fails before a serving worker is replaced by one that could not.
+      # Fails while the former workers still serve.
       def check_certificates(settings, endpoints)
         return unless settings[:tls] || endpoints.any?(&:tls)
 

@@ -18,7 +18,7 @@ module Gyre
     class Upstream
       # Exchanges at once, each with a socket per server; others wait.
       PLACES = 500
-      # {#forward} changes its socket, and so the port, after so many queries or seconds.
+      # Queries and seconds after which {#forward} changes its socket, and so the port.
       USES_LIMIT, AGE_LIMIT_S = 500, 2
       Lease = Struct.new(:socket, :uses, :until_s)
       private_constant :USES_LIMIT, :AGE_LIMIT_S, :Lease

@@ -19,7 +19,7 @@ module Gyre
         class << self
           # @param hostname [String]
           # @return [Request] succeeds with an Array of addresses
-          # @raise [ArgumentError] if it is no String
+          # @raise [ArgumentError] if it is not a String
           def resolve(hostname)
             raise ArgumentError, "a host name is a String, not #{hostname.class}" unless hostname.is_a?(String)
 

@@ -23,7 +23,7 @@ module Gyre
         drop
       end
 
-      # There is no other answer.
+      # Ends a wait without an answer.
       def drop = @answer.close
 
       def wait

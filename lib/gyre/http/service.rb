@@ -95,7 +95,7 @@ module Gyre
       end
 
       # Calls them in reverse order (Rack SPEC), despite exceptions. After a full hijack the status
-      # is nil, and a failed write is no error.
+      # is nil, and a failed write is ignored.
       def finished(callables, exchange, env, status, headers, error)
         if exchange.hijacked? && !exchange.head_sent?
           status = nil

@@ -110,7 +110,7 @@ module Gyre
       look(@scheduler.pulse) until pause || @scheduler.closed?
       look(nil)
     rescue IOError, SystemCallError
-      nil # nobody reads the report
+      nil # the report has lost its reader
     end
 
     # True at the end.

@@ -300,8 +300,8 @@ module Gyre
         @waiters -= [fiber]
       end
 
-      # Any thread and trap handler may call it. `count`: waiters to wake; one that is interrupted
-      # passes that on.
+      # Any thread and trap handler may call it. `count`: waiters to wake; an interrupted
+      # waiter wakes the next.
       def wake(count = @waiters.size)
         scheduler = @scheduler
         if scheduler

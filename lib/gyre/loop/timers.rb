@@ -5,8 +5,8 @@
 module Gyre
   class Loop
     # A sorted array: inserting is one memmove in C (4 µs at 20,000 timers, nearly nothing for a
-    # late one), taking the first is free. A heap in Ruby is no faster, and an interrupt would leave
-    # it unordered.
+    # late one), taking the first is free. A heap in Ruby is not faster, and an interrupt would
+    # leave it unordered.
     class Timers
       # Cancelled timers leave when they are more than this, and than half.
       CANCELLED_LIMIT = 128

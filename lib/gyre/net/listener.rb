@@ -47,7 +47,7 @@ module Gyre
       # @param endpoint [Gyre::Endpoint]
       # @param backlog [Integer]
       # @return [Listener]
-      # @raise [SystemCallError] Errno::EADDRINUSE; Errno::EEXIST: the file is no socket
+      # @raise [SystemCallError] Errno::EADDRINUSE; Errno::EEXIST: the file is not a socket
       def unix(endpoint, backlog:)
         path = endpoint.path
         abstract = path.start_with?("@")
@@ -67,7 +67,7 @@ module Gyre
       # @param owned [Boolean] whether only this process has it
       # @param file [Boolean] whether {#close} removes a Unix socket's file
       # @return [Listener]
-      # @raise [ArgumentError] it is no listening socket of this kind
+      # @raise [ArgumentError] it is not a listening socket of this kind
       def adopt(descriptor, endpoint, owned: false, file: true)
         socket = Socket.for_fd(descriptor)
         raise ArgumentError, "it is another kind of socket, or does not listen" unless bound_for?(socket, endpoint)

@@ -62,8 +62,8 @@ module Gyre
         waiter.strand.take_early(blocker) || park(waiter, timeout)
       end
 
-      # Makes a blocked fiber ready (Fiber::Scheduler#unblock); one that has not parked skips its
-      # next block. Any thread may call it.
+      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). Before the fiber parks: its next
+      # block returns at once. Any thread may call it.
       def unblock(blocker, fiber)
         @fibers.inbox.unblock(fiber, blocker) unless @closed
       end

@@ -13,7 +13,7 @@ module Gyre
   module Web
     # Writes many lines with one call.
     class AccessLog
-      # A pipe takes so many bytes in one piece (pipe(7)).
+      # Bytes that a pipe takes in one piece (pipe(7)).
       PIPE_BYTES = 4096
       # Seconds for reopening the file.
       REOPEN_S = 5

@@ -36,7 +36,7 @@ module Gyre
         note_progress unless connection.acknowledges? && @backlog.any?
       end
 
-      # Reads acknowledgements; a connection's first repeats the last number, which is no progress.
+      # Reads acknowledgements; a connection's first repeats the last number without progress.
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged

@@ -235,7 +235,7 @@ module Gyre
           waiters.map(&:describe)
         end
 
-        # Returns this fiber, or one that it has resumed, if it waits.
+        # Returns the waiting fiber: this one or a fiber resumed by it; else nil.
         def waiting_in(fiber)
           waiter = Strand.known(fiber)&.waiter
           waiter.fiber if waiter&.waiting?

@@ -139,7 +139,7 @@ module Gyre
         end
 
         # Waits for a job. Returns false if the fiber must end: then Ruby continues in the root
-        # fiber, or in the innermost one that it resumed.
+        # fiber or its innermost resumed fiber.
         def rest(worker)
           return true if worker.assigned? # an exception for the thread came before the job had begun
           return false if !worker.pooled || @closed || @idle.size >= IDLE_LIMIT

@@ -9,7 +9,7 @@ module Gyre
       # A fiber's state, in an instance variable of the Fiber: collected with it, and readable by
       # other threads.
       class Strand
-        # The wait of this fiber, or of an inner one that it resumed (such as a sleeping
+        # The wait of this fiber, or of an inner fiber resumed by it (such as a sleeping
         # Enumerator).
         attr_accessor :waiter
         attr_reader :fiber
