@@ -4,8 +4,8 @@
 # `call` instead of `each` gets the stream and may write to it without end. The server ends it when
 # the visitor leaves: `write` raises then.
 
-require "etc"
 require "json"
+require_relative "memory"
 require_relative "own_server"
 
 module Showcase
@@ -50,17 +50,10 @@ module Showcase
         uptime_s: (monotonic_now - @started).floor,
         ruby: RUBY_VERSION,
         requests: @requests,
-        resident_bytes: resident_bytes,
+        resident_bytes: Memory.resident_bytes,
         server: defined?(Gyre) ? "Gyre #{Gyre::VERSION}" : env["SERVER_SOFTWARE"],
         **OwnServer.figures(env)
       }
-    end
-
-    # In pages on Linux (proc(5), statm); elsewhere nil.
-    def resident_bytes
-      File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
-    rescue Errno::ENOENT
-      nil
     end
 
     def monotonic_now

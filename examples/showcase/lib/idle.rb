@@ -4,9 +4,9 @@
 # meanwhile. Reports line by line (JSON, an object a line); at the end the child ends with its
 # connections.
 
-require "etc"
 require "json"
 require "rbconfig"
+require_relative "memory"
 require_relative "own_server"
 
 module Showcase
@@ -60,14 +60,7 @@ module Showcase
     end
 
     def tell(stream, **news)
-      stream.write("#{JSON.generate(news.merge(resident_bytes: resident_bytes))}\n")
-    end
-
-    # In pages on Linux (proc(5), statm); elsewhere nil.
-    def resident_bytes
-      File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
-    rescue Errno::ENOENT
-      nil
+      stream.write("#{JSON.generate(news.merge(resident_bytes: Memory.resident_bytes))}\n")
     end
   end
 end

@@ -3,10 +3,10 @@
 # A thousand requests to this server, all waiting at once, and its memory meanwhile. Both ends are
 # in one process and on one loop. Reports line by line (JSON, an object a line).
 
-require "etc"
 require "gyre"
 require "gyre/http/client"
 require "json"
+require_relative "memory"
 require_relative "own_server"
 
 module Showcase
@@ -56,20 +56,13 @@ module Showcase
       began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       tell = lambda do |event|
         seconds = (Process.clock_gettime(Process::CLOCK_MONOTONIC) - began).round(2)
-        stream.write("#{JSON.generate({ event: event, requests: count, seconds: seconds, resident_bytes: resident_bytes, **figures.call })}\n")
+        stream.write("#{JSON.generate({ event: event, requests: count, seconds: seconds, resident_bytes: Memory.resident_bytes, **figures.call })}\n")
       end
       tell.call("begin")
       ask(url, count) { tell.call("waiting") }
       tell.call("done")
     ensure
       stream.close
-    end
-
-    # In pages on Linux (proc(5), statm); elsewhere nil.
-    def resident_bytes
-      File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
-    rescue Errno::ENOENT
-      nil
     end
   end
 end
