@@ -12,12 +12,12 @@ require "support/chromium"
 require "support/h2_client"
 require "web/serving"
 require "websocket/serving"
+require_relative "bundled"
 
 class CableTest < Minitest::Test
   include GyreTest::Serving
   include GyreTest::WebSocketServing
-
-  BUNDLE = File.join(GyreTest::Helpers::ROOT, "vendor/bundle", "frameworks-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
+  include GyreTest::Bundled
 
   CABLE = <<~'RUBY'
     require "rails"
@@ -101,11 +101,6 @@ class CableTest < Minitest::Test
 
   def tls? = true
 
-  def setup
-    skip "Rails' newest needs Ruby 3.2 or newer" if RUBY_VERSION < "3.2"
-    skip "the frameworks' bundle is not installed; rake test:frameworks does it" unless File.exist?("#{BUNDLE}/Gemfile.lock")
-  end
-
   def test_action_cable_and_a_page
     skip "Action Cable is not tested with a page: no Chromium is installed (apt-get install chromium)" unless Chromium.program
     serve_over_tls(CABLE, more: %w[-b 127.0.0.1:0]) do |program|
@@ -143,11 +138,9 @@ class CableTest < Minitest::Test
     Dir.mktmpdir do |folder|
       certificate, key = GyreTest::Certificates.new(folder).issue("server")
       File.write("#{folder}/config.ru", app)
-      environment = without_bundle.merge("BUNDLE_GEMFILE" => "#{BUNDLE}/Gemfile", "RACK_ENV" => "production", "RAILS_ENV" => "production",
-                                         "APP_ENV" => nil, "PORT" => nil)
-      command = [RbConfig.ruby, "-I#{LIB}", "-rbundler/setup", EXE, "serve", "--extended-connect",
+      command = [RbConfig.ruby, EXE, "serve", "--extended-connect",
                  "-b", "ssl://127.0.0.1:0?cert=#{certificate}&key=#{key}", *more]
-      with_subprocess(environment, *command, chdir: folder) do |pid, out, err|
+      with_subprocess(bundled("RACK_ENV" => "production"), *command, chdir: folder) do |pid, out, err|
         program = Program.new(self, pid, out, err, folder)
         program.expect(/Use Ctrl-C to stop/)
         block.call(program)

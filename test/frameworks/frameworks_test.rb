@@ -10,19 +10,15 @@ require "support/memcached_server"
 require "support/postgres_server"
 require "support/redis_server"
 require_relative "../web/serving"
+require_relative "bundled"
 
 class FrameworksTest < Minitest::Test
   include GyreTest::Serving
+  include GyreTest::Bundled
 
-  FOLDER = File.join(ROOT, "vendor", "bundle", "frameworks-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
   RAILS = File.join(__dir__, "rails_app.ru")
 
   def self.time_limit_s = 120
-
-  def setup
-    skip "the newest Rails needs Ruby 3.2, this is #{RUBY_VERSION}" if RUBY_VERSION < "3.2"
-    skip "the frameworks are not installed; rake test:frameworks does it" unless File.exist?("#{FOLDER}/Gemfile.lock")
-  end
 
   def test_transactions_of_rails_stay_apart
     serve_file(RAILS) do |program|
@@ -227,9 +223,7 @@ class FrameworksTest < Minitest::Test
   private
 
   def command(*arguments, env: {})
-    environment = without_bundle.merge("BUNDLE_GEMFILE" => "#{FOLDER}/Gemfile", "RACK_ENV" => "production", "RAILS_ENV" => "production",
-                                       "APP_ENV" => nil, "PORT" => nil, **env)
-    [environment, RbConfig.ruby, "-I#{LIB}", "-rbundler/setup", *arguments]
+    [bundled("RACK_ENV" => "production", **env), RbConfig.ruby, *arguments]
   end
 
   def serve_text(app)

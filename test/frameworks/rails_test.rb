@@ -7,18 +7,13 @@ require "test_helper"
 require "fileutils"
 require "net/http"
 require "web/serving"
-require "support/bundle"
+require_relative "bundled"
 
 class RailsServerTest < Minitest::Test
   include GyreTest::Serving
+  include GyreTest::Bundled
 
-  BUNDLE = File.join(GyreTest::Helpers::ROOT, "vendor/bundle", "frameworks-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
   APP = File.join(__dir__, "rails")
-
-  def setup
-    skip "Rails' newest needs Ruby 3.2 or newer" if RUBY_VERSION < "3.2"
-    skip "the frameworks' bundle is not installed; rake test:frameworks does it" unless File.exist?("#{BUNDLE}/Gemfile.lock")
-  end
 
   def test_gyre_is_the_server_and_keeps_state_by_fiber
     rails_server do |program|
@@ -70,17 +65,12 @@ class RailsServerTest < Minitest::Test
     Dir.mktmpdir do |folder|
       FileUtils.cp_r("#{APP}/.", folder)
       File.write("#{folder}/system_test.rb", SYSTEM_TEST)
-      output = run_program(environment, RbConfig.ruby, "system_test.rb", chdir: folder)
+      output = run_program(bundled("development"), RbConfig.ruby, "system_test.rb", chdir: folder)
       assert_equal "1 fiber Gyre::Scheduler\ntrue\n", output.out, output.err
     end
   end
 
   private
-
-  def environment
-    without_bundle.merge("BUNDLE_GEMFILE" => "#{BUNDLE}/Gemfile", "RAILS_ENV" => "development", "RACK_ENV" => nil, "APP_ENV" => nil, "PORT" => nil,
-                         "RUBYOPT" => "-rbundler/setup", "RUBYLIB" => File.join(GyreTest::Helpers::ROOT, "lib"))
-  end
 
   def change(program, number)
     path = "#{program.folder}/app/models/version.rb"
@@ -91,7 +81,7 @@ class RailsServerTest < Minitest::Test
     Dir.mktmpdir do |folder|
       FileUtils.cp_r("#{APP}/.", folder)
       File.utime(Time.now - 100, Time.now - 100, "#{folder}/app/models/version.rb") # so that a change is one
-      with_subprocess(environment, RbConfig.ruby, "bin/rails", "server", "-p", "0", "-b", "127.0.0.1", chdir: folder) do |pid, out, err|
+      with_subprocess(bundled("development"), RbConfig.ruby, "bin/rails", "server", "-p", "0", "-b", "127.0.0.1", chdir: folder) do |pid, out, err|
         program = Program.new(self, pid, out, err, folder)
         program.expect(/Use Ctrl-C to stop/)
         yield program

@@ -6,18 +6,12 @@
 require "test_helper"
 require "fileutils"
 require "socket"
-require "support/bundle"
+require_relative "bundled"
 
 class ThinTest < Minitest::Test
-  include GyreTest::Helpers
+  include GyreTest::Bundled
 
-  BUNDLE = File.join(GyreTest::Helpers::ROOT, "vendor/bundle", "frameworks-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
   APP = File.join(__dir__, "rails")
-
-  def setup
-    skip "Rails' newest needs Ruby 3.2 or newer" if RUBY_VERSION < "3.2"
-    skip "the frameworks' bundle is not installed; rake test:frameworks does it" unless File.exist?("#{BUNDLE}/Gemfile.lock")
-  end
 
   def test_pages_come_and_a_request_that_waits_lets_others_go_on
     thin do |folder|
@@ -37,18 +31,13 @@ class ThinTest < Minitest::Test
     Dir.mktmpdir do |folder|
       FileUtils.cp_r("#{APP}/.", folder)
       command = [RbConfig.ruby, "-e", 'load Gem.bin_path("thin", "thin")', "start", "-R", "config.ru", "-S", "#{folder}/thin.sock"]
-      with_subprocess(environment, *command, chdir: folder) do |pid, out, err|
+      with_subprocess(bundled, *command, chdir: folder) do |pid, out, err|
         eventually(what: "a socket", within_s: 30) { File.socket?("#{folder}/thin.sock") || Process.wait(pid, Process::WNOHANG) }
         yield folder
       rescue SystemCallError => error
         flunk "#{error.message}\n#{[out, err].map { |io| io.read_nonblock(65_536, exception: false) }}"
       end
     end
-  end
-
-  def environment
-    without_bundle.merge("BUNDLE_GEMFILE" => "#{BUNDLE}/Gemfile", "RAILS_ENV" => "production", "RACK_ENV" => nil, "APP_ENV" => nil,
-                         "RUBYOPT" => "-rbundler/setup", "RUBYLIB" => File.join(GyreTest::Helpers::ROOT, "lib"))
   end
 
   def request(folder, path)
