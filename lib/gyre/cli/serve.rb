@@ -157,13 +157,8 @@ module Gyre
 
       # Loads the app and forks the workers; reports faults to the supervisor.
       def become_mold
-        Web::Cluster::Mold.ignore_signals
-        link, inherited = Web::Cluster::Mold.receive
-        load_mold(link, inherited, merged).run
-        DONE
-      rescue UsageError, StartError, SocketError, SystemCallError, Web::ConfigError => error
-        link.send({ failed: error.message })
-        FAILED
+        faults = [UsageError, StartError, SocketError, SystemCallError, Web::ConfigError]
+        Web::Cluster::Mold.become(*faults) { |link, inherited| load_mold(link, inherited, merged) } ? DONE : FAILED
       end
 
       def load_mold(link, inherited, settings)

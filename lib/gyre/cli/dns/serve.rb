@@ -106,22 +106,20 @@ module Gyre
           Workers.new(@sockets, @values[:workers], Web::Log.new(notices: @err, errors: @err)) { announce(" with #{@values[:workers]} workers") }
         end
 
-        # Reads rules and zones once for all workers, which inherit them.
         def become_mold
           require "gyre/web/cluster/worker"
-          Web::Cluster::Mold.ignore_signals
-          link, inherited = Web::Cluster::Mold.receive
+          Web::Cluster::Mold.become(StandardError, ScriptError) { |link, inherited| load_mold(link, inherited) } ? DONE : FAILED
+        end
+
+        # Reads rules and zones once for all workers, which inherit them.
+        def load_mold(link, inherited)
           @sockets = Gyre::DNS::Sockets.new(addresses, workers: @values[:workers], inherited: inherited)
           log = open_log
           server = make_server(log)
           hooks = Web::Cluster::Hooks.new
           Web::Cluster::Mold.new(link, hooks) do |index, own|
             Web::Cluster::Worker.new(index, own, hooks, Web::Log.new(errors: @err)) { Service.new(server, log, @err, worker: index - 1) }.run
-          end.run
-          DONE
-        rescue StandardError, ScriptError => error
-          link&.send({ failed: error.message })
-          FAILED
+          end
         end
 
         def service(log) = Service.new(make_server(log), log, @err)

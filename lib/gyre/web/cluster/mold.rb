@@ -41,12 +41,24 @@ module Gyre
           Process.spawn(environment, *command, close_others: true, **options, **staying)
         end
 
-        # Returns the link to the supervisor, and the sockets.
+        # Runs the mold that the block makes of the link to the supervisor and the sockets. Returns
+        # false after one of the errors, which the supervisor gets.
+        def self.become(*errors)
+          DEAF_TO.each { |name| trap(name) { } } # while the app loads
+          link, inherited = receive
+          yield(link, inherited).run
+          true
+        rescue *errors => error
+          link&.send({ failed: error.message })
+          false
+        end
+
         def self.receive
           given = JSON.parse(ENV.delete(VARIABLE))
           Sockets.keep_private(given.fetch("listeners").map { |each| each.fetch("descriptor") })
           [Link.new(given.fetch("link")), Sockets.from(given.fetch("listeners"), owned: false)]
         end
+        private_class_method :receive
 
         # The block runs in a worker with number and link, and returns the exit status.
         def initialize(link, hooks, &work)
@@ -54,9 +66,6 @@ module Gyre
           @hooks = hooks
           @work = work
         end
-
-        # Protects against signals while the app loads.
-        def self.ignore_signals = DEAF_TO.each { |name| trap(name) { } }
 
         def run
           Process.setproctitle("gyre: mold") if defined?(Process.setproctitle)
