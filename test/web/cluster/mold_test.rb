@@ -47,6 +47,30 @@ class WebClusterMoldTest < Minitest::Test
     end
   end
 
+  def test_the_reason_of_a_worker_that_has_ended_before_its_message_was_read_is_kept
+    config = <<~'RUBY'
+      after_fork do |number|
+        next unless number == 2 && File.read("code") == "2"
+        Process.kill(:STOP, Integer(File.read("supervisor")))
+        raise "no connection left"
+      end
+    RUBY
+    cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|
+      File.write(File.join(program.folder, "supervisor"), program.pid.to_s)
+      cluster.code = "2"
+      program.signal(:USR1)
+      eventually(what: "the restart's end") do
+        stopped = File.read("/proc/#{program.pid}/stat")[/\) (\S)/, 1] == "T"
+        program.signal(:CONT) if stopped && cluster.children.any? { |pid| GyreTest::Processes.ended?(pid) }
+        program.text(:err)[/Rolling restart: (.*)/, 1]
+      end
+      assert_match(/Rolling restart: workers with the new code end.*: worker 2 .*no connection left/, program.text(:err))
+      refute_match(/ended with status/, program.text(:err))
+    ensure
+      program.signal(:CONT)
+    end
+  end
+
   def test_a_restart_ends_when_the_new_code_cannot_be_forked_and_the_repaired_code_follows
     config = "before_fork { raise 'no fork' if File.read('code') == '2' }\n"
     cluster("-w", "1", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|

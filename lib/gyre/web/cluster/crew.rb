@@ -157,7 +157,21 @@ module Gyre
           notes.empty? ? worker.index.to_s : "#{worker.index} (#{notes.join(", ")})"
         end
 
-        def watch(member) = @reaper.watch(member.pid) { |status| @heed.member_ended(member, status) }
+        # Passes messages that came before the end first, as they may name its reason.
+        def watch(member)
+          @reaper.watch(member.pid) do |status|
+            take_rest(member)
+            @heed.member_ended(member, status)
+          end
+        end
+
+        def take_rest(member)
+          while (message = member.link.receive(wait: false))
+            @heed.message(member, *message.first)
+          end
+        rescue LinkError
+          nil # cut by the end
+        end
 
         def listen_to(member)
           send_to(member) if member.role == :worker

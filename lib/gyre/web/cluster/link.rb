@@ -55,14 +55,15 @@ module Gyre
         # Bytes about to be sent by other fibers.
         def output = @output.map(&:first).join
 
-        # Waits for a message; nil if the other process ended or closed the link. Raises LinkError
-        # for malformed bytes.
-        def receive
+        # Waits for a message; nil if the other process ended or closed the link. Without `wait` nil
+        # also if none has come. Raises LinkError for malformed bytes.
+        def receive(wait: true)
           until (line_end = @input.index("\n", @seen))
             @seen = @input.bytesize
-            chunk = read or return
+            chunk = read(wait) or return
             @input << chunk
             raise LinkError, "a message of more than #{MESSAGE_BYTES_LIMIT} bytes" if @input.bytesize > MESSAGE_BYTES_LIMIT
+            Task.current?&.yield if wait # a process that sends endlessly holds up no others
           end
           @seen = 0
           message = JSON.parse(@input.slice!(0..line_end).force_encoding(Encoding::UTF_8))
@@ -97,14 +98,14 @@ module Gyre
           end
         end
 
-        # A process that sends endlessly holds up no others.
-        def read
+        def read(wait)
           until (received = @socket.recvmsg_nonblock(CHUNK_BYTES, 0, scm_rights: true, exception: false)) != :wait_readable
+            return unless wait
+
             @socket.wait_readable
           end
           bytes, _, _, *controls = received
           controls.each { |control| keep(control.unix_rights) if control.cmsg_is?(:SOCKET, :RIGHTS) }
-          Task.current?&.yield
           bytes unless bytes.nil? || bytes.empty?
         rescue Errno::ECONNRESET, IOError
           nil
