@@ -251,7 +251,10 @@ class BroadcastKeptTopicsTest < Minitest::Test
 
   def test_workers_that_hear_each_other_over_redis_too
     redis = GyreTest::RedisServer.new(need_program("redis-server"))
-    cluster("-w", "2", app: APP, env: { "REDIS" => redis.url }) { |_, program| wander(program) }
+    cluster("-w", "2", app: APP, env: { "REDIS" => redis.url }) do |_, program|
+      await_subscriptions(program, redis)
+      wander(program)
+    end
   ensure
     redis&.close
   end
@@ -283,12 +286,38 @@ class BroadcastKeptTopicsTest < Minitest::Test
     assert_equal [2, 2], [pids.size, publishers.uniq.size], "both workers have served the client, and published"
   end
 
+  # Only then does no worker miss what comes over Redis.
+  def await_subscriptions(program, redis)
+    clients = [connect(program)]
+    first = greeted(clients.first)
+    Process.kill(:STOP, first)
+    clients << connect(program).tap { |client| greeted(client) }
+    Process.kill(:CONT, first)
+    eventually { redis.call("PUBSUB", "NUMSUB", "gyre:broadcast").last == 2 }
+    redis.call("PUBLISH", "gyre:broadcast", JSON.generate(["test", 1, "text", "news", "heard", {}]))
+    clients.each { |client| client.take_through("data: heard\n") }
+  ensure
+    Process.kill(:CONT, first) if first
+    clients&.each(&:close)
+  end
+
+  # Returns the worker's pid.
+  def greeted(client)
+    client.take_through("event: hello\ndata: ")
+    Integer(client.take_through("\n")[/\d+/])
+  end
+
   def body(response) = response[/\d+\z/]
+
+  def connect(program, headers = {})
+    client = GyreTest::HTTPServing::Client.new(self, TCPSocket.new("127.0.0.1", program.port))
+    client.request(**headers).take_through("\r\n\r\n")
+    client
+  end
 
   # Connects, takes some events and leaves. Returns their numbers and the last id.
   def take(program, id, count, pids)
-    client = GyreTest::HTTPServing::Client.new(self, TCPSocket.new("127.0.0.1", program.port))
-    client.request(**(id ? { last_event_id: id } : {})).take_through("\r\n\r\n")
+    client = connect(program, id ? { last_event_id: id } : {})
     text = +""
     text << client.take_through("\n\n") until text.scan(/^data: \d+$/).size >= count && text.match?(/^id: /)
     pid, complete = text.slice!(/^event: hello\ndata: (.*)\n\n/)[/data: (.*)/, 1].split

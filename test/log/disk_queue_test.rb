@@ -124,6 +124,18 @@ class LogDiskQueueTest < Minitest::Test
     assert_empty @reports
   end
 
+  def test_a_file_whose_process_was_killed_while_making_it_is_removed
+    queue.append(record(1))
+    @queues.last.close
+    head = File.binread("#{@folder}/00000001.records").byteslice(0, 64)
+    64.times do |bytes|
+      File.binwrite("#{@folder}/00000001.records", head.byteslice(0, bytes))
+      queue.close
+      assert_empty files
+    end
+    assert_empty @reports
+  end
+
   def test_a_file_of_another_version_is_kept_and_one_of_another_format_refused
     File.binwrite("#{@folder}/00000001.records", "GYRESPILL1\n#{"x" * 100}")
     File.chmod(0o600, "#{@folder}/00000001.records")

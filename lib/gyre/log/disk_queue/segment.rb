@@ -32,7 +32,7 @@ module Gyre
         class << self
           def create(path, format)
             file = File.open(path, File::RDWR | File::CREAT | File::EXCL | File::BINARY, 0o600)
-            file.pwrite(head(format).ljust(HEADER_BYTES, "\0"), 0)
+            file.pwrite(head(format), 0)
             new(path, file, HEADER_BYTES, HEADER_BYTES, ours: true)
           rescue SystemCallError
             file&.close
@@ -44,7 +44,8 @@ module Gyre
             file = Ownership.open(path)
             size = file.size
             head = size.zero? ? "" : file.pread([size, HEADER_BYTES].min, 0)
-            return put_aside(path, size, report) unless genuine?(head)
+            return File.delete(path) && nil if size < HEADER_BYTES && head(format).start_with?(head) # killed while it was made
+            return put_aside(path, report) unless genuine?(head)
 
             found = head.byteslice(8, 8).delete("\0")
             raise Foreign, "#{path} holds #{found}, not #{format}" unless found == format.to_s
@@ -58,7 +59,7 @@ module Gyre
 
           def head(format)
             head = [MAGIC, format.to_s].pack("a8a8")
-            head << [Zlib.crc32(head)].pack("N")
+            (head << [Zlib.crc32(head)].pack("N")).ljust(HEADER_BYTES, "\0")
           end
 
           def genuine?(head)
@@ -73,10 +74,7 @@ module Gyre
             end.max || HEADER_BYTES
           end
 
-          # Deletes a file whose process was killed while making it.
-          def put_aside(path, size, report)
-            return File.delete(path) && nil if size.zero?
-
+          def put_aside(path, report)
             File.rename(path, "#{path}.damaged")
             report&.call("the head of #{path} is damaged, or of another version; the file is kept as #{path}.damaged")
             nil
