@@ -15,7 +15,7 @@ class DNSRubyDNSTest < Minitest::Test
     Name = Resolv::DNS::Name
     UPSTREAM = RubyDNS::Resolver.new([[:udp, "127.0.0.1", port], [:tcp, "127.0.0.1", port]])
 
-    RubyDNS::run_server(INTERFACES) do
+    RubyDNS::run_server(listen: INTERFACES) do
       on(:start) { }
       match(%r{^test\.local$}, IN::A) { |transaction| transaction.respond!("10.0.0.80") }
       match(/^([0-9]+)\.example$/, IN::A) { |transaction, match_data| transaction.respond!("10.0.0.#{match_data[1]}", {ttl: 5}) }
@@ -59,6 +59,29 @@ class DNSRubyDNSTest < Minitest::Test
 
   def test_a_subclass_answers_in_process
     with_program(SUBCLASS) { |port| assert_equal [0, "10.1.1.1"], first(port, "own") }
+  end
+
+  OWN_TESTS = <<~'RUBY'
+    require "rubydns"
+    require "async/dns/extensions/string"
+    IN = Resolv::DNS::Resource::IN
+    made = lambda do |type, server = nil|
+      Async::DNS::Transaction.new(server, Resolv::DNS::Message.new(7), Resolv::DNS::Name.create("foo.bar."), type, nil)
+    end
+    rule = RubyDNS::Rule.for([/^f(o+)/, IN::A]) { |transaction, found| transaction.respond!("10.0.0.#{found[1].size}") }
+    transaction = made.call(IN::A)
+    p rule.call(nil, "bar", IN::A, transaction), rule.call(nil, "foobar", IN::TXT, transaction), rule.call(nil, "foobar", IN::A, transaction)
+    p transaction.response.id, transaction.response.answer.map { |name, ttl, resource| [name.to_s, ttl, resource.address.to_s] }
+    p RubyDNS::RuleBasedServer::Rule.new([->(name, _) { name.size == 3 }], proc { true }).call(nil, "foo", IN::A, transaction)
+    server = RubyDNS::Server.new([])
+    server.match("other") { |found| found.respond!("10.1.1.1") }
+    p made.call(IN::A, server).tap { |found| found.append!("other") }.response.answer.map { |_, _, resource| resource.address.to_s }
+    p ("x" * 300).chunked.map(&:size)
+  RUBY
+
+  def test_rules_and_transactions_stand_alone_as_in_its_tests
+    output = run_program(*ruby_command("-rgyre/dns/rubydns", "-e", OWN_TESTS))
+    assert_equal "false\nfalse\ntrue\n7\n[[\"foo.bar\", 86400, \"10.0.0.2\"]]\ntrue\n[\"10.1.1.1\"]\n[255, 45]\n", output.out, output.err
   end
 
   private

@@ -7,7 +7,7 @@ raise LoadError, "require gyre/dns/rubydns: the rubydns gem is loaded already. R
 
 require "gyre/dns"
 
-$LOAD_PATH.unshift(File.join(__dir__, "rubydns", "features"))
+%w[rubydns async/dns async/dns/server async/dns/resolver async/dns/extensions/string].each { |name| $LOADED_FEATURES << "#{name}.rb" }
 
 module Gyre
   module DNS
@@ -47,6 +47,15 @@ module Async
   module DNS
     Transaction = Gyre::DNS::Transaction
 
+    # Makes one without a server, as RubyDNS's own tests do; its response is its own.
+    def Transaction.new(server, query, question, resource_class, _response = nil, **options)
+      rules = server.is_a?(Server) ? server.rules : Gyre::DNS::Rules.new
+      responder = Gyre::DNS::Responder.new("\0" * 16, 0)
+      responder.use([], rules, rules.networks)
+      bytes = Gyre::DNS::Message.query(question.to_s, resource_class || 1, id: query&.id || 0).encode
+      responder.respond(bytes, Socket.sockaddr_in(0, "127.0.0.1")).tap { |made| made.instance_variable_set(:@options, options) }
+    end
+
     # Addresses as RubyDNS's programs write them.
     module Endpoint
       def self.for(nameservers, port: 53)
@@ -56,9 +65,11 @@ module Async
 
     # Asks these name servers, or the system's.
     class Resolver < Gyre::DNS::Resolver
-      def initialize(endpoints = [], **)
+      def self.default = new
+
+      def initialize(endpoints = [], timeout: 5, **)
         addresses = endpoints.to_a.reject { |transport, *| transport == :tcp }
-        super(*addresses.map { |_, host, port| host.include?(":") ? "[#{host}]:#{port}" : "#{host}:#{port}" })
+        super(*addresses.map { |_, host, port| host.include?(":") ? "[#{host}]:#{port}" : "#{host}:#{port}" }, timeout_s: timeout)
       end
     end
 
@@ -78,6 +89,9 @@ module Async
 
       def self.default_endpoint(port = 53) = Endpoint.for("localhost", port: port)
 
+      attr_accessor :origin
+      attr_reader :rules
+
       def initialize(endpoint = self.class.default_endpoint, origin: ".")
         @endpoint = endpoint
         @origin = origin
@@ -85,24 +99,59 @@ module Async
         @rules.server = self
       end
 
-      attr_accessor :origin
+      def logger
+        require "logger"
+        @logger ||= Logger.new($stderr, level: :warn)
+      end
 
       def process(_name, _resource_class, transaction) = transaction.fail!(:NXDomain)
 
       def fire(...) = @rules.fire(...)
 
-      # Serves until the process ends.
-      def run(&block) = Gyre::DNS::Server.new(*@endpoint, load: -> { @rules }).run(&block)
+      # Serves until the process ends; beside a reactor of Async, in a task of it.
+      def run(&block)
+        server = Gyre::DNS::Server.new(*@endpoint, load: -> { @rules })
+        return server.run(&block) unless Fiber.current_scheduler && defined?(Async::Task)
+
+        Async do
+          thread = Thread.new { server.run(&block) }
+          thread.join
+        ensure
+          server.stop
+          Thread.pass while thread.alive? # a stopped task cannot wait
+        end
+      end
     end
   end
 end
 
 # The interface of RubyDNS.
 module RubyDNS
-  Resolver = Async::DNS::Resolver
+  Resolver, Transaction = Async::DNS::Resolver, Async::DNS::Transaction
+
+  # A rule by itself.
+  class Rule
+    def self.for(pattern, &block) = new(pattern, block)
+
+    def initialize(pattern, block)
+      @pattern = pattern
+      @block = block
+    end
+
+    # Returns whether it fits.
+    def call(_server, name, resource_class, transaction)
+      fits = false
+      rules = Gyre::DNS::Rules.new
+      rules.match(*@pattern) { |_, *found| (fits = true) && @block.call(transaction, *found) }
+      rules.process(Transaction.new(nil, nil, name, resource_class))
+      fits
+    end
+  end
 
   # A server with rules.
   class Server < Async::DNS::Server
+    Rule = RubyDNS::Rule
+
     def initialize(...)
       super
       @written = Gyre::DNS::Rules.new
@@ -116,14 +165,20 @@ module RubyDNS
 
     def process(_name, _resource_class, transaction) = @written.process(transaction)
   end
+  RuleBasedServer = Server
 
-  def self.run(*arguments, server_class: Server, **options, &block)
-    server = server_class.new(*arguments, **options)
+  def self.run(*arguments, server_class: Server, listen: nil, **options, &block)
+    server = server_class.new(*arguments, *listen&.then { [listen] }, **options)
     server.instance_eval(&block) if block
     server.run
   end
 
   def self.run_server(...) = run(...)
+end
+
+class String
+  # Texts that a TXT record may have.
+  def chunked(bytes = 255) = b.scan(/.{1,#{bytes}}/mn)
 end
 
 unless defined?(IO::Endpoint)

@@ -30,6 +30,8 @@ module Gyre
           Message.new(id, Message::QR | Message::AA | flags & REPEATED, questions: [Question.new(name, type, 1)],
                                                                         sections: [answers, [], []], edns: edns).tap { |made| set(made, rcode) }
         end
+        merge(Message.parse(@reply)) if @reply
+        @response
       end
 
       # @return [Addrinfo, nil] the sender's; nil if it is not known
@@ -106,10 +108,8 @@ module Gyre
 
         found = Message.parse(reply)
         yield found if block_given?
-        response.flags = response.flags & ~Message::AA | Message::RA
-        response.rcode = found.rcode
-        SECTIONS.each_value { |section| response.public_send(section).concat(found.public_send(section)) }
-        true
+        response
+        merge(found)
       end
 
       # @param resolver [Resolver, Upstream]
@@ -149,6 +149,14 @@ module Gyre
       def id = bytes.unpack1("n")
 
       def flags = bytes.unpack1("@2n")
+
+      def merge(found)
+        @reply = nil
+        @response.flags = @response.flags & ~Message::AA | Message::RA
+        @response.rcode = found.rcode
+        SECTIONS.each_value { |section| @response.public_send(section).concat(found.public_send(section)) }
+        true
+      end
 
       def set(message, rcode)
         message.rcode = rcode

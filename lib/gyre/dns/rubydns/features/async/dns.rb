@@ -1,3 +1,0 @@
-# frozen_string_literal: true
-
-# Lets `require "async/dns"` succeed after gyre/dns/rubydns, which has everything.
