@@ -144,14 +144,14 @@ static VALUE selector_closed_p(VALUE self) {
 
 /* Skips dead fibers. */
 static VALUE enter(VALUE fiber) {
-  if (rb_obj_is_fiber(fiber)) return RTEST(rb_fiber_alive_p(fiber)) ? rb_fiber_transfer(fiber, 0, NULL) : Qnil;
+  if (rb_obj_is_fiber(fiber)) return RTEST(rb_fiber_alive_p(fiber)) ? gyre_transfer(fiber) : Qnil;
   return RTEST(rb_funcallv(fiber, rb_intern("alive?"), 0, NULL)) ? rb_funcallv(fiber, rb_intern("transfer"), 0, NULL)
                                                                  : Qnil;
 }
 
 VALUE gyre_selector_leave(struct gyre_selector *selector) {
   if (rb_fiber_current() == selector->loop_fiber) return Qnil;
-  return rb_fiber_transfer(selector->loop_fiber, 0, NULL);
+  return gyre_transfer(selector->loop_fiber);
 }
 
 /* Enters the loop's fiber without queueing. Returns the transfer's value. */

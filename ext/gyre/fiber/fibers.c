@@ -178,11 +178,17 @@ static void answer(struct gyre_scheduler *scheduler) {
     question->error = rb_errinfo();
     rb_set_errinfo(before);
   }
-  rb_fiber_transfer(question->asker, 0, NULL);
+  gyre_transfer(question->asker);
+}
+
+VALUE gyre_transfer(VALUE fiber) {
+  VALUE value = rb_fiber_transfer(fiber, 0, NULL);
+  RB_GC_GUARD(fiber);
+  return value;
 }
 
 void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
-  rb_fiber_transfer(fiber, 0, NULL);
+  gyre_transfer(fiber);
   while (__builtin_expect(scheduler->running.question != NULL, 0)) answer(scheduler);
 }
 

@@ -232,6 +232,9 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler);
 void gyre_fibers_forked(struct gyre_scheduler *scheduler);
 size_t gyre_fibers_memory(const struct gyre_scheduler *scheduler);
 
+/* Enters a fiber, and holds it meanwhile: Ruby reads it after the way back, when it may have ended
+ * without another reference. */
+VALUE gyre_transfer(VALUE fiber);
 /* From here on gyre_wake may be called. */
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker);
 /* Leaves the fiber until it is woken; raises exceptions for it. */

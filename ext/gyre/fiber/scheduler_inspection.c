@@ -107,8 +107,6 @@ static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
   return false;
 }
 
-static VALUE ask_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
-
 /* Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows some facts
  * (Mutex#owned?). Only for the scheduler's thread. Returns nil if the fiber cannot be entered. */
 static VALUE scheduler_ask(VALUE self, VALUE fiber) {
@@ -120,7 +118,7 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
 
   int state = 0;
   scheduler->running.question = &question;
-  rb_protect(ask_body, fiber, &state);
+  rb_protect(gyre_transfer, fiber, &state);
   scheduler->running.question = before;
   if (state) {
     if (!rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError)) rb_jump_tag(state);

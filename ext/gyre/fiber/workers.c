@@ -205,7 +205,7 @@ static VALUE wait_for_job(VALUE argument) {
     VALUE next = gyre_ready_next(rest->scheduler);
     if (NIL_P(next)) next = gyre_ready_take(rest->scheduler);
     if (NIL_P(next)) break;
-    rb_fiber_transfer(next, 0, NULL);
+    gyre_transfer(next);
     rest->over = rest->scheduler->pool.freed_count != rest->freed_count && is_given_up(rest);
   } while (!rest->over && !rest->worker->function);
   return Qnil;
