@@ -256,7 +256,7 @@ class HTTPClientConnectionsTest < Minitest::Test
       end
     end
     scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel") && sleep }) do |server|
-      [make(server, read_timeout_s: 0.05), make(server, timeout_s: 0.2)].each do |client|
+      [make(server, read_timeout_s: 0.05), make(server, timeout_s: 1)].each do |client|
         Gyre.run { assert_equal :body, assert_raises(Errors::TimeoutError) { client.get("/") }.phase }
       end
     end

@@ -427,25 +427,29 @@ static VALUE client_read(VALUE self) {
   return client->body == GYRE_REPLY_CHUNKED ? read_chunked(self, client) : read_plain(client);
 }
 
+/* True if the connection may be kept, as far as is known without the socket. */
+static bool is_kept(const struct client *client, const struct gyre_transport *transport) {
+  return client->over && (!client->used || client->keep_alive) && transport->fd >= 0 &&
+         transport->read.state == GYRE_SIDE_OPEN && !gyre_transport_available(transport);
+}
+
 /* True if another request may begin: no further byte and no end has come. Asks the socket, as a
  * computing loop may not know. */
 static VALUE client_is_ready(VALUE self) {
   struct client *client = get(self);
-  struct gyre_transport_object *object = RTYPEDDATA_DATA(client->transport);
-  struct gyre_transport *transport = &object->transport;
-  if (!client->over || (client->used && !client->keep_alive) || transport->fd < 0) return Qfalse;
-  if (transport->read.state != GYRE_SIDE_OPEN || gyre_transport_available(transport)) return Qfalse;
+  struct gyre_transport *transport = gyre_transport_of(client->transport);
+  if (!is_kept(client, transport)) return Qfalse;
   if (client->keep_ns >= 0 && client->idle_ns && gyre_socket_now() - client->idle_ns > client->keep_ns) return Qfalse;
   char byte;
   return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
 }
 
-/* Begins the idle time. True if another request may begin. */
+/* Begins the idle time. False if no other request may begin. */
 static VALUE client_rest(VALUE self) {
   struct client *client = get(self);
   client->idle_ns = client->keep_ns < 0 ? 0 : gyre_socket_now();
   client->headers = client->trailers = Qnil;
-  return client_is_ready(self);
+  return is_kept(client, gyre_transport_of(client->transport)) ? Qtrue : Qfalse;
 }
 
 static VALUE client_status(VALUE self) { return UINT2NUM(get(self)->status); }
