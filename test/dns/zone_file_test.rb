@@ -47,7 +47,7 @@ class DNSZoneFileTest < Minitest::Test
       zone = write.call("zone", "$TTL 60\n#{SOA}$INCLUDE hosts\n$INCLUDE hosts sub\nlast A 192.0.2.3\n")
       hosts = write.call("hosts", "$ORIGIN deep\n@ A 192.0.2.1\nrelative A 192.0.2.2\n")
       responder = Gyre::DNS::Responder.new("x" * 16, 0)
-      responder.use([Gyre::DNS::Zone.load("example", zone)], nil, "")
+      responder.use([Gyre::DNS::Zone.load("example", zone)], nil)
       %w[deep.example relative.deep.example relative.deep.sub.example last.example].each do |name|
         response = responder.respond(Gyre::DNS::Message.query(name, "A").encode, "")
         assert_equal [60], Gyre::DNS::Message.parse(response).answers.map(&:ttl), name

@@ -16,7 +16,7 @@ class DNSZoneTest < Minitest::Test
     %w[Www.eXample.org A] => [0, true, ["Www.eXample.org 3600 CNAME", "web.example.org 60 A"], [], []],
     %w[www.example.org CNAME] => [0, true, ["www.example.org 3600 CNAME"], [], []],
     %w[www.example.org AAAA] => [0, true, ["www.example.org 3600 CNAME"], ["example.org 300 SOA"], []],
-    %w[example.org MX] => [0, true, ["example.org 3600 MX"], [], ["mail.example.org 3600 A", "mail.example.org 3600 AAAA"]],
+    %w[example.org MX] => [0, true, ["example.org 3600 MX"], [], []],
     %w[example.org NS] => [0, true, ["example.org 3600 NS"] * 2, [], ["ns.example.org 3600 A"]],
     %w[example.org AAAA] => [0, true, [], ["example.org 300 SOA"], []],
     %w[none.example.org A] => [3, true, [], ["example.org 300 SOA"], []],
@@ -35,7 +35,6 @@ class DNSZoneTest < Minitest::Test
     %w[loop.example.org A] => [0, true, ["loop.example.org 3600 CNAME"], [], []],
     %w[far.example.org A] => [0, true, ["far.example.org 3600 CNAME"], [], []],
     %w[to.example.org A] => [0, true, ["to.example.org 3600 CNAME", "a.other.example 60 A"], [], []],
-    %w[x.old.example.org A] => [0, true, ["old.example.org 3600 DNAME", "x.old.example.org 3600 CNAME"], [], []],
     %w[example.com A] => [5, false, [], [], []],
     %w[org A] => [5, false, [], [], []]
   }.freeze
@@ -107,16 +106,6 @@ class DNSZoneTest < Minitest::Test
     end
   end
 
-  def test_the_collector_knows_how_large_a_zone_is
-    data = "x" * 60_000
-    60.times do
-      zone = Gyre::DNS::Zone.new("a").add("a", 6, 1, "\0\0#{"\0" * 20}")
-      100.times { |number| zone.add("n#{number}.a", 65_280, 1, data) }
-      zone.finish
-    end
-    assert_operator ObjectSpace.each_object(Gyre::DNS::Zone).count, :<, 50
-  end
-
   def test_a_zone_checks_its_records
     zone = Gyre::DNS::Zone.new("Example.org")
     assert_equal "example.org", zone.origin
@@ -128,7 +117,7 @@ class DNSZoneTest < Minitest::Test
     assert_raises(ArgumentError) { zone.add("a.example.org", 5, 1, "\1b\0") }
     zone.add("example.org", 6, 1, "\0\0#{"\0" * 20}").finish
     assert_raises(FrozenError) { zone.add("b.example.org", 1, 1, "1234") }
-    assert_raises(ArgumentError) { Gyre::DNS::Responder.new("x" * 16, 0).use([Gyre::DNS::Zone.new("a")], nil, "") }
+    assert_raises(ArgumentError) { Gyre::DNS::Responder.new("x" * 16, 0).use([Gyre::DNS::Zone.new("a")], nil) }
     assert_raises(ArgumentError) { Gyre::DNS::Zone.allocate.finish }
   end
 end

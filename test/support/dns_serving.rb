@@ -27,7 +27,6 @@ module GyreTest
       far     CNAME www.example.com.
       to      CNAME a.other.example.
       type    TYPE65280 \\# 3 abcdef
-      old     DNAME new.example.net.
       long    TXT "#{"x" * 200}" "#{"y" * 200}" "#{"z" * 200}"
     TEXT
     OTHER = "$TTL 60\n@ SOA ns root 1 2 3 4 5\n  NS ns\nns A 192.0.2.1\na A 192.0.2.2\n"

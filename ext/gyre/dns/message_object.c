@@ -7,10 +7,9 @@
 #include <string.h>
 
 VALUE gyre_mDNS;
-static VALUE question_class, record_class, edns_class;
+static VALUE question_class, record_class;
 
 enum { NAME, TYPE, CLASS, TTL, DATA }; /* members of Record, the first three of Question, too */
-enum { UDP_BYTES, VERSION, FLAGS, OPTIONS };
 
 void gyre_dns_name_of(VALUE text, uint8_t name[GYRE_DNS_NAME_BYTES]) {
   StringValue(text);
@@ -78,21 +77,6 @@ static VALUE read_questions(struct reading *reading, unsigned count) {
   return questions;
 }
 
-VALUE gyre_dns_edns_new(const struct gyre_dns_edns *edns, VALUE options) {
-  return rb_struct_new(edns_class, INT2FIX(edns->udp_bytes), INT2FIX(edns->version), INT2FIX(edns->flags), options);
-}
-
-static VALUE read_options(const struct reading *reading, size_t at, size_t length) {
-  VALUE options = rb_ary_new();
-  for (size_t end = at + length; at < end;) {
-    const uint8_t *option = bytes_of(reading) + at;
-    uint16_t code = gyre_dns_16(option), bytes = gyre_dns_16(option + 2);
-    rb_ary_push(options, rb_assoc_new(INT2FIX(code), rb_str_new((const char *)option + 4, bytes)));
-    at += 4 + (size_t)bytes;
-  }
-  return options;
-}
-
 static VALUE read_records(struct reading *reading, unsigned count) {
   VALUE records = rb_ary_new();
   for (; count; count--) {
@@ -108,8 +92,8 @@ static VALUE read_records(struct reading *reading, unsigned count) {
   return records;
 }
 
-/* Returns id, flags, questions, records of answer, authority and additional, EDNS or nil, the
- * rcode's upper bits. Raises FormatError. */
+/* Returns id, flags, questions, records of answer, authority and additional, OPT from its class
+ * on or nil. Raises FormatError. */
 static VALUE wire_parse(VALUE self, VALUE string) {
   struct gyre_dns_query query;
   struct reading reading = {rb_str_new_frozen(StringValue(string)), GYRE_DNS_HEADER_BYTES};
@@ -117,14 +101,11 @@ static VALUE wire_parse(VALUE self, VALUE string) {
   VALUE questions = read_questions(&reading, query.counts[0]);
   VALUE sections[3];
   for (int i = 0; i < 3; i++) sections[i] = read_records(&reading, query.counts[i + 1]);
-  VALUE edns = Qnil;
-  if (query.edns.present) {
-    size_t at = query.edns.options_length ? (size_t)(query.edns.options - bytes_of(&reading)) : 0;
-    edns = gyre_dns_edns_new(&query.edns, read_options(&reading, at, query.edns.options_length));
-  }
+  VALUE opt = Qnil;
+  if (query.edns.present) opt = rb_str_new((const char *)query.edns.options - 8, (long)query.edns.options_length + 8);
   RB_GC_GUARD(reading.string);
-  return rb_ary_new_from_args(8, INT2FIX(query.id), INT2FIX(query.flags), questions, sections[0], sections[1],
-                              sections[2], edns, INT2FIX(query.edns.present ? query.edns.rcode : 0));
+  return rb_ary_new_from_args(7, INT2FIX(query.id), INT2FIX(query.flags), questions, sections[0], sections[1],
+                              sections[2], opt);
 }
 
 static uint32_t number_32(VALUE number) {
@@ -162,23 +143,6 @@ static void read_entry(struct entry *entry, VALUE object, VALUE class) {
     rb_raise(rb_eArgError, "malformed data of a record of type %d", entry->type);
 }
 
-static VALUE options_string(VALUE options) {
-  VALUE string = rb_str_buf_new(0);
-  Check_Type(options, T_ARRAY);
-  for (long i = 0; i < RARRAY_LEN(options); i++) {
-    VALUE pair = rb_ary_entry(options, i);
-    uint8_t head[4];
-    Check_Type(pair, T_ARRAY);
-    VALUE bytes = rb_ary_entry(pair, 1);
-    Check_Type(bytes, T_STRING);
-    gyre_dns_put_16(head, number_16(rb_ary_entry(pair, 0)));
-    gyre_dns_put_16(head + 2, number_16(LONG2NUM(RSTRING_LEN(bytes))));
-    rb_str_cat(string, (const char *)head, 4);
-    rb_str_cat(string, RSTRING_PTR(bytes), RSTRING_LEN(bytes));
-  }
-  return string;
-}
-
 /* Returns the number of records that fit. */
 static uint16_t put_records(struct gyre_dns_writer *writer, VALUE records) {
   uint16_t count = 0;
@@ -196,34 +160,23 @@ static size_t length_of_array(VALUE array) {
   return (size_t)RARRAY_LEN(array);
 }
 
-/* `flags` have the rcode's lower bits, `rcode` its upper ones; `limit` is in bytes. Without room
- * for answer and authority the message is truncated without records (RFC 2181, section 9); omits
- * additional records without room. Raises ArgumentError, TypeError, RangeError. */
-static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VALUE sections, VALUE edns, VALUE rcode,
-                         VALUE limit) {
+/* Writes `opt`, a record or nil, last, within `limit` bytes. Without room for answer and authority
+ * the message is truncated without records (RFC 2181, section 9); omits additional records without
+ * room. Raises ArgumentError, TypeError, RangeError. */
+static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VALUE sections, VALUE opt, VALUE limit) {
   uint16_t number = number_16(id), bits = number_16(flags), counts[4] = {0};
   struct gyre_dns_writer writer;
-  struct gyre_dns_edns out = {.present = false};
-  VALUE options = Qnil;
+  struct entry entry, last = {.length = 0};
   size_t room = number_32(limit), reserved = 0;
   if (room < GYRE_DNS_HEADER_BYTES || room > GYRE_DNS_MESSAGE_BYTES)
     rb_raise(rb_eArgError, "cannot write %zu bytes", room);
-  if (!NIL_P(edns)) {
-    if (!rb_obj_is_kind_of(edns, edns_class)) rb_raise(rb_eTypeError, "not a Gyre::DNS::EDNS");
-    options = options_string(RSTRUCT_GET(edns, OPTIONS));
-    out = (struct gyre_dns_edns){.present = true,
-                                 .udp_bytes = number_16(RSTRUCT_GET(edns, UDP_BYTES)),
-                                 .version = (uint8_t)number_16(RSTRUCT_GET(edns, VERSION)),
-                                 .rcode = (uint8_t)(number_16(rcode) >> 4),
-                                 .flags = number_16(RSTRUCT_GET(edns, FLAGS)),
-                                 .options = (const uint8_t *)RSTRING_PTR(options),
-                                 .options_length = (size_t)RSTRING_LEN(options)};
-    reserved = 11 + out.options_length;
+  if (!NIL_P(opt)) {
+    read_entry(&last, opt, record_class);
+    reserved = 11 + last.length;
     if (reserved > room - GYRE_DNS_HEADER_BYTES) rb_raise(rb_eArgError, "the EDNS options are too long");
   }
   gyre_dns_writer_init(&writer, lent, room - reserved);
   for (size_t i = 0; i < length_of_array(questions); i++) {
-    struct entry entry;
     read_entry(&entry, RARRAY_AREF(questions, (long)i), question_class);
     if (!gyre_dns_put_question(&writer, entry.name, entry.type, entry.class))
       rb_raise(rb_eArgError, "the questions are longer than the message may be");
@@ -241,57 +194,24 @@ static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VAL
     break;
   }
   writer.room = room;
-  if (out.present && gyre_dns_put_opt(&writer, &out)) counts[3]++;
+  if (reserved)
+    counts[3] += gyre_dns_put_record(&writer, last.name, last.type, last.class, last.ttl, last.data, last.length);
   gyre_dns_put_header(&writer, number, bits, counts);
-  RB_GC_GUARD(options);
+  RB_GC_GUARD(opt);
   return rb_str_new((const char *)lent, (long)writer.length);
 }
 
-/* Makes an upstream's reply the response: with `edns` and up to `limit` bytes. Returns nil if
- * records follow OPT, or if malformed. */
-static VALUE wire_adapt(VALUE self, VALUE reply, VALUE edns, VALUE limit) {
+/* Returns the places of the first record and of OPT, or nil: malformed, or with records behind OPT.
+ * Without OPT its place is the end. */
+static VALUE wire_places(VALUE self, VALUE message) {
   struct gyre_dns_query query;
-  StringValue(reply);
-  const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(reply);
-  size_t length = (size_t)RSTRING_LEN(reply), at = GYRE_DNS_HEADER_BYTES, end = length;
+  StringValue(message);
+  const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(message);
+  size_t length = (size_t)RSTRING_LEN(message), opt = length;
   if (gyre_dns_query_read(&query, bytes, length) != GYRE_DNS_WELL_FORMED || query.counts[0] > 1) return Qnil;
-  if (query.counts[0]) {
-    uint8_t name[GYRE_DNS_NAME_BYTES];
-    (void)gyre_dns_name_read(bytes, length, &at, name);
-    at += 4;
-  }
-  size_t behind_question = at;
-  for (unsigned left = query.counts[1] + query.counts[2] + query.counts[3]; left; left--) {
-    struct gyre_dns_record record;
-    size_t start = at;
-    (void)gyre_dns_record_read(bytes, length, &at, &record);
-    if (record.type != GYRE_DNS_OPT) continue;
-    if (left > 1) return Qnil;
-    end = start;
-    query.counts[3]--;
-  }
-  VALUE opt = Qnil;
-  if (!NIL_P(edns)) { /* written as the only record of a message */
-    VALUE empty = rb_ary_new(), sections = rb_ary_new_from_args(3, empty, empty, empty);
-    opt = wire_encode(self, INT2FIX(0), INT2FIX(0), empty, sections, edns,
-                      INT2FIX(query.edns.present ? query.edns.rcode << 4 : 0), limit);
-  }
-  size_t more = NIL_P(opt) ? 0 : (size_t)RSTRING_LEN(opt) - GYRE_DNS_HEADER_BYTES;
-  uint16_t flags = (uint16_t)((query.flags | GYRE_DNS_QR | GYRE_DNS_RA) & ~GYRE_DNS_AA);
-  if (end + more > number_32(limit)) {
-    flags |= GYRE_DNS_TC;
-    end = behind_question;
-    query.counts[1] = query.counts[2] = query.counts[3] = 0;
-  }
-  VALUE response = rb_str_buf_new((long)(end + more));
-  rb_str_cat(response, RSTRING_PTR(reply), (long)end);
-  if (more) rb_str_cat(response, RSTRING_PTR(opt) + GYRE_DNS_HEADER_BYTES, (long)more);
-  if (more) query.counts[3]++;
-  struct gyre_dns_writer writer = {.bytes = (uint8_t *)RSTRING_PTR(response)};
-  gyre_dns_put_header(&writer, query.id, flags, query.counts);
-  RB_GC_GUARD(reply);
-  RB_GC_GUARD(opt);
-  return response;
+  if (query.edns.present) opt = query.opt_at;
+  if (query.edns.present && query.edns.options + query.edns.options_length != bytes + length) return Qnil;
+  return rb_assoc_new(SIZET2NUM(query.records_at), SIZET2NUM(opt));
 }
 
 void gyre_init_dns_message(void) {
@@ -299,14 +219,10 @@ void gyre_init_dns_message(void) {
   rb_gc_register_mark_object(gyre_mDNS);
   question_class = rb_struct_define_under(gyre_mDNS, "Question", "name", "type", "klass", NULL);
   record_class = rb_struct_define_under(gyre_mDNS, "Record", "name", "type", "klass", "ttl", "data", NULL);
-  edns_class = rb_struct_define_under(gyre_mDNS, "EDNS", "udp_bytes", "version", "flags", "options", NULL);
-  rb_gc_register_mark_object(question_class);
-  rb_gc_register_mark_object(record_class);
-  rb_gc_register_mark_object(edns_class);
   VALUE wire = rb_define_module_under(gyre_mDNS, "Wire");
   rb_define_module_function(wire, "parse", wire_parse, 1);
-  rb_define_module_function(wire, "encode", wire_encode, 7);
-  rb_define_module_function(wire, "adapt", wire_adapt, 3);
+  rb_define_module_function(wire, "encode", wire_encode, 6);
+  rb_define_module_function(wire, "places", wire_places, 1);
   rb_define_module_function(wire, "name", wire_name, 1);
   rb_define_module_function(wire, "name_text", wire_name_text, 1);
 }

@@ -45,13 +45,7 @@ static void receiver_free(void *opaque) {
   xfree(receiver);
 }
 
-static size_t receiver_size(const void *opaque) { return sizeof(struct receiver) + sizeof(struct gyre_datagram_queue); }
-
-static const rb_data_type_t receiver_type = {
-    .wrap_struct_name = "Gyre::DNS::Receiver",
-    .function = {.dmark = receiver_mark, .dfree = receiver_free, .dsize = receiver_size},
-    .flags = RUBY_TYPED_WB_PROTECTED,
-};
+GYRE_TYPE(receiver_type, "Gyre::DNS::Receiver", receiver_mark, receiver_free, NULL, RUBY_TYPED_WB_PROTECTED);
 
 static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &receiver_type); }
 
@@ -255,10 +249,8 @@ static VALUE receiver_refused(VALUE self) { return ULL2NUM(get(self)->refused); 
 
 void gyre_init_dns_receiver(void) {
   gyre_forks_count();
-  watching = rb_ary_new();
-  rb_gc_register_mark_object(watching);
+  watching = gyre_kept(rb_ary_new());
   receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
-  rb_gc_register_mark_object(receiver_class);
   rb_define_alloc_func(receiver_class, receiver_allocate);
   rb_define_method(receiver_class, "initialize", receiver_initialize, 4);
   rb_define_method(receiver_class, "start", receiver_start, 0);

@@ -58,20 +58,6 @@ static size_t address_bytes(const struct sockaddr *from, uint8_t bytes[16]) {
   return mapped ? 4 : 16;
 }
 
-/* False for an unknown sender. */
-static bool is_recursive(const struct gyre_dns_responder *responder, const struct sockaddr *from) {
-  uint8_t address[16];
-  size_t length = address_bytes(from, address);
-  for (size_t i = 0; length && i < responder->network_count; i++) {
-    const struct gyre_dns_network *network = &responder->networks[i];
-    size_t whole = network->bits / 8, rest = network->bits % 8;
-    if (network->length == length && memcmp(network->bytes, address, whole) == 0 &&
-        (rest == 0 || (network->bytes[whole] ^ address[whole]) >> (8 - rest) == 0))
-      return true;
-  }
-  return false;
-}
-
 /* Writes the 24 bytes of client and server cookie of this time. */
 static void make_cookie(const struct gyre_dns_responder *responder, const struct sockaddr *from, const uint8_t *client,
                         uint32_t time_s, uint8_t cookie[GYRE_DNS_COOKIE_BYTES]) {
@@ -244,7 +230,6 @@ enum gyre_dns_action gyre_dns_respond(struct gyre_dns_responder *responder, cons
     if (!zone && responder->has_rules && query.class == GYRE_DNS_IN) {
       responder->counts.asked++;
       manner->type = query.type;
-      manner->recursive = is_recursive(responder, request->from);
       return GYRE_DNS_ASK;
     }
     if (!zone) rcode = REFUSED;

@@ -21,12 +21,7 @@ struct gyre_dns_counts {
 struct gyre_dns_responder {
   const struct gyre_dns_zone **zones;
   size_t zone_count;
-  bool has_rules;       /* rules answer for names outside the zones */
-  size_t network_count; /* networks whose questions rules may forward */
-  const struct gyre_dns_network {
-    uint8_t length, bits; /* of the address, and those that count */
-    uint8_t bytes[16];
-  } * networks;
+  bool has_rules;      /* rules answer for names outside the zones */
   uint32_t rate_limit; /* responses per second to one network; 0: no limit */
   uint8_t secret[16];  /* of the cookies */
   struct gyre_dns_counts counts;
@@ -46,9 +41,8 @@ struct gyre_dns_request {
 
 /* The permitted form of a response; kept for rules. */
 struct gyre_dns_manner {
-  size_t limit;   /* bytes */
-  uint16_t type;  /* asked for */
-  bool recursive; /* the sender is in one of the networks */
+  size_t limit;  /* bytes */
+  uint16_t type; /* asked for */
   struct gyre_dns_edns edns;
   uint8_t cookie[4 + GYRE_DNS_COOKIE_BYTES];
 };

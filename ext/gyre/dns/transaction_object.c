@@ -37,11 +37,8 @@ static void transaction_mark(void *opaque) {
   rb_gc_mark(transaction->name);
 }
 
-static const rb_data_type_t transaction_type = {
-    .wrap_struct_name = "Gyre::DNS::Transaction",
-    .function = {.dmark = transaction_mark, .dfree = RUBY_DEFAULT_FREE},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE,
-};
+GYRE_TYPE(transaction_type, "Gyre::DNS::Transaction", transaction_mark, RUBY_DEFAULT_FREE, NULL,
+          RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | GYRE_TYPED_EMBEDDABLE);
 
 static struct transaction *get(VALUE self) { return rb_check_typeddata(self, &transaction_type); }
 
@@ -118,15 +115,6 @@ static VALUE transaction_name(VALUE self) {
   return text;
 }
 
-/* @return [String] the name in lower case */
-static VALUE transaction_key(VALUE self) {
-  VALUE name = transaction_name(self);
-  const char *bytes = RSTRING_PTR(name);
-  for (long i = 0; i < RSTRING_LEN(name); i++)
-    if (bytes[i] >= 'A' && bytes[i] <= 'Z') return rb_funcall(name, rb_intern("downcase"), 0);
-  return name;
-}
-
 /* @return [Integer] the type asked for */
 static VALUE transaction_type_number(VALUE self) { return INT2FIX(get(self)->type); }
 
@@ -136,9 +124,6 @@ static VALUE transaction_bytes(VALUE self) { return get(self)->bytes; }
 /* @return [Integer] most bytes of the response */
 static VALUE transaction_limit(VALUE self) { return SIZET2NUM(get(self)->manner.limit); }
 
-/* @return [Boolean] whether the sender is in a network whose questions are passed on */
-static VALUE transaction_is_recursive(VALUE self) { return get(self)->manner.recursive ? Qtrue : Qfalse; }
-
 static VALUE transaction_rules(VALUE self) { return get(self)->rules; }
 
 /* @return [String] the sender's struct sockaddr; "": unknown */
@@ -147,15 +132,12 @@ static VALUE transaction_sockaddr(VALUE self) {
   return rb_str_new((const char *)&transaction->from, (long)transaction->from_length);
 }
 
-/* @return [EDNS, nil] of the response */
-static VALUE transaction_edns(VALUE self) {
+/* @return [Array] flags and options of the response's OPT; nil without it */
+static VALUE transaction_opt(VALUE self) {
   const struct gyre_dns_manner *manner = &get(self)->manner;
-  VALUE options = rb_ary_new();
   if (!manner->edns.present) return Qnil;
-  if (manner->edns.options_length)
-    rb_ary_push(options, rb_assoc_new(INT2FIX(GYRE_DNS_COOKIE),
-                                      rb_str_new((const char *)manner->cookie + 4, GYRE_DNS_COOKIE_BYTES)));
-  return gyre_dns_edns_new(&manner->edns, options);
+  return rb_assoc_new(INT2FIX(manner->edns.flags),
+                      rb_str_new((const char *)manner->cookie, (long)manner->edns.options_length));
 }
 
 /* @return [Boolean] whether the response is here */
@@ -200,19 +182,16 @@ static VALUE transaction_ask(VALUE self, VALUE name, VALUE type) {
 
 void gyre_init_dns_transaction(void) {
   transaction_class = rb_define_class_under(gyre_mDNS, "Transaction", rb_cObject);
-  rb_gc_register_mark_object(transaction_class);
   rb_undef_alloc_func(transaction_class);
   rb_define_method(transaction_class, "name", transaction_name, 0);
-  rb_define_method(transaction_class, "key", transaction_key, 0);
   rb_define_method(transaction_class, "type", transaction_type_number, 0);
   rb_define_method(transaction_class, "bytes", transaction_bytes, 0);
   rb_define_method(transaction_class, "limit", transaction_limit, 0);
-  rb_define_method(transaction_class, "recursive?", transaction_is_recursive, 0);
   rb_define_method(transaction_class, "sockaddr", transaction_sockaddr, 0);
   rb_define_method(transaction_class, "plain?", transaction_is_plain, 0);
   rb_define_method(transaction_class, "encode", transaction_encode, 0);
   rb_define_method(transaction_class, "rules", transaction_rules, 0);
-  rb_define_private_method(transaction_class, "edns", transaction_edns, 0);
+  rb_define_private_method(transaction_class, "opt", transaction_opt, 0);
   rb_define_private_method(transaction_class, "add_address", transaction_add_address, 2);
   rb_define_private_method(transaction_class, "rcode=", transaction_set_rcode, 1);
   rb_define_private_method(transaction_class, "leave", transaction_leave, 0);

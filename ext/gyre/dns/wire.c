@@ -125,10 +125,12 @@ static const char *data_form(uint16_t type, uint16_t class) {
   case 26: return "2uu"; /* PX */
   case GYRE_DNS_SRV: return "6u";
   case 35: return "4sssu"; /* NAPTR */
-  case GYRE_DNS_DNAME: return "u";
+  case 39: return "u";     /* DNAME */
   default: return NULL;
   }
 }
+
+#define FORMED_BYTES 2048 /* most bytes of data with a form */
 
 static size_t fixed_bytes(char part) { return part == 'x' ? 16 : part == 't' ? 20 : (size_t)(part - '0'); }
 
@@ -157,21 +159,12 @@ ssize_t gyre_dns_data_expand(const uint8_t *message, const struct gyre_dns_recor
 }
 
 bool gyre_dns_data_valid(uint16_t type, uint16_t class, const uint8_t *data, size_t length) {
-  const char *form = data_form(type, class);
-  uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t at = 0;
-  if (!form) return length <= GYRE_DNS_MESSAGE_BYTES;
-  for (; *form; form++) {
-    if (*form == 'n' || *form == 'u') {
-      size_t start = at, bytes = gyre_dns_name_read(data, length, &at, name);
-      if (bytes == 0 || at - start != bytes) return false; /* compressed */
-      continue;
-    }
-    size_t bytes = *form != 's' ? fixed_bytes(*form) : at < length ? (size_t)data[at] + 1 : 1;
-    if (bytes > length - at) return false;
-    at += bytes;
-  }
-  return at == length;
+  struct gyre_dns_record record = {.type = type, .class = class, .data_length = length};
+  uint8_t expanded[FORMED_BYTES + GYRE_DNS_EXPANDED_BYTES];
+  if (!data_form(type, class)) return length <= GYRE_DNS_MESSAGE_BYTES;
+  /* A compressed name differs from its expansion. */
+  return length <= FORMED_BYTES && gyre_dns_data_expand(data, &record, expanded) == (ssize_t)length &&
+         memcmp(data, expanded, length) == 0;
 }
 
 bool gyre_dns_record_read(const uint8_t *message, size_t length, size_t *at, struct gyre_dns_record *record) {
@@ -227,11 +220,14 @@ enum gyre_dns_verdict gyre_dns_query_read(struct gyre_dns_query *query, const ui
     }
     at += 4;
   }
+  query->records_at = at;
   unsigned records = (unsigned)query->counts[1] + query->counts[2] + query->counts[3];
   for (unsigned i = 0; i < records; i++) {
     struct gyre_dns_record record;
+    size_t start = at;
     if (!gyre_dns_record_read(bytes, length, &at, &record)) return GYRE_DNS_MALFORMED;
     if (record.type != GYRE_DNS_OPT) continue;
+    query->opt_at = start;
     bool placed = i >= records - query->counts[3] && record.name_length == 1 && !query->edns.present;
     if (!placed || !read_opt(&query->edns, bytes, &record)) return GYRE_DNS_MALFORMED;
   }
@@ -278,83 +274,80 @@ static bool is_written_at(const uint8_t *bytes, size_t at, const uint8_t *name) 
   }
 }
 
+/* Returns NULL without room. */
+static uint8_t *take(struct gyre_dns_writer *writer, size_t bytes) {
+  if (writer->room - writer->length < bytes) return NULL;
+  writer->length += bytes;
+  return writer->bytes + writer->length - bytes;
+}
+
 /* Compares only with earlier names, as this one's suffixes are incomplete. After a failure
  * gyre_dns_put_… restores length and suffixes. */
 static bool put_name(struct gyre_dns_writer *writer, const uint8_t *name) {
   unsigned known = writer->suffixes;
+  uint8_t *to;
   for (const uint8_t *label = name; *label; label += *label + 1) {
     for (unsigned i = 0; i < known; i++) {
       if (!is_written_at(writer->bytes, writer->suffix[i], label)) continue;
-      if (writer->room - writer->length < 2) return false;
-      gyre_dns_put_16(writer->bytes + writer->length, (uint16_t)(0xc000 | writer->suffix[i]));
-      writer->length += 2;
-      return true;
+      if ((to = take(writer, 2))) gyre_dns_put_16(to, (uint16_t)(0xc000 | writer->suffix[i]));
+      return to;
     }
-    size_t bytes = (size_t)*label + 1;
-    if (writer->room - writer->length <= bytes) return false; /* room for the end, too */
     if (writer->length < 0x4000 && writer->suffixes < GYRE_DNS_SUFFIXES)
       writer->suffix[writer->suffixes++] = (uint16_t)writer->length;
-    memcpy(writer->bytes + writer->length, label, bytes);
-    writer->length += bytes;
+    if (!(to = take(writer, (size_t)*label + 1))) return false;
+    memcpy(to, label, (size_t)*label + 1);
   }
-  if (writer->room == writer->length) return false;
-  writer->bytes[writer->length++] = 0;
-  return true;
-}
-
-static bool put_numbers(struct gyre_dns_writer *writer, uint16_t type, uint16_t class) {
-  if (writer->room - writer->length < 4) return false;
-  gyre_dns_put_16(writer->bytes + writer->length, type);
-  gyre_dns_put_16(writer->bytes + writer->length + 2, class);
-  writer->length += 4;
-  return true;
-}
-
-static bool undo(struct gyre_dns_writer *writer, size_t length, unsigned suffixes) {
-  writer->length = length;
-  writer->suffixes = suffixes;
-  return false;
+  if ((to = take(writer, 1))) *to = 0;
+  return to;
 }
 
 bool gyre_dns_put_question(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class) {
   size_t length = writer->length;
   unsigned suffixes = writer->suffixes;
-  if (put_name(writer, name) && put_numbers(writer, type, class)) return true;
-  return undo(writer, length, suffixes);
+  uint8_t *numbers;
+  if (put_name(writer, name) && (numbers = take(writer, 4))) {
+    gyre_dns_put_16(numbers, type);
+    gyre_dns_put_16(numbers + 2, class);
+    return true;
+  }
+  writer->length = length;
+  writer->suffixes = suffixes;
+  return false;
 }
 
 /* Writes valid data; its names may be compressed. */
 static bool put_data(struct gyre_dns_writer *writer, const char *form, const uint8_t *data, size_t length) {
   const uint8_t *end = data + length;
-  for (; form && *form == 'n'; form++) {
-    if (!put_name(writer, data)) return false;
-    data += gyre_dns_name_length(data);
+  uint8_t *to;
+  for (; form && (*form == 'n' || *form == '2'); form++) {
+    if (*form == 'n') {
+      if (!put_name(writer, data)) return false;
+      data += gyre_dns_name_length(data);
+    } else {
+      if (!(to = take(writer, 2))) return false;
+      memcpy(to, data, 2);
+      data += 2;
+    }
   }
-  size_t rest = (size_t)(end - data);
-  if (form && form[0] == '2' && form[1] == 'n') { /* MX */
-    if (writer->room - writer->length < 2) return false;
-    memcpy(writer->bytes + writer->length, data, 2);
-    writer->length += 2;
-    return put_name(writer, data + 2);
-  }
-  if (rest > writer->room - writer->length) return false;
-  if (rest) memcpy(writer->bytes + writer->length, data, rest);
-  writer->length += rest;
+  if (!(to = take(writer, (size_t)(end - data)))) return false;
+  if (end > data) memcpy(to, data, (size_t)(end - data));
   return true;
 }
 
 bool gyre_dns_put_record(struct gyre_dns_writer *writer, const uint8_t *name, uint16_t type, uint16_t class,
                          uint32_t ttl, const uint8_t *data, size_t length) {
-  size_t start = writer->length, head;
+  size_t start = writer->length;
   unsigned suffixes = writer->suffixes;
-  if (!put_name(writer, name) || !put_numbers(writer, type, class) || writer->room - writer->length < 6)
-    return undo(writer, start, suffixes);
-  head = writer->length;
-  gyre_dns_put_32(writer->bytes + head, ttl);
-  writer->length += 6;
-  if (!put_data(writer, data_form(type, class), data, length)) return undo(writer, start, suffixes);
-  gyre_dns_put_16(writer->bytes + head + 4, (uint16_t)(writer->length - head - 6));
-  return true;
+  uint8_t *head;
+  if (!gyre_dns_put_question(writer, name, type, class)) return false;
+  if ((head = take(writer, 6)) && put_data(writer, data_form(type, class), data, length)) {
+    gyre_dns_put_32(head, ttl);
+    gyre_dns_put_16(head + 4, (uint16_t)(writer->bytes + writer->length - head - 6));
+    return true;
+  }
+  writer->length = start;
+  writer->suffixes = suffixes;
+  return false;
 }
 
 bool gyre_dns_put_opt(struct gyre_dns_writer *writer, const struct gyre_dns_edns *edns) {

@@ -33,7 +33,6 @@ enum gyre_dns_type {
   GYRE_DNS_MX = 15,
   GYRE_DNS_AAAA = 28,
   GYRE_DNS_SRV = 33,
-  GYRE_DNS_DNAME = 39,
   GYRE_DNS_OPT = 41,
   GYRE_DNS_DS = 43,
   GYRE_DNS_RRSIG = 46,
@@ -74,6 +73,7 @@ struct gyre_dns_query {
   uint16_t id, flags, counts[4]; /* numbers of questions, answers, authority and additional records */
   uint16_t type, class;          /* the only question's; 0: none */
   size_t name_length;            /* 0: no question */
+  size_t records_at, opt_at;     /* places of the first record and of OPT */
   uint8_t name[GYRE_DNS_NAME_BYTES];
   struct gyre_dns_edns edns;
 };

@@ -11,7 +11,6 @@
 struct record {
   struct record *next; /* in order of addition */
   uint16_t type, covered /* by an RRSIG */, length;
-  bool duplicate;
   uint32_t ttl;
   uint8_t data[];
 };
@@ -27,7 +26,7 @@ struct node {
 
 struct gyre_dns_zone {
   struct node **buckets, **sorted;
-  size_t capacity, count, bytes;
+  size_t capacity, count;
   size_t sorted_count; /* names with NSEC records */
   struct node *origin;
   unsigned labels; /* of the origin */
@@ -111,7 +110,6 @@ static struct node *make(struct gyre_dns_zone *zone, const uint8_t *name) {
   node->next = *bucket;
   *bucket = node;
   zone->count++;
-  zone->bytes += sizeof(*node) + length;
   return node;
 }
 
@@ -144,10 +142,6 @@ void gyre_dns_zone_free(struct gyre_dns_zone *zone) {
 
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone) { return zone->origin->name; }
 
-size_t gyre_dns_zone_memory(const struct gyre_dns_zone *zone) {
-  return sizeof(*zone) + zone->bytes + (zone->capacity + zone->count) * sizeof(*zone->buckets);
-}
-
 bool gyre_dns_zone_covers(const struct gyre_dns_zone *zone, const uint8_t *name) {
   unsigned labels = label_count(name);
   return labels >= zone->labels && gyre_dns_name_equal(skip(name, labels - zone->labels), zone->origin->name);
@@ -171,11 +165,12 @@ int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t 
   if (!node) return -ENOMEM;
   if (type == GYRE_DNS_SOA && node != zone->origin) return -EINVAL;
 
-  if (type == GYRE_DNS_CNAME || type == GYRE_DNS_SOA || type == GYRE_DNS_DNAME) {
-    const struct record *other = first_of(node, type);
-    if (other) return other->length == length && memcmp(other->data, data, length) == 0 ? 0 : -EINVAL;
-  }
   bool alias = type == GYRE_DNS_CNAME;
+  for (const struct record *other = node->records; other; other = other->next) {
+    if (other->type != type) continue;
+    if (other->length == length && memcmp(other->data, data, length) == 0) return 0;
+    if (alias || type == GYRE_DNS_SOA) return -EINVAL;
+  }
   if (alias ? node->others : node->alias && !is_signature(type)) return -EINVAL;
   struct record *record = malloc(sizeof(*record) + length);
   if (!record) return -ENOMEM;
@@ -186,47 +181,12 @@ int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t 
   node->last = record;
   node->alias |= alias;
   node->others |= !alias && !is_signature(type);
-  zone->bytes += sizeof(*record) + length;
   if (type == GYRE_DNS_NS && node != zone->origin) node->cut = true;
-  return 0;
-}
-
-static int compare_records(const void *one, const void *other) {
-  const struct record *left = *(struct record *const *)one, *right = *(struct record *const *)other;
-  if (left->type != right->type) return left->type < right->type ? -1 : 1;
-  if (left->length != right->length) return left->length < right->length ? -1 : 1;
-  return memcmp(left->data, right->data, left->length);
-}
-
-/* Finds equal records by sorting, because a name may have many. */
-static int drop_duplicates(struct node *node) {
-  size_t count = 0;
-  for (struct record *record = node->records; record; record = record->next) count++;
-  if (count < 2) return 0;
-  struct record **all = malloc(count * sizeof(*all));
-  if (!all) return -ENOMEM;
-  count = 0;
-  for (struct record *record = node->records; record; record = record->next) all[count++] = record;
-  qsort(all, count, sizeof(*all), compare_records);
-  for (size_t i = 1; i < count; i++) all[i]->duplicate = compare_records(&all[i], &all[i - 1]) == 0;
-  free(all);
-  for (struct record **link = &node->records; *link;) {
-    struct record *record = *link;
-    if (!record->duplicate) {
-      link = &record->next;
-      continue;
-    }
-    *link = record->next;
-    free(record);
-  }
   return 0;
 }
 
 int gyre_dns_zone_finish(struct gyre_dns_zone *zone) {
   if (!first_of(zone->origin, GYRE_DNS_SOA)) return -ENOENT;
-  for (size_t i = 0; i < zone->capacity; i++)
-    for (struct node *node = zone->buckets[i]; node; node = node->next)
-      if (drop_duplicates(node)) return -ENOMEM;
   if (!first_of(zone->origin, GYRE_DNS_NSEC)) return 0;
   zone->sorted = malloc(zone->count * sizeof(*zone->sorted));
   if (!zone->sorted) return -ENOMEM;
@@ -300,19 +260,13 @@ static void put_soa(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lo
   }
 }
 
-/* Returns the position of a name that needs addresses in a record's data; -1: none. */
-static int target_at(uint16_t type) {
-  return type == GYRE_DNS_NS ? 0 : type == GYRE_DNS_MX ? 2 : type == GYRE_DNS_SRV ? 6 : -1;
-}
-
+/* Puts the addresses of name servers. */
 static void put_addresses(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup,
                           const struct record *record) {
-  uint16_t type = record->type;
-  int at = target_at(type);
-  for (; at >= 0 && record; record = record->next) {
+  for (; record; record = record->next) {
     uint8_t target[GYRE_DNS_NAME_BYTES];
-    if (record->type != type) continue;
-    lower(target, record->data + at);
+    if (record->type != GYRE_DNS_NS) continue;
+    lower(target, record->data);
     const struct node *node = gyre_dns_zone_covers(zone, target) ? find(zone, target) : NULL;
     if (!node) continue;
     (void)put_set(lookup, ADDITIONAL, node->name, node, GYRE_DNS_A);
@@ -326,25 +280,6 @@ static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *look
   const struct record *servers = put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_NS);
   if (lookup->dnssec && !put_set(lookup, AUTHORITY, cut->name, cut, GYRE_DNS_DS)) put_nsec(lookup, cut);
   put_addresses(zone, lookup, servers);
-}
-
-/* Replaces a DNAME's owner at the name's end by its target (RFC 6672). Returns false if too
- * long. */
-static bool substitute(struct gyre_dns_lookup *lookup, const uint8_t *name, unsigned kept, const struct record *dname) {
-  size_t prefix = (size_t)(skip(name, kept) - name), target = gyre_dns_name_length(dname->data);
-  if (prefix + target > GYRE_DNS_NAME_BYTES) return false;
-  struct {
-    struct record record;
-    uint8_t data[GYRE_DNS_NAME_BYTES];
-  } made = {.record = {.type = GYRE_DNS_CNAME, .ttl = dname->ttl, .length = (uint16_t)(prefix + target)}};
-  memcpy(made.data, name, prefix);
-  memcpy(made.data + prefix, dname->data, target);
-  if (gyre_dns_put_record(lookup->writer, name, GYRE_DNS_CNAME, GYRE_DNS_IN, dname->ttl, made.data, prefix + target))
-    lookup->counts[ANSWER]++;
-  else
-    lookup->full = true;
-  lower(lookup->name, made.data);
-  return true;
 }
 
 enum step { DONE, FOLLOW };
@@ -372,7 +307,7 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
   const struct node *proof = lookup->proof;
   gyre_dns_zone_prove(lookup);
   if (found) {
-    put_addresses(zone, lookup, found);
+    if (found->type == GYRE_DNS_NS) put_addresses(zone, lookup, found);
   } else {
     put_soa(zone, lookup);
     /* An empty name has no NSEC record. */
@@ -395,20 +330,13 @@ static enum step deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *
   return DONE;
 }
 
-/* Walks from the origin down to a cut, a DNAME, the name or a wildcard. */
+/* Walks from the origin down to a cut, the name or a wildcard. */
 static enum step look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   uint8_t name[GYRE_DNS_NAME_BYTES], owner[GYRE_DNS_NAME_BYTES];
   memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));
   lower(name, owner);
   const struct node *node = zone->origin;
   for (unsigned left = label_count(name) - zone->labels; left > 0; left--) {
-    const struct record *dname = first_of(node, GYRE_DNS_DNAME);
-    if (dname) {
-      (void)put_set(lookup, ANSWER, node->name, node, GYRE_DNS_DNAME);
-      if (substitute(lookup, owner, left, dname)) return FOLLOW;
-      lookup->rcode = 6; /* YXDOMAIN */
-      return DONE;
-    }
     const uint8_t *below = skip(name, left - 1);
     const struct node *next = find(zone, below);
     if (!next) {

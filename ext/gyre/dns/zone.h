@@ -10,7 +10,6 @@ struct gyre_dns_zone;
 struct gyre_dns_zone *gyre_dns_zone_new(const uint8_t *origin);
 void gyre_dns_zone_free(struct gyre_dns_zone *zone);
 const uint8_t *gyre_dns_zone_origin(const struct gyre_dns_zone *zone);
-size_t gyre_dns_zone_memory(const struct gyre_dns_zone *zone);
 
 /* Adds a valid record once. Returns 0, -ENOMEM, or -EINVAL: outside the zone, or a CNAME beside
  * other records. */

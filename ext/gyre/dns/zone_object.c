@@ -16,21 +16,11 @@ struct holder {
 
 static void zone_free(void *opaque) {
   struct holder *holder = opaque;
-  if (holder->finished) rb_gc_adjust_memory_usage(-(ssize_t)gyre_dns_zone_memory(holder->zone));
   if (holder->zone) gyre_dns_zone_free(holder->zone);
   xfree(holder);
 }
 
-static size_t zone_size(const void *opaque) {
-  const struct holder *holder = opaque;
-  return sizeof(*holder) + (holder->zone ? gyre_dns_zone_memory(holder->zone) : 0);
-}
-
-static const rb_data_type_t zone_type = {
-    .wrap_struct_name = "Gyre::DNS::Zone",
-    .function = {.dfree = zone_free, .dsize = zone_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
-};
+GYRE_TYPE(zone_type, "Gyre::DNS::Zone", NULL, zone_free, NULL, RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
 
 static VALUE zone_allocate(VALUE class) {
   struct holder *holder;
@@ -82,7 +72,6 @@ static VALUE zone_finish(VALUE self) {
   int error = holder->finished ? 0 : gyre_dns_zone_finish(holder->zone);
   if (error == -ENOMEM) rb_memerror();
   if (error) rb_raise(rb_eArgError, "the zone has no SOA record at its origin");
-  if (!holder->finished) rb_gc_adjust_memory_usage((ssize_t)gyre_dns_zone_memory(holder->zone));
   holder->finished = true;
   return self;
 }
@@ -91,7 +80,6 @@ static void responder_mark(void *opaque) {
   const struct gyre_dns_responder_object *object = opaque;
   rb_gc_mark(object->zones);
   rb_gc_mark(object->rules);
-  rb_gc_mark(object->networks);
 }
 
 static void responder_free(void *opaque) {
@@ -101,21 +89,13 @@ static void responder_free(void *opaque) {
   xfree(object);
 }
 
-static size_t responder_size(const void *opaque) {
-  const struct gyre_dns_responder_object *object = opaque;
-  return sizeof(*object) + (object->responder.buckets ? GYRE_DNS_NETWORKS * sizeof(struct gyre_dns_bucket) : 0);
-}
-
-static const rb_data_type_t responder_type = {
-    .wrap_struct_name = "Gyre::DNS::Responder",
-    .function = {.dmark = responder_mark, .dfree = responder_free, .dsize = responder_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
-};
+GYRE_TYPE(responder_type, "Gyre::DNS::Responder", responder_mark, responder_free, NULL,
+          RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED);
 
 static VALUE responder_allocate(VALUE class) {
   struct gyre_dns_responder_object *object;
   VALUE self = TypedData_Make_Struct(class, struct gyre_dns_responder_object, &responder_type, object);
-  object->zones = object->rules = object->networks = Qnil;
+  object->zones = object->rules = Qnil;
   return self;
 }
 
@@ -137,16 +117,11 @@ static VALUE responder_initialize(VALUE self, VALUE secret, VALUE rate_limit) {
 }
 
 /* @param zones [Array<Zone>] complete ones
- * @param rules [#call, nil] called with a Transaction; returns the response, nil if it has it
- * @param networks [String] of struct gyre_dns_network; their questions may be forwarded */
-static VALUE responder_use(VALUE self, VALUE zones, VALUE rules, VALUE networks) {
+ * @param rules [#call, nil] called with a Transaction; returns the response, nil if it has it */
+static VALUE responder_use(VALUE self, VALUE zones, VALUE rules) {
   struct gyre_dns_responder_object *object = gyre_dns_responder_get(self);
   zones = rb_ary_freeze(rb_ary_dup(rb_convert_type(zones, T_ARRAY, "Array", "to_ary")));
-  networks = rb_str_new_frozen(StringValue(networks));
-  const struct gyre_dns_network *network = (const struct gyre_dns_network *)RSTRING_PTR(networks);
-  size_t count = (size_t)RARRAY_LEN(zones), network_count = (size_t)RSTRING_LEN(networks) / sizeof(*network);
-  for (size_t i = 0; i < network_count; i++)
-    if (network[i].length > 16 || network[i].bits > 8 * network[i].length) rb_raise(rb_eArgError, "not a network");
+  size_t count = (size_t)RARRAY_LEN(zones);
   for (size_t i = 0; i < count; i++)
     if (!get_zone(RARRAY_AREF(zones, (long)i))->finished) rb_raise(rb_eArgError, "a zone is not complete");
   const struct gyre_dns_zone **found = malloc((count + 1) * sizeof(*found));
@@ -155,12 +130,9 @@ static VALUE responder_use(VALUE self, VALUE zones, VALUE rules, VALUE networks)
   free(object->responder.zones);
   object->responder.zones = found;
   object->responder.zone_count = count;
-  object->responder.networks = network;
-  object->responder.network_count = network_count;
   object->responder.has_rules = !NIL_P(rules);
   RB_OBJ_WRITE(self, &object->zones, zones);
   RB_OBJ_WRITE(self, &object->rules, rules);
-  RB_OBJ_WRITE(self, &object->networks, networks);
   return self;
 }
 
@@ -216,17 +188,15 @@ static VALUE responder_overload(VALUE self) {
 
 void gyre_init_dns_zone(void) {
   zone_class = rb_define_class_under(gyre_mDNS, "Zone", rb_cObject);
-  rb_gc_register_mark_object(zone_class);
   rb_define_alloc_func(zone_class, zone_allocate);
   rb_define_method(zone_class, "initialize", zone_initialize, 1);
   rb_define_method(zone_class, "origin", zone_origin, 0);
   rb_define_method(zone_class, "add", zone_add, 4);
   rb_define_method(zone_class, "finish", zone_finish, 0);
   responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
-  rb_gc_register_mark_object(responder_class);
   rb_define_alloc_func(responder_class, responder_allocate);
   rb_define_method(responder_class, "initialize", responder_initialize, 2);
-  rb_define_method(responder_class, "use", responder_use, 3);
+  rb_define_method(responder_class, "use", responder_use, 2);
   rb_define_method(responder_class, "respond", responder_respond, 2);
   rb_define_method(responder_class, "counts", responder_counts, 0);
   rb_define_method(responder_class, "overload", responder_overload, 0);

@@ -43,18 +43,36 @@ module Gyre
 
     # An OPT record (RFC 6891): udp_bytes, version, flags (Integers), options (Array of code and
     # bytes).
-    class EDNS
+    EDNS = Struct.new(:udp_bytes, :version, :flags, :options) do
       # Largest packet that is safe on all paths (DNS flag day 2020).
-      UDP_BYTES = 1232
+      self::UDP_BYTES = 1232
       # DNSSEC signatures are wanted (RFC 3225).
-      DO = 0x8000
+      self::DO = 0x8000
+
+      # @api private
+      def self.options(data)
+        options = []
+        until data.empty?
+          code, size = data.unpack("nn")
+          options << [code, data.byteslice(4, size)]
+          data = data.byteslice(4 + size..)
+        end
+        options
+      end
 
       # @param code [Integer]
       # @return [String, nil] an option's bytes
       def [](code) = code.is_a?(Integer) ? options.assoc(code)&.last : super
 
       # @return [Boolean]
-      def dnssec? = flags.anybits?(DO)
+      def dnssec? = flags.anybits?(EDNS::DO)
+
+      # @return [Record] for a message of this rcode
+      # @api private
+      def record(rcode)
+        data = options.map { |code, bytes| [code, bytes.bytesize].pack("nn") << bytes }.join
+        Record.new(".", 41, udp_bytes, rcode >> 4 << 24 | version << 16 | flags, data)
+      end
     end
 
     # A message: header, questions, records.
@@ -93,8 +111,10 @@ module Gyre
       # @return [Message]
       # @raise [FormatError]
       def self.parse(bytes)
-        id, flags, questions, answers, authority, additional, edns, upper = Wire.parse(bytes)
-        new(id, flags & ~15, rcode: flags & 15 | upper << 4, questions: questions, sections: [answers, authority, additional], edns: edns)
+        id, flags, questions, *sections, opt = Wire.parse(bytes)
+        size, upper, version, more = opt&.unpack("nCCn")
+        edns = EDNS.new(size, version, more, EDNS.options(opt.byteslice(8..))) if opt
+        new(id, flags & ~15, rcode: flags & 15 | upper.to_i << 4, questions: questions, sections: sections, edns: edns)
       end
 
       # @param name [String]
@@ -142,7 +162,7 @@ module Gyre
       # @return [String]
       # @raise [ArgumentError, TypeError] a name or a record cannot be written
       def encode(limit: BYTES_LIMIT)
-        Wire.encode(id, flags & ~15 | rcode & 15, questions, [answers, authority, additional], edns, rcode, limit)
+        Wire.encode(id, flags & ~15 | rcode & 15, questions, [answers, authority, additional], edns&.record(rcode), limit)
       end
     end
   end

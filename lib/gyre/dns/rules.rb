@@ -65,9 +65,18 @@ module Gyre
       # @return [Boolean] whether there are none
       def empty? = @rules.empty? && @otherwise.nil?
 
-      # @return [String] of {#recursion}, for the extension: bytes and bits of each, and its address
+      # @return [Boolean] whether the client is in one of {#recursion}'s networks
       # @api private
-      def networks = @networks.map { |network| [network.hton.bytesize, network.prefix, network.hton].pack("CCa16") }.join
+      def recursive?(sockaddr)
+        address = sockaddr.byteslice(sockaddr.bytesize == 16 ? 4..7 : 8..23)
+        return false if address.nil? || address.empty?
+
+        @clients.clear if @clients.size > FOUND_LIMIT
+        @clients.fetch(address) do
+          ip = IPAddr.new_ntoh(address).native
+          @clients[address] = @networks.any? { |network| network.include?(ip) }
+        end
+      end
 
       # Adds a rule.
       # @param pattern [String, Regexp, #call] a name; a callable gets name and resource class
@@ -105,6 +114,7 @@ module Gyre
       # @param networks [Array<String>] that may use {Transaction#passthrough!} and {#upstream}
       def recursion(*networks)
         @networks = networks.flatten.map { |network| DNS.network(network) }
+        @clients = {} # as IPAddr is slow
       end
 
       # Names a block for {#fire}.

@@ -89,7 +89,7 @@ module Gyre
           upstream = Upstream.new(*rules.upstreams)
           rules.otherwise { |transaction| transaction.passthrough!(upstream) }
         end
-        @responder.use(zones, (rules unless rules.empty?), rules.networks)
+        @responder.use(zones, (rules unless rules.empty?))
         @upstream&.close
         @upstream = upstream
       end

@@ -15,6 +15,10 @@ module Gyre
       REPEATED = 0x7910
       private_constant :SECTIONS, :REPEATED
 
+      # @return [String] the name in lower case
+      # @api private
+      def key = name.downcase
+
       # @return [Message] the request
       # @raise [FormatError] a record behind the question is malformed
       def query = @query ||= Message.parse(bytes)
@@ -101,7 +105,7 @@ module Gyre
       # @yieldparam reply [Message] before it is copied
       # @return [Boolean] whether there was a reply
       def passthrough!(resolver, force: false, name: nil, **)
-        return fail!(:Refused) && false unless recursive? && (force || name || flags.anybits?(Message::RD))
+        return fail!(:Refused) && false unless rules.recursive?(sockaddr) && (force || name || flags.anybits?(Message::RD))
 
         reply = forward(resolver, name) or return fail!(:ServFail) && false
         return (@reply = reply) && true unless block_given? || name || response.answers.any?
@@ -135,7 +139,7 @@ module Gyre
         return if plain?
         return response.encode(limit: limit) unless @reply
 
-        Wire.adapt(@reply, edns, limit) || Message.parse(@reply).tap { |message| message.edns = edns }.encode(limit: limit)
+        adapted || Message.parse(@reply).tap { |message| message.edns = edns }.encode(limit: limit)
       end
 
       # @return [String] a response without records
@@ -145,6 +149,23 @@ module Gyre
       end
 
       private
+
+      # Makes the reply the response without parsing its records; nil if that cannot be.
+      def adapted
+        first, opt = Wire.places(@reply)
+        return unless first
+
+        id, flags, *counts = @reply.unpack("n6")
+        counts[3] -= 1 if opt < @reply.bytesize
+        upper = opt < @reply.bytesize ? @reply.getbyte(opt + 5) : 0
+        own = edns&.record(upper << 4)&.then { |record| [0, 41, record.klass, record.ttl, record.data.bytesize].pack("CnnNn") << record.data }.to_s
+        flags = (flags | Message::QR | Message::RA) & ~Message::AA
+        flags, opt, counts[1..] = flags | Message::TC, first, [0, 0, 0] if opt + own.bytesize > limit
+        counts[3] += 1 unless own.empty?
+        [id, flags, *counts].pack("n6") << @reply.byteslice(12, opt - 12) << own
+      end
+
+      def edns = opt&.then { |flags, options| EDNS.new(EDNS::UDP_BYTES, 0, flags, EDNS.options(options)) }
 
       def id = bytes.unpack1("n")
 

@@ -9,7 +9,7 @@ module Gyre
       NAME, TEXTS, NUMBERS = [:name], [:texts], %i[u16 u8 u8].freeze
       # Fields by type; the last may take all remaining words.
       FIELDS = {
-        "A" => [:ip4], "AAAA" => [:ip6], "NS" => NAME, "CNAME" => NAME, "PTR" => NAME, "DNAME" => NAME, "MX" => %i[u16 name],
+        "A" => [:ip4], "AAAA" => [:ip6], "NS" => NAME, "CNAME" => NAME, "PTR" => NAME, "MX" => %i[u16 name],
         "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text], "RP" => %i[name name],
         "AFSDB" => %i[u16 name], "KX" => %i[u16 name], "SRV" => %i[u16 u16 u16 name], "NAPTR" => %i[u16 u16 text text text name],
         "CAA" => %i[u8 text bytes], "URI" => %i[u16 u16 bytes], "DS" => [*NUMBERS, :hex], "CDS" => [*NUMBERS, :hex],
