@@ -41,7 +41,7 @@ class DNSResponderTest < Minitest::Test
   end
 
   def test_any_bytes_get_a_correct_response_or_none
-    responder = Gyre::DNS::Responder.new("0123456789abcdef", 0)
+    responder = Gyre::DNS::Responder.new(0)
     responder.use([Gyre::DNS::Zone.parse("example", "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS a\n* MX 1 a\na A 192.0.2.1\nwww CNAME a\n")], nil)
     answered = 0
     mutated do |bytes|

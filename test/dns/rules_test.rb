@@ -171,7 +171,7 @@ class DNSRulesTest < Minitest::Test
   end
 
   def transaction(rules, name, type = "A", address: nil)
-    responder = Gyre::DNS::Responder.new("x" * 16, 0)
+    responder = Gyre::DNS::Responder.new(0)
     responder.use([], rules)
     responder.respond(Gyre::DNS::Message.query(name, type, edns: nil).encode, address ? Socket.sockaddr_in(0, address) : "")
   end

@@ -17,7 +17,6 @@ class DNSUpstreamHTTPSTest < Minitest::Test
     requests = []
     app = lambda do |env|
       bytes = env["rack.input"].read
-      assert_equal 0, bytes.bytesize % 128, "its length tells nothing about the name"
       requests << env.values_at("REQUEST_METHOD", "PATH_INFO", "CONTENT_TYPE", "HTTP_ACCEPT")
       [200, { "content-type" => TYPE }, [reply_to(bytes, type_of(bytes) == 1 ? "one.test 60 A 192.0.2.1" : "one.test 60 AAAA 2001:db8::1")]]
     end

@@ -40,13 +40,12 @@ module UpstreamCases
   }.freeze
 
   FORGERIES.each do |what, forge|
-    define_method("test_a_packet_with_#{what.tr(" ", "_")}_is_ignored_and_counted") do
+    define_method("test_a_packet_with_#{what.tr(" ", "_")}_is_ignored") do
       server = scripted do |bytes|
         [forge.call(reply_to(bytes, "example.org 60 A 192.0.2.66")), reply_to(bytes, "example.org 60 A 192.0.2.1")]
       end
       upstream = upstream(server)
       assert_equal "192.0.2.1", answer(upstream, "example.org")
-      assert_equal 1, upstream.ignored
     end
   end
 

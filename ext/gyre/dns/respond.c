@@ -7,44 +7,6 @@
 enum { NOERROR, FORMERR, SERVFAIL, NXDOMAIN, NOTIMP, REFUSED, BADVERS = 16 };
 enum { TKEY = 249, TSIG = 250, IXFR = 251, AXFR = 252 };
 
-static inline uint64_t rotate(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
-
-static inline uint64_t word_of(const uint8_t *bytes, size_t length) {
-  uint64_t word = 0;
-  for (size_t i = 0; i < length; i++) word |= (uint64_t)bytes[i] << (8 * i);
-  return word;
-}
-
-static inline void sip_round(uint64_t v[4]) {
-  v[0] += v[1];
-  v[2] += v[3];
-  v[1] = rotate(v[1], 13) ^ v[0];
-  v[3] = rotate(v[3], 16) ^ v[2];
-  v[0] = rotate(v[0], 32);
-  v[2] += v[1];
-  v[0] += v[3];
-  v[1] = rotate(v[1], 17) ^ v[2];
-  v[3] = rotate(v[3], 21) ^ v[0];
-  v[2] = rotate(v[2], 32);
-}
-
-/* SipHash-2-4, as in RFC 9018. */
-static uint64_t sip_hash(const uint8_t key[16], const uint8_t *bytes, size_t length) {
-  uint64_t k0 = word_of(key, 8), k1 = word_of(key + 8, 8), last = (uint64_t)length << 56;
-  uint64_t v[4] = {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573};
-  for (;; bytes += 8, length -= 8) {
-    uint64_t word = length >= 8 ? word_of(bytes, 8) : last | word_of(bytes, length);
-    v[3] ^= word;
-    sip_round(v);
-    sip_round(v);
-    v[0] ^= word;
-    if (length < 8) break;
-  }
-  v[2] ^= 0xff;
-  for (int i = 0; i < 4; i++) sip_round(v);
-  return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
 /* Returns the number of address bytes, 4 for IPv4 in IPv6. */
 static size_t address_bytes(const struct sockaddr *from, uint8_t bytes[16]) {
   if (from->sa_family == AF_INET) {
@@ -65,15 +27,14 @@ static void make_cookie(const struct gyre_dns_responder *responder, const struct
   memcpy(input, client, 8);
   memcpy(input + 8, "\1\0\0\0", 4);
   gyre_dns_put_32(input + 12, time_s);
-  uint64_t hash = sip_hash(responder->secret, input, 16 + address_bytes(from, input + 16));
+  uint64_t hash = responder->hash(input, 16 + address_bytes(from, input + 16));
   memcpy(cookie, input, 16);
   for (int i = 0; i < 8; i++) cookie[16 + i] = (uint8_t)(hash >> (8 * i));
 }
 
 enum cookie { NO_COOKIE, BAD_COOKIE, NEW_COOKIE, GOOD_COOKIE };
 
-/* Checks the request's cookie, and writes the response's. A server cookie is valid for an hour (RFC
- * 9018). */
+/* Checks the request's cookie, and writes the response's. A server cookie is valid for an hour. */
 static enum cookie check_cookie(const struct gyre_dns_responder *responder, const struct gyre_dns_request *request,
                                 const struct gyre_dns_query *query, struct gyre_dns_manner *manner) {
   size_t length = 0;
@@ -103,8 +64,8 @@ static enum limit count_response(struct gyre_dns_responder *responder, const str
   uint8_t address[16] = {0};
   size_t length = address_bytes(request->from, address);
   if (length == 4) address[3] = 0;
-  uint64_t network = word_of(address, length == 16 ? 7 : 4) | (uint64_t)length << 56;
-  struct gyre_dns_bucket *bucket = &responder->buckets[sip_hash(responder->secret, address, 7) % GYRE_DNS_NETWORKS];
+  uint64_t network = responder->hash(address, 7);
+  struct gyre_dns_bucket *bucket = &responder->buckets[network % GYRE_DNS_NETWORKS];
   if (bucket->network != network || bucket->second != request->now_s)
     *bucket = (struct gyre_dns_bucket){.network = network, .second = request->now_s};
   if (bucket->sent++ < responder->rate_limit) return PASSES;

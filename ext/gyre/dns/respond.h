@@ -1,5 +1,5 @@
 /* Responds to requests without Ruby: refuses or drops invalid ones, answers from zones, leaves the
- * rest to rules. Also cookies (RFC 7873, 9018) and the limit per network. No socket, no ruby.h. */
+ * rest to rules. Also cookies (RFC 7873) and the limit per network. No socket, no ruby.h. */
 #pragma once
 
 #include "dns/zone.h"
@@ -21,9 +21,9 @@ struct gyre_dns_counts {
 struct gyre_dns_responder {
   const struct gyre_dns_zone **zones;
   size_t zone_count;
-  bool has_rules;      /* rules answer for names outside the zones */
-  uint32_t rate_limit; /* responses per second to one network; 0: no limit */
-  uint8_t secret[16];  /* of the cookies */
+  bool has_rules;                                     /* rules answer for names outside the zones */
+  uint32_t rate_limit;                                /* responses per second to one network; 0: no limit */
+  uint64_t (*hash)(const void *bytes, size_t length); /* keyed by a secret of the process */
   struct gyre_dns_counts counts;
   struct gyre_dns_bucket {
     uint64_t network;

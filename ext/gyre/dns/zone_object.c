@@ -103,12 +103,12 @@ struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
   return rb_check_typeddata(self, &responder_type);
 }
 
-/* `secret`: 16 bytes for cookies; `rate_limit`: responses a second to a network, or 0. */
-static VALUE responder_initialize(VALUE self, VALUE secret, VALUE rate_limit) {
+static uint64_t hash(const void *bytes, size_t length) { return rb_memhash(bytes, (long)length); }
+
+/* `rate_limit`: responses a second to a network, or 0. */
+static VALUE responder_initialize(VALUE self, VALUE rate_limit) {
   struct gyre_dns_responder *responder = &gyre_dns_responder_get(self)->responder;
-  StringValue(secret);
-  if (RSTRING_LEN(secret) != sizeof(responder->secret)) rb_raise(rb_eArgError, "the secret must have 16 bytes");
-  memcpy(responder->secret, RSTRING_PTR(secret), sizeof(responder->secret));
+  responder->hash = hash;
   uint32_t limit = NUM2UINT(rate_limit);
   if (limit && !responder->buckets && !(responder->buckets = calloc(GYRE_DNS_NETWORKS, sizeof(*responder->buckets))))
     rb_memerror();
@@ -195,7 +195,7 @@ void gyre_init_dns_zone(void) {
   rb_define_method(zone_class, "finish", zone_finish, 0);
   responder_class = rb_define_class_under(gyre_mDNS, "Responder", rb_cObject);
   rb_define_alloc_func(responder_class, responder_allocate);
-  rb_define_method(responder_class, "initialize", responder_initialize, 2);
+  rb_define_method(responder_class, "initialize", responder_initialize, 1);
   rb_define_method(responder_class, "use", responder_use, 2);
   rb_define_method(responder_class, "respond", responder_respond, 2);
   rb_define_method(responder_class, "counts", responder_counts, 0);

@@ -74,7 +74,7 @@ module Gyre
         return unless packet
 
         verdict = nil
-        query = @queries.find { |each| !each.answered? && (verdict = each.verdict(packet)) } or return @upstream.count_ignored
+        query = @queries.find { |each| !each.answered? && (verdict = each.verdict(packet)) } or return
         return by_stream(server, [query]) if verdict == :truncated
         return @leases[server].socket.send(query.bytes) if verdict == :failure && query.leave_out_edns?(packet)
 
@@ -84,10 +84,8 @@ module Gyre
 
       def by_stream(server, queries)
         @upstream.stream(server).exchange(queries, @until_s).each do |query, packet|
-          next unless packet
-
           verdict = query.verdict(packet)
-          verdict ? query.keep(packet, verdict == :truncated ? :answer : verdict, server) : @upstream.count_ignored
+          query.keep(packet, verdict == :failure ? verdict : :answer, server) if verdict
         end
       rescue *FAILURES => error
         queries.each { |query| query.failures << "#{server}: #{error.message}" }

@@ -4,15 +4,20 @@
 # ext/gyre/dns/message_object.c. Opens no socket.
 require "resolv"
 require "gyre/loop"
+require "gyre/errors"
 require "gyre/dns/codes"
 require "gyre/dns/data"
-require "gyre/dns/errors"
 
 Gyre::Loop.require_native("Gyre::DNS")
 
 module Gyre
   # Server and resolver for DNS.
   module DNS
+    # Malformed DNS message; its status is the rcode FORMERR.
+    class FormatError < ProtocolError
+      def initialize(message = "malformed message") = super(message, 1)
+    end
+
     # A question: name (String), type and klass (Integers).
     class Question
       # @return [Class] of Resolv::DNS::Resource, such as IN::A

@@ -16,8 +16,7 @@ module Gyre
       UNKNOWN_EDNS = [1, 4].freeze
       # A query's first bytes without the RD bit.
       HEADER = /\A..[\x00-\x7f].\x00\x01/mn.freeze
-      PADDED_BYTES, PADDING = 128, 12 # a multiple, and the code of the option (RFC 7830)
-      private_constant :HEADER, :PADDED_BYTES, :PADDING
+      private_constant :HEADER
 
       # Raises ArgumentError for an invalid name.
       def self.ask(name, type)
@@ -79,15 +78,6 @@ module Gyre
           @bytes.setbyte(HEADER_BYTES + index, byte ^ 0x20) if bits.getbyte(index) == 49
         end
         @bytes
-      end
-
-      # Pads for an encrypted connection (RFC 8467, section 4.1); passed-on queries stay as they
-      # are.
-      def padded
-        return @bytes unless @edns
-
-        zeros = -(@bytes.bytesize + 4) % PADDED_BYTES
-        @bytes.byteslice(0..-3) << [zeros + 4, PADDING, zeros].pack("n3") << ("\0" * zeros)
       end
 
       # Leaves out EDNS from now on if the packet's server may not know it.

@@ -50,7 +50,7 @@ module Async
     # Makes one without a server, as RubyDNS's own tests do; its response is its own.
     def Transaction.new(server, query, question, resource_class, _response = nil, **options)
       rules = server.is_a?(Server) ? server.rules : Gyre::DNS::Rules.new
-      responder = Gyre::DNS::Responder.new("\0" * 16, 0)
+      responder = Gyre::DNS::Responder.new(0)
       responder.use([], rules)
       bytes = Gyre::DNS::Message.query(question.to_s, resource_class || 1, id: query&.id || 0).encode
       responder.respond(bytes, Socket.sockaddr_in(0, "127.0.0.1")).tap { |made| made.instance_variable_set(:@options, options) }

@@ -3,7 +3,6 @@
 # Serves zones and rules over UDP, TCP and TLS: binds, runs, reloads, counts. The extension moves
 # packets and answers from zones; Rules answer the rest. Handles no signals and reads no
 # configuration.
-require "securerandom"
 require "gyre/net"
 require "gyre/net/tls"
 require "gyre/sync/promise"
@@ -41,7 +40,7 @@ module Gyre
         @settings = SETTINGS.complete(settings)
         @load = load || -> { Rules.new(&block) }
         @log = log
-        @responder = Responder.new(SecureRandom.bytes(16), @settings[:rate_limit] || 0)
+        @responder = Responder.new(@settings[:rate_limit] || 0)
         @waiting = 0
         @stopped = Promise.new
         @receivers, @streams = [], []

@@ -16,17 +16,16 @@ module Gyre
   module DNS
     # Any thread may call its methods.
     class Upstream
-      # Exchanges at once, each with a socket per server; others wait.
-      PLACES = 500
+      # Exchanges at once, each with a socket per server; others wait. The second number is for TCP
+      # and TLS.
+      PLACES, STREAM_PLACES = 500, 16
       # Queries and seconds after which {#forward} changes its socket, and so the port.
       USES_LIMIT, AGE_LIMIT_S = 500, 2
       Lease = Struct.new(:socket, :uses, :until_s)
-      private_constant :USES_LIMIT, :AGE_LIMIT_S, :Lease
+      private_constant :STREAM_PLACES, :USES_LIMIT, :AGE_LIMIT_S, :Lease
 
       # @return [Array<ServerAddress>]
       attr_reader :servers
-      # @return [Integer] packets without a question: forged or late
-      attr_reader :ignored
 
       # @param addresses [Array<String>] as {ServerAddress.parse} reads them
       # @param timeout_s [Numeric] per server and attempt
@@ -46,7 +45,7 @@ module Gyre
         @race = race
         @rotate = rotate
         @tls = TLS.context(tls, server: false)
-        @ignored = @first = 0
+        @first = 0
         begin_anew
       end
 
@@ -82,9 +81,6 @@ module Gyre
       # @return [String]
       def inspect = "#<#{self.class} #{@servers.join(", ")}>"
 
-      # @api private
-      def count_ignored = @ignored += 1
-
       # A connected socket: the kernel drops other senders' packets.
       # @api private
       def take_socket(server, reuse)
@@ -115,7 +111,7 @@ module Gyre
 
       # Also in a forked child, as sockets and places belong to the parent.
       def begin_anew
-        @places = Semaphore.new(PLACES)
+        @places = Semaphore.new(@servers.any? { |server| %w[tcp tls].include?(server.protocol) } ? STREAM_PLACES : PLACES)
         @pid = Process.pid
         @idle = Hash.new { |idle, server| idle[server] = [] }.compare_by_identity
         @streams = {}.compare_by_identity

@@ -29,7 +29,7 @@ module Gyre
       private
 
       def post(query, until_s)
-        response = @client.post(@url, query.padded, headers: HEADERS, timeout_s: [until_s - Clock.now, 0.001].max)
+        response = @client.post(@url, query.bytes, headers: HEADERS, timeout_s: [until_s - Clock.now, 0.001].max)
         return response.body.b if response.status == 200 && response.headers["content-type"] == TYPE
 
         raise IOError, "#{@url}: status #{response.status}, #{response.headers["content-type"] || "no content type"}"

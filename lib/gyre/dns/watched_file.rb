@@ -21,20 +21,12 @@ module Gyre
         return @value if @due_s && Clock.now < @due_s
 
         @due_s = Clock.now + CHECK_S
-        state = [File.stat(@path).then { |stat| [stat.dev, stat.ino, stat.size, stat.mtime] }] rescue [] # without a file
+        state = (File.stat(@path).then { |stat| [stat.dev, stat.ino, stat.size, stat.mtime] } rescue []) # without a file
         return @value if state == @state
 
-        @value = @parse.call(text)
+        @value = @parse.call((File.binread(@path) rescue ""))
         @state = state
         @value
-      end
-
-      private
-
-      def text
-        File.read(@path, encoding: Encoding::BINARY)
-      rescue SystemCallError
-        ""
       end
     end
   end

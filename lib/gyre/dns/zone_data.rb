@@ -10,19 +10,15 @@ module Gyre
       # Fields by type; the last may take all remaining words.
       FIELDS = {
         "A" => [:ip4], "AAAA" => [:ip6], "NS" => NAME, "CNAME" => NAME, "PTR" => NAME, "MX" => %i[u16 name],
-        "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text], "RP" => %i[name name],
-        "AFSDB" => %i[u16 name], "KX" => %i[u16 name], "SRV" => %i[u16 u16 u16 name], "NAPTR" => %i[u16 u16 text text text name],
-        "CAA" => %i[u8 text bytes], "URI" => %i[u16 u16 bytes], "DS" => [*NUMBERS, :hex], "CDS" => [*NUMBERS, :hex],
-        "DNSKEY" => [*NUMBERS, :base64], "CDNSKEY" => [*NUMBERS, :base64], "TLSA" => %i[u8 u8 u8 hex], "SMIMEA" => %i[u8 u8 u8 hex],
-        "SSHFP" => %i[u8 u8 hex], "OPENPGPKEY" => [:base64], "CERT" => %i[u16 u16 u8 base64], "ZONEMD" => %i[u32 u8 u8 hex],
-        "RRSIG" => %i[type u8 u8 u32 date date u16 name base64], "NSEC" => %i[name types], "NSEC3" => %i[u8 u8 u16 salt hash types],
-        "NSEC3PARAM" => %i[u8 u8 u16 salt], "CSYNC" => %i[u32 u16 types]
+        "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text],
+        "SRV" => %i[u16 u16 u16 name], "NAPTR" => %i[u16 u16 text text text name], "CAA" => %i[u8 text bytes],
+        "DS" => [*NUMBERS, :hex], "CDS" => [*NUMBERS, :hex], "DNSKEY" => [*NUMBERS, :base64], "CDNSKEY" => [*NUMBERS, :base64],
+        "TLSA" => %i[u8 u8 u8 hex], "SSHFP" => %i[u8 u8 hex], "RRSIG" => %i[type u8 u8 u32 date date u16 name base64], "NSEC" => %i[name types]
       }.freeze
-      LIMITS = { u8: 255, u16: 65_535, u32: 4_294_967_295 }.freeze
-      PACKED = { u8: "C", u16: "n", u32: "N" }.freeze
+      SIZES = { u8: [255, "C"], u16: [65_535, "n"], u32: [4_294_967_295, "N"] }.freeze
       UNITS = { "s" => 1, "m" => 60, "h" => 3600, "d" => 86_400, "w" => 604_800 }.freeze
       REST = %i[texts hex base64 types].freeze
-      private_constant :NAME, :TEXTS, :NUMBERS, :LIMITS, :PACKED, :UNITS, :REST
+      private_constant :NAME, :TEXTS, :NUMBERS, :SIZES, :UNITS, :REST
 
       class << self
         # `words` are escaped as in the file; `origin` ends relative names. Raises ArgumentError.
@@ -65,15 +61,14 @@ module Gyre
 
           case field
           when :name then Wire.name(absolute(word, origin))
-          when :ip4, :ip6 then address(field, word)
-          when :u8, :u16, :u32 then [integer(word, LIMITS.fetch(field))].pack(PACKED.fetch(field))
+          when :ip4 then Resolv::IPv4.create(word).address
+          when :ip6 then Resolv::IPv6.create(word).address
+          when :u8, :u16, :u32 then [integer(word, SIZES.dig(field, 0))].pack(SIZES.dig(field, 1))
           when :time then [seconds(word)].pack("N")
           when :text then text(word)
           when :bytes then unescape(word)
           when :type then [DNS.type_number(word)].pack("n")
           when :date then [date(word)].pack("N")
-          when :salt then word == "-" ? "\0" : prefixed(hex(word))
-          when :hash then prefixed(base32(word))
           end
         end
 
@@ -93,13 +88,8 @@ module Gyre
           number&.between?(0, limit) ? number : raise(ArgumentError, "#{word.inspect} is not a number up to #{limit}")
         end
 
-        def address(field, word)
-          (field == :ip4 ? Resolv::IPv4 : Resolv::IPv6).create(word).address
-        end
-
-        def text(word) = prefixed(unescape(word))
-
-        def prefixed(bytes)
+        def text(word)
+          bytes = unescape(word)
           bytes.bytesize <= 255 ? [bytes.bytesize].pack("C") + bytes : raise(ArgumentError, "a text is longer than 255 bytes")
         end
 
@@ -116,18 +106,10 @@ module Gyre
           word.match?(/\A(?:\h\h)+\z/) ? [word].pack("H*") : raise(ArgumentError, "#{word.inspect} is not hexadecimal")
         end
 
-        def base32(word)
-          raise ArgumentError, "#{word.inspect} is not base32hex" unless word.match?(/\A[0-9a-v]+\z/i)
-
-          bits = word.each_char.map { |char| format("%05b", char.to_i(32)) }.join
-          [bits[0, bits.length / 8 * 8]].pack("B*")
-        end
-
         # Seconds since 1970, or YYYYMMDDHHmmSS (RFC 4034, section 3.2).
         def date(word)
-          return integer(word, LIMITS[:u32]) unless word.match?(/\A\d{14}\z/)
-
-          Time.utc(*word.unpack("a4a2a2a2a2a2")).to_i & LIMITS[:u32]
+          limit = SIZES.dig(:u32, 0)
+          word.match?(/\A\d{14}\z/) ? Time.utc(*word.unpack("a4a2a2a2a2a2")).to_i & limit : integer(word, limit)
         end
 
         # RFC 4034, section 4.1.2.

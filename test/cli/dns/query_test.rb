@@ -42,10 +42,6 @@ class DNSQueryCommandTest < Minitest::Test
     assert_equal "\\027[2J.\\195\\169.\n", query("@#{server.address}", "one.test", "+short")[1]
   end
 
-  def test_an_address_is_turned_into_its_name
-    with_dnsmasq(*ZONE) { |address| assert_equal [0, "one.test.\n", ""], query("-x", "192.0.2.1", "@#{address}", "+short") }
-  end
-
   def test_our_own_server_over_tls_and_https
     Dir.mktmpdir do |folder|
       certificates = GyreTest::Certificates.new(folder)
@@ -92,8 +88,7 @@ class DNSQueryCommandTest < Minitest::Test
 
   # Arguments => the complaint.
   MISTAKES = { [] => "a name is missing", %w[one.test NOTYPE] => "NOTYPE", %w[one.test A more] => "unexpected argument more",
-               %w[one.test +nope] => "+nope", %w[one.test @dns.example] => "not a name server", %w[a..b @127.0.0.1] => "not a domain name",
-               %w[-x one.test] => '"one.test" is not an IP address' }.freeze
+               %w[one.test +nope] => "+nope", %w[one.test @dns.example] => "not a name server", %w[a..b @127.0.0.1] => "not a domain name" }.freeze
 
   def test_mistakes
     MISTAKES.each do |arguments, text|

@@ -28,8 +28,6 @@ module Gyre
 
         def flags
           Flags.new(BANNER, help: ["-h", "--help"]) do |flags|
-            flags.on("-x", "--reverse ADDRESS", "the name of an address") { |value| @reverse = value }
-            flags.on("-p", "--port PORT", Integer, "the server's port") { |value| @port = value }
             flags.on("--ca FILE", "authorities of the server's certificate, instead of the system's") { |value| @ca = value }
           end
         end
@@ -59,10 +57,8 @@ module Gyre
           unknown = names.find { |word| word.start_with?("+") }
           raise UsageError, "#{unknown} is unknown here; known: #{[*WORDS.keys, "+short"].join(", ")}" if unknown
 
-          @name = @reverse ? Gyre::DNS.network(@reverse).reverse : names.shift
-          raise UsageError, "a name is missing" unless @name
-
-          @type = Gyre::DNS.type_number(names.shift || (@reverse ? "PTR" : "A"))
+          @name = names.shift or raise UsageError, "a name is missing"
+          @type = Gyre::DNS.type_number(names.shift || "A")
           refuse_words(names)
           servers(given.map { |word| word.delete_prefix("@") }, protocol)
         end
@@ -71,7 +67,6 @@ module Gyre
           given = Gyre::DNS::Configuration.new(File.exist?("/etc/resolv.conf") ? File.read("/etc/resolv.conf") : "").servers if given.empty?
           given.map do |text|
             server = Gyre::DNS::ServerAddress.parse(protocol && !text.include?("://") ? text_with(protocol, text) : text)
-            server.port = @port if @port
             server.path ||= PATH if server.protocol == "https"
             server
           end
@@ -81,13 +76,12 @@ module Gyre
 
         def print_reply(query, taken_s)
           message = Gyre::DNS::Message.parse(query.restored)
-          if @short
-            message.answers.each { |record| @out.puts(Gyre::DNS::DigText.data(record)) }
-          else
-            @out.puts(Gyre::DNS::DigText.message(message), "", ";; Query time: #{(taken_s * 1000).round} msec",
-                      ";; SERVER: #{query.server}", ";; WHEN: #{Time.now.strftime("%a %b %d %H:%M:%S %Z %Y")}",
-                      ";; MSG SIZE  rcvd: #{query.reply.bytesize}")
-          end
+          message.answers.each { |record| @out.puts(Gyre::DNS::DigText.data(record)) } if @short
+          return DONE if @short
+
+          @out.puts(Gyre::DNS::DigText.message(message), "", ";; Query time: #{(taken_s * 1000).round} msec",
+                    ";; SERVER: #{query.server}", ";; WHEN: #{Time.now.strftime("%a %b %d %H:%M:%S %Z %Y")}",
+                    ";; MSG SIZE  rcvd: #{query.reply.bytesize}")
           DONE
         rescue Gyre::DNS::FormatError => error
           raise StartError, "the reply of #{query.server} is not a DNS message: #{error.message}"

@@ -6,7 +6,6 @@
 require "gyre/cli/dns"
 require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
-require "gyre/cli/process/pidfile"
 require "gyre/cli/process/privileges"
 require "gyre/signals"
 require "gyre/web/cluster/hooks"
@@ -39,7 +38,6 @@ module Gyre
             Settings.row(:workers, :count, "processes that serve, each with UDP sockets of its own", short: "-w", usual: "this one"),
             Settings.row(:log, :file, "a line for each response; - is standard output"),
             Settings.row(:metrics, :text, "serves /metrics over HTTP", argument: "ADDRESS"),
-            Settings.row(:pidfile, :file, "the process id"),
             Settings.row(:user, :text, "the user once the sockets are open", argument: "NAME"),
             Settings.row(:group, :text, "the group", argument: "NAME")
           ]
@@ -67,7 +65,6 @@ module Gyre
           serve(Privileges.new(*@values.values_at(:user, :group)))
         ensure
           @sockets&.close
-          @pidfile&.remove
         end
 
         private
@@ -79,8 +76,6 @@ module Gyre
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
           part = @values[:workers] ? workers : explaining("--bind") { service(log) }
           @metrics = explaining("--metrics") { metrics(part) }
-          @pidfile = Pidfile.new(@values[:pidfile]) if @values[:pidfile]
-          privileges.making(@values[:pidfile]) { @pidfile.write } if @pidfile
           privileges.drop
           return part.run { serve_metrics } if @values[:workers]
 
