@@ -59,20 +59,16 @@ module Bench
         @bytes = bytes
       end
 
+      # Connections are opened before, and closed after what is measured.
       def measure(subject, settings)
         serve(subject) do |server|
-          run(server, [settings[:seconds] / 2, 1].max)
-          before_s = server.tree.cpu_s
-          result = run(server, settings[:seconds])
-          { echoes_per_s: result["echoes"] / result["seconds"], cpu_us: (server.tree.cpu_s - before_s) / result["echoes"] * 1e6,
-            rss_mb: server.tree.rss_kb / 1024.0, errors: ("#{result['lost'].to_i} lost" if result["lost"].positive?) }
+          LoadClient.hold(*load(server, @clients, @bytes)) do |clients|
+            LoadClient.echoes(clients, server, 1)
+            result = LoadClient.echoes(clients, server, settings[:seconds])
+            { echoes_per_s: result["echoes"] / result["seconds"], cpu_us: result["cpu_us"], rss_mb: server.tree.rss_kb / 1024.0,
+              errors: ("#{result['lost'].to_i} lost" if result["lost"].positive?) }
+          end
         end
-      end
-
-      private
-
-      def run(server, seconds)
-        LoadClient.measure(*load(server, @clients, seconds, @bytes), counted: "echoes")
       end
     end
 
@@ -89,10 +85,10 @@ module Bench
 
       def measure(subject, _settings)
         serve(subject) do |server|
-          LoadClient.hold(*load(server, WARM_UP, 0, 64)) { nil }
+          LoadClient.hold(*load(server, WARM_UP, 64)) { nil }
           sleep 0.5
           before = server.tree.rss_kb
-          LoadClient.hold(*load(server, COUNT, 0, 64)) do
+          LoadClient.hold(*load(server, COUNT, 64)) do
             sleep 1
             after = server.tree.rss_kb
             { rss_kb_each: (after - before) / COUNT.to_f, rss_before_mb: before / 1024.0, rss_mb: after / 1024.0 }
@@ -171,8 +167,8 @@ module Bench
     def subject_option = "subjects"
     def labels = LABELS
     def row_heading = "reactor"
-    def defaults = { rounds: 3, seconds: 4 }
-    def short = { rounds: 3, seconds: 1 }
+    def defaults = { rounds: 7, seconds: 2 }
+    def short = { rounds: 5, seconds: 1 }
     def programs(_subjects) = %w[taskset cc memcached]
     def versions(_subjects) = { "gyre" => Machine.gyre }.merge(Setup.gem_versions.slice("eventmachine"))
 

@@ -23,18 +23,34 @@ module Bench
         end
         io.read
       end
+      figures(text, counted)
+    end
+
+    # Yields while its clients are open. Gives net_load itself, for echoes.
+    def hold(path, *arguments)
+      run(path, *arguments) do |io|
+        ready(io)
+        yield io
+      end
+    end
+
+    # Returns net_load's figures and the server's CPU time an echo, for the median of slices of a
+    # quarter of a second: what disturbs one of them does not count.
+    def echoes(io, server, seconds)
+      slices = Array.new(seconds * 4) do
+        before_s = server.tree.cpu_s
+        io.puts(0.25)
+        result = figures(io.gets.to_s, "echoes")
+        result.merge("cpu_us" => (server.tree.cpu_s - before_s) / result["echoes"] * 1e6)
+      end
+      slices.sort_by { |slice| slice["cpu_us"] }[slices.size / 2]
+    end
+
+    def figures(text, counted)
       figures = text.scan(/(\w+)=([\d.]+)/).to_h { |name, value| [name, value.to_f] }
       return figures if figures[counted]&.positive?
 
       raise Problem, "the load client said: #{text}"
-    end
-
-    # Yields while its clients are open.
-    def hold(path, *arguments)
-      run(path, *arguments) do |io|
-        ready(io)
-        yield
-      end
     end
 
     def ready(io)

@@ -1,8 +1,9 @@
 /*
  * The load of bench/net and event_machine: clients that send a message and wait for its echo, each
- * as fast as it can. Started by bench/support as net_load KIND PORT CLIENTS SECONDS BYTES
- * with KIND plain, lines (of 64 bytes), tls or udp, it prints "echoes=N seconds=S lost=N"; with 0
- * SECONDS each client makes one echo, it prints "ready" and holds them until its input ends.
+ * as fast as it can. Started by bench/support as net_load KIND PORT CLIENTS BYTES with KIND plain,
+ * lines (of 64 bytes), tls or udp, it opens its clients, makes one echo on each and prints
+ * "ready". For each line of its input, a number of seconds, it makes echoes that long, awaits those
+ * under way and prints "echoes=N seconds=S lost=N". It holds its clients until its input ends.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -30,7 +31,7 @@ struct client {
 };
 
 static struct client *clients;
-static int count, epoll_fd, opened;
+static int count, epoll_fd, opened, under_way, ending;
 static size_t bytes;
 static char *message, *buffer;
 static long echoes, lost;
@@ -50,6 +51,7 @@ static void fail(const char *what) {
 static void say(struct client *client) {
   client->received = 0;
   client->sent_s = now_s();
+  under_way++;
   long sent =
       client->ssl ? SSL_write(client->ssl, message, (int)bytes) : send(client->fd, message, bytes, MSG_NOSIGNAL);
   if (sent != (long)bytes && !(sent < 0 && (errno == EAGAIN || errno == ECONNREFUSED))) fail("send");
@@ -82,6 +84,7 @@ static void echo_once(struct client *client) {
     if (got <= 0) fail("receive");
     client->received += (size_t)got;
   }
+  under_way--;
 }
 
 /* Edge-triggered, so it reads until nothing is there. */
@@ -100,19 +103,50 @@ static void read_echoes(struct client *client, int datagram) {
     client->received += (size_t)got;
     if (client->received < bytes) continue;
     echoes++;
+    client->sent_s = 0;
+    under_way--;
+    if (ending) return;
     say(client);
     if (!client->ssl) return;
   }
 }
 
+/* Datagrams that got lost are sent again; at the end they are given up. */
+static void look_for_lost(double now) {
+  for (int i = 0; i < count; i++) {
+    if (clients[i].sent_s == 0 || now - clients[i].sent_s < RESEND_S) continue;
+    lost++;
+    under_way--;
+    clients[i].sent_s = 0;
+    if (!ending) say(&clients[i]);
+  }
+}
+
+static void make_echoes(double seconds, int datagram) {
+  struct epoll_event events[256];
+  echoes = lost = ending = 0;
+  for (int i = 0; i < count; i++) say(&clients[i]);
+  double begin_s = now_s(), looked_s = begin_s, now = begin_s;
+  while (under_way) {
+    int ready = epoll_wait(epoll_fd, events, 256, 50);
+    for (int i = 0; i < ready; i++) read_echoes(events[i].data.ptr, datagram);
+    now = now_s();
+    ending = now - begin_s >= seconds;
+    if (!datagram || now - looked_s < RESEND_S) continue;
+    looked_s = now;
+    look_for_lost(now);
+  }
+  printf("echoes=%ld seconds=%.6f lost=%ld\n", echoes, now - begin_s, lost);
+  fflush(stdout);
+}
+
 int main(int argc, char **argv) {
-  if (argc < 6) return 2;
+  if (argc < 5) return 2;
   signal(SIGPIPE, SIG_IGN);
   const char *kind = argv[1];
   int port = atoi(argv[2]), datagram = strcmp(kind, "udp") == 0;
-  double seconds = atof(argv[4]);
   count = atoi(argv[3]);
-  bytes = (size_t)atoi(argv[5]);
+  bytes = (size_t)atoi(argv[4]);
   if (strcmp(kind, "tls") == 0) {
     context = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
@@ -129,33 +163,15 @@ int main(int argc, char **argv) {
     open_client(&clients[i], kind, port);
     if (!datagram || i == 0) echo_once(&clients[i]);
   }
-  if (seconds == 0) {
-    puts("ready");
-    fflush(stdout);
-    (void)getchar();
-    return 0;
-  }
-
   epoll_fd = epoll_create1(0);
-  struct epoll_event events[256];
   for (int i = 0; i < count; i++) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &clients[i]};
     fcntl(clients[i].fd, F_SETFL, O_NONBLOCK);
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, clients[i].fd, &event);
-    say(&clients[i]);
   }
-  double begin_s = now_s(), end_s = begin_s + seconds, looked_s = begin_s, now;
-  while ((now = now_s()) < end_s) {
-    int ready = epoll_wait(epoll_fd, events, 256, 50);
-    for (int i = 0; i < ready; i++) read_echoes(events[i].data.ptr, datagram);
-    if (!datagram || now - looked_s < RESEND_S) continue;
-    looked_s = now;
-    for (int i = 0; i < count; i++) {
-      if (now - clients[i].sent_s < RESEND_S) continue;
-      lost++;
-      say(&clients[i]);
-    }
-  }
-  printf("echoes=%ld seconds=%.6f lost=%ld\n", echoes, now - begin_s, lost);
+  puts("ready");
+  fflush(stdout);
+  char line[32];
+  while (fgets(line, sizeof(line), stdin)) make_echoes(atof(line), datagram);
   return 0;
 }

@@ -63,20 +63,16 @@ module Bench
         @bytes = bytes
       end
 
+      # Connections are opened before, and closed after what is measured.
       def measure(subject, settings)
         serve(subject) do |server|
-          run(subject, server, [settings[:seconds] / 2, 1].max)
-          before_s = server.tree.cpu_s
-          result = run(subject, server, settings[:seconds])
-          { echoes_per_s: result["echoes"] / result["seconds"], cpu_us: (server.tree.cpu_s - before_s) / result["echoes"] * 1e6,
-            rss_mb: server.tree.rss_kb / 1024.0, errors: ("#{result['lost'].to_i} lost" if result["lost"].positive?) }
+          LoadClient.hold(*load(subject, server, @clients, @bytes)) do |clients|
+            LoadClient.echoes(clients, server, 1)
+            result = LoadClient.echoes(clients, server, settings[:seconds])
+            { echoes_per_s: result["echoes"] / result["seconds"], cpu_us: result["cpu_us"], rss_mb: server.tree.rss_kb / 1024.0,
+              errors: ("#{result['lost'].to_i} lost" if result["lost"].positive?) }
+          end
         end
-      end
-
-      private
-
-      def run(subject, server, seconds)
-        LoadClient.measure(*load(subject, server, @clients, seconds, @bytes), counted: "echoes")
       end
     end
 
@@ -107,7 +103,7 @@ module Bench
       private
 
       def hold(subject, server, count, &block)
-        LoadClient.hold(*load(subject, server, count, 0, 64), &block)
+        LoadClient.hold(*load(subject, server, count, 64), &block)
       end
     end
 

@@ -1,13 +1,11 @@
 # frozen_string_literal: true
 
-# CPU time and memory of a process and all its descendants, from /proc. Used by the benchmarks for
+# CPU time and memory of a process and all its descendants. Used by the benchmarks for
 # servers that may fork (nginx, Falcon). Only reads.
 
 module Bench
   # A process tree named by its root.
   class ProcessTree
-    TICKS_PER_SECOND = 100.0 # USER_HZ, fixed by the kernel's ABI on every architecture we run on
-
     def initialize(pid)
       @pid = pid
     end
@@ -23,8 +21,14 @@ module Bench
       found.each { |pid| found.concat(children[pid]) }
     end
 
+    # To the nanosecond, where /proc counts hundredths: by the processes' clocks
+    # (clock_getcpuclockid(3)).
     def cpu_s
-      pids.sum { |pid| (fields = stat(pid)) ? fields[11].to_i + fields[12].to_i : 0 } / TICKS_PER_SECOND
+      pids.sum do |pid|
+        Process.clock_gettime((~pid << 3) | 2)
+      rescue Errno::EINVAL
+        0 # it has just ended
+      end
     end
 
     def rss_kb
@@ -41,8 +45,7 @@ module Bench
 
     private
 
-    # Fields of /proc/PID/stat after the program's name, which may hold spaces: [state, ppid, ...,
-    # utime, stime, ...]
+    # Fields of /proc/PID/stat after the program's name, which may hold spaces: [state, ppid, ...]
     def stat(pid)
       text = read("/proc/#{pid}/stat")
       text.empty? ? nil : text[(text.rindex(")") + 2)..].split
