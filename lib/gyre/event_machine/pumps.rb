@@ -47,13 +47,19 @@ module Gyre
       def start = @tasks << @task.async("EventMachine's callbacks") { pump }
 
       def pump
-        until @over || @waiting >= IDLE
-          event = await_event
-          start if @waiting.zero?
-          @reactor.dispatch(event)
-        end
+        nil while take
       ensure
         @tasks.delete(Task.current)
+      end
+
+      # Returns nil at the end. By itself, as YJIT does not compile a loop that runs already.
+      def take
+        return if @over || @waiting >= IDLE
+
+        event = await_event
+        start if @waiting.zero?
+        @reactor.dispatch(event)
+        true
       end
 
       def await_event

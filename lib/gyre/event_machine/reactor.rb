@@ -68,9 +68,13 @@ module Gyre
       def signature = @signature += 1
 
       def add_timer(seconds, callable)
-        timer = signature
-        @timers[timer] = callable
-        in_turn { @loop.watch_timer(timer, seconds.negative? ? 0 : seconds) if @timers.key?(timer) }
+        @timers[timer = signature] = callable
+        seconds = 0 if seconds.negative?
+        if in_thread?
+          @loop.watch_timer(timer, seconds)
+        else
+          next_tick(-> { @loop.watch_timer(timer, seconds) if @timers.key?(timer) })
+        end
         timer
       end
 

@@ -14,13 +14,11 @@ module Gyre
       # Gives each thread its own reactor.
       def one_for_each_thread=(apart)
         @threads_apart = apart
+        @reactor = nil
       end
 
       def reactor
-        return @reactor ||= Reactor.new unless @threads_apart
-
-        thread = Thread.current
-        thread.thread_variable_get(:gyre_reactor) || Reactor.new.tap { |reactor| thread.thread_variable_set(:gyre_reactor, reactor) }
+        @reactor || (@threads_apart ? reactor_of(Thread.current) : @reactor = Reactor.new)
       end
 
       # Runs the block, then events until {stop}, then `tail`. Only calls the block in a running
@@ -92,6 +90,10 @@ module Gyre
       def current_time = (Time.now if reactor_running?)
 
       private
+
+      def reactor_of(thread)
+        thread.thread_variable_get(:gyre_reactor) || Reactor.new.tap { |reactor| thread.thread_variable_set(:gyre_reactor, reactor) }
+      end
 
       def renew_after_fork
         @reactor = @threadpool = nil if @reactor&.stale?

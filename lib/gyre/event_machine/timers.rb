@@ -47,7 +47,8 @@ module Gyre
       # Returns a signature for {cancel_timer}; nil without a callback.
       def add_timer(interval, callback = nil, &block)
         callback ||= block or return
-        raise "eventmachine not initialized: add_oneshot_timer" unless reactor_running?
+        reactor = self.reactor
+        raise "eventmachine not initialized: add_oneshot_timer" unless reactor.running?
         raise "max timers exceeded" if reactor.timers.size >= @max_timers
 
         reactor.add_timer(interval.to_f, callback)
