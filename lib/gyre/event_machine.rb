@@ -34,37 +34,9 @@ module Gyre
   end
 end
 
-require "gyre/event_machine/reactor"
-require "gyre/event_machine/connection"
-require "gyre/event_machine/descriptor"
-require "gyre/event_machine/limits"
-require "gyre/event_machine/descriptors/pipe"
-require "gyre/event_machine/descriptors/stream"
-require "gyre/event_machine/descriptors/client"
-require "gyre/event_machine/descriptors/keyboard"
-require "gyre/event_machine/descriptors/child"
-require "gyre/event_machine/descriptors/packets"
-require "gyre/event_machine/descriptors/watched"
-require "gyre/event_machine/descriptors/acceptor"
-require "gyre/event_machine/deferrable"
-require "gyre/event_machine/running"
-require "gyre/event_machine/timers"
-require "gyre/event_machine/sockets"
-require "gyre/event_machine/completion"
-require "gyre/event_machine/queue"
-require "gyre/event_machine/channel"
-require "gyre/event_machine/pool"
-require "gyre/event_machine/iterator"
-require "gyre/event_machine/tick_loop"
-require "gyre/event_machine/spawned_process"
-require "gyre/event_machine/threaded_resource"
-require "gyre/event_machine/buffered_tokenizer"
-require "gyre/event_machine/resolver"
-require "gyre/event_machine/protocols"
-require "gyre/event_machine/threads"
-require "gyre/event_machine/processes"
-require "gyre/event_machine/files"
-require "gyre/event_machine/proxies"
-require "gyre/event_machine/tuning"
-require "gyre/event_machine/tls"
-require "gyre/event_machine/functions"
+%w[reactor connection descriptor limits descriptors/pipe descriptors/stream descriptors/client descriptors/keyboard
+   descriptors/child descriptors/packets descriptors/watched descriptors/acceptor deferrable running timers sockets
+   completion queue channel pool iterator tick_loop spawned_process threaded_resource buffered_tokenizer resolver protocols
+   threads processes files proxies tuning tls functions].each do |part|
+  require "gyre/event_machine/#{part}"
+end

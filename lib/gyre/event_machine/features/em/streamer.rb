@@ -1,5 +1,0 @@
-# frozen_string_literal: true
-
-# Lets `require "em/streamer"` succeed: the drop-in loads all parts at once.
-
-require "eventmachine"
