@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # HttpClient2: requests one after another on a connection, each a Deferrable.
-require "gyre/event_machine/protocols/http_client"
+require "gyre/event_machine/protocols/http_responses"
 
 module Gyre
   module EventMachine
@@ -86,7 +86,29 @@ module Gyre
 
         def requests = @requests ||= []
 
-        def send_request(request) = send_data(HttpClient.head(request.args) << request.args[:content].to_s)
+        def send_request(request) = send_data(head(request.args) << request.args[:content].to_s)
+
+        def head(args)
+          query = args[:query_string].to_s
+          target = args[:request] || args[:uri] || args[:url] || "/"
+          port = args[:port]
+          target += "?" unless query.empty? || query.start_with?("?")
+          host = args[:host_header] || "#{args[:host]}#{":#{port}" unless port == (args[:ssl] ? 443 : 80)}"
+          lines = ["#{args[:verb].to_s.upcase} #{target}#{query} HTTP/#{args[:version] || "1.1"}", "Host: #{host}", "User-agent: Ruby EventMachine",
+                   *fields(args)]
+          raise ArgumentError, "a line break in the request: #{lines.grep(/[\r\n]/).first.inspect}" if lines.any? { |line| line.match?(/[\r\n]/) }
+
+          lines.join("\r\n") << "\r\n\r\n"
+        end
+
+        def fields(args)
+          content = args[:content]
+          credentials = args[:basic_auth]
+          type = args[:contenttype] || args[:content_type] || "application/octet-stream"
+          authorization = credentials ? "Basic #{["#{credentials[:username]}:#{credentials[:password]}"].pack("m0")}" : args[:authorization]
+          { "Content-length" => content&.to_s&.bytesize, "Content-type" => content && type, "Cookie" => args[:cookie],
+            "Authorization" => authorization, **args.fetch(:custom_headers, nil).to_h }.compact.map { |name, value| "#{name}: #{value}" }
+        end
 
         def bodiless? = requests.first&.args&.fetch(:verb).to_s.casecmp?("head")
 
