@@ -13,6 +13,10 @@ module Gyre
         include Deferrable
         include LineText2
 
+        # The code of a step's reply.
+        EXPECTED = { greeting: 220, ehlo: 250, starttls: 220, auth: 235, mail_from: 250, data: 354, message: 250 }.freeze
+        private_constant :EXPECTED
+
         # @param args [Hash] EventMachine's; `:domain` is for EHLO, `:content` a raw message
         # @return [Deferrable] fails with `{code:, message:}`
         def self.send(args = {})
@@ -38,9 +42,11 @@ module Gyre
           return if line[3] == "-"
 
           code = line.to_i
-          reply = @reply
+          reply = @reply.join("\n")
           @reply = []
-          public_send(:"reply_to_#{@step}", code, reply)
+          return recipient(code, reply) if @step == :recipient
+
+          code == EXPECTED.fetch(@step) ? __send__(:"after_#{@step}") : lose(code, reply)
         end
 
         # Fails unless the message was accepted.
@@ -48,66 +54,48 @@ module Gyre
           lose(900, "the connection ended during #{@step}") unless @over
         end
 
-        # A step of the session; gets a reply's code and lines. @api private
-        def reply_to_greeting(code, reply) = expect(220, code, reply) { ask(:ehlo, "EHLO #{@args[:domain]}") }
-
-        # @api private
-        def reply_to_ehlo(code, reply)
-          expect(250, code, reply) do
-            next ask(:starttls, "STARTTLS") if @args[:starttls] && !@encrypted
-
-            @args[:auth] ? authenticate : ask(:mail_from, "MAIL FROM: <#{@args[:from]}>")
-          end
-        end
-
-        # @api private
-        def reply_to_starttls(code, reply)
-          expect(220, code, reply) do
-            @encrypted = true
-            lt2_drop
-            start_tls(**@args.fetch(:tls, {}))
-            ask(:ehlo, "EHLO #{@args[:domain]}")
-          end
-        end
-
-        # @api private
-        def reply_to_auth(code, reply) = expect(235, code, reply) { ask(:mail_from, "MAIL FROM: <#{@args[:from]}>") }
-
-        # @api private
-        def reply_to_mail_from(code, reply) = expect(250, code, reply) { next_recipient }
-
-        # Fails only if all recipients are refused.
-        # @api private
-        def reply_to_recipient(code, reply)
-          @recipients << code
-          return next_recipient if @recipients.size < @args[:to].size
-          return lose(code, reply.join("\n")) if @recipients.none? { |each| each.between?(200, 299) }
-
-          ask(:data, "DATA")
-        end
-
-        # @api private
-        def reply_to_data(code, reply)
-          expect(354, code, reply) do
-            @step = :message
-            send_data(message)
-          end
-        end
-
-        # @api private
-        def reply_to_message(code, reply)
-          expect(250, code, reply) do
-            @over = true
-            say("QUIT")
-            succeed(@recipients)
-            close_connection_after_writing
-          end
-        end
-
         private
 
-        def expect(expected, code, reply)
-          code == expected ? yield : lose(code, reply.join("\n"))
+        def after_greeting = ask(:ehlo, "EHLO #{@args[:domain]}")
+
+        def after_ehlo
+          return ask(:starttls, "STARTTLS") if @args[:starttls] && !@encrypted
+
+          @args[:auth] ? authenticate : after_auth
+        end
+
+        def after_starttls
+          @encrypted = true
+          lt2_drop
+          start_tls(**@args.fetch(:tls, {}))
+          after_greeting
+        end
+
+        def after_auth = ask(:mail_from, "MAIL FROM: <#{@args[:from]}>")
+
+        def after_mail_from
+          recipient = @args[:to][@recipients.size]
+          recipient ? ask(:recipient, "RCPT TO: <#{recipient}>") : lose(900, "no recipients")
+        end
+
+        # Fails only if all recipients are refused.
+        def recipient(code, reply)
+          @recipients << code
+          return after_mail_from if @recipients.size < @args[:to].size
+
+          @recipients.none? { |each| each.between?(200, 299) } ? lose(code, reply) : ask(:data, "DATA")
+        end
+
+        def after_data
+          @step = :message
+          send_data(message)
+        end
+
+        def after_message
+          @over = true
+          say("QUIT")
+          succeed(@recipients)
+          close_connection_after_writing
         end
 
         def ask(step, line)
@@ -128,11 +116,6 @@ module Gyre
 
           password = auth[:password].respond_to?(:call) ? auth[:password].call : auth[:password]
           ask(:auth, "AUTH PLAIN #{["\0#{auth[:username]}\0#{password}"].pack("m0")}")
-        end
-
-        def next_recipient
-          recipient = @args[:to][@recipients.size]
-          recipient ? ask(:recipient, "RCPT TO: <#{recipient}>") : lose(900, "no recipients")
         end
 
         def message

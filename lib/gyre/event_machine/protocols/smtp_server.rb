@@ -12,9 +12,11 @@ module Gyre
         include LineText2
 
         DEFAULTS = { chunksize: 4000, verbose: false }.freeze
-        COMMANDS = { "HELO" => :helo, "EHLO" => :ehlo, "QUIT" => :quit, "MAIL" => :mail, "RCPT" => :rcpt, "DATA" => :data, "NOOP" => :noop,
-                     "RSET" => :rset, "VRFY" => :vrfy, "EXPN" => :expn, "HELP" => :help, "STARTTLS" => :starttls, "AUTH" => :auth }.freeze
-        private_constant :DEFAULTS, :COMMANDS
+        COMMANDS = %w[HELO EHLO QUIT MAIL RCPT DATA RSET STARTTLS AUTH].freeze
+        REPLIES = { "NOOP" => "250 Ok", "HELP" => "250 Ok, but unimplemented", "VRFY" => "502 Command not implemented",
+                    "EXPN" => "502 Command not implemented" }.freeze
+        UNKNOWN = "500 Unknown command"
+        private_constant :DEFAULTS, :COMMANDS, :REPLIES, :UNKNOWN
 
         class << self
           # @param parms [Hash] `:auth`, `:starttls`, `:starttls_options`, `:chunksize` (lines)
@@ -48,8 +50,8 @@ module Gyre
           return auth_line(line) if @smtp_session[:auth_pending]
 
           verb, rest = line.split(/\s+/, 2)
-          name = COMMANDS[verb.to_s.upcase]
-          name ? __send__(:"process_#{name}", rest.to_s) : reply("500 Unknown command")
+          verb = verb.to_s.upcase
+          COMMANDS.include?(verb) ? __send__(:"process_#{verb.downcase}", rest.to_s) : reply(REPLIES.fetch(verb, UNKNOWN))
         end
 
         # Calls {#connection_ended}.
@@ -104,32 +106,25 @@ module Gyre
 
         # Answers when the program decides.
         def decide(decision, yes, no)
-          accepted = -> { yes.call }
-          return decision ? accepted.call : reply(no) unless decision.respond_to?(:set_deferred_status)
+          return decision ? yes.call : reply(no) unless decision.respond_to?(:set_deferred_status)
 
-          decision.callback(&accepted)
+          decision.callback { yes.call }
           decision.errback { reply(no) }
         end
 
         def process_ehlo(domain)
-          return reply("550 Requested action not taken") unless receive_ehlo_domain(domain)
-
-          greet(domain)
-          lines = [get_server_domain, ("STARTTLS" if @parms[:starttls] && !@smtp_session[:tls]), ("AUTH PLAIN" if @parms[:auth])].compact
-          lines.push("NO-SOLICITING", "8BITMIME")
-          reply(*lines[0..-2].map { |line| "250-#{line}" }, "250 #{lines.last}")
+          greet(domain, ("STARTTLS" if @parms[:starttls] && !@smtp_session[:tls]), ("AUTH PLAIN" if @parms[:auth]), "NO-SOLICITING", "8BITMIME")
         end
 
-        def process_helo(domain)
+        def process_helo(domain) = greet(domain)
+
+        def greet(domain, *extensions)
           return reply("550 Requested action not taken") unless receive_ehlo_domain(domain)
 
-          greet(domain)
-          reply("250 #{get_server_domain}")
-        end
-
-        def greet(domain)
           @smtp_session[:greeted] = domain
           forget
+          *lines, last = get_server_domain, *extensions.compact
+          reply(*lines.map { |line| "250-#{line}" }, "250 #{last}")
         end
 
         def forget
@@ -142,20 +137,13 @@ module Gyre
           close_connection_after_writing
         end
 
-        def process_noop(_) = reply("250 Ok")
-
-        def process_help(_) = reply("250 Ok, but unimplemented")
-
-        def process_vrfy(_) = reply("502 Command not implemented")
-        alias process_expn process_vrfy
-
         def process_rset(_)
           forget
           reply("250 Ok")
         end
 
         def process_starttls(_)
-          return process_unavailable unless @parms[:starttls]
+          return reply(UNKNOWN) unless @parms[:starttls]
           return reply("503 TLS Already negotiated") if @smtp_session[:tls]
           return reply("503 EHLO required before STARTTLS") unless @smtp_session[:greeted]
 
@@ -165,8 +153,6 @@ module Gyre
           @smtp_session = { tls: true } # RFC 3207: forgets all that came in clear text
           @smtp_mail = {}
         end
-
-        def process_unavailable = reply("500 Unknown command")
 
         def process_auth(text)
           return reply("503 auth already issued") if @smtp_session[:auth]
