@@ -12,39 +12,21 @@ module Gyre
 
       # Passed to the work; its call ends the item.
       class Step
-        def initialize(method, &over)
-          @method = method
+        def initialize(&over)
           @over = over
         end
 
-        # Ends an item of {Iterator#each}.
-        def next
-          raise "call #{@method} here: its result belongs to the iteration" unless @method == :next
-
-          finish
-        end
-
+        # Ends the item.
         # @param result [Object] the item's, for {Iterator#map} and {Iterator#inject}
-        def return(result)
-          raise NoMethodError, "each has no result of an item: call next" if @method == :next
-
-          finish(result)
-        end
-
-        # Does the same as {#next} or {#return}.
-        def call(*result)
-          @method == :next ? self.next : self.return(*result)
-        end
-
-        private
-
-        def finish(*result)
+        def next(*result)
           raise "already completed this iteration" unless @over
 
           over = @over
           @over = nil
           over.call(*result)
         end
+        alias return next
+        alias call next
       end
 
       # @return [Integer]
@@ -71,14 +53,14 @@ module Gyre
       # @param work [#call] called with an item and a {Step}
       # @param after [#call, nil] called at the end
       # @return [self]
-      def each(work = nil, after = nil, &block) = start(work || block, :next, after) { nil }
+      def each(work = nil, after = nil, &block) = start(work || block, after) { nil }
 
       # @param work [#call] called with an item and a {Step}, whose `return` takes the result
       # @param after [#call] called with the results, in the items' order
       # @return [self]
       def map(work, after)
         results = []
-        start(work, :return, -> { after.call(results) }) { |index, result| results[index] = result }
+        start(work, -> { after.call(results) }) { |index, result| results[index] = result }
       end
 
       # @param object [Object]
@@ -86,12 +68,12 @@ module Gyre
       # @param after [#call] called with the last object
       # @return [self]
       def inject(object, work, after)
-        start(->(item, step) { work.call(object, item, step) }, :return, -> { after.call(object) }) { |_, result| object = result }
+        start(->(item, step) { work.call(object, item, step) }, -> { after.call(object) }) { |_, result| object = result }
       end
 
       private
 
-      def start(work, method, after, &result)
+      def start(work, after, &result)
         raise ArgumentError, "proc or block required for iteration" unless work
         raise "cannot iterate over an iterator more than once" unless @state == :fresh
 
@@ -100,7 +82,7 @@ module Gyre
         @begin = lambda do |item|
           index = @index += 1
           @pending += 1
-          work.call(item, Step.new(method) { |*values| finish(index, *values, &result) })
+          work.call(item, Step.new { |*values| finish(index, *values, &result) })
         end
         @after = after
         EventMachine.next_tick { fill }
