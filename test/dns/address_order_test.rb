@@ -25,13 +25,11 @@ class DNSAddressOrderTest < Minitest::Test
   }.freeze
 
   def test_the_order_of_rfc_6724
+    order = Gyre::DNS::AddressOrder
     ORDERS.each do |sources, expected|
       [sources.keys, sources.keys.reverse].each do |given|
-        candidates = given.each_with_index.map do |address, index|
-          source = sources[address]
-          Gyre::DNS::AddressOrder::Candidate.new(IPAddr.new(address), source && IPAddr.new(source), index)
-        end
-        assert_equal expected, candidates.sort.map { |candidate| candidate.ip.to_s }, sources.inspect
+        numbers = given.to_h { |address| [address, sources[address]&.then { |source| order.number(Socket.sockaddr_in(9, source)) }] }
+        assert_equal expected, order.order(numbers), sources.inspect
       end
     end
   end
