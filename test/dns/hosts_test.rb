@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/dns/hosts"
+require "gyre/dns/configuration"
 
 class DNSHostsTest < Minitest::Test
   TEXT = <<~TEXT.b

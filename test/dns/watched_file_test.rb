@@ -2,7 +2,7 @@
 
 require "test_helper"
 require "tmpdir"
-require "gyre/dns/watched_file"
+require "gyre/dns/configuration"
 require "gyre/testing"
 
 class DNSWatchedFileTest < Minitest::Test

@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
 # How the system resolves names, from the text of resolv.conf(5) and nsswitch.conf(5). Used by
-# Gyre::DNS::Resolver, and to decide whether it resolves exactly as getaddrinfo(3). Opens no file.
+# Gyre::DNS::Resolver, and to decide whether it resolves exactly as getaddrinfo(3).
 
-require "socket"
 require "resolv"
+require "socket"
+require "gyre/clock"
 
 module Gyre
   module DNS
@@ -90,6 +91,52 @@ module Gyre
         elsif name == "use-vc" then @tcp = true
         elsif name.match?(INEXACT) then @exact = false
         end
+      end
+    end
+
+    # Names of a hosts file, hosts(5), for Gyre::DNS::Resolver.
+    #
+    # @api private
+    class Hosts
+      # Ignores lines without a leading address, as glibc does.
+      def initialize(text)
+        @addresses = {}
+        text.each_line do |line|
+          address, *names = line.scrub.sub(/#.*/m, "").split
+          next unless address&.match?(Resolv::AddressRegex)
+
+          names.each { |name| (@addresses[name.downcase] ||= []) << address }
+        end
+        @addresses.each_value(&:uniq!)
+      end
+
+      def [](name) = @addresses[name.downcase]
+    end
+
+    # A file of system settings, parsed again when it changes. Asks the kernel at most once a
+    # second and keeps the file closed.
+    #
+    # @api private
+    class WatchedFile
+      CHECK_S = 1
+
+      # The block parses the file's text, "" without a file.
+      def initialize(path, &parse)
+        @path = path
+        @parse = parse
+        @due_s = @state = nil
+      end
+
+      def value
+        return @value if @due_s && Clock.now < @due_s
+
+        @due_s = Clock.now + CHECK_S
+        state = (File.stat(@path).then { |stat| [stat.dev, stat.ino, stat.size, stat.mtime] } rescue []) # without a file
+        return @value if state == @state
+
+        @value = @parse.call((File.binread(@path) rescue ""))
+        @state = state
+        @value
       end
     end
   end

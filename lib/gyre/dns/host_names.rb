@@ -6,7 +6,6 @@
 
 require "gyre/dns/configuration"
 require "gyre/dns/resolver"
-require "gyre/dns/watched_file"
 require "gyre/scheduler/host_names"
 
 module Gyre

@@ -7,11 +7,9 @@
 require "gyre/dns/address_order"
 require "gyre/dns/cache"
 require "gyre/dns/configuration"
-require "gyre/dns/hosts"
 require "gyre/dns/message"
 require "gyre/dns/query"
 require "gyre/dns/upstream"
-require "gyre/dns/watched_file"
 require "gyre/sync/promise"
 require "gyre/sync/spin_lock"
 

@@ -3,7 +3,7 @@
 # Reads a zone file (RFC 1035, section 5) into a Zone, or raises with the first mistake's line.
 # Called by the server and `gyre dns`.
 require "strscan"
-require "gyre/dns/zone_data"
+require "gyre/dns/message"
 
 module Gyre
   module DNS
@@ -140,6 +140,127 @@ module Gyre
           end
         end
         raise ArgumentError, "the record has no type"
+      end
+    end
+
+    # Parses records' data in zone files (RFC 1035, 3597, 4034, and each type's).
+    #
+    # @api private
+    module ZoneData
+      NAME, TEXTS, NUMBERS = [:name], [:texts], %i[u16 u8 u8].freeze
+      # Fields by type; the last may take all remaining words.
+      FIELDS = {
+        "A" => [:ip4], "AAAA" => [:ip6], "NS" => NAME, "CNAME" => NAME, "PTR" => NAME, "MX" => %i[u16 name],
+        "SOA" => %i[name name u32 time time time time], "TXT" => TEXTS, "SPF" => TEXTS, "HINFO" => %i[text text],
+        "SRV" => %i[u16 u16 u16 name], "NAPTR" => %i[u16 u16 text text text name], "CAA" => %i[u8 text bytes],
+        "DS" => [*NUMBERS, :hex], "CDS" => [*NUMBERS, :hex], "DNSKEY" => [*NUMBERS, :base64], "CDNSKEY" => [*NUMBERS, :base64],
+        "TLSA" => %i[u8 u8 u8 hex], "SSHFP" => %i[u8 u8 hex], "RRSIG" => %i[type u8 u8 u32 date date u16 name base64], "NSEC" => %i[name types]
+      }.freeze
+      SIZES = { u8: [255, "C"], u16: [65_535, "n"], u32: [4_294_967_295, "N"] }.freeze
+      UNITS = { "s" => 1, "m" => 60, "h" => 3600, "d" => 86_400, "w" => 604_800 }.freeze
+      REST = %i[texts hex base64 types].freeze
+      private_constant :NAME, :TEXTS, :NUMBERS, :SIZES, :UNITS, :REST
+
+      class << self
+        # `words` are escaped as in the file; `origin` ends relative names. Raises ArgumentError.
+        def parse(type, words, origin)
+          return unknown(words) if words.first == "\\#"
+
+          fields = FIELDS[DNS.type_name(type)] or raise ArgumentError, "the data of #{DNS.type_name(type)} must be in the form \\# LENGTH HEX"
+          words = words.dup
+          data = fields.map { |field| REST.include?(field) ? rest(field, words.slice!(0..)) : one(field, words.shift, origin) }.join
+          words.empty? ? data : raise(ArgumentError, "#{words.first.inspect} is one word too many")
+        end
+
+        def absolute(name, origin)
+          return origin if name == "@"
+          return name if name.match?(/(?<!\\)(?:\\\\)*\.\z/)
+
+          origin == "." ? "#{name}." : "#{name}.#{origin}"
+        end
+
+        # Parses a TTL such as 3600 or 1h30m.
+        def seconds(word)
+          raise ArgumentError, "#{word.inspect} is not a time" unless word.match?(/\A(?:\d+|(?:\d+[smhdw])+)\z/i)
+
+          total = word.scan(/(\d+)([a-z]?)/i).sum { |number, unit| number.to_i * UNITS.fetch(unit.downcase, 1) }
+          total <= 2_147_483_647 ? total : raise(ArgumentError, "#{word} is longer than a TTL can be")
+        end
+
+        private
+
+        def unknown(words)
+          length, hex = Integer(words[1].to_s, 10, exception: false), words[2..].to_a.join
+          data = [hex].pack("H*")
+          return data if hex.match?(/\A\h*\z/) && hex.length.even? && data.bytesize == length
+
+          raise ArgumentError, "\\# needs a length and as many bytes in hex"
+        end
+
+        def one(field, word, origin)
+          raise ArgumentError, "a field is missing: #{field}" unless word
+
+          case field
+          when :name then Wire.name(absolute(word, origin))
+          when :ip4 then Resolv::IPv4.create(word).address
+          when :ip6 then Resolv::IPv6.create(word).address
+          when :u8, :u16, :u32 then [integer(word, SIZES.dig(field, 0))].pack(SIZES.dig(field, 1))
+          when :time then [seconds(word)].pack("N")
+          when :text then text(word)
+          when :bytes then unescape(word)
+          when :type then [DNS.type_number(word)].pack("n")
+          when :date then [date(word)].pack("N")
+          end
+        end
+
+        def rest(field, words)
+          raise ArgumentError, "a field is missing: #{field}" if words.empty? && field != :types
+
+          case field
+          when :texts then words.map { |word| text(word) }.join
+          when :hex then hex(words.join)
+          when :base64 then words.join.unpack1("m0")
+          when :types then bitmap(words.map { |word| DNS.type_number(word) })
+          end
+        end
+
+        def integer(word, limit)
+          number = Integer(word, 10, exception: false)
+          number&.between?(0, limit) ? number : raise(ArgumentError, "#{word.inspect} is not a number up to #{limit}")
+        end
+
+        def text(word)
+          bytes = unescape(word)
+          bytes.bytesize <= 255 ? [bytes.bytesize].pack("C") + bytes : raise(ArgumentError, "a text is longer than 255 bytes")
+        end
+
+        def unescape(word)
+          word.b.gsub(/\\(?:(\d{3})|(.))/mn) do
+            next $2 unless $1
+            raise ArgumentError, "#{$&} is not a byte" if $1.to_i > 255
+
+            $1.to_i.chr.b
+          end
+        end
+
+        def hex(word)
+          word.match?(/\A(?:\h\h)+\z/) ? [word].pack("H*") : raise(ArgumentError, "#{word.inspect} is not hexadecimal")
+        end
+
+        # Seconds since 1970, or YYYYMMDDHHmmSS (RFC 4034, section 3.2).
+        def date(word)
+          limit = SIZES.dig(:u32, 0)
+          word.match?(/\A\d{14}\z/) ? Time.utc(*word.unpack("a4a2a2a2a2a2")).to_i & limit : integer(word, limit)
+        end
+
+        # RFC 4034, section 4.1.2.
+        def bitmap(types)
+          types.uniq.sort.group_by { |type| type >> 8 }.map do |window, members|
+            bytes = Array.new((members.max & 255) / 8 + 1, 0)
+            members.each { |type| bytes[(type & 255) / 8] |= 0x80 >> (type & 7) }
+            [window, bytes.size, *bytes].pack("C*")
+          end.join
+        end
       end
     end
   end
