@@ -20,6 +20,9 @@ module GyreTest
     "websockets" => %w[test/websocket/python_test.rb],
     "storm" => %w[h2_streams hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
   }.freeze
+  # What .ci/run asks on 4.0 alone (GYRE_TEST_RUBY): figures, the code's own order, and C code whose
+  # input is bytes.
+  NO_RUBY = %r{\Atest/(?:bench|conformance|oracle)/|\Atest/tidy_test|\Atest/websocket/autobahn_test}.freeze
   # What .ci/run leaves out on Ruby 3.4 (GYRE_TEST_SAMPLE): commands, guides, files and processes,
   # for which 3.1 and 4.0 prove the same. The rest is next to Ruby's own code: hooks, sockets, TLS,
   # HTTP.
