@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# node's ws as a client. npm installs it once, into tmp/node-ws.
+# node's ws as a client.
 
 require "test_helper"
 require "http/contract"

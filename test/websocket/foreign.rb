@@ -21,10 +21,10 @@ module GyreTest
 
     FOLDER = File.join(GyreTest::Helpers::ROOT, "tmp", "node-ws")
 
-    # Returns a command that runs node with its ws, which npm installs once, into tmp/node-ws.
+    # Returns a command that runs node with its ws.
     def node_ws
       node = need_program("node")
-      install unless File.directory?("#{FOLDER}/node_modules/ws")
+      skip "bin/setup has not installed node's ws, for want of npm" unless File.directory?(FOLDER)
       [{ "NODE_PATH" => "#{FOLDER}/node_modules", "LD_PRELOAD" => nil }, node]
     end
 
@@ -51,26 +51,6 @@ module GyreTest
         found = JSON.parse(output.out)
         FOUND.each { |name, expected| assert_equal expected, found[name], name }
         assert_equal 4001, codes.pop
-      end
-    end
-
-    private
-
-    # Two processes of a run may do so at a time.
-    def install
-      FileUtils.mkdir_p(File.dirname(FOLDER))
-      File.open("#{FOLDER}.lock", File::CREAT) do |lock|
-        lock.flock(File::LOCK_EX)
-        next if File.directory?("#{FOLDER}/node_modules/ws")
-
-        made = "#{FOLDER}-#{Process.pid}"
-        command = [need_program("npm"), "install", "--prefix", made, "--no-audit", "--no-fund", "--ignore-scripts", "ws@8"]
-        output = run_program({ "LD_PRELOAD" => nil }, *command)
-        skip "node's ws could not be installed by npm: #{output.err.lines.grep(/npm (?:error|ERR)/).first}" unless output.status.success?
-        FileUtils.rm_rf(FOLDER)
-        File.rename(made, FOLDER)
-      ensure
-        FileUtils.rm_rf(made) if made
       end
     end
   end
