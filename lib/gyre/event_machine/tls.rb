@@ -130,8 +130,8 @@ module Gyre
         # The judge's exception.
         attr_reader :error
 
-        def initialize(arguments)
-          @settings = TLSSettings.new(arguments)
+        def initialize(settings)
+          @settings = settings
           @stream = @error = nil
         end
 
@@ -169,10 +169,7 @@ module Gyre
       end
 
       # @api private
-      def set_tls_parms(signature, arguments)
-        handshake = Descriptors::Handshake.new(arguments)
-        reactor.descriptors[signature]&.handshake = handshake
-      end
+      def set_tls_parms(signature, settings) = reactor.descriptors[signature]&.handshake = Descriptors::Handshake.new(settings)
 
       def start_tls(signature) = reactor.descriptors[signature]&.start_tls
 
@@ -187,7 +184,7 @@ module Gyre
       # ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:. Raises FileNotFoundException,
       # BadParams, InvalidPrivateKey.
       def start_tls(arguments = {})
-        EventMachine.set_tls_parms(@signature, arguments)
+        EventMachine.set_tls_parms(@signature, TLSSettings.new(arguments))
         EventMachine.start_tls(@signature)
         nil
       end

@@ -24,5 +24,5 @@ module GyreConformance
   # Those that take a moment: for each run of CI.
   EVENTMACHINE_SAMPLE = %w[test_attach.rb test_basic.rb test_connection_count.rb test_defer.rb test_epoll.rb test_exc.rb test_fork.rb
                            test_next_tick.rb test_pause.rb test_processes.rb test_proxy_connection.rb test_pure.rb test_send_file.rb
-                           test_ssl_methods.rb test_ssl_verify.rb test_timers.rb].freeze
+                           test_ssl_args.rb test_ssl_methods.rb test_ssl_verify.rb test_timers.rb].freeze
 end
