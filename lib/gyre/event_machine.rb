@@ -37,6 +37,6 @@ end
 %w[reactor connection descriptor limits descriptors/pipe descriptors/stream descriptors/client descriptors/keyboard
    descriptors/child descriptors/packets descriptors/watched descriptors/acceptor deferrable running timers sockets
    completion queue channel pool iterator tick_loop spawned_process threaded_resource buffered_tokenizer resolver protocols
-   threads processes files proxies tuning tls functions].each do |part|
+   threads files processes proxies tuning tls functions].each do |part|
   require "gyre/event_machine/#{part}"
 end

@@ -52,13 +52,24 @@ module Gyre
       end
     end
 
-    # Reports changes of a file.
-    class FileWatch < Connection
-      attr_reader :path
+    # A connection without a descriptor: FileWatch, ProcessWatch.
+    class Watch < Connection
+      def self.new(_signature, *arguments) = super(EventMachine.reactor.signature, *arguments)
 
-      def self.new(_signature, *arguments)
-        super(EventMachine.reactor.signature, *arguments)
+      # Raises InvalidSignature if it is over, or has been replaced.
+      def stop_watching
+        raise InvalidSignature, "invalid signature" unless @watching
+
+        @watching = false
+        release
+        EventMachine.reactor.conns.delete(@signature)
+        EventMachine.next_tick { unbind }
       end
+    end
+
+    # Reports changes of a file.
+    class FileWatch < Watch
+      attr_reader :path
 
       def file_modified; end
 
@@ -66,61 +77,52 @@ module Gyre
 
       def file_moved; end
 
-      # Raises InvalidSignature if it is over, or has been replaced.
-      def stop_watching
-        raise InvalidSignature, "invalid signature" unless @file
-
-        EventMachine.reactor.loop.unwatch(self)
-        EventMachine.reactor.conns.delete(@signature)
-        @file.close
-        @file = nil
-        EventMachine.next_tick { unbind }
-      end
-
       # A file has one watch only.
       def watch(path)
         @path = path
         @file = File.open(path)
-        identity = identify(@file)
-        taken = EventMachine.reactor.conns.each_value.any? { |other| other.is_a?(FileWatch) && other.watches?(identity) }
-        taken ? @file = @file.close : EventMachine.reactor.loop.watch_file(self, path)
+        taken = EventMachine.reactor.conns.each_value.any? { |other| other.is_a?(FileWatch) && other.watches?(@file) }
+        return @file.close if taken
+
+        @watching = true
+        EventMachine.reactor.loop.watch_file(self, path)
       end
 
-      def watches?(identity) = @file && identify(@file) == identity
+      def watches?(file) = @watching && File.identical?(@file, file)
 
       def ready
-        return unless @file
-        return file_modified if File.exist?(@path) && File.open(@path) { |file| watches?(identify(file)) }
+        return unless @watching
+        return file_modified if File.exist?(@path) && File.identical?(@file, @path)
 
         @file.stat.nlink.zero? ? file_deleted : file_moved
-        stop_watching if @file&.stat&.nlink&.zero?
+        stop_watching if @watching && @file.stat.nlink.zero?
       end
 
       def release
-        @file&.close
-        @file = nil
+        EventMachine.reactor.loop.unwatch(self)
+        @file.close
       end
-
-      private
-
-      def identify(file) = file.stat.then { |stat| [stat.dev, stat.ino] }
     end
 
     class << self
-      # Raises BadFile for a file that cannot be watched.
-      def watch_file(path, handler = nil, *arguments)
-        watch = klass_from_handler(FileWatch, handler, *arguments).new(nil, *arguments)
-        watch.watch(path)
-        running_reactor.conns[watch.signature] = watch
-        yield watch if block_given?
-        watch
-      end
+      # Raises Errno::ENOENT for a missing file.
+      def watch_file(path, handler = nil, *arguments, &block) = watching(FileWatch, path, handler, arguments, &block)
 
       # Takes files up to 32 KB. Returns their bytes.
       def send_file_data(signature, path)
         raise "file too large: stream_file_data sends it" if File.size(path) > 32 * 1024
 
         send_data(signature, File.binread(path))
+      end
+
+      private
+
+      def watching(kind, target, handler, arguments)
+        watch = klass_from_handler(kind, handler, *arguments).new(nil, *arguments)
+        watch.watch(target)
+        running_reactor.conns[watch.signature] = watch
+        yield watch if block_given?
+        watch
       end
     end
   end

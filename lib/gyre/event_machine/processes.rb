@@ -35,40 +35,30 @@ module Gyre
     end
 
     # Reports the end of a process, but no forks, which Linux does not report.
-    class ProcessWatch < Connection
+    class ProcessWatch < Watch
       POLL_S = 0.05
       private_constant :POLL_S
 
       attr_reader :pid
 
-      def self.new(_signature, *arguments)
-        super(EventMachine.reactor.signature, *arguments)
-      end
-
       def process_forked; end
 
       def process_exited; end
 
-      def stop_watching
-        raise InvalidSignature, "invalid signature" unless @timer
-
-        EventMachine.cancel_timer(@timer)
-        @timer = nil
-        EventMachine.reactor.conns.delete(@signature)
-        EventMachine.next_tick { unbind }
-      end
-
       def watch(pid)
-        @pid = pid
+        @pid = pid.to_i
         raise Unsupported, "no process #{pid}" if over?
 
+        @watching = true
         @timer = EventMachine.add_periodic_timer(POLL_S) do
           next unless over?
 
           process_exited
-          stop_watching if @timer
+          stop_watching if @watching
         end
       end
+
+      def release = @timer.cancel
 
       private
 
@@ -103,13 +93,7 @@ module Gyre
       end
 
       # Raises Unsupported if there is no such process.
-      def watch_process(pid, handler = nil, *arguments)
-        watch = klass_from_handler(ProcessWatch, handler, *arguments).new(nil, *arguments)
-        watch.watch(pid.to_i)
-        running_reactor.conns[watch.signature] = watch
-        yield watch if block_given?
-        watch
-      end
+      def watch_process(pid, handler = nil, *arguments, &block) = watching(ProcessWatch, pid, handler, arguments, &block)
     end
   end
 end

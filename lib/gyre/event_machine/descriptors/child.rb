@@ -2,6 +2,7 @@
 
 # A child process behind a pair of sockets: its input and output are the connection's data. Unbinds
 # once the process's status is known.
+require "timeout"
 
 module Gyre
   module EventMachine
@@ -10,7 +11,6 @@ module Gyre
         # The process.
         class Running
           GRACE_S = 0.5
-          POLL_S = 0.002
 
           attr_reader :pid, :status
 
@@ -27,27 +27,13 @@ module Gyre
           # Waits for the end, and kills a process that does not end by itself.
           def reap
             %w[TERM KILL].each do |signal|
-              return if ended?
-
+              return @status = Timeout.timeout(GRACE_S) { Process::Status.wait(@pid) }
+            rescue Timeout::Error
               Process.kill(signal, @pid)
             end
             @status = Process::Status.wait(@pid)
           rescue SystemCallError
             @status ||= Process::Status.wait(@pid) # it is another user's now
-          end
-
-          private
-
-          def ended?
-            until_s = Clock.now + GRACE_S
-            pause_s = POLL_S
-            until (@status = Process::Status.wait(@pid, Process::WNOHANG))
-              return false if Clock.now > until_s
-
-              sleep(pause_s)
-              pause_s *= 1.5
-            end
-            true
           end
         end
 
