@@ -49,7 +49,7 @@ module GyreTest
         @accepted = @closed = @heads = 0
         @sockets = []
         @threads = []
-        @threads << Thread.new { loop { serve(@listener.accept) } }
+        @threads << Thread.new { loop { serve(accept) if IO.select([@listener]) } }
         @threads.first.report_on_exception = false
       end
 
@@ -67,9 +67,11 @@ module GyreTest
 
       private
 
+      # A kill must not lose the socket.
+      def accept = Thread.handle_interrupt(Object => :never) { @listener.accept.tap { |socket| @sockets << socket } }
+
       def serve(socket)
         @accepted += 1
-        @sockets << socket
         @threads << Thread.new do
           @script.call(Peer.new(self, socket))
         rescue IOError, SystemCallError
