@@ -82,7 +82,7 @@ module Gyre
       # @option options [Object, nil] :json the body
       # @option options [Hash, nil] :form the body, as an HTML form
       # @option options [Hash, nil] :multipart Strings, IOs, Hashes (content:, filename:)
-      # @option options [Numeric, nil] :timeout_s for the whole request
+      # @option options [Numeric, nil] :timeout_s for the whole request; also :timeout, as in {Limits}
       # @option options [#call, nil] :interim gets status and headers of each interim response (103)
       # @yieldparam response [Response]
       # @return [Response, Object] or the block's value
@@ -151,8 +151,9 @@ module Gyre
         "Basic #{[(basic || user.split(":", 2).map { |word| URI.decode_www_form_component(word) }).join(":")].pack("m0")}"
       end
 
-      def respond(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s, interim: nil)
-        request = make(method, url, headers, query, timeout_s)
+      def respond(method, url, body: nil, headers: nil, query: nil, json: nil, form: nil, multipart: nil, timeout_s: @limits.timeout_s,
+                  timeout: timeout_s, interim: nil)
+        request = make(method, url, headers, query, timeout)
         request.carry(body, json, form, multipart) if body || json || form || multipart
         run(request, interim)
       end

@@ -248,6 +248,21 @@ class HTTPClientConnectionsTest < Minitest::Test
 
   # --- limits of time ---
 
+  def test_the_error_of_a_wrong_address_shows_it_without_credentials_and_query
+    { "shop.example/a?token=1" => '"shop.example/a"', "ftp://ada:se/c?ret@shop.example/a" => '"…@shop.example/a"' }.each do |text, shown|
+      error = assert_raises(ArgumentError) { Gyre::HTTP.get(text) }
+      assert_equal "#{shown} is not an HTTP address: write http://host/path or https://host/path", error.message
+    end
+  end
+
+  def test_a_request_and_a_client_know_the_same_names_of_the_whole_time
+    scripted(->(peer) { peer.head && sleep }) do |server|
+      [-> { make(server, timeout: 0.05).get("/") }, -> { make(server).get("/", timeout: 0.05) }].each do |request|
+        assert_match(/\(timeout_s\)\z/, assert_raises(Errors::TimeoutError, &request).message)
+      end
+    end
+  end
+
   def test_each_phase_has_its_limit
     scripted(->(peer) { peer.head && sleep }) do |server|
       [make(server, head_timeout_s: 0.05), make(server, timeout_s: 0.05)].each do |client|

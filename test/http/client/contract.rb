@@ -224,6 +224,7 @@ module GyreTest
         assert_raises(ArgumentError) { client.get("/", headers: { "a b" => "c" }) }
         assert_raises(ArgumentError) { client.request("GE T", "/") }
         assert_raises(ArgumentError) { client.post("/", 5) }
+        assert_match(/has one of them/, assert_raises(ArgumentError) { client.post("/", json: {}, form: {}) }.message)
         assert_raises(ArgumentError) { client.post("/", Pathname(__FILE__)) }
         assert_equal "/", client.get("/").json["path"]
       end

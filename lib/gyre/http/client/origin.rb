@@ -31,13 +31,15 @@ module Gyre
         private_constant :PORTS, :HOST, :URL, :ALPN, :PRIVATE, :PUBLIC
 
         class << self
-          # Returns scheme, host, port, user information and target. Errors omit the address, which
-          # may have credentials.
+          # Returns scheme, host, port, user information and target. Errors omit credentials and query.
           def split(url)
             match = URL.match(url)
             scheme = match && match[1].downcase
             port = match && (match[4].nil? || match[4].empty? ? PORTS[scheme] : match[4].to_i)
-            raise ArgumentError, "not an HTTP address: write http://host/path or https://host/path" unless port && port <= 65_535
+            unless port && port <= 65_535
+              shown = url.to_s.sub(/.*@/m, "…@")[/[^?#]*/]
+              raise ArgumentError, "#{shown.inspect} is not an HTTP address: write http://host/path or https://host/path"
+            end
 
             [scheme, match[3].downcase, port, match[2], "#{match[5] || "/"}#{match[6]}"]
           end

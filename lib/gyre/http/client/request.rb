@@ -53,6 +53,8 @@ module Gyre
 
         # Sets the body.
         def carry(body, json, form, multipart)
+          raise ArgumentError, "body, json, form, multipart: a request has one of them" unless [body, json, form, multipart].one?
+
           if json then typed("application/json", JSON.generate(json))
           elsif form then typed("application/x-www-form-urlencoded", Request.encode(:form, form))
           elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, Stream.new(parts)) }
