@@ -261,6 +261,12 @@ static int tls_handshake(struct gyre_transport *transport) {
   return error == 0 ? sent : error;
 }
 
+/* After a ticket, libssl keeps 16 KB for an answer until the next write. Leaves buffers alone that
+ * hold a part of a record: libssl before 3.0.14 frees them in use (CVE-2024-4741). */
+static void release_buffers(struct tls *tls) {
+  if (!SSL_has_pending(tls->ssl) && strcmp(SSL_rstate_string(tls->ssl), "RH") == 0) SSL_free_buffers(tls->ssl);
+}
+
 static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   struct tls *tls = transport->state;
   if (tls->queued) send_queued(tls);
@@ -273,9 +279,11 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
   tls->drained = tls->emptied = false;
   tls->records = 0;
   int result = 1;
+  bool without_data = false;
   while (moved < length && tls->records < RECORDS_A_CALL) {
     size_t count = 0;
     result = SSL_read_ex(tls->ssl, (char *)bytes + moved, length - moved, &count);
+    without_data |= tls->idle_records > (result == 1);
     if (result != 1) break;
     moved += count;
     tls->idle_records = 0;
@@ -283,6 +291,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
   }
   int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   ERR_clear_error();
+  if (without_data && transport->handshaken && !tls->error) release_buffers(tls);
   keep_lent(tls);
   tls->replied_bytes += (uint32_t)(gyre_bytes_held(tls->queued) - held);
   if (tls->replied_bytes > QUEUED_BYTES_LIMIT && (error == 0 || error == -EAGAIN)) {

@@ -82,7 +82,7 @@ module Gyre
       # @option options [Object, nil] :json the body
       # @option options [Hash, nil] :form the body, as an HTML form
       # @option options [Hash, nil] :multipart Strings, IOs, Hashes (content:, filename:)
-      # @option options [Numeric, nil] :timeout_s for the whole request; also :timeout, as in {Limits}
+      # @option options [Numeric, nil] :timeout_s for the whole request; or :timeout, as in {Limits}
       # @option options [#call, nil] :interim gets status and headers of each interim response (103)
       # @yieldparam response [Response]
       # @return [Response, Object] or the block's value

@@ -61,7 +61,7 @@ module Gyre
       # For parts that need the native engine: raises ExtensionRequired with the missing part and a
       # remedy.
       def require_native(what)
-        return if native? && Native.backends.any? { |name| probe(name).first }
+        return if native? && (Ractor.current[:gyre_native_opens] ||= Native.backends.any? { |name| probe(name).first })
 
         raise ExtensionRequired, "#{what} needs Gyre's C extension: #{native_remedy}"
       end

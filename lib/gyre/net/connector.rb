@@ -31,8 +31,9 @@ module Gyre
         @only = only
         @timeout_s = timeout_s
         @until_s = timeout_s && (now_s + timeout_s)
-        @attempts = {} # Socket => Addrinfo, under way
-        @errors = {} # Addrinfo => SystemCallError
+        # Other Hashes would give each socket an object_id, which takes memory.
+        @attempts = {}.compare_by_identity # Socket => Addrinfo, under way
+        @errors = {}.compare_by_identity # Addrinfo => SystemCallError
       end
 
       # Errors name each address and its answer; Errno::ETIMEDOUT, or SocketError without an
@@ -132,7 +133,7 @@ module Gyre
           error = socket.getsockopt(:SOCKET, :ERROR).int
           raise SystemCallError.new(nil, error) unless error.zero?
 
-          socket.remote_address
+          socket.getpeername
         rescue Errno::ENOTCONN
           nil # reported too early
         rescue SystemCallError => error

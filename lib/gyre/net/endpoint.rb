@@ -208,6 +208,7 @@ module Gyre
       @tls = tls&.dup&.freeze
       @proxy_protocol = proxy_protocol
       @backlog = backlog
+      @to_s = "#{tls && !path ? "ssl" : transport}://#{path || authority}".freeze
       freeze
       return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
 
@@ -265,7 +266,7 @@ module Gyre
     def unix_address = Addrinfo.unix(path.sub(/\A@/, "\0"))
 
     # @return [String] with scheme, for {.parse}; without TLS settings, maybe secret
-    def to_s = "#{tls && !path ? "ssl" : transport}://#{path || authority}"
+    attr_reader :to_s
 
     # @param scheme [String] for TCP without TLS
     # @return [String] for users: http://localhost:9292, or unix:///path

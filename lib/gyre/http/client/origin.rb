@@ -31,7 +31,8 @@ module Gyre
         private_constant :PORTS, :HOST, :URL, :ALPN, :PRIVATE, :PUBLIC
 
         class << self
-          # Returns scheme, host, port, user information and target. Errors omit credentials and query.
+          # Returns scheme, host, port, user information and target. Errors omit credentials and
+          # query.
           def split(url)
             match = URL.match(url)
             scheme = match && match[1].downcase
