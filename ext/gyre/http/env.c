@@ -361,6 +361,46 @@ VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes)
   return hash;
 }
 
+/* A response's fields as a String: their number, the fields, the text. Most callers ask for none or
+ * one. Fields of an encoded body become their Hash at once. */
+VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length) {
+  uint32_t count = head->field_count;
+  for (uint32_t i = 0; i < count; i++) {
+    const struct gyre_http_field *field = &head->fields[i];
+    if (gyre_http_same_name(bytes + field->name, field->name_length, "content-encoding", 16))
+      return gyre_http_field_hash(head, bytes);
+  }
+  const size_t fields_bytes = count * sizeof(*head->fields);
+  VALUE packed = rb_str_new(NULL, (long)(sizeof(count) + fields_bytes + length));
+  char *to = RSTRING_PTR(packed);
+  memcpy(to, &count, sizeof(count));
+  memcpy(to + sizeof(count), head->fields, fields_bytes);
+  memcpy(to + sizeof(count) + fields_bytes, bytes, length);
+  return packed;
+}
+
+/* Returns the Hash; checks the String, as Ruby code may have made it. Passes others on. */
+VALUE gyre_http_unpack_fields(VALUE packed) {
+  if (!RB_TYPE_P(packed, T_STRING)) return packed;
+  const char *bytes = RSTRING_PTR(packed);
+  size_t length = (size_t)RSTRING_LEN(packed);
+  uint32_t count = 0;
+  if (length >= sizeof(count)) memcpy(&count, bytes, sizeof(count));
+  const size_t text = sizeof(count) + (size_t)count * sizeof(struct gyre_http_field);
+  struct gyre_http_head head = {.fields = (struct gyre_http_field *)(bytes + sizeof(count)),
+                                .field_count = (uint16_t)count};
+  bool valid = count <= UINT16_MAX && length >= text;
+  for (uint32_t i = 0; valid && i < count; i++) {
+    const struct gyre_http_field *field = &head.fields[i];
+    valid = field->name_length <= GYRE_HTTP_NAME_BYTES_LIMIT && text + field->name + field->name_length <= length &&
+            text + field->value + field->value_length <= length;
+  }
+  if (!valid) rb_raise(rb_eArgError, "not the fields of a response");
+  VALUE hash = gyre_http_field_hash(&head, bytes + text);
+  RB_GC_GUARD(packed);
+  return hash;
+}
+
 static VALUE constant(const char *text) {
   VALUE string = gyre_kept(rb_enc_interned_str(text, (long)strlen(text), rb_usascii_encoding()));
   return string;

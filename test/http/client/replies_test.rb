@@ -118,11 +118,12 @@ class HTTPClientRepliesTest < Minitest::Test
     define_method(:"test_#{name.tr(" ", "_")}_byte_by_byte") { check(bytes, result, again, method, 1) }
   end
 
-  def test_fields_are_those_of_a_head_and_of_nothing_else
+  def test_packed_fields_lie_within_their_text
     connection = Gyre::HTTP::Client::H1Connection
-    assert_equal({ "a" => "1, 2" }, connection.fields("HTTP/1.1 200 OK\r\nA: 1\r\na: 2\r\n\r\n"))
-    ["", "HTTP/1.1 200 OK\r\nA: 1\r\n", "a: 1\r\n\r\n"].each { |text| assert_raises(ArgumentError) { connection.fields(text) } }
-    assert_raises(TypeError) { connection.fields(nil) }
+    packed = ->(*numbers) { "#{numbers.pack("LLLLSS")}A1" } # count, name, value, the value's length, the name's, flags
+    assert_equal({ "a" => "1" }, connection.fields(packed[1, 0, 1, 1, 1, 0]))
+    beyond = [[2, 0, 1, 1, 1, 0], [1, 0, 1, 2, 1, 0], [1, 0, 1, 1, 3, 0], [1, 2**32 - 1, 1, 1, 1, 0], [1, 0, 2**32 - 1, 2**32 - 1, 1, 0]]
+    ["", "abc", *beyond.map { |numbers| packed[*numbers] }].each { |text| assert_raises(ArgumentError) { connection.fields(text) } }
   end
 
   private

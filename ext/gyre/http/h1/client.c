@@ -21,7 +21,7 @@
 
 struct client {
   VALUE transport, trailers;
-  VALUE headers; /* a Hash, or the head's String until a caller asks for it */
+  VALUE headers; /* packed, or nil */
   struct gyre_http1_chunked chunks;
   int64_t remaining; /* a body's with a length */
   int64_t until_ns;  /* the request's end; negative: none */
@@ -284,31 +284,8 @@ static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
   return error < 0 ? Qfalse : Qtrue;
 }
 
-/* Returns the Hash of a head that was taken before. Most callers want none, or one field. */
-static VALUE client_fields(VALUE class, VALUE text) {
-  struct gyre_http_field fields[FIELDS_LIMIT];
-  struct gyre_http_head head;
-  const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, UINT32_MAX, FIELDS_LIMIT};
-  (void)class;
-  StringValue(text);
-  gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
-  if (gyre_http1_reply_parse(&head, RSTRING_PTR(text), (size_t)RSTRING_LEN(text), &limits) <= 0)
-    rb_raise(rb_eArgError, "not the head of a response");
-  return gyre_http_field_hash(&head, RSTRING_PTR(text));
-}
-
-static bool is_encoded(const struct gyre_http_head *head, const char *bytes) {
-  bool encoded = false;
-  for (unsigned i = 0; i < head->field_count; i++) {
-    const struct gyre_http_field *field = &head->fields[i];
-    encoded |= gyre_http_same_name(bytes + field->name, field->name_length, "content-encoding", 16);
-  }
-  return encoded;
-}
-
 static void take_head(VALUE self, struct client *client, const struct gyre_http_head *head, const char *bytes) {
-  VALUE headers = is_encoded(head, bytes) ? gyre_http_field_hash(head, bytes) : rb_str_new(bytes, head->position);
-  RB_OBJ_WRITE(self, &client->headers, headers);
+  RB_OBJ_WRITE(self, &client->headers, gyre_http_pack_fields(head, bytes, head->position));
   client->status = head->status;
   if (head->status < 200 && head->status != 101) return;
   client->body = (uint8_t)gyre_http1_reply_body(head, client->method);
@@ -455,9 +432,11 @@ static VALUE client_rest(VALUE self) {
 static VALUE client_status(VALUE self) { return UINT2NUM(get(self)->status); }
 static VALUE client_head(VALUE self) { return get(self)->headers; }
 
-static VALUE client_headers(VALUE self) {
-  VALUE head = get(self)->headers;
-  return RB_TYPE_P(head, T_STRING) ? client_fields(self, head) : head;
+static VALUE client_headers(VALUE self) { return gyre_http_unpack_fields(get(self)->headers); }
+
+static VALUE client_fields(VALUE class, VALUE packed) {
+  (void)class;
+  return gyre_http_unpack_fields(packed);
 }
 
 static VALUE client_trailers(VALUE self) { return get(self)->trailers; }

@@ -307,15 +307,11 @@ static VALUE call_finish(VALUE self) {
   return Qnil;
 }
 
-static VALUE fields_of(const struct gyre_http2_block *block, unsigned from, unsigned to) {
-  struct gyre_http_head head = {.fields = block->fields + from, .field_count = (uint16_t)(to - from)};
-  return gyre_http_field_hash(&head, block->text->bytes);
-}
-
 static void finish(struct gyre_http2_call *call) {
   const struct gyre_http2_stream *stream = call->stream;
   bool wrong = stream->trailers_wrong;
-  if (stream->trailers.count) call->trailers = fields_of(&stream->trailers, 0, stream->trailers.count);
+  const struct gyre_http_head trailers = {.fields = stream->trailers.fields, .field_count = stream->trailers.count};
+  if (trailers.field_count) call->trailers = gyre_http_field_hash(&trailers, stream->trailers.text->bytes);
   let_go(call);
   call->body = Qnil;
   gyre_http2_client_send(client_of(call));
@@ -333,7 +329,8 @@ static bool take_head(struct gyre_http2_call *call) {
   unsigned from = at;
   while (at < stream->heads_whole && bytes[block->fields[at].name] != ':') at++;
   stream->heads_taken = (uint16_t)at;
-  call->headers = fields_of(block, from, at);
+  struct gyre_http_head head = {.fields = block->fields + from, .field_count = (uint16_t)(at - from)};
+  call->headers = gyre_http_pack_fields(&head, bytes, block->text->length);
   if (call->status < 200) return true;
   gyre_http2_stream_drop_head(stream);
   if (stream->in.ended && !stream->in.bytes) finish(call);
@@ -416,7 +413,8 @@ static VALUE call_unanswered(VALUE self) {
 }
 
 static VALUE call_status(VALUE self) { return UINT2NUM(call_get(self)->status); }
-static VALUE call_headers(VALUE self) { return call_get(self)->headers; }
+static VALUE call_head(VALUE self) { return call_get(self)->headers; }
+static VALUE call_headers(VALUE self) { return gyre_http_unpack_fields(call_get(self)->headers); }
 static VALUE call_trailers(VALUE self) { return call_get(self)->trailers; }
 
 static VALUE call_is_over(VALUE self) {
@@ -441,7 +439,7 @@ void gyre_init_http2_client_call(void) {
   rb_define_method(call_class, "cancel", call_cancel, 0);
   rb_define_method(call_class, "unanswered", call_unanswered, 0);
   rb_define_method(call_class, "status", call_status, 0);
-  rb_define_method(call_class, "head", call_headers, 0);
+  rb_define_method(call_class, "head", call_head, 0);
   rb_define_method(call_class, "headers", call_headers, 0);
   rb_define_method(call_class, "trailers", call_trailers, 0);
   rb_define_method(call_class, "over?", call_is_over, 0);
