@@ -116,6 +116,13 @@ module EventMachineTests
       assert_equal [true, "broken", true], @got
     end
 
+    def test_an_io_is_streamed_to_an_object_that_only_sends
+      sender = Class.new { define_method(:send_data) { |data| (@sent ||= +"") << data and data.bytesize } }.new
+      EM::IOStreamer.new(sender, StringIO.new("a" * 20_000), http_chunks: true).callback { @got << :over }
+      assert_equal [:over], @got
+      assert_equal "4000\r\n#{"a" * 16_384}\r\ne20\r\n#{"a" * 3616}\r\n0\r\n\r\n", sender.instance_variable_get(:@sent)
+    end
+
     def test_names_are_resolved
       EM.run do
         EM::DNS::Resolver.resolve("localhost").callback do |addresses|
