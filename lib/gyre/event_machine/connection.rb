@@ -50,24 +50,20 @@ module Gyre
       # Called when the agreed number of bytes has gone to the other connection.
       def proxy_completed; end
 
+      # `detach` returns the descriptor's number, still open; `error?` the class of the socket's
+      # error; names are structs sockaddr; `pause` and `resume` return whether they changed it.
+      { detach: :detach, error?: :error?, get_peername: :peername, get_sockname: :sockname, get_outbound_data_size: :unsent_bytes,
+        get_idle_time: :idle_s, pause: :pause, resume: :resume, paused?: :paused?, notify_readable?: :notify_readable?,
+        notify_writable?: :notify_writable?, get_pid: :pid, get_status: :status }.each do |name, descriptors|
+        class_eval("def #{name} = @gyre_descriptor.#{descriptors}", __FILE__, __LINE__)
+      end
+
       # Queues bytes for the turn's end. Returns their number, 0 on a closing connection.
       def send_data(data) = @gyre_descriptor.send_data(data.to_s)
 
       def close_connection(after_writing = false) = @gyre_descriptor.close(after_writing)
 
       def close_connection_after_writing = close_connection(true)
-
-      # Stops watching the descriptor. Returns its number, still open.
-      def detach = @gyre_descriptor.detach
-
-      # Returns the Errno class of the socket's error.
-      def error? = @gyre_descriptor.error?
-
-      # Returns a struct sockaddr, or nil.
-      def get_peername = @gyre_descriptor.peername
-
-      # Returns a struct sockaddr, or nil.
-      def get_sockname = @gyre_descriptor.sockname
 
       def get_sock_opt(level, option) = @gyre_descriptor.io.getsockopt(level, option).data
 
@@ -81,11 +77,6 @@ module Gyre
       end
 
       def disable_keepalive = set_sock_opt(:SOCKET, :KEEPALIVE, 0)
-
-      def get_outbound_data_size = @gyre_descriptor.unsent_bytes
-
-      # Seconds since the last byte.
-      def get_idle_time = @gyre_descriptor.idle_s
 
       # Seconds without a byte until the connection is closed; 0: no limit.
       def comm_inactivity_timeout = @gyre_descriptor.limits&.silence_s
@@ -105,20 +96,13 @@ module Gyre
 
       def reconnect(server, port) = EventMachine.reconnect(server, port, self)
 
-      # Stops reading. Returns whether it read before.
-      def pause = @gyre_descriptor.pause
-
       # Returns bytes, -1 if the datagram cannot be sent.
       def send_datagram(data, address, port) = @gyre_descriptor.send_datagram(data.to_s, address, Integer(port))
-
-      def notify_readable? = @gyre_descriptor.notify_readable?
 
       # Calls notify_readable while the watched IO can be read.
       def notify_readable=(mode)
         @gyre_descriptor.notify_readable = mode
       end
-
-      def notify_writable? = @gyre_descriptor.notify_writable?
 
       # Calls notify_writable while the watched IO can be written.
       def notify_writable=(mode)
@@ -127,11 +111,6 @@ module Gyre
 
       # True if {EventMachine.watch} made it.
       def watch_only? = @gyre_descriptor.is_a?(Descriptors::Watched)
-
-      def get_pid = @gyre_descriptor.pid
-
-      # The ended child's Process::Status, or nil.
-      def get_status = @gyre_descriptor.status
 
       def send_file_data(path) = EventMachine.send_file_data(@signature, path)
 
@@ -147,11 +126,6 @@ module Gyre
 
       # Does nothing, as in the original.
       def associate_callback_target(_signature); end
-
-      # Returns whether it was paused.
-      def resume = @gyre_descriptor.resume
-
-      def paused? = @gyre_descriptor.paused?
 
       private
 

@@ -22,16 +22,13 @@ module Gyre
     end
 
     # Collects a child's output for {EventMachine.system}.
-    class SystemCmd < Connection
+    class SystemCmd < DeferrableChildProcess
       def initialize(callback)
-        super
+        super()
         @callback = callback
-        @output = []
       end
 
-      def receive_data(data) = @output << data
-
-      def unbind = @callback&.call(@output.join, get_status)
+      def unbind = @callback&.call(@data.join, get_status)
     end
 
     # Reports the end of a process, but no forks, which Linux does not report.

@@ -6,20 +6,10 @@ module Gyre
   module EventMachine
     # Wire protocols for connections.
     module Protocols
-      autoload :HeaderAndContentProtocol, "gyre/event_machine/protocols/header_and_content"
-      autoload :HttpClient, "gyre/event_machine/protocols/http_client"
-      autoload :HttpClient2, "gyre/event_machine/protocols/http_client2"
-      autoload :HttpResponses, "gyre/event_machine/protocols/http_responses"
-      autoload :LineAndTextProtocol, "gyre/event_machine/protocols/line_and_text"
-      autoload :LineProtocol, "gyre/event_machine/protocols/line_protocol"
-      autoload :LineText2, "gyre/event_machine/protocols/line_text2"
-      autoload :Memcache, "gyre/event_machine/protocols/memcache"
-      autoload :ObjectProtocol, "gyre/event_machine/protocols/object_protocol"
-      autoload :SASLauth, "gyre/event_machine/protocols/sasl_auth"
-      autoload :SASLauthclient, "gyre/event_machine/protocols/sasl_auth"
-      autoload :SmtpClient, "gyre/event_machine/protocols/smtp_client"
-      autoload :SmtpServer, "gyre/event_machine/protocols/smtp_server"
-      autoload :Stomp, "gyre/event_machine/protocols/stomp"
+      { HeaderAndContentProtocol: "header_and_content", HttpClient: "http_client", HttpClient2: "http_client2", HttpResponses: "http_responses",
+        LineAndTextProtocol: "line_and_text", LineProtocol: "line_text2", LineText2: "line_text2", Memcache: "memcache",
+        ObjectProtocol: "object_protocol", SASLauth: "sasl_auth", SASLauthclient: "sasl_auth", SmtpClient: "smtp_client",
+        SmtpServer: "smtp_server", Stomp: "stomp" }.each { |name, file| autoload name, "gyre/event_machine/protocols/#{file}" }
     end
     P = Protocols
   end

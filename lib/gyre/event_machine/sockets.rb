@@ -150,17 +150,7 @@ module Gyre
         raise "no datagram socket: #{error.message}"
       end
 
-      def listen_on(host, port)
-        address = resolve(host, port, :STREAM)
-        socket = Socket.new(address.afamily, :STREAM)
-        socket.setsockopt(:SOCKET, :REUSEADDR, true)
-        socket.bind(address)
-        socket.autoclose = false
-        server_of(socket.fileno)
-      rescue SystemCallError
-        socket&.close
-        raise
-      end
+      def listen_on(host, port) = TCPServer.new(resolve(host, port, :STREAM).ip_address, port)
 
       # Replaces a former server's file.
       def listen_at(path)

@@ -23,6 +23,8 @@ module Gyre
       @identities = {}
 
       class << self
+        def pem(der) = "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n"
+
         # Connections with the same settings and files share a context.
         def context(key)
           @contexts.clear if @contexts.size > CONTEXTS_LIMIT
@@ -150,8 +152,7 @@ module Gyre
 
         # Runs within libssl, where no fiber may be switched.
         def judge(der)
-          pem = "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n"
-          EventMachine.unscheduled { @stream.ssl_verify_peer(pem) }
+          EventMachine.unscheduled { @stream.ssl_verify_peer(TLSSettings.pem(der)) }
         rescue Exception => error # rubocop:disable Lint/RescueException -- raised behind libssl
           @error = error
           false
@@ -191,8 +192,7 @@ module Gyre
 
       # Returns PEM, or nil.
       def get_peer_cert
-        der = @gyre_descriptor.transport.peer_certificate_der
-        "-----BEGIN CERTIFICATE-----\n#{[der].pack("m48")}-----END CERTIFICATE-----\n" if der
+        @gyre_descriptor.transport.peer_certificate_der&.then { |der| TLSSettings.pem(der) }
       end
 
       def get_cipher_bits = @gyre_descriptor.transport.tls_cipher_bits

@@ -122,6 +122,9 @@ module Gyre
           @lt2_at = 0
         end
       end
+
+      # Lines only.
+      LineProtocol = Module.new { include LineText2 }
     end
   end
 end
