@@ -201,17 +201,17 @@ static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VAL
   return rb_str_new((const char *)lent, (long)writer.length);
 }
 
-/* Returns the places of the first record and of OPT, or nil: malformed, or with records behind OPT.
- * Without OPT its place is the end. */
+/* Returns the places of the first record and of OPT; without OPT the end's, and nil with records
+ * behind it. Returns nil for a malformed message. */
 static VALUE wire_places(VALUE self, VALUE message) {
   struct gyre_dns_query query;
   StringValue(message);
   const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(message);
   size_t length = (size_t)RSTRING_LEN(message), opt = length;
   if (gyre_dns_query_read(&query, bytes, length) != GYRE_DNS_WELL_FORMED || query.counts[0] > 1) return Qnil;
+  bool last = !query.edns.present || query.edns.options + query.edns.options_length == bytes + length;
   if (query.edns.present) opt = query.opt_at;
-  if (query.edns.present && query.edns.options + query.edns.options_length != bytes + length) return Qnil;
-  return rb_assoc_new(SIZET2NUM(query.records_at), SIZET2NUM(opt));
+  return rb_assoc_new(SIZET2NUM(query.records_at), last ? SIZET2NUM(opt) : Qnil);
 }
 
 void gyre_init_dns_message(void) {

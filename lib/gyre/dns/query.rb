@@ -46,7 +46,8 @@ module Gyre
       def initialize(given, edns: false)
         @given = given
         @edns = edns
-        @question_bytes = measure
+        first, = Wire.places(given)
+        @question_bytes = first - HEADER_BYTES if first
         @answered = false
         @failures = []
         renew if @question_bytes
@@ -116,20 +117,6 @@ module Gyre
         restored[0, 2] = @given.byteslice(0, 2)
         restored[HEADER_BYTES, @question_bytes] = @given.byteslice(HEADER_BYTES, @question_bytes) if restored.byteslice(4, 2) == "\0\1"
         restored
-      end
-
-      private
-
-      # Returns the question's length; nil if malformed.
-      def measure
-        at = HEADER_BYTES
-        while (length = @given.getbyte(at)) && length.positive?
-          return if length > 63
-
-          at += length + 1
-        end
-        length = at + 5 - HEADER_BYTES
-        length if length <= 259 && @given.bytesize >= HEADER_BYTES + length
       end
     end
   end

@@ -98,7 +98,7 @@ module Gyre
 
         found = @hosts&.value&.[](name) || search(name) do |candidate, ask|
           ask.call([candidate, A], [candidate, AAAA]).zip([A, AAAA]).flat_map do |message, type|
-            select(message, candidate, type).map { |record| record.resource.address.to_s }
+            select(message, candidate, type).map { |record| text(record.data) }
           end
         end
         AddressOrder.sort(found.uniq)
@@ -151,6 +151,11 @@ module Gyre
           raise failure if failure && failure.silent?
         end
         failure ? raise(failure) : []
+      end
+
+      # Makes no resource, which takes longer than the query.
+      def text(data)
+        data.bytesize == 4 ? data.unpack("C4").join(".") : Socket.unpack_sockaddr_in([Socket::AF_INET6, 0, 0, data, 0].pack("SnNa16N")).last
       end
 
       # Follows aliases to the records of a type.

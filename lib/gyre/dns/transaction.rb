@@ -153,7 +153,7 @@ module Gyre
       # Makes the reply the response without parsing its records; nil if that cannot be.
       def adapted
         first, opt = Wire.places(@reply)
-        return unless first
+        return unless opt
 
         id, flags, *counts = @reply.unpack("n6")
         counts[3] -= 1 if opt < @reply.bytesize
