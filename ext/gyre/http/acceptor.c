@@ -332,29 +332,17 @@ static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   return self;
 }
 
-static VALUE acceptor_set_cancel_when_gone(VALUE self, VALUE cancels) {
-  acceptor_get(self)->cancel_when_gone = RTEST(cancels);
-  return cancels;
-}
-
-static VALUE acceptor_set_exempt(VALUE self, VALUE paths) {
-  VALUE exempt = rb_ary_new();
+static VALUE acceptor_configure(VALUE self, VALUE shared, VALUE cancels, VALUE connect, VALUE paths, VALUE files) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
   Check_Type(paths, T_ARRAY);
-  for (long i = 0; i < RARRAY_LEN(paths); i++) {
-    VALUE path = RARRAY_AREF(paths, i);
-    Check_Type(path, T_STRING);
-    rb_ary_push(exempt, rb_str_new_frozen(path));
-  }
-  acceptor_get(self)->exempt.paths = exempt;
-  return paths;
+  for (long i = 0; i < RARRAY_LEN(paths); i++) Check_Type(RARRAY_AREF(paths, i), T_STRING);
+  acceptor->net.shared = RTEST(shared);
+  acceptor->cancel_when_gone = RTEST(cancels);
+  acceptor->limits.http2.extended_connect = RTEST(connect);
+  acceptor->exempt.paths = rb_ary_dup(paths);
+  acceptor->exempt.files = files;
+  return self;
 }
-
-static VALUE acceptor_set_extended_connect(VALUE self, VALUE offered) {
-  acceptor_get(self)->limits.http2.extended_connect = RTEST(offered);
-  return offered;
-}
-
-static VALUE acceptor_set_files(VALUE self, VALUE files) { return acceptor_get(self)->exempt.files = files; }
 
 static VALUE acceptor_full_p(VALUE self) {
   return gyre_admission_is_full(&acceptor_get(self)->capacity->admission) ? Qtrue : Qfalse;
@@ -442,11 +430,6 @@ static VALUE acceptor_close(VALUE self) {
   int state = leave_scheduler(acceptor);
   if (state) rb_jump_tag(state);
   return self;
-}
-
-static VALUE acceptor_set_shared(VALUE self, VALUE shared) {
-  acceptor_get(self)->net.shared = RTEST(shared);
-  return shared;
 }
 
 /* Without this memory, worker processes accept independently. */
@@ -570,15 +553,11 @@ void gyre_init_http(void) {
   VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);
   rb_define_method(class, "initialize", acceptor_initialize, 6);
+  rb_define_method(class, "configure", acceptor_configure, 5);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
-  rb_define_method(class, "shared=", acceptor_set_shared, 1);
   rb_define_singleton_method(class, "map_shares", acceptor_map_shares, 0);
   rb_define_singleton_method(class, "place=", acceptor_set_place, 1);
   rb_define_method(class, "start", acceptor_start, 0);
-  rb_define_method(class, "cancel_when_client_gone=", acceptor_set_cancel_when_gone, 1);
-  rb_define_method(class, "extended_connect=", acceptor_set_extended_connect, 1);
-  rb_define_method(class, "exempt=", acceptor_set_exempt, 1);
-  rb_define_method(class, "files=", acceptor_set_files, 1);
   rb_define_method(class, "full?", acceptor_full_p, 0);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);

@@ -14,10 +14,11 @@
 #   Before start:
 #       expect_proxies(versions, ranges)   per socket 1, 2, 3 (either) or 0 (no PROXY header); allowed peers (family, bits, 16 bytes of
 #                                          address each; none: all)
-#       cancel_when_client_gone=(bool)     a client's reset raises Gyre::Stop in its request
-#       extended_connect=(bool)            announces RFC 8441 to HTTP/2 clients
-#       exempt=(paths), files=(nil or call(path) → Boolean, never waits)   requests that need no place
-#       shared=(bool)                      other processes accept from these sockets: they take turns
+#       configure(shared, cancel_when_client_gone, extended_connect, exempt, files)
+#         shared: other processes accept from these sockets, and they take turns;
+#         cancel_when_client_gone: a client's reset raises Gyre::Stop in its request;
+#         extended_connect: announces RFC 8441 to HTTP/2 clients; exempt: paths, and files: nil or
+#         call(path) → Boolean, which never waits: requests that need no place
 #   NativeAcceptor.map_shares, .place=     before forks, in each fork: processes yield to one with far fewer connections
 #   start            accepts on the calling thread's loop
 #   stop             accepts the kernel's queue, then stops; the sockets may be closed
@@ -135,11 +136,8 @@ module Gyre
 
       # Paths in `exempt`, or for which `files` returns true, need no place.
       def configure(cancel_when_client_gone: false, exempt: [], files: nil, extended_connect: false)
-        @acceptor.shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
-        @acceptor.cancel_when_client_gone = cancel_when_client_gone
-        @acceptor.extended_connect = extended_connect
-        @acceptor.exempt = exempt
-        @acceptor.files = files
+        shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
+        @acceptor.configure(shared, cancel_when_client_gone, extended_connect, exempt.map { |path| -path }, files)
       end
 
       def contexts(tls)
