@@ -42,7 +42,7 @@ class TidyTest < Minitest::Test
   LINES_LIMIT = { "lib" => 450, "ext" => 800 }.freeze
 
   # C files that also stand without Ruby: in the fuzzers and in plain C programs.
-  WITHOUT_RUBY = %w[backend*.c blocked.c parser.c chunked.c statistics.c proxy_protocol.c proxy_header.c timers.c lag.c wakeup.c
+  WITHOUT_RUBY = %w[backend*.c blocked.c parser.c chunked.c statistics.c proxy_protocol.c timers.c lag.c wakeup.c
                     log_{crc32,frame,hub,line,record,session,sink,decoder,syslog,time}.c memcached_wire.c wire.c zone.c respond.c
                     input.c utf8.c].freeze
 

@@ -15,9 +15,9 @@ VALUE gyre_mGyre;
 /* clang-format off */
 #define PARTS(PART) \
   PART(loop_backend) PART(loop_close) PART(scheduler) PART(workers) PART(interrupts) PART(wait) PART(scheduler_block) \
-  PART(scheduler_process) PART(scheduler_select) PART(scheduler_timeout) PART(scheduler_testing) \
-  PART(scheduler_inspection) PART(scheduler_read) PART(scheduler_io) \
-  PART(keyed_loop) PART(keyed_watch) PART(keyed_requests) PART(keyed_helper) \
+  PART(scheduler_process) PART(scheduler_select) PART(scheduler_timeout) \
+  PART(scheduler_inspection) PART(scheduler_io) \
+  PART(keyed_loop) PART(keyed_watch) PART(keyed_requests) \
   PART(net_tls) PART(net_transport) PART(net_transport_available) PART(net_tls_facts) \
   PART(net_datagram) PART(http_capacity) PART(http_error) PART(http_env) PART(http_file) PART(http) \
   PART(http1_connection) PART(http1_response) PART(http1) PART(http1_client) HTTP2(PART) PART(websocket) \

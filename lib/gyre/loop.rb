@@ -4,10 +4,8 @@
 # back. ext/gyre/keyed adds the native engine's methods, Gyre::Loop::PortableKeyed the portable
 # one's.
 require_relative "loop/backends"
-require_relative "loop/file_watch"
+require_relative "loop/helpers"
 require_relative "loop/portable_keyed"
-require_relative "loop/process_watch"
-require_relative "loop/signal_watch"
 
 module Gyre
   # See docs/loop.md. May be subclassed.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "gyre/loop/lag"
+require "gyre/loop/portable"
 
 class LoopLagTest < Minitest::Test
   def setup

@@ -355,13 +355,6 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
 /* A scheduler->sweeping.before_sleep: arms the search for closed descriptors and deadlocks. */
 void gyre_sweep(struct gyre_scheduler *scheduler);
 
-/* scheduler_read.c: parks until a thread of Gyre::Offload has read; offset -1: the file's position.
- * Returns an object with the bytes, and their count or -errno. */
-VALUE gyre_read_in_thread(VALUE io, int fd, off_t offset, size_t length);
-ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
-/* Frees memory before the collector does. */
-void gyre_thread_read_free(VALUE read);
-
 /* Returns a child's pidfd (Linux 5.3), or -1. */
 int gyre_child_descriptor(pid_t pid);
 /* Reaps an ended child and returns its Process::Status; nil while it runs. */

@@ -127,19 +127,56 @@ static size_t transfer_open(struct transfer *transfer) {
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* Takes bytes read during a wait, after which IO and buffer may be gone. The next part needs the
- * same buffer. */
-static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
-  if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
-  if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
+/* A read of a file by a thread of Gyre::Offload, with memory of its own: it may outlive the wait
+ * and the buffer. */
+static VALUE read_class;
+
+struct thread_read {
+  VALUE io;
+  int fd;
+  off_t offset;
+  size_t length;
+  ssize_t result;
+  char bytes[];
+};
+
+static void thread_read_mark(void *opaque) { rb_gc_mark(((struct thread_read *)opaque)->io); }
+
+static size_t thread_read_size(const void *opaque) {
+  return sizeof(struct thread_read) + ((const struct thread_read *)opaque)->length;
 }
 
+GYRE_TYPE(thread_read_type, "Gyre::Scheduler::Read", thread_read_mark, RUBY_DEFAULT_FREE, thread_read_size, 0);
+
+static struct thread_read *thread_read_get(VALUE self) { return rb_check_typeddata(self, &thread_read_type); }
+
+/* Runs in the thread, maybe after the descriptor was reused. */
+static VALUE thread_read_call(VALUE self) {
+  struct thread_read *read = thread_read_get(self);
+  if (RTEST(rb_funcallv(read->io, rb_intern("closed?"), 0, NULL))) return Qnil;
+  read->result = gyre_file_call(read->fd, read->bytes, read->length, read->offset, false);
+  RB_GC_GUARD(self);
+  return Qnil;
+}
+
+static VALUE read_in_thread(VALUE io, int fd, off_t offset, size_t length) {
+  struct thread_read *read = xmalloc(sizeof(*read) + length);
+  *read = (struct thread_read){.io = io, .fd = fd, .offset = offset, .length = length, .result = -EBADF};
+  VALUE self = TypedData_Wrap_Struct(read_class, &thread_read_type, read);
+  rb_funcall(rb_const_get(gyre_mGyre, rb_intern("Offload")), rb_intern("run"), 1, self);
+  return self;
+}
+
+/* Parks until a thread has read. The program may close the IO or free the buffer meanwhile; the
+ * next part needs the same buffer. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
-  VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
-  const char *bytes;
-  ssize_t count = gyre_thread_read_result(read, &bytes);
-  transfer_take(transfer, at, bytes, count);
-  gyre_thread_read_free(read);
+  VALUE self = read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
+  struct thread_read *read = thread_read_get(self);
+  if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
+  ssize_t count = read->result;
+  if (count > 0) memcpy(transfer->base + at, read->bytes, (size_t)count);
+  RTYPEDDATA_DATA(self) = NULL; /* frees the memory before the collector does */
+  xfree(read);
   return count;
 }
 
@@ -352,6 +389,9 @@ void gyre_init_scheduler_io(void) {
   /* In 3.3 and 3.4 IO#pwrite calls io_pwrite without the GVL, which deadlocks all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cScheduler;
+  read_class = gyre_kept(rb_class_new(rb_cObject));
+  rb_undef_alloc_func(read_class);
+  rb_define_method(read_class, "call", thread_read_call, 0);
   rb_define_singleton_method(class, "path_waits?", scheduler_path_waits_p, 1);
   rb_define_method(class, "pace", scheduler_pace, 0);
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);

@@ -1,7 +1,7 @@
 /* Runs a connection on the loop's fiber before and after its protocol: PROXY header, TLS, choice of
  * the protocol, deadline, end. Never waits. */
 #include "http/exchange.h"
-#include "net/proxy_header.h"
+#include "loop/direct_calls.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -186,10 +186,41 @@ static void shake_hands(struct gyre_http_connection *connection) {
   }
 }
 
+static ssize_t proxy_receive(int fd, void *bytes, size_t length, int flags) {
+  ssize_t count = GYRE_RETRY(recv(fd, bytes, length, flags | MSG_DONTWAIT));
+  if (count >= 0) return count;
+  return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+}
+
+/* Peeks at a PROXY header (MSG_PEEK), then takes it and no byte after it, which may be TLS's; the
+ * transport's input holds a partial one. Returns 1 once taken, -EAGAIN while incomplete, 0 at the
+ * end, or -errno (-EPROTO: invalid). */
+static int proxy_header_take(struct gyre_transport *transport, unsigned versions, struct gyre_proxy_source *source) {
+  uint8_t bytes[GYRE_PROXY_BYTES];
+  for (;;) {
+    size_t held = gyre_transport_available(transport);
+    if (held) memcpy(bytes, gyre_transport_input(transport), held);
+    ssize_t count = proxy_receive(transport->fd, bytes + held, sizeof(bytes) - held, MSG_PEEK);
+    if (count <= 0) return (int)count;
+    int length = gyre_proxy_parse(bytes, held + (size_t)count, versions, source);
+    if (length < 0) return -EPROTO;
+    /* Takes a complete header's rest, or all bytes. */
+    size_t taken = length > 0 ? (size_t)length - held : (size_t)count;
+    ssize_t received = proxy_receive(transport->fd, bytes + held, taken, 0);
+    if (received != (ssize_t)taken) return received < 0 ? (int)received : -EPROTO;
+    if (length > 0) {
+      gyre_transport_consume(transport, held);
+      return 1;
+    }
+    int error = gyre_transport_keep(transport, bytes + held, taken);
+    if (error < 0) return error;
+  }
+}
+
 /* Takes the client's address from the PROXY header, which precedes TLS. */
 static void take_proxy_header(struct gyre_http_connection *connection) {
   struct gyre_proxy_source source;
-  int result = gyre_proxy_header_take(&connection->transport, connection->proxy, &source);
+  int result = proxy_header_take(&connection->transport, connection->proxy, &source);
   if (result == -EAGAIN) {
     gyre_loop_drained(gyre_http_loop(connection), connection->transport.fd, GYRE_READABLE);
     return;

@@ -83,7 +83,7 @@ struct gyre_keyed {
   bool handed_back; /* another thread has emitted since the last wait: it handles events */
 };
 
-/* keyed_queue.c */
+/* The queue of events. */
 
 /* Needs room by gyre_keyed_reserve. */
 void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch);
@@ -101,10 +101,8 @@ void gyre_keyed_settle(struct gyre_keyed *keyed);
 void gyre_keyed_unsettle(struct gyre_keyed *keyed);
 struct gyre_keyed *gyre_keyed_get(VALUE self);
 
-/* keyed_keys.c: may call the key's `hash` and `eql?`. */
+/* May call the key's `hash` and `eql?`. */
 struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key);
-void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch);
-void gyre_keyed_delete(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch);
 
 /* keyed_watch.c */
 void gyre_keyed_watches_init(struct gyre_keyed *keyed);

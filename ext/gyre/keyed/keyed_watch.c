@@ -15,6 +15,93 @@
 #define SWEEP_NS INT64_C(100000000) /* between checks for closed IOs under load */
 #define FREE_LIMIT 4096             /* structures for reuse */
 
+/* Keys are compared like Hash keys. Keys that equal only themselves, as most do, are in a table by
+ * address, which calls no methods. */
+
+/* True if the key equals only itself. */
+static bool by_identity(VALUE key) {
+  if (RB_SPECIAL_CONST_P(key)) return !RB_FLOAT_TYPE_P(key);
+  if (RB_BUILTIN_TYPE(key) == T_SYMBOL) return true;
+  if (RB_BUILTIN_TYPE(key) != T_OBJECT && RB_BUILTIN_TYPE(key) != T_FILE) return false;
+  VALUE class = CLASS_OF(key);
+  return rb_method_basic_definition_p(class, rb_intern("hash")) &&
+         rb_method_basic_definition_p(class, rb_intern("eql?"));
+}
+
+struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
+  if (by_identity(key)) {
+    st_data_t value;
+    return st_lookup(keyed->identity, (st_data_t)key, &value) ? (struct gyre_keyed_watch *)value : NULL;
+  }
+  VALUE value = rb_hash_lookup2(keyed->equality, key, Qfalse);
+  return value == Qfalse ? NULL : (struct gyre_keyed_watch *)(value & ~(VALUE)1);
+}
+
+/* The Hash has the address as an Integer: structures are aligned, so the last bit is free for the
+ * tag. */
+static VALUE in_hash(struct gyre_keyed_watch *watch) { return (VALUE)watch | RUBY_FIXNUM_FLAG; }
+
+static void keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {
+  watch->identity = by_identity(key);
+  if (watch->identity) {
+    st_insert(keyed->identity, (st_data_t)key, (st_data_t)watch);
+  } else {
+    rb_hash_aset(keyed->equality, key, in_hash(watch));
+  }
+}
+
+static int delete_value(VALUE key, VALUE value, VALUE wanted) { return value == wanted ? ST_DELETE : ST_CONTINUE; }
+
+static void keyed_delete(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {
+  st_data_t identity = (st_data_t)key;
+  if (watch->identity) {
+    st_delete(keyed->identity, &identity, NULL);
+  } else if (rb_hash_lookup2(keyed->equality, key, Qfalse) == in_hash(watch)) {
+    rb_hash_delete(keyed->equality, key);
+  } else { /* the key has changed meanwhile */
+    rb_hash_foreach(keyed->equality, delete_value, in_hash(watch));
+  }
+}
+
+/* The queue of events is a ring. */
+
+void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more) {
+  size_t needed = keyed->count + keyed->watch_count + more;
+  if (needed <= keyed->capacity) return;
+  size_t capacity = keyed->capacity ? keyed->capacity : 64;
+  while (capacity < needed) {
+    if (capacity > SIZE_MAX / 2 / sizeof(struct gyre_keyed_event)) rb_memerror();
+    capacity *= 2;
+  }
+  struct gyre_keyed_event *events = malloc(capacity * sizeof(*events));
+  if (!events) rb_memerror();
+  for (size_t i = 0; i < keyed->count; i++) events[i] = keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
+  free(keyed->events);
+  keyed->events = events;
+  keyed->first = 0;
+  keyed->capacity = capacity;
+}
+
+void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch) {
+  keyed->events[(keyed->first + keyed->count++) & (keyed->capacity - 1)] =
+      (struct gyre_keyed_event){key, helper, watch};
+  gyre_keyed_wake_one(keyed);
+}
+
+void gyre_keyed_wake_one(struct gyre_keyed *keyed) {
+  if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
+  if (gyre_list_empty(&keyed->waiters)) return;
+  struct gyre_keyed_waiter *waiter = GYRE_CONTAINER(keyed->waiters.next, struct gyre_keyed_waiter, node);
+  gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
+}
+
+void gyre_keyed_wake(struct gyre_keyed *keyed) {
+  if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
+  GYRE_EACH(struct gyre_keyed_waiter, waiter, &keyed->waiters, node) {
+    gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
+  }
+}
+
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 static void on_time(struct gyre_timer *timer, void *context);
 static void on_sweep(struct gyre_timer *timer, void *context);
@@ -88,7 +175,7 @@ void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch
   gyre_list_remove(&watch->node);
   watch->state = GYRE_KEYED_ENDING;
   keyed->watch_count--;
-  gyre_keyed_delete(keyed, key, watch);
+  keyed_delete(keyed, key, watch);
   watch->state = GYRE_KEYED_FREE;
   watch->key = watch->io = watch->helper = Qnil;
   if (!watch->queued) gyre_keyed_recycle(keyed, watch);
@@ -298,7 +385,7 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
                                      .timer = {.fire = on_time}};
   gyre_list_init(&watch->watch.unverified);
   gyre_list_init(&watch->node);
-  gyre_keyed_insert(keyed, key, watch);
+  keyed_insert(keyed, key, watch);
   keyed->watch_count++;
   move(watch, GYRE_KEYED_TIMED);
   if (keyed->loop) return watch;

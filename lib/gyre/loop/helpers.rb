@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
-# Loop#watch_file, by inotify on the file's folder or periodic checks. Loops call io, interval,
-# event and cancel.
+# Watches of files, processes and signals for Gyre::Loop. Loops call io, interval, event and cancel.
+
+require_relative "traps"
 
 module Gyre
   class Loop
-    # Whatever file the path names.
+    # Loop#watch_file, by inotify on the file's folder or periodic checks. Whatever file the path
+    # names.
     class FileWatch
       # Without inotify.
       INTERVAL_S = 0.5
@@ -72,6 +74,71 @@ module Gyre
         [stat.ino, stat.mtime, stat.ctime, stat.size]
       rescue SystemCallError
         nil # missing
+      end
+    end
+
+    # Loop#watch_process, by a pidfd or periodic checks.
+    class ProcessWatch
+      INTERVAL_S = 0.05
+
+      attr_reader :io
+      attr_reader :interval
+
+      def initialize(loop, key, pid, engine, &ended)
+        @loop = loop
+        @key = key
+        @pid = pid
+        @ended = ended
+        fd = engine&.pidfd(pid)
+        fd ? @io = IO.for_fd(fd) : @interval = INTERVAL_S
+      end
+
+      # Takes the status; true if ended. After {#cancel} others reap the child.
+      def event
+        return false if @cancelled
+
+        pid, status = Process.wait2(@pid, Process::WNOHANG)
+        finish(status) if pid
+        !pid.nil?
+      rescue Errno::ECHILD
+        finish(nil) # reaped elsewhere
+        true
+      end
+
+      def cancel
+        @cancelled = true
+        @io&.close
+      end
+
+      private
+
+      def finish(status)
+        @ended.call(status)
+        @loop.unwatch(@key)
+      end
+    end
+
+    # Loop#watch_signal: a trap that emits a key.
+    class SignalWatch
+      attr_reader :io, :interval
+
+      def initialize(loop, key, name)
+        @loop = loop
+        @key = key
+        number = name.is_a?(Integer) ? name : Signal.list.fetch(name.to_s.sub(/\ASIG/, "")) { raise ArgumentError, "unknown signal #{name.inspect}" }
+        @name = Signal.signame(number) || number # a name for Signal.trap: JRuby numbers signals differently
+      end
+
+      # Called once the key is free. Cancels itself in a daemon whose loop starts over.
+      def start
+        @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
+      rescue ArgumentError, SystemCallError => error
+        @loop.unwatch(@key)
+        raise ArgumentError, "watch signal #{@name}: #{error.message}"
+      end
+
+      def cancel
+        Traps.remove(@listener) if @listener
       end
     end
   end

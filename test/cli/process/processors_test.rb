@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "tmpdir"
-require "gyre/cli/process/processors"
+require "gyre/cli/serve"
 
 class CLIProcessorsTest < Minitest::Test
   def test_without_control_groups_it_is_what_the_process_is_bound_to

@@ -2,7 +2,6 @@
 
 # `gyre log [serve]`: runs a Gyre::Log::Server from configuration and flags, after a complete check.
 
-require "gyre/cli/process/daemon"
 require "gyre/cli/listen_errors"
 require "gyre/cli/log"
 require "gyre/cli/log/configuration"
@@ -156,6 +155,44 @@ module Gyre
           names = [configuration.default_log, *configuration.settings[:logs].map { |log| log[:logfile] }]
           { "STDOUT" => $stdout, "STDERR" => $stderr }.values_at(*(names & %w[STDOUT STDERR]))
         end
+      end
+    end
+
+    # Detaches from the terminal; the caller waits until the server listens, so that its exit status
+    # shows success. Keeps folder and umask.
+    class Daemon
+      def initialize(out, quiet: false)
+        @out = out
+        @quiet = quiet
+      end
+
+      # Yields in the daemon, which calls #ready once it listens. The caller then gets 0, otherwise
+      # 1.
+      def start
+        reader, @writer = IO.pipe
+        child = fork do
+          reader.close
+          Process.setsid
+          exit!(0) if fork # a process that does not lead a session never gets a terminal again
+          exit(yield(self))
+        end
+        @writer.close
+        Process.wait(child)
+        pid = reader.read
+        reader.close
+        return FAILED if pid.empty?
+
+        @out.puts("PID #{pid}") unless @quiet
+        DONE
+      end
+
+      # Releases terminal and waiting process; `streams`: standard streams of the log.
+      def ready(streams)
+        $stdin.reopen(File::NULL)
+        # Readers of the output, such as $(gyre log -x), wait for its end.
+        ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? || stream.equal?($stdout) }
+        @writer.write(Process.pid.to_s)
+        @writer.close
       end
     end
   end

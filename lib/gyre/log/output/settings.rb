@@ -4,7 +4,7 @@
 
 require "gyre/log/output/access"
 require "gyre/log/output/remote"
-require "gyre/log/output/rotation/policy"
+require "gyre/log/output/rotation"
 require "gyre/settings"
 
 module Gyre
