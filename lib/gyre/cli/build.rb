@@ -31,7 +31,6 @@ module Gyre
       def native = ["  HTTP/1.1, logs, memcached: yes", *PARTS.map { |part| "  #{part.name}: #{part.present.call ? "yes" : lacking(part)}" }]
 
       def lacking(part) = "no, built without #{part.library} (on Debian: apt-get install #{part.package}, then install the gem again)"
-      private_class_method :native, :lacking
     end
   end
 end

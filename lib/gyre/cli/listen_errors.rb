@@ -33,7 +33,6 @@ module Gyre
         folder = File.dirname(File.expand_path(tried[%r{(?:unix://|\Aopen )([^?]*)}, 1] || tried))
         ". #{File.writable?(folder) ? "Its file belongs to another user" : "This user may not write in #{folder}"}"
       end
-      private_class_method :advice, :folder
     end
   end
 end

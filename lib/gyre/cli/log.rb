@@ -27,7 +27,6 @@ module Gyre
         err.puts("gyre log: unknown command #{name}; #{hint} Run `gyre log --help`.")
         MISUSED
       end
-      private_class_method :unknown
     end
   end
 end

@@ -38,7 +38,6 @@ module Gyre
       end
 
       def weight(weights, coding) = weights.fetch(coding) { weights.fetch("*", 0.0) }
-      private_class_method :quality, :weight
     end
   end
 end

@@ -45,8 +45,6 @@ module Gyre
       def refuse(path, why)
         raise Refused, "#{path} #{why}"
       end
-
-      private_class_method :check, :refuse
     end
   end
 end

@@ -35,7 +35,6 @@ module Gyre
 
         owner.class_eval("def #{name}(*arguments, **options, &block)\n#{code}\nend", __FILE__, __LINE__)
       end
-      private_class_method :way_back_of, :forward
     end
   end
 end

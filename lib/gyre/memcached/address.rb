@@ -87,7 +87,6 @@ module Gyre
 
       # Hides the password.
       def self.shown(text) = text.sub(%r{//.*@}m, "//…@").inspect[0, 120]
-      private_class_method :from_environment, :parse_uri, :port, :weight, :refuse, :shown
     end
 
     Address::PORT = 11_211

@@ -71,7 +71,6 @@ module Gyre
 
         error.tap { error.set_backtrace(backtrace) }
       end
-      private_class_method :build, :with_cause
     end
 
     Fiber.prepend(FiberRaise)

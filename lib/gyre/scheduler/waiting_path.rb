@@ -62,7 +62,6 @@ module Gyre
 
         Loop::Select.blocking { File.pipe?(path) || File.chardev?(path) }
       end
-      private_class_method :may_wait?
 
       File.prepend(New)
       IO.prepend(Reopen)

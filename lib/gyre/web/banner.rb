@@ -26,7 +26,6 @@ module Gyre
       end
 
       def self.yjit? = defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
-      private_class_method :for_proxies, :yjit?
     end
   end
 end

@@ -59,7 +59,6 @@ module Gyre
         text = JSON.generate(supervisor: former, sets: sets.transform_values(&:to_a), files: files)
         [text, sets.values.flat_map(&:listeners).map(&:socket)]
       end
-      private_class_method :pack
     end
   end
 end

@@ -84,7 +84,6 @@ module Gyre
         "there is no #{PATH} in #{File.expand_path(File.dirname(path))}. Name another file (gyre serve app.ru), or write one:\n" \
           "  run ->(env) { [200, { \"content-type\" => \"text/plain\" }, [\"hello\\n\"]] }"
       end
-      private_class_method :rackup, :builder, :constant, :raising_plainly, :own_trace, :missing
     end
   end
 end

@@ -40,7 +40,6 @@ module Gyre
       end
 
       def short(number) = number >= 10 || number == number.to_i ? number.round.to_s : number.round(1).to_s
-      private_class_method :short
     end
   end
 end

@@ -103,8 +103,6 @@ module Gyre
           io.write("\n") unless io.read(1) == "\n"
         end
       end
-
-      private_class_method :settle, :holder, :same?, :judge, :checksum, :cut_off, :end_line
     end
   end
 end

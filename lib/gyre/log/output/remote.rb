@@ -96,7 +96,6 @@ module Gyre
         end
 
         def decode(text) = text.gsub(/%(\h\h)/) { Regexp.last_match(1).hex.chr }
-        private_class_method :at_path, :at_port, :decode
       end
     end
   end

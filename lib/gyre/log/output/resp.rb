@@ -59,8 +59,6 @@ module Gyre
           Opening.new(count) unless count == -1
         end
 
-        private_class_method :integer, :bulk, :opening
-
         # Assembles replies from bytes that arrive in pieces.
         class Reader
           # The block returns more bytes.

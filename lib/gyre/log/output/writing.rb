@@ -41,7 +41,6 @@ module Gyre
 
           data.unpack1("a#{[PIECE_BYTES, data.bytesize - at].min}", offset: at)
         end
-        private_class_method :piece
 
         # Runs the block in a thread beside the loop. Ruby switches threads of a busy loop after 100
         # ms only: a sync of 1 ms took 200 ms, now 12 ms. `abandon` is as in Offload.call.

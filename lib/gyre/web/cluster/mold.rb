@@ -58,7 +58,6 @@ module Gyre
           Sockets.keep_private(given.fetch("listeners").map { |each| each.fetch("descriptor") })
           [Link.new(given.fetch("link")), Sockets.from(given.fetch("listeners"), owned: false)]
         end
-        private_class_method :receive
 
         # The block runs in a worker with number and link, and returns the exit status.
         def initialize(link, hooks, &work)

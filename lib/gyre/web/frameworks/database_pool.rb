@@ -30,7 +30,6 @@ module Gyre
         pools = handler.respond_to?(:connection_pool_list) ? handler.connection_pool_list(:writing) : []
         pools.select { |pool| pool.size.is_a?(Integer) && pool.size.positive? }.min_by(&:size)
       end
-      private_class_method :smallest
     end
 
     # Makes Rails respond with 503, not 500, beyond --request-timeout, by

@@ -64,7 +64,6 @@ module Gyre
         raise StartError, "Active Record before 7.0 has one connection for each thread. Requests share a thread here, so they would get into " \
                           "each other's transactions. Rails 7.0 or newer is needed"
       end
-      private_class_method :count_fibers, :configured, :release_connections, :refuse_thread, :refuse_old
     end
   end
 end

@@ -92,8 +92,6 @@ module Gyre
       end
 
       def by_thread?(variable) = defined?(::Concurrent::ThreadLocalVar) && variable.is_a?(::Concurrent::ThreadLocalVar)
-
-      private_class_method :found, :separate_sequel, :separate_i18n, :by_thread?
     end
 
     # Logs thread variables set in requests, which share a thread, each once and with its gem.

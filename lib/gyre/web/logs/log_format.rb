@@ -142,7 +142,6 @@ module Gyre
                                         "#{[*TEXTS.keys, *NUMBERS.keys].map { |each| "%#{each}" }.join(" ")} %{name}i %{name}o %{key}e %{format}t %%"
         end
       end
-      private_class_method :new
 
       # `code`: a Ruby expression over env, status, bytes, seconds.
       def initialize(code)

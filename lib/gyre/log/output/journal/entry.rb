@@ -106,8 +106,6 @@ module Gyre
             [id, [seq, seen]]
           end)
         end
-
-        private_class_method :frame, :payload_at, :decode, :decode_batch, :decode_snapshot
       end
     end
   end
