@@ -85,7 +85,7 @@ module Gyre
         when nil, "-h", "--help", "help" then out.puts(HELP)
         when "-v", "--version"           then print_build(out)
         else
-          entry = TABLE.find { |each| each.name == name } or return unknown(name, err)
+          entry = TABLE.find { |each| each.name == name } or return unknown("gyre", name, TABLE.map(&:name), err, FOREIGN)
           part = entry.load
           return part.start(rest, out: out, err: err, input: input) unless part.is_a?(Class)
 
@@ -112,6 +112,13 @@ module Gyre
         INTERRUPTED
       end
 
+      # Reports an unknown subcommand; `foreign`: names in other programs.
+      def unknown(program, name, known, err, foreign = {})
+        require "gyre/settings"
+        hint = foreign.key?(name) ? "did you mean #{foreign[name]}?" : Settings.nearest(name, known) || "known: #{known.join(", ")}."
+        complain(err, program, "unknown command #{name}; #{hint} Run `#{program} --help`.", MISUSED)
+      end
+
       # Raises StartError without the extension or GYRE_BACKEND's backend.
       def require_native(what)
         Loop.backend
@@ -136,13 +143,6 @@ module Gyre
       def print_build(out)
         require "gyre/cli/build"
         out.puts(Build.text)
-      end
-
-      def unknown(name, err)
-        names = TABLE.map(&:name)
-        require "gyre/settings"
-        hint = FOREIGN.key?(name) ? "did you mean #{FOREIGN[name]}?" : Settings.nearest(name, names) || "known: #{names.join(", ")}."
-        complain(err, "gyre", "unknown command #{name}; #{hint} Run `gyre --help`.", MISUSED)
       end
 
       def complain(err, name, text, status)

@@ -42,7 +42,6 @@ module Gyre
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
       # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts), :raise
       # @option options [Numeric] :stall_timeout seconds without a response until a reconnect; 10
-      # @option options [Numeric] :flush_timeout seconds; 5; for Rails 0, as it flushes each request
       # @option options [Numeric] :exit_timeout seconds that sending may delay the exit; 5
       # @option options [Numeric] :flush_timeout seconds, 5; 0 under Rails, as it flushes each
       #   request
@@ -119,11 +118,11 @@ module Gyre
         @sender.error unless @sender.state == :connected
       end
 
-      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:, …
-      def stats = @sender.stats
-
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged:, spooled:,
       #   dropped:, reconnects:, queue_bytes: (unacknowledged), spool_bytes:
+      def stats = @sender.stats
+
+      # @return [String]
       def inspect = "#<#{self.class} #{@options.address.inspect} #{@sender.state}>"
 
       private

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Testing on the portable engine; twin of ext/gyre/fiber/scheduler_testing.c.
+# Gyre::Testing on the portable engine; twin of ext/gyre/fiber/scheduler.c.
 
 require "gyre/loop/portable"
 require "gyre/scheduler"

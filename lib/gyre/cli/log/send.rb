@@ -3,7 +3,6 @@
 # `gyre log send`: sends a message, or lines of standard input. The exit status tells whether all
 # are stored; keeps nothing for later without --spool.
 
-require "gyre/cli/log"
 require "gyre/log/client"
 require "gyre/cli/log/target"
 require "gyre/settings/units"
@@ -11,7 +10,7 @@ require "gyre/settings/units"
 module Gyre
   module CLI
     module Log
-      class Send < Command
+      class Send < Asking
         BANNER = <<~TEXT
           Sends messages to a log server, and waits until they are stored there.
 
@@ -29,24 +28,8 @@ module Gyre
 
         def initialize(**streams)
           super
-          @target = Target.new
           @within_s = WITHIN_S
           @reports = []
-        end
-
-        def flags
-          Flags.new(BANNER) do |flags|
-            @target.declare(flags)
-            flags.separator "\nHow:"
-            flags.on("--within SECONDS", "how long to wait for the server (#{WITHIN_S}, and not", "for one that is not there)") do |value|
-              @within_s = SECONDS.check(value)
-              @patient = true
-            end
-            flags.on("--spool FOLDER", "keep messages there that the server has not taken; the", "next one with this service sends it") do |value|
-              @spool = value
-            end
-            flags.on("--unacknowledged", "to an Analogger server, which does not acknowledge", "messages") { @unacknowledged = true }
-          end
         end
 
         def call(words)
@@ -57,6 +40,17 @@ module Gyre
         end
 
         private
+
+        def own_flags(flags)
+          flags.on("--within SECONDS", "how long to wait for the server (#{WITHIN_S}, and not", "for one that is not there)") do |value|
+            @within_s = SECONDS.check(value)
+            @patient = true
+          end
+          flags.on("--spool FOLDER", "keep messages there that the server has not taken; the", "next one with this service sends it") do |value|
+            @spool = value
+          end
+          flags.on("--unacknowledged", "to an Analogger server, which does not acknowledge", "messages") { @unacknowledged = true }
+        end
 
         def deliver(service, severity, words)
           client = client(service)

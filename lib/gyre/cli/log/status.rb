@@ -4,7 +4,6 @@
 
 require "io/console"
 require "json"
-require "gyre/cli/log"
 require "gyre/cli/terminal/paint"
 require "gyre/cli/terminal/screen"
 require "gyre/cli/log/report"
@@ -13,29 +12,13 @@ require "gyre/cli/log/target"
 module Gyre
   module CLI
     module Log
-      class Status < Command
+      class Status < Asking
         BANNER = <<~TEXT
           Shows what a log server is doing.
 
           Usage: gyre log status [options]
         TEXT
         INTERVAL_S = 1.0
-
-        def initialize(**streams)
-          super
-          @target = Target.new
-        end
-
-        def flags
-          Flags.new(BANNER) do |flags|
-            @target.declare(flags)
-            flags.separator "\nHow:"
-            flags.on("--json", "as the server sends it") { @json = true }
-            flags.on("--watch [SECONDS]", "again and again (every second), until Ctrl-C or q") do |value|
-              @watch = value ? SECONDS.check(value) : INTERVAL_S
-            end
-          end
-        end
 
         # Exits with 0 even if an output has failed.
         def call(words)
@@ -48,6 +31,13 @@ module Gyre
         end
 
         private
+
+        def own_flags(flags)
+          flags.on("--json", "as the server sends it") { @json = true }
+          flags.on("--watch [SECONDS]", "again and again (every second), until Ctrl-C or q") do |value|
+            @watch = value ? SECONDS.check(value) : INTERVAL_S
+          end
+        end
 
         def watch(viewer)
           return loop { show(viewer) && sleep(@watch) } if @json || !@out.tty? || !@input.tty?

@@ -3,7 +3,6 @@
 # `gyre log tail`: follows a server's log in colours; waits for a lost server. Earlier lines are in
 # the files.
 
-require "gyre/cli/log"
 require "gyre/log/entry"
 require "gyre/cli/terminal/paint"
 require "gyre/cli/log/target"
@@ -12,7 +11,7 @@ require "gyre/net/backoff"
 module Gyre
   module CLI
     module Log
-      class Tail < Command
+      class Tail < Asking
         BANNER = <<~TEXT
           Follows the log of a server as it is written.
 
@@ -24,21 +23,6 @@ module Gyre
         PAUSES_S = (0.2..2.0).freeze
         GONE = [SystemCallError, SocketError, EOFError, IOError].freeze
 
-        def initialize(**streams)
-          super
-          @target = Target.new
-          @json = false
-        end
-
-        def flags
-          Flags.new(BANNER) do |flags|
-            @target.declare(flags)
-            flags.separator "\nHow:"
-            flags.on("--json", "each line as JSON") { @json = true }
-            flags.on("--raw", "each line as the server writes it, also on a", "terminal") { @raw = true }
-          end
-        end
-
         def call(words)
           refuse_words(words.drop(1))
           @paint = Paint.for(@out)
@@ -48,6 +32,11 @@ module Gyre
         end
 
         private
+
+        def own_flags(flags)
+          flags.on("--json", "each line as JSON") { @json = true }
+          flags.on("--raw", "each line as the server writes it, also on a", "terminal") { @raw = true }
+        end
 
         def follow(service)
           viewer = @target.viewer

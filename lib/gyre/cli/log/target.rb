@@ -2,7 +2,7 @@
 
 # The server for send, tail, status, reopen: by flags, environment, and its configuration file.
 
-require "gyre/cli/flags"
+require "gyre/cli/log"
 require "gyre/cli/log/configuration"
 require "gyre/log/viewer"
 
@@ -101,6 +101,22 @@ module Gyre
             base.with_environment.merge(@values)
           rescue Configuration::Invalid => error
             raise StartError, error.message
+          end
+        end
+      end
+
+      # A command that asks a server. Subclasses have `own_flags`.
+      class Asking < Command
+        def initialize(**streams)
+          super
+          @target = Target.new
+        end
+
+        def flags
+          Flags.new(self.class::BANNER) do |flags|
+            @target.declare(flags)
+            flags.separator "\nHow:"
+            own_flags(flags)
           end
         end
       end

@@ -38,8 +38,8 @@ module Gyre
 
       def sockets(name) = Web::Sockets.from(@left.fetch("sets").fetch(name.to_s, []), owned: !@rehearsal)
 
-      # Returns where the former program wrote the file; `path`: by the new settings.
-      def file(name, path) = @left.fetch("files", { name.to_s => path })[name.to_s] # older programs do not name files
+      # Returns where the former program wrote the file.
+      def file(name) = @left.fetch("files")[name.to_s]
 
       # Returns only by an exception, after which nothing has changed. `keep` stays open.
       def self.exec(supervisor, sets, files, command, keep: [], **options)

@@ -90,11 +90,11 @@ module Gyre
       end
 
       # True if the former program wrote it.
-      def kept?(name) = @handover && @handover.file(name, files[name]) == files[name]
+      def kept?(name) = @handover && @handover.file(name) == files[name]
 
       def remove_former_files
         { pidfile: Pidfile, state: StateFile }.each do |name, kind|
-          former = @handover.file(name, files[name])
+          former = @handover.file(name)
           kind.new(former).remove if former && !kept?(name)
         end
       end

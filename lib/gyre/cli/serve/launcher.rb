@@ -12,8 +12,6 @@ require "gyre/web/cluster/mold"
 module Gyre
   module CLI
     class Launcher
-      # Older programs only check their settings.
-      CHECK = "--check"
       REHEARSAL_S = 60
       CHUNK_BYTES = 65_536
 
@@ -67,7 +65,7 @@ module Gyre
         status = nil
         printed = read_output do |writer|
           Handover.lend(supervisor, @holdings.sets, @holdings.files) do |environment, descriptors|
-            status = supervisor.reaper.run(bundle_environment.merge(environment), *command, CHECK, limit_s: REHEARSAL_S,
+            status = supervisor.reaper.run(bundle_environment.merge(environment), *command, "--check", limit_s: REHEARSAL_S,
                                            out: writer, err: writer, chdir: @folder, close_others: true, **descriptors)
           end
         end

@@ -153,7 +153,7 @@ module Gyre
 
         # Restores a member, with its link if still open.
         def self.restore(kept)
-          bytes = kept.values_at("input", "output").map { |text| text.to_s.unpack1("m0") } # older programs have no output
+          bytes = kept.values_at("input", "output").map { |text| text.unpack1("m0") }
           link = kept["descriptor"] ? Link.new(kept["descriptor"], input: bytes[0], output: bytes[1]) : Link.ended
           new(kept.fetch("role").to_sym, link, generation: kept["generation"], index: kept["index"], pid: kept["pid"],
                                                phase: kept["phase"].to_sym, started_s: kept["started_s"], heard_s: kept["heard_s"],
