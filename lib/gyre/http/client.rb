@@ -47,8 +47,8 @@ module Gyre
       def initialize(base_url = nil, headers: {}, basic: nil, bearer: nil, cookies: false, tls: nil, http2: nil, proxy: :environment,
                      socket: nil, private_addresses: true, instrument: nil, **limits)
         @limits = Limits.new(**limits)
+        @app, base_url, proxy = base_url, "http://localhost" if base_url.respond_to?(:call)
         @options = Options.new(@limits, tls, http2, proxy, socket, private_addresses)
-        @app, base_url = base_url, "http://localhost" if base_url.respond_to?(:call)
         @scheme, @host, @port, user, path = Origin.split(base_url) if base_url
         @path = path&.delete_suffix("/")
         @headers = { "user-agent" => "Gyre/#{VERSION}", "accept" => "*/*", "accept-encoding" => Decoders.accepted, **plain(headers) }
@@ -198,7 +198,7 @@ module Gyre
       def new_pool(scheme, host, port)
         fields = @host.nil? || base?(scheme, host, port) ? @headers : @headers.except(*Request::SECRET)
         origin = Origin.new(scheme, host, port, @options)
-        @app ? App.new(@app, origin, fields) : Pool.new(origin, @limits, fields)
+        @app ? App.new(@app, origin, fields) : Pool.new(origin, fields)
       end
 
       # A redirect starts without cookies that belong to another path or have changed.
@@ -279,7 +279,7 @@ module Gyre
           pool.give(connection) if connection && !exchange
         end
         report&.head
-        Response.new(request, exchange, connection, @limits, report)
+        Response.new(request, exchange, connection, report)
       end
 
       def phase(error, connection)

@@ -13,13 +13,12 @@ module Gyre
         TOKEN = /\A[!#$%&'*+.^_`|~0-9a-z-]+\z/i.freeze
         private_constant :TOKEN
 
-        attr_reader :fields, :own_fields, :origin, :status, :headers, :trailers
+        attr_reader :fields, :origin, :status, :headers, :trailers
 
         def initialize(app, origin, fields)
           @app = app
           @origin = origin
-          @own_fields = { "host" => origin.authority }.freeze
-          @fields = { **@own_fields, **fields }.compact.freeze
+          @fields = { **origin.fields, **fields }.compact.freeze
         end
 
         def take(_until_s) = App.new(@app, @origin, @fields)

@@ -50,7 +50,8 @@ module Gyre
           def tls = Ractor.current[:gyre_http_client_tls] ||= TLS.client(alpn: ALPN)
         end
 
-        attr_reader :scheme, :host, :port, :authority
+        # `fields`: headers that only this server, or its proxy, may see.
+        attr_reader :scheme, :host, :port, :authority, :fields
 
         def initialize(scheme, host, port, options)
           @scheme = scheme
@@ -59,10 +60,12 @@ module Gyre
           @options = options
           @authority = (PORTS[scheme] == port ? host : "#{host}:#{port}").freeze
           @proxy = proxy
+          @fields = { "host" => @authority, **(prefix ? proxy_fields : {}) }.freeze
         end
 
         def url = "#{scheme}://#{authority}"
         def tls? = scheme == "https"
+        def limits = @options.limits
 
         # True until a connection has shown that it takes one request at a time.
         def perhaps_shared? = @shared != false && (tls? ? @options.http2 != false : @options.http2)
@@ -70,16 +73,7 @@ module Gyre
         # A proxy without a tunnel gets whole addresses.
         def prefix = @proxy && !tls? ? url : nil
 
-        # Headers for the proxy itself.
-        def proxy_fields
-          return {} unless @proxy&.user
-
-          words = [@proxy.user, @proxy.password].map { |word| URI.decode_www_form_component(word.to_s) }
-          { "proxy-authorization" => "Basic #{[words.join(":")].pack("m0")}" }
-        end
-
         def connect(until_s)
-          limits = @options.limits
           at = [limits.connect_timeout_s && (Clock.now + limits.connect_timeout_s), until_s].compact.min
           transport = reach(at)
           tunnel(transport, at) if @proxy && tls?
@@ -93,6 +87,14 @@ module Gyre
         end
 
         private
+
+        # Headers for the proxy itself.
+        def proxy_fields
+          return {} unless @proxy&.user
+
+          words = [@proxy.user, @proxy.password].map { |word| URI.decode_www_form_component(word.to_s) }
+          { "proxy-authorization" => "Basic #{[words.join(":")].pack("m0")}" }
+        end
 
         def left(at) = at && [at - Clock.now, 0.001].max
 
@@ -120,7 +122,7 @@ module Gyre
         # CONNECT (RFC 9110, section 9.3.6).
         def tunnel(transport, at)
           target = "#{host}:#{port}"
-          reply = H1Connection.new(transport, @options.limits).request("CONNECT", target, { "host" => target, **proxy_fields }, nil, at)
+          reply = H1Connection.new(transport, limits).request("CONNECT", target, { "host" => target, **proxy_fields }, nil, at)
           return if reply.status == 200
 
           raise IOError, "the proxy #{@proxy.host}:#{@proxy.port} refused the tunnel with #{reply.status}"

@@ -15,14 +15,12 @@ module Gyre
         LOST_CHECK_S = 1
         private_constant :LOST_CHECK_S
 
-        attr_reader :origin, :fields, :own_fields
+        attr_reader :origin, :fields
 
-        # `fields`: headers of each request; `own_fields`: those that only this origin may see.
-        def initialize(origin, limits, fields)
+        # `fields`: headers of each request.
+        def initialize(origin, fields)
           @origin = origin
-          @limits = limits
-          @own_fields = { "host" => origin.authority, **(origin.prefix ? origin.proxy_fields : {}) }.freeze
-          @fields = { **@own_fields, **fields }.compact.freeze
+          @fields = { **origin.fields, **fields }.compact.freeze
           @lost = []
           renew
         end
@@ -77,7 +75,8 @@ module Gyre
         # Returns a connection, or nil with a place for a new one. While a connection is made that
         # may carry them all, other callers wait for it and share its failure.
         def wait(until_s)
-          at = [@limits.pool_timeout_s && (Clock.now + @limits.pool_timeout_s), until_s].compact.min
+          limits = @origin.limits
+          at = [limits.pool_timeout_s && (Clock.now + limits.pool_timeout_s), until_s].compact.min
           failure = @failure
           @waiting += 1
           loop do
@@ -86,7 +85,7 @@ module Gyre
             raise @failure.dup unless @failure.equal?(failure)
 
             shares = @connecting.positive? && @origin.perhaps_shared?
-            return (@open += 1) && nil if @open < @limits.connections_limit && !shares
+            return (@open += 1) && nil if @open < limits.connections_limit && !shares
 
             left = at && (at - Clock.now)
             expire(shares) if left && left <= 0

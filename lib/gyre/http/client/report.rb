@@ -11,8 +11,6 @@ module Gyre
     class Client
       # An ended or failed request; times are seconds since its start.
       class Report
-        # @return [String]
-        attr_reader :request_method, :url
         # @return [Integer, nil] nil without a response
         attr_reader :status
         # @return [String, nil] "HTTP/1.1" or "HTTP/2"
@@ -30,8 +28,7 @@ module Gyre
 
         # @api private
         def initialize(request, callback)
-          @request_method = request.method
-          @url = request.url
+          @name = request.name
           @callback = callback
           @began_s = Clock.now
           @attempts = @received_bytes = 0
@@ -56,6 +53,12 @@ module Gyre
           Tally.add(self) if Tally.counting?
           @callback&.call(self)
         end
+
+        # @return [String]
+        def request_method = @name.first
+
+        # @return [String] without credentials and query
+        def url = @name.last
 
         # @return [String] a line for a log
         def to_s

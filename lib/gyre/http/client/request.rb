@@ -70,7 +70,7 @@ module Gyre
           left = get ? fields.except(*ABOUT_BODY) : fields
           left = left.except(*SECRET) unless pool.origin.url == self.pool.origin.url
           request = Request.new(get ? "GET" : method, pool, target, until_s, nil, get ? nil : body)
-          request.fields = left.merge(pool.own_fields)
+          request.fields = left.merge(pool.origin.fields)
           request
         end
 

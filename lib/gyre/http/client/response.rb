@@ -26,14 +26,13 @@ module Gyre
         attr_reader :trailers
 
         # @api private
-        def initialize(request, exchange, connection, limits, report = nil)
+        def initialize(request, exchange, connection, report = nil)
           @request = request
           @status = exchange.status
           @head = exchange.head
           @protocol = connection.protocol
           @exchange = exchange
           @connection = connection
-          @limits = limits
           @report = report
           leave if exchange.over?
         end
@@ -139,7 +138,7 @@ module Gyre
         def load
           return self if @body
 
-          most = @limits.body_bytes_limit
+          most = limits.body_bytes_limit
           if !encoded?
             bytes = read_piece || "".b
             while bytes.bytesize <= most && (piece = read_piece)
@@ -187,12 +186,13 @@ module Gyre
         def decoder_of(coding) = coding && @request.decodes? ? Decoders.for(coding) : nil
 
         def received = @received || 0
+        def limits = @request.pool.origin.limits
 
         def read_piece
           return unless @exchange
 
           piece = @exchange.read
-          watch_rate(piece) if @limits.body_rate_bytes_limit.positive?
+          watch_rate(piece) if limits.body_rate_bytes_limit.positive?
           @received = received + piece.bytesize if piece
           leave if @exchange.over?
           piece
@@ -203,7 +203,7 @@ module Gyre
 
         def watch_rate(piece)
           passed_s = Clock.now - (@since ||= Clock.now)
-          return if piece.nil? || passed_s < RATE_AFTER_S || received >= passed_s * @limits.body_rate_bytes_limit
+          return if piece.nil? || passed_s < RATE_AFTER_S || received >= passed_s * limits.body_rate_bytes_limit
 
           raise Gyre::TimeoutError, "#{received} bytes in #{passed_s.round} s: slower than body_rate_bytes_limit"
         end
