@@ -361,6 +361,17 @@ VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes)
   return hash;
 }
 
+void gyre_http_check_request(VALUE method, VALUE target) {
+  Check_Type(method, T_STRING);
+  Check_Type(target, T_STRING);
+  if (!gyre_http_is_name(RSTRING_PTR(method), (size_t)RSTRING_LEN(method)))
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not an HTTP method", method);
+  const char *bytes = RSTRING_PTR(target);
+  bool valid = RSTRING_LEN(target) > 0;
+  for (long i = 0; i < RSTRING_LEN(target); i++) valid &= bytes[i] > 0x20 && bytes[i] < 0x7f;
+  if (!valid) rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the target of a request: escape it first", target);
+}
+
 /* A response's fields as a String: their number, the fields, the text. Most callers ask for none or
  * one. Fields of an encoded body become their Hash at once. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length) {

@@ -195,6 +195,8 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
 /* Makes an env of a refused head's known parts, for the access log. */
 VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struct gyre_http_request *request);
 VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes);
+/* Raises ArgumentError for a client's request that would not be one. */
+void gyre_http_check_request(VALUE method, VALUE target);
 /* A response's, made into a Hash once asked for. `bytes` has `length`. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length);
 VALUE gyre_http_unpack_fields(VALUE packed);

@@ -203,18 +203,10 @@ static int append_field(VALUE name, VALUE value, VALUE argument) {
 }
 
 static void append_first_line(struct text *text, VALUE method, VALUE target) {
-  StringValue(method);
-  StringValue(target);
-  if (!gyre_http_is_name(RSTRING_PTR(method), (size_t)RSTRING_LEN(method)))
-    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not an HTTP method", method);
-  const char *bytes = RSTRING_PTR(target);
-  long length = RSTRING_LEN(target);
-  bool valid = length > 0;
-  for (long i = 0; i < length; i++) valid &= bytes[i] > 0x20 && bytes[i] != 0x7f;
-  if (!valid) rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the target of a request: escape it first", target);
+  gyre_http_check_request(method, target);
   append(text, RSTRING_PTR(method), (size_t)RSTRING_LEN(method));
   APPEND(text, " ");
-  append(text, bytes, (size_t)length);
+  append(text, RSTRING_PTR(target), (size_t)RSTRING_LEN(target));
   APPEND(text, " HTTP/1.1\r\n");
 }
 

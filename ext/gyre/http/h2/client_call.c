@@ -17,7 +17,7 @@
 #define PIECE_BYTES (128 * 1024) /* bytes of a body returned by one call */
 #define EARLY_BYTES (32 << 20)   /* bytes of a response kept before its request is sent */
 
-static VALUE call_class;
+static VALUE call_class, host;
 
 static void call_mark(void *opaque) {
   const struct gyre_http2_call *call = opaque;
@@ -184,15 +184,6 @@ static int push_field(VALUE name, VALUE value, VALUE argument) {
   return ST_CONTINUE;
 }
 
-static VALUE checked_target(VALUE target) {
-  target = rb_str_new_frozen(StringValue(target));
-  const char *bytes = RSTRING_PTR(target);
-  bool valid = RSTRING_LEN(target) > 0;
-  for (long i = 0; i < RSTRING_LEN(target); i++) valid &= (unsigned char)bytes[i] > 0x20 && bytes[i] != 0x7f;
-  if (!valid) rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the target of a request: escape it first", target);
-  return target;
-}
-
 /* Returns the stream; NULL: see request->wrong. */
 static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct request *request, VALUE method,
                                        VALUE target, VALUE headers, VALUE body) {
@@ -226,12 +217,11 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   struct request request = {.wrong = Qundef, .streams = body == Qtrue};
   if (client->scheduler && gyre_thread_is_foreign(client->scheduler))
     rb_raise(rb_eThreadError, "a connection belongs to the thread that has opened it");
-  method = rb_str_new_frozen(StringValue(method));
-  if (!gyre_http_is_name(RSTRING_PTR(method), (size_t)RSTRING_LEN(method)))
-    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not an HTTP method", method);
-  target = checked_target(target);
+  gyre_http_check_request(method, target);
+  method = rb_str_new_frozen(method);
+  target = rb_str_new_frozen(target);
   Check_Type(headers, T_HASH);
-  request.authority = rb_hash_lookup2(headers, rb_str_new_lit("host"), Qnil);
+  request.authority = rb_hash_lookup2(headers, host, Qnil);
   if (!RB_TYPE_P(request.authority, T_STRING)) rb_raise(rb_eArgError, "header host: missing");
   if (!gyre_http_is_value(RSTRING_PTR(request.authority), (size_t)RSTRING_LEN(request.authority)))
     rb_raise(rb_eArgError, "header host: its value has a control byte");
@@ -430,6 +420,7 @@ void gyre_init_http2_client_call(void) {
   call_class = rb_define_class_under(connection, "Exchange", rb_cObject);
   rb_gc_register_mark_object(call_class);
   rb_undef_alloc_func(call_class);
+  host = gyre_kept(rb_obj_freeze(rb_str_new_lit("host")));
   rb_define_private_method(connection, "open", connection_open, 5);
   rb_define_private_method(connection, "refuse", connection_refuse, 0);
   rb_define_method(call_class, "write", call_write, 1);
