@@ -153,7 +153,7 @@ module Gyre
         begin
           return false unless announced.nil? || announced == file.size
 
-          write_from_file(Files::Body.new(file))
+          write_parts(Files::Body.new(file))
           true
         ensure
           file.close
@@ -175,20 +175,20 @@ module Gyre
       # Runs no app code, so that a slow client may take any time.
       def write_download(body)
         @exchange.leave_place
-        write_from_file(body)
+        write_parts(body)
       end
 
       # A file truncated meanwhile yields too few bytes.
-      def write_from_file(body)
+      def write_parts(body)
         raise RequestError.new("too many files are being sent", 503) unless @exchange.hold_file
 
         start(body.bytesize)
-        write_pieces(body) if @framing
+        body.parts.each { |part| part.is_a?(String) ? write(part) : write_part(body, part) } if @framing
         finish
       end
 
-      def write_pieces(body)
-        body.each_piece do |offset, length|
+      def write_part(body, part)
+        body.each_piece(part) do |offset, length|
           @writing = true
           sent = @exchange.write_file(body.file, offset, length)
           @writing = false

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A body from an open file: whole or a range. Made by Files::Respond, sent with
+# A body from an open file: whole, a range, or several ranges. Made by Files::Respond, sent with
 # Exchange#write_file. Reads from a disk in a thread.
 
 require "gyre/offload"
@@ -8,24 +8,29 @@ require "gyre/offload"
 module Gyre
   module HTTP
     module Files
-      # Other servers call #each.
+      # A body of file parts and Strings. Other servers call #each.
       class Body
         # Bytes read into memory, then sent. The kernel may drop pages before sending, more rarely
         # for smaller pieces.
         PIECE_BYTES = 512 * 1024
+        Part = Struct.new(:offset, :length)
 
-        attr_reader :bytesize, :file
+        attr_reader :bytesize
+
+        attr_reader :parts
+
+        attr_reader :file
 
         # Closes `file` at its end.
-        def initialize(file, offset = 0, length = file.size)
+        def initialize(file, parts = [Part.new(0, file.size)])
           @file = file
-          @offset = offset
-          @bytesize = length
+          @parts = parts
+          @bytesize = parts.sum { |part| part.is_a?(String) ? part.bytesize : part.length }
         end
 
-        def each_piece
-          offset = @offset
-          ending = offset + @bytesize
+        def each_piece(part)
+          offset = part.offset
+          ending = offset + part.length
           while offset < ending
             length = [ending - offset, PIECE_BYTES].min
             Body.load(@file, offset, length) unless @file.cached?(offset, length)
@@ -35,10 +40,14 @@ module Gyre
         end
 
         def each
-          each_piece do |offset, length|
-            bytes = Body.read(@file, offset, length)
-            yield bytes
-            raise EOFError, "the file has become shorter" if bytes.bytesize < length
+          @parts.each do |part|
+            next yield(part) if part.is_a?(String)
+
+            each_piece(part) do |offset, length|
+              bytes = Body.read(@file, offset, length)
+              yield bytes
+              raise EOFError, "the file has become shorter" if bytes.bytesize < length
+            end
           end
         end
 
