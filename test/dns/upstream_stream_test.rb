@@ -73,6 +73,23 @@ class DNSUpstreamStreamTest < Minitest::Test
     assert_operator server.connections, :>, 1
   end
 
+  def test_silence_ends_idle_connections_too_as_they_may_be_as_dead
+    gate = Thread::Queue.new
+    server = scripted do |bytes|
+      gate.pop if name_of(bytes) == "held.test"
+      reply_to(bytes, "#{name_of(bytes)} 60 TXT one") unless name_of(bytes) == "silent.test"
+    end
+    @upstream = Gyre::DNS::Upstream.new("tcp://#{server.address}", timeout_s: 60)
+    callers = Array.new(2) { Thread.new { text("held.test") } }
+    eventually { server.queries.size == 2 }
+    2.times { gate << true }
+    assert_equal %w[one one], callers.map(&:value)
+    stream = @upstream.stream(@upstream.servers.first)
+    assert_empty stream.exchange([Gyre::DNS::Query.ask("silent.test", 16)], Gyre::Clock.now + 0.05)
+    assert_equal "one", text("next.test")
+    assert_equal 3, server.connections
+  end
+
   def test_tls_verifies_the_servers_certificate
     Dir.mktmpdir do |folder|
       certificates = GyreTest::Certificates.new(folder)

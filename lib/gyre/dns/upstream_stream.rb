@@ -24,6 +24,7 @@ module Gyre
         older = @idle.pop
         transport = older || connect(until_s)
         found = converse(transport, queries, until_s)
+        close if found.size < queries.size # idle ones may be as dead, forgotten by a NAT
         kept = @idle.push(transport) if found.size == queries.size && @idle.size < IDLE_LIMIT
         found
       rescue SystemCallError, IOError, TLS::Error
@@ -35,9 +36,7 @@ module Gyre
         transport&.abandon unless kept
       end
 
-      def close
-        @idle.pop.abandon until @idle.empty?
-      end
+      def close = @idle.slice!(0..).each(&:abandon)
 
       private
 

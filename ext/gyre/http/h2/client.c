@@ -350,10 +350,10 @@ static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
 static VALUE client_capacity(VALUE self) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
-  uint32_t limit = client->scheduler ? gyre_http2_session_streams_limit(&client->session) : 1;
   if (client->session.open_count > client->calls) send_all(client); /* resets of forgotten responses */
   if (!client->linked) receive(client);
   if (!gyre_http2_client_is_open(client)) return INT2FIX(0);
+  uint32_t limit = client->scheduler ? gyre_http2_session_streams_limit(&client->session) : 1;
   uint32_t open = client->session.open_count;
   return UINT2NUM(limit > open ? limit - open : 0);
 }
