@@ -219,12 +219,7 @@ module Gyre
 
       # Returns the number of subscribers that accept it.
       def deliver(message, subscribers)
-        reached = 0
-        elsewhere = subscribers.select do |subscriber|
-          taken = subscriber.deliver(message)
-          reached += 1 if taken
-          taken.nil?
-        end
+        reached = WebSocket.deliver_all(message, subscribers, elsewhere = [])
         reached + in_their_threads(elsewhere) { |socket| socket.deliver(message) }
       end
 

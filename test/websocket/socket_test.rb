@@ -101,7 +101,8 @@ module WebSocketSockets
     end
   end
 
-  # A session's fiber has run the handshake's request before. Counts stacks twice, as other threads have some, too.
+  # A session's fiber has run the handshake's request before. Counts stacks twice, as other threads
+  # have some, too.
   def test_a_fiber_that_waits_keeps_no_stack_of_an_earlier_request
     skip "a sanitizer has mappings of a stack's size" if ENV["ASAN_OPTIONS"]
     deep = ->(depth) { depth.zero? ? "y" : "x".gsub("x") { deep.call(depth - 1) } }
@@ -116,7 +117,8 @@ module WebSocketSockets
     end
   end
 
-  # Stacks with more than 64 KB, without pages that Ruby has given back. The app's have 40, and 92 if they keep the request's.
+  # Stacks with more than 64 KB, without pages that Ruby has given back. The app's have 40 KB, and 92
+  # if they keep the request's.
   def used_stacks
     maps = File.read("/proc/self/smaps").scan(/^(\h+)-(\h+) rw-p .*?^Rss: +(\d+).*?^LazyFree: +(\d+)/m)
     maps.count { |from, to, rss_kb, free_kb| (to.hex - from.hex).between?(500_000, 1_000_000) && rss_kb.to_i - free_kb.to_i > 64 }

@@ -305,7 +305,11 @@ void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre
 }
 
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber) {
+  const struct gyre_interrupts *own = &scheduler->interrupts;
   struct gyre_list *list;
+  if (gyre_list_empty(&own->due) && gyre_list_empty(&own->raising) && gyre_list_empty(&own->postponed) &&
+      gyre_list_empty(&own->deferred) && gyre_list_empty(&own->held))
+    return;
   for (int i = 0; (list = all(scheduler, i)); i++) {
     GYRE_EACH(struct gyre_interrupt, interrupt, list, node) {
       if (interrupt->fiber == fiber) gyre_interrupt_cancel(scheduler, interrupt);

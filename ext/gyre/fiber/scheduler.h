@@ -252,8 +252,9 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 static inline void gyre_post_here(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   if (gyre_list_empty(&post->node)) gyre_list_append(&scheduler->posts, &post->node);
 }
-/* Called by a job that goes on as another one: forgets as between two jobs. */
-void gyre_job_is_over(struct gyre_scheduler *scheduler);
+/* Called by a job that goes on as another one: drops what is sent to the fiber, and its locals and
+ * storage if these are to be forgotten. */
+void gyre_job_is_over(struct gyre_scheduler *scheduler, bool forget);
 /* Called by a job that may wait for long: its fiber's unused stack, which others have used, is
  * returned to the kernel. */
 void gyre_job_stays(struct gyre_scheduler *scheduler);

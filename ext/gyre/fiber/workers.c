@@ -148,11 +148,11 @@ static VALUE forget_job(VALUE argument) {
   return Qnil;
 }
 
-void gyre_job_is_over(struct gyre_scheduler *scheduler) {
+void gyre_job_is_over(struct gyre_scheduler *scheduler, bool forget) {
   VALUE fiber = rb_fiber_current();
   gyre_interrupts_drop(scheduler, fiber);
   gyre_forget_early(scheduler, fiber);
-  forget_job((VALUE)scheduler);
+  if (forget) forget_job((VALUE)scheduler);
 }
 
 void gyre_job_stays(struct gyre_scheduler *scheduler) {

@@ -5,7 +5,8 @@
 
 #include <ruby/encoding.h>
 
-static ID id_on_open, id_on_message, id_on_drained, id_on_close, id_failed;
+static ID id_serve;
+static VALUE session, on_open, on_drained, on_close;
 
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
   if (websocket->run.busy || websocket->run.told || !websocket->run.begun) return false;
@@ -46,90 +47,12 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
   return message;
 }
 
-struct call {
-  VALUE handler, arguments[2];
-  ID method;
-  int count;
-};
-
-/* All methods except on_message are optional. */
-static VALUE call_handler(VALUE argument) {
-  const struct call *call = (const struct call *)argument;
-  if (call->method == id_on_message) return rb_funcallv(call->handler, call->method, call->count, call->arguments);
-  return rb_check_funcall(call->handler, call->method, call->count, call->arguments);
-}
-
-static VALUE failed(VALUE self, VALUE error) {
-  return rb_funcall(rb_path2class("Gyre::WebSocket::Session"), id_failed, 2, self, error);
-}
-
-/* Calls the app's handler, or a block's session, which handles errors itself. */
-static void call(const struct gyre_websocket *websocket, ID method, int count, VALUE message) {
-  VALUE self = websocket->self;
-  struct call call = {
-      .handler = websocket->run.session, .arguments = {self, message}, .method = method, .count = count};
-  if (websocket->run.wants) {
-    rb_rescue2(call_handler, (VALUE)&call, failed, self, rb_eException, (VALUE)0);
-  } else {
-    rb_funcall(websocket->run.session, method, 1, self);
-  }
-}
-
-/* Makes the calls in order: open, messages and drained output as they come, close. */
-static void run(struct gyre_websocket *websocket) {
-  websocket->run.fiber = rb_fiber_current();
-  if (!websocket->run.opened) {
-    websocket->run.opened = true;
-    call(websocket, id_on_open, 1, Qnil);
-  }
-  while (websocket->run.wants) {
-    gyre_websocket_receive(websocket);
-    if (websocket->unread) {
-      VALUE message = gyre_websocket_take(websocket);
-      if (!NIL_P(message)) call(websocket, id_on_message, 2, message);
-    } else if (websocket->drained) {
-      websocket->drained = false;
-      call(websocket, id_on_drained, 1, Qnil);
-    } else {
-      break;
-    }
-    gyre_yield_if_due(websocket->acceptor->scheduler);
-  }
-  if (websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE && !websocket->connection) {
-    websocket->run.told = true;
-    call(websocket, id_on_close, 1, Qnil);
-  }
-}
-
-struct running {
-  VALUE self;
-  struct gyre_websocket *websocket;
-  bool returned;
-};
-
-static VALUE run_body(VALUE argument) {
-  struct running *running = (struct running *)argument;
-  run(running->websocket);
-  running->returned = true;
-  return Qnil;
-}
-
-/* A session handles the errors of its code; if it was ended from outside, the socket ends too. */
-static VALUE ran(VALUE argument) {
-  const struct running *running = (const struct running *)argument;
-  struct gyre_websocket *websocket = running->websocket;
-  websocket->run.busy = false;
-  websocket->run.fiber = Qnil;
-  if (!running->returned) {
-    websocket->run.told = websocket->discards = true;
-    gyre_websocket_close(
-        websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "", 0);
-  }
-  gyre_websocket_settle(websocket);
-  return Qnil;
-}
-
 static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post);
+
+static void begin(struct gyre_websocket *websocket) {
+  websocket->run.busy = true;
+  websocket->run.fiber = rb_fiber_current();
+}
 
 /* Takes the next socket of this turn, or returns NULL. */
 static struct gyre_websocket *take_due(struct gyre_scheduler *scheduler) {
@@ -144,15 +67,57 @@ static struct gyre_websocket *take_due(struct gyre_scheduler *scheduler) {
 }
 
 static VALUE fiber_main(VALUE self) {
+  begin(RTYPEDDATA_DATA(self));
+  if (!session) session = gyre_kept(rb_path2class("Gyre::WebSocket::Session"));
+  return rb_funcallv(session, id_serve, 1, &self);
+}
+
+static VALUE websocket_handler(VALUE self) {
+  return ((const struct gyre_websocket *)RTYPEDDATA_DATA(self))->run.session;
+}
+
+/* Returns a message or the name of the handler's next method, in order: open, messages and drained
+ * output as they come, close; nil if nothing is due. */
+static VALUE websocket_event(VALUE self) {
+  struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
+  if (!websocket->run.opened) {
+    websocket->run.opened = true;
+    return on_open;
+  }
+  if (!websocket->run.wants) return Qnil;
+  gyre_yield_if_due(websocket->acceptor->scheduler);
+  for (gyre_websocket_receive(websocket); websocket->unread; gyre_websocket_receive(websocket)) {
+    VALUE message = gyre_websocket_take(websocket);
+    if (!NIL_P(message)) return message;
+  }
+  if (websocket->drained) {
+    websocket->drained = false;
+    return on_drained;
+  }
+  if (websocket->connection || websocket->run.told || !(websocket->run.wants & GYRE_WEBSOCKET_WANTS_CLOSE)) return Qnil;
+  websocket->run.told = true;
+  return on_close;
+}
+
+/* Returns the turn's next socket, or nil. `clean`: false if fiber-locals are left; nil if the code
+ * was ended from outside, which ends the socket, too. */
+static VALUE websocket_over(VALUE self, VALUE clean) {
   struct gyre_websocket *websocket = RTYPEDDATA_DATA(self);
   struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;
-  do {
-    struct running running = {.self = websocket->self, .websocket = websocket};
-    websocket->run.busy = true;
-    rb_ensure(run_body, (VALUE)&running, ran, (VALUE)&running);
-    if (!gyre_list_empty(&scheduler->due_posts)) gyre_job_is_over(scheduler);
-  } while ((websocket = take_due(scheduler)));
-  return Qnil;
+  websocket->run.busy = false;
+  websocket->run.fiber = Qnil;
+  if (NIL_P(clean)) {
+    websocket->run.told = websocket->discards = true;
+    gyre_websocket_close(
+        websocket, websocket->acceptor->draining ? GYRE_WEBSOCKET_GOING_AWAY : GYRE_WEBSOCKET_SERVER_ERROR, "", 0);
+  }
+  gyre_websocket_settle(websocket);
+  if (NIL_P(clean) || gyre_list_empty(&scheduler->due_posts)) return Qnil;
+  gyre_job_is_over(scheduler, !RTEST(clean));
+  websocket = take_due(scheduler);
+  if (!websocket) return Qnil;
+  begin(websocket);
+  return websocket->self;
 }
 
 static VALUE spawn(VALUE self) {
@@ -195,10 +160,12 @@ void gyre_websocket_session_init(struct gyre_websocket *websocket) {
   websocket->run.starting.run = start_posted;
 }
 
-void gyre_init_websocket_session(void) {
-  id_on_open = rb_intern("on_open");
-  id_on_message = rb_intern("on_message");
-  id_on_drained = rb_intern("on_drained");
-  id_on_close = rb_intern("on_close");
-  id_failed = rb_intern("failed");
+void gyre_init_websocket_session(VALUE class) {
+  id_serve = rb_intern("serve");
+  on_open = ID2SYM(rb_intern("on_open"));
+  on_drained = ID2SYM(rb_intern("on_drained"));
+  on_close = ID2SYM(rb_intern("on_close"));
+  rb_define_method(class, "handler", websocket_handler, 0);
+  rb_define_method(class, "event", websocket_event, 0);
+  rb_define_method(class, "over", websocket_over, 1);
 }

@@ -144,8 +144,10 @@ static VALUE websocket_write(VALUE self, VALUE message) {
   StringValue(message);
   unsigned opcode = opcode_of(message);
   check_open(websocket);
-  gyre_yield_if_due(websocket->acceptor->scheduler);
-  check_open(websocket);
+  if (gyre_clock_is_due(websocket->acceptor->scheduler)) {
+    gyre_yield_if_due(websocket->acceptor->scheduler);
+    check_open(websocket);
+  }
   long length = RSTRING_LEN(message);
   VALUE payload = deflated(&websocket->compression, message);
   gyre_websocket_send(websocket, opcode, payload != message, RSTRING_PTR(payload), (size_t)RSTRING_LEN(payload));
@@ -188,6 +190,48 @@ static VALUE websocket_offer(VALUE self, VALUE frame) {
   if (!websocket->connection) return Qfalse;
   websocket->acceptor->statistics.messages_sent++;
   return Qtrue;
+}
+
+/* Fetches the memory of the sockets that come next, during the system calls of those before: with
+ * 10,000 sockets it is in no cache. */
+static void fetch_ahead(VALUE class, VALUE subscribers, long place) {
+  long count = RARRAY_LEN(subscribers);
+  if (place + 6 < count) __builtin_prefetch((const void *)RARRAY_AREF(subscribers, place + 6));
+  if (place + 4 < count && rb_class_of(RARRAY_AREF(subscribers, place + 4)) == class) {
+    const char *websocket = RTYPEDDATA_DATA(RARRAY_AREF(subscribers, place + 4));
+    for (size_t i = 0; i < sizeof(struct gyre_websocket); i += 64) __builtin_prefetch(websocket + i);
+  }
+  if (place + 2 < count && rb_class_of(RARRAY_AREF(subscribers, place + 2)) == class) {
+    const struct gyre_http_connection *connection = websocket_get(RARRAY_AREF(subscribers, place + 2))->connection;
+    if (!connection) return;
+    __builtin_prefetch(&connection->transport);
+    __builtin_prefetch(&connection->state);
+  }
+}
+
+/* Sends a Broadcast::Message to subscribers, and adds those of other threads' loops to `elsewhere`.
+ * Returns how many took it. */
+static VALUE websocket_deliver_all(VALUE class, VALUE message, VALUE subscribers, VALUE elsewhere) {
+  VALUE frame = Qnil;
+  unsigned bits = 0;
+  long taken = 0;
+  Check_Type(subscribers, T_ARRAY);
+  Check_Type(elsewhere, T_ARRAY);
+  for (long i = 0; i < RARRAY_LEN(subscribers); i++) {
+    VALUE subscriber = RARRAY_AREF(subscribers, i), result;
+    fetch_ahead(class, subscribers, i);
+    if (rb_class_of(subscriber) == class) {
+      unsigned its_bits = websocket_get(subscriber)->compression.sent_bits;
+      if (NIL_P(frame) || its_bits != bits)
+        frame = rb_funcall(message, rb_intern("frame"), 1, UINT2NUM(bits = its_bits));
+      result = websocket_offer(subscriber, frame);
+    } else {
+      result = rb_funcall(subscriber, rb_intern("deliver"), 1, message);
+    }
+    if (NIL_P(result)) rb_ary_push(elsewhere, subscriber);
+    if (RTEST(result)) taken++;
+  }
+  return LONG2NUM(taken);
 }
 
 /* Keeps the socket in a Hash until its end. False if it has ended. */
@@ -357,7 +401,6 @@ static VALUE websocket_take_over(VALUE class, VALUE exchange, VALUE session, VAL
 }
 
 void gyre_init_websocket(void) {
-  gyre_init_websocket_session();
   gyre_init_websocket_frames();
   id_error = rb_intern("error");
   VALUE class = rb_define_class_under(gyre_mGyre, "WebSocket", rb_cObject);
@@ -365,6 +408,7 @@ void gyre_init_websocket(void) {
   rb_gc_register_mark_object(class);
   rb_gc_register_mark_object(closed_error);
   rb_undef_alloc_func(class);
+  gyre_init_websocket_session(class);
 #ifdef GYRE_HAVE_ZLIB
   rb_define_const(class, "COMPRESSES", Qtrue);
 #endif
@@ -380,6 +424,7 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "pending", websocket_pending, 0);
   rb_define_method(class, "protocol", websocket_protocol, 0);
   rb_define_singleton_method(class, "frame", websocket_frame, 2);
+  rb_define_singleton_method(class, "deliver_all", websocket_deliver_all, 3);
   rb_define_method(class, "window_bits", websocket_window_bits, 0);
   rb_define_method(class, "offer", websocket_offer, 1);
   rb_define_method(class, "join", websocket_join, 1);

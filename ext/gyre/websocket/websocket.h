@@ -149,7 +149,7 @@ void gyre_websocket_settle(struct gyre_websocket *websocket);
 /* Takes the buffer's message as a String; nil if broken, which ends the socket. */
 VALUE gyre_websocket_take(struct gyre_websocket *websocket);
 void gyre_websocket_session_init(struct gyre_websocket *websocket);
-void gyre_init_websocket_session(void);
+void gyre_init_websocket_session(VALUE class);
 
 void gyre_init_websocket_frames(void); /* frames.c */
 void gyre_init_websocket(void);        /* socket.c */

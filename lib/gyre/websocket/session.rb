@@ -13,7 +13,8 @@ module Gyre
       MESSAGES = 1
       DRAINED = 2
       CLOSE = 4
-      private_constant :MESSAGES, :DRAINED, :CLOSE
+      STORAGE = Fiber.method_defined?(:storage)
+      private_constant :MESSAGES, :DRAINED, :CLOSE, :STORAGE
 
       class << self
         # Returns the events that a handler wants.
@@ -21,6 +22,31 @@ module Gyre
           raise ArgumentError, "a handler of WebSockets needs on_message" unless handler.respond_to?(:on_message)
 
           MESSAGES | (handler.respond_to?(:on_drained) ? DRAINED : 0) | (handler.respond_to?(:on_close) ? CLOSE : 0)
+        end
+
+        # Calls a socket's handler, then those of the others that are due in this turn: until their
+        # code waits, they share a fiber.
+        def serve(socket)
+          thread, fiber = Thread.current, Fiber.current
+          while socket
+            handler, clean = socket.handler, nil
+            begin
+              while (event = socket.event)
+                begin
+                  if event.is_a?(String)
+                    handler.on_message(socket, event)
+                  elsif handler.respond_to?(event)
+                    handler.public_send(event, socket)
+                  end
+                rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
+                  failed(socket, error)
+                end
+              end
+              clean = thread.keys.empty? && !(STORAGE && fiber.storage)
+            ensure
+              socket = socket.over(clean)
+            end
+          end
         end
 
         # Handles the app's exception; a close by the client is not the app's fault.
@@ -45,8 +71,6 @@ module Gyre
         def on_open(socket)
           @block.call(socket)
           socket.close unless @stays
-        rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
-          Session.failed(socket, error)
         end
       end
     end
