@@ -117,8 +117,8 @@ module WebSocketSockets
     end
   end
 
-  # Stacks with more than 64 KB, without pages that Ruby has given back. The app's have 40 KB, and 92
-  # if they keep the request's.
+  # Stacks with more than 64 KB, without pages that Ruby has given back. The app's have 40 KB; they
+  # have 92 if they keep the request's.
   def used_stacks
     maps = File.read("/proc/self/smaps").scan(/^(\h+)-(\h+) rw-p .*?^Rss: +(\d+).*?^LazyFree: +(\d+)/m)
     maps.count { |from, to, rss_kb, free_kb| (to.hex - from.hex).between?(500_000, 1_000_000) && rss_kb.to_i - free_kb.to_i > 64 }
