@@ -145,7 +145,7 @@ module Gyre
           next deliver(message, subscribers) unless kept
 
           @history.add(topic, message, *place)
-          in_their_threads(subscribers) { |subscriber| subscriber.deliver(message) }
+          in_their_threads(subscribers) { |some| WebSocket.deliver_all(message, some, []) }
         end
       end
 
@@ -171,10 +171,9 @@ module Gyre
       def arrived(kind, topic, data, options, origin, number)
         data = data.unpack1("m0") if kind == "binary"
         message = Message.new(data, options) unless kind == "disconnect"
-        act = message ? ->(subscriber) { subscriber.deliver(message) } : :disconnect.to_proc
         @history.ordered(topic) do |kept|
           @history.add(topic, message, origin, number) if kept && message.text?
-          in_their_threads(subscribers(topic), &act)
+          in_their_threads(subscribers(topic)) { |some| message ? WebSocket.deliver_all(message, some, []) : some.each(&:disconnect) }
         end
       end
 
@@ -220,19 +219,19 @@ module Gyre
       # Returns the number of subscribers that accept it.
       def deliver(message, subscribers)
         reached = WebSocket.deliver_all(message, subscribers, elsewhere = [])
-        reached + in_their_threads(elsewhere) { |socket| socket.deliver(message) }
+        reached + in_their_threads(elsewhere) { |some| WebSocket.deliver_all(message, some, []) }
       end
 
       def close_all(subscribers)
         elsewhere, here = subscribers.partition(&:foreign?)
         here.each(&:disconnect)
-        here.size + in_their_threads(elsewhere, &:disconnect)
+        here.size + in_their_threads(elsewhere) { |some| some.each(&:disconnect) }
       end
 
-      # Calls the block soon with each socket in its loop's thread. Returns their number.
-      def in_their_threads(sockets, &block)
+      # Calls the block soon in each loop's thread with its sockets. Returns their number.
+      def in_their_threads(sockets)
         sockets.group_by(&:thread_calls).sum do |calls, some|
-          calls.post(-> { some.each(&block) })
+          calls.post(-> { yield some })
           some.size
         rescue IOError
           0 # the server has ended

@@ -101,9 +101,7 @@ module Gyre
 
       # @param env [Hash]
       # @return [Boolean] whether the request is for a WebSocket, even a faulty one
-      def requested?(env)
-        Handshake.requested?(env)
-      end
+      def requested?(env) = Handshake.requested?(env)
     end
 
     # @yieldparam message [String] each, until closed
@@ -123,23 +121,14 @@ module Gyre
     # @return [Float] seconds
     # @raise [TimeoutError]
     # @raise [ClosedError]
-    def ping(timeout: nil)
-      ping_within(timeout)
-    end
+    def ping(timeout: nil) = ping_within(timeout)
 
     # Closes without waiting for the client, which has close_timeout_s for its side. May be called
     # again.
     # @param code [Integer] 1000 (done), 1001 (going away), 3000–4999 (the app's); RFC 6455, 7.4
     # @param reason [String] at most 123 bytes
     # @return [nil]
-    def close(code = 1000, reason = "")
-      close_with(code, WebSocket.check_close(code, reason))
-    end
-
-    # Sends a {Broadcast::Message} without waiting. True: sent; false: closed, or too slow; nil:
-    # another thread than the loop's.
-    # @api private
-    def deliver(message) = offer(message.frame(window_bits))
+    def close(code = 1000, reason = "") = close_with(code, WebSocket.check_close(code, reason))
 
     # For {Broadcast.disconnect}.
     # @api private
@@ -150,8 +139,6 @@ module Gyre
     def label = "a WebSocket"
 
     # @return [String]
-    def inspect
-      "#<#{self.class} #{closed? ? ["closed", code, reason].compact.join(" ").strip : "open"}>"
-    end
+    def inspect = "#<#{self.class} #{closed? ? ["closed", code, reason].compact.join(" ").strip : "open"}>"
   end
 end

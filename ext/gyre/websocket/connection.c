@@ -9,10 +9,16 @@
 #define CONTROLS_AT_ONCE 64   /* control frames answered in a turn */
 
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes) {
-  for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
-    struct gyre_websocket_waiter *waiter = GYRE_CONTAINER(node, struct gyre_websocket_waiter, node);
+  GYRE_EACH(struct gyre_websocket_waiter, waiter, &websocket->waiters, node) {
     if (waiter->change & changes) gyre_wake(websocket->acceptor->scheduler, &waiter->wait.parked);
   }
+}
+
+bool gyre_websocket_waits(const struct gyre_websocket *websocket, VALUE fiber) {
+  GYRE_EACH(const struct gyre_websocket_waiter, waiter, &websocket->waiters, node) {
+    if (waiter->wait.parked.fiber == fiber) return true;
+  }
+  return false;
 }
 
 void gyre_websocket_note_end(struct gyre_websocket *websocket, unsigned code, const char *reason, size_t length) {

@@ -5,6 +5,11 @@
 #define DRAIN_STEP_NS INT64_C(1000000) /* time between two sockets' ends at the server's stop */
 #define DRAIN_STEPS 5000
 
+static void tell(struct gyre_websocket *websocket) {
+  if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
+  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+}
+
 static void readable(struct gyre_http_connection *connection) {
   struct gyre_websocket *websocket = connection->own;
   if (!websocket || connection->exchange) return; /* the handshake's request is not over */
@@ -17,8 +22,7 @@ static void readable(struct gyre_http_connection *connection) {
     return;
   }
   if (websocket->run.opened) gyre_websocket_receive(websocket);
-  if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
-  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+  tell(websocket);
   RB_GC_GUARD(self);
 }
 
@@ -57,8 +61,7 @@ static void late(struct gyre_http_connection *connection) {
     gyre_websocket_ping(websocket);
   }
   if (websocket->connection) gyre_websocket_schedule(websocket);
-  if (websocket->unread) gyre_websocket_wake(websocket, GYRE_WEBSOCKET_INPUT);
-  if (gyre_websocket_is_due(websocket)) gyre_websocket_start(websocket);
+  tell(websocket);
   RB_GC_GUARD(self);
 }
 
@@ -69,18 +72,10 @@ static VALUE make_stop(VALUE argument) {
   return gyre_http_cancellation("Gyre::Stop", "the server stops");
 }
 
-static bool session_waits_here(const struct gyre_websocket *websocket) {
-  for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
-    if (GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked.fiber == websocket->run.fiber)
-      return true;
-  }
-  return false;
-}
-
 static void stop_session(struct gyre_websocket *websocket) {
   int state = 0;
   if (!websocket->acceptor->draining || NIL_P(websocket->run.fiber) || websocket->run.fiber == rb_fiber_current() ||
-      session_waits_here(websocket))
+      gyre_websocket_waits(websocket, websocket->run.fiber))
     return;
   VALUE stop = rb_protect(make_stop, Qnil, &state);
   if (state) {

@@ -5,7 +5,6 @@
 
 #include <ruby/encoding.h>
 
-static ID id_serve;
 static VALUE session, on_open, on_drained, on_close;
 
 bool gyre_websocket_is_due(const struct gyre_websocket *websocket) {
@@ -49,27 +48,27 @@ VALUE gyre_websocket_take(struct gyre_websocket *websocket) {
 
 static void start_posted(struct gyre_scheduler *scheduler, struct gyre_post *post);
 
-static void begin(struct gyre_websocket *websocket) {
+static VALUE begin(struct gyre_websocket *websocket) {
   websocket->run.busy = true;
   websocket->run.fiber = rb_fiber_current();
+  return websocket->self;
 }
 
-/* Takes the next socket of this turn, or returns NULL. */
-static struct gyre_websocket *take_due(struct gyre_scheduler *scheduler) {
+/* Begins with the next socket of this turn; nil: none. */
+static VALUE take_due(struct gyre_scheduler *scheduler) {
   while (!gyre_list_empty(&scheduler->due_posts)) {
     struct gyre_post *post = GYRE_CONTAINER(scheduler->due_posts.next, struct gyre_post, node);
     struct gyre_websocket *websocket = GYRE_CONTAINER(post, struct gyre_websocket, run.starting);
-    if (post->run != start_posted) return NULL;
+    if (post->run != start_posted) break;
     gyre_list_remove(&post->node);
-    if (gyre_websocket_is_due(websocket)) return websocket;
+    if (gyre_websocket_is_due(websocket)) return begin(websocket);
   }
-  return NULL;
+  return Qnil;
 }
 
 static VALUE fiber_main(VALUE self) {
-  begin(RTYPEDDATA_DATA(self));
   if (!session) session = gyre_kept(rb_path2class("Gyre::WebSocket::Session"));
-  return rb_funcallv(session, id_serve, 1, &self);
+  return rb_funcall(session, rb_intern("serve"), 1, begin(RTYPEDDATA_DATA(self)));
 }
 
 static VALUE websocket_handler(VALUE self) {
@@ -114,10 +113,7 @@ static VALUE websocket_over(VALUE self, VALUE clean) {
   gyre_websocket_settle(websocket);
   if (NIL_P(clean) || gyre_list_empty(&scheduler->due_posts)) return Qnil;
   gyre_job_is_over(scheduler, !RTEST(clean));
-  websocket = take_due(scheduler);
-  if (!websocket) return Qnil;
-  begin(websocket);
-  return websocket->self;
+  return take_due(scheduler);
 }
 
 static VALUE spawn(VALUE self) {
@@ -161,7 +157,6 @@ void gyre_websocket_session_init(struct gyre_websocket *websocket) {
 }
 
 void gyre_init_websocket_session(VALUE class) {
-  id_serve = rb_intern("serve");
   on_open = ID2SYM(rb_intern("on_open"));
   on_drained = ID2SYM(rb_intern("on_drained"));
   on_close = ID2SYM(rb_intern("on_close"));

@@ -32,10 +32,7 @@ static size_t websocket_size(const void *opaque) {
   return sizeof(struct gyre_websocket);
 }
 
-static const rb_data_type_t websocket_type = {
-    .wrap_struct_name = "Gyre::WebSocket",
-    .function = {.dmark = websocket_mark, .dfree = websocket_free, .dsize = websocket_size},
-};
+GYRE_TYPE(websocket_type, "Gyre::WebSocket", websocket_mark, websocket_free, websocket_size, 0);
 
 static struct gyre_websocket *websocket_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
@@ -173,9 +170,6 @@ static VALUE websocket_frame(VALUE class, VALUE message, VALUE window_bits) {
   return rb_obj_freeze(frame);
 }
 
-/* For messages to the client; 0: uncompressed. */
-static VALUE websocket_window_bits(VALUE self) { return UINT2NUM(websocket_get(self)->compression.sent_bits); }
-
 /* Sends a frame without waiting; closes a client with too much unsent. Returns false if unsent; nil
  * in another thread than the loop's. */
 static VALUE websocket_offer(VALUE self, VALUE frame) {
@@ -195,18 +189,12 @@ static VALUE websocket_offer(VALUE self, VALUE frame) {
 /* Fetches the memory of the sockets that come next, during the system calls of those before: with
  * 10,000 sockets it is in no cache. */
 static void fetch_ahead(VALUE class, VALUE subscribers, long place) {
-  long count = RARRAY_LEN(subscribers);
-  if (place + 6 < count) __builtin_prefetch((const void *)RARRAY_AREF(subscribers, place + 6));
-  if (place + 4 < count && rb_class_of(RARRAY_AREF(subscribers, place + 4)) == class) {
-    const char *websocket = RTYPEDDATA_DATA(RARRAY_AREF(subscribers, place + 4));
-    for (size_t i = 0; i < sizeof(struct gyre_websocket); i += 64) __builtin_prefetch(websocket + i);
-  }
-  if (place + 2 < count && rb_class_of(RARRAY_AREF(subscribers, place + 2)) == class) {
-    const struct gyre_http_connection *connection = websocket_get(RARRAY_AREF(subscribers, place + 2))->connection;
-    if (!connection) return;
-    __builtin_prefetch(&connection->transport);
-    __builtin_prefetch(&connection->state);
-  }
+  VALUE near = rb_ary_entry(subscribers, place + 2), far = rb_ary_entry(subscribers, place + 4);
+  __builtin_prefetch((const void *)rb_ary_entry(subscribers, place + 6));
+  for (size_t i = 0; rb_class_of(far) == class && i < sizeof(struct gyre_websocket); i += 64)
+    __builtin_prefetch((const char *)websocket_get(far) + i);
+  if (rb_class_of(near) == class && websocket_get(near)->connection)
+    __builtin_prefetch(&websocket_get(near)->connection->transport);
 }
 
 /* Sends a Broadcast::Message to subscribers, and adds those of other threads' loops to `elsewhere`.
@@ -292,8 +280,7 @@ static VALUE websocket_close(VALUE self, VALUE code, VALUE reason) {
   if (!websocket->connection) return Qnil;
   websocket->discards = true;
   if (websocket->unread) gyre_websocket_taken(websocket);
-  for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next)
-    gyre_wake(websocket->acceptor->scheduler, &GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked);
+  gyre_websocket_wake(websocket, ~0u);
   /* The peer's close may have come. */
   gyre_http_connection_report_again(websocket->connection);
   return Qnil;
@@ -329,11 +316,7 @@ static VALUE websocket_interrupt(VALUE self, VALUE exception) {
 /* Called by ThreadCalls: ends that fiber's wait. */
 static VALUE websocket_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
   const struct gyre_websocket *websocket = websocket_get(self);
-  for (struct gyre_list *node = websocket->waiters.next; node != &websocket->waiters; node = node->next) {
-    if (GYRE_CONTAINER(node, struct gyre_websocket_waiter, node)->wait.parked.fiber != fiber) continue;
-    gyre_interrupt_fiber(websocket->acceptor->scheduler, fiber, exception);
-    break;
-  }
+  if (gyre_websocket_waits(websocket, fiber)) gyre_interrupt_fiber(websocket->acceptor->scheduler, fiber, exception);
   return Qnil;
 }
 
@@ -425,7 +408,6 @@ void gyre_init_websocket(void) {
   rb_define_method(class, "protocol", websocket_protocol, 0);
   rb_define_singleton_method(class, "frame", websocket_frame, 2);
   rb_define_singleton_method(class, "deliver_all", websocket_deliver_all, 3);
-  rb_define_method(class, "window_bits", websocket_window_bits, 0);
   rb_define_method(class, "offer", websocket_offer, 1);
   rb_define_method(class, "join", websocket_join, 1);
   rb_define_method(class, "leave", websocket_leave, 1);

@@ -109,6 +109,7 @@ extern const struct gyre_http_protocol gyre_websocket_protocol; /* protocol.c */
 /* connection.c */
 void gyre_websocket_connection_init(struct gyre_websocket *websocket);
 void gyre_websocket_wake(struct gyre_websocket *websocket, unsigned changes);
+bool gyre_websocket_waits(const struct gyre_websocket *websocket, VALUE fiber);
 /* Sets the connection's deadline to the socket's next one. */
 void gyre_websocket_schedule(struct gyre_websocket *websocket);
 /* Sets code and reason, once. */

@@ -150,14 +150,11 @@ module Gyre
         [first, old.size - first - last, new[first...new.size - last]]
       end
 
-      # Like WebSocket::Session's `guard`, outside of callbacks.
+      # For blocks outside of callbacks.
       def guard
         yield
-      rescue WebSocket::ClosedError
-        nil # the page has left
       rescue StandardError => error
-        @socket.report("a live page: #{error.full_message(highlight: false, order: :top)}")
-        @socket.close(1011)
+        WebSocket::Session.failed(@socket, error)
       end
     end
   end
