@@ -33,8 +33,9 @@ module GyreConformance
       specs: %w[spec/backends spec/server spec/request spec/connection_spec.rb spec/response_spec.rb spec/headers_spec.rb spec/runner_spec.rb
                 spec/server_spec.rb spec/logging_spec.rb spec/controllers spec/command_spec.rb spec/rack spec/daemonizing_spec.rb],
       repository: "https://github.com/macournoyer/thin", tag: "v2.0.1",
-      # For users other than root; a change of the user.
-      failing: ["spec/server_spec.rb[1:2]", "spec/daemonizing_spec.rb[1:4]"]
+      # For users other than root; a change of the user. The last one looks for a process just after
+      # it was killed, which a busy machine has not ended yet.
+      failing: ["spec/server_spec.rb[1:2]", "spec/daemonizing_spec.rb[1:4]", "spec/daemonizing_spec.rb[1:7]"]
     }
   }.freeze
 end
