@@ -14,8 +14,8 @@ module GyreEventMachineGems
   HELP = "test/conformance/event_machine_gems/help.rb"
   # Servers on their usual ports, until the command ends.
   NAMESPACE = ["unshare", *("--map-root-user" unless Process.uid.zero?), "--net", "sh", "-c",
-               "ip link set lo up; redis-server --save '' >/dev/null & memcached -u root -l 127.0.0.1 & sleep 1; " \
-               "\"$@\"; status=$?; kill $(jobs -p); exit $status", "sh"].freeze
+               "ip link set lo up; redis-server --save '' >/dev/null & redis=$!; memcached -u root -l 127.0.0.1 & memcached=$!; sleep 1; " \
+               "\"$@\"; status=$?; kill $redis $memcached; exit $status", "sh"].freeze
 
   module_function
 
