@@ -40,6 +40,15 @@ class DNSResponderTest < Minitest::Test
     assert_operator accepted, :>, 50
   end
 
+  def test_a_cookie_is_not_a_hash_that_the_program_may_show
+    responder = Gyre::DNS::Responder.new(0)
+    responder.use([Gyre::DNS::Zone.parse("example", "@ 60 SOA a b 1 2 3 4 5")], nil)
+    query = Gyre::DNS::Message.query("example", "SOA").tap { |made| made.edns = Gyre::DNS::EDNS.new(1232, 0, 0, [[10, "abcdefgh"]]) }
+    cookie = Gyre::DNS::Message.parse(responder.respond(query.encode, Socket.sockaddr_in(53, "192.0.2.1"))).edns[10]
+    shown = (cookie.byteslice(0, 16) + [192, 0, 2, 1].pack("C4")).hash
+    refute_equal [shown & ((1 << 64) - 1)].pack("Q<"), cookie.byteslice(16, 8)
+  end
+
   def test_any_bytes_get_a_correct_response_or_none
     responder = Gyre::DNS::Responder.new(0)
     responder.use([Gyre::DNS::Zone.parse("example", "$TTL 60\n@ SOA a b 1 2 3 4 5\n@ NS a\n* MX 1 a\na A 192.0.2.1\nwww CNAME a\n")], nil)

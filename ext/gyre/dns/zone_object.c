@@ -103,7 +103,15 @@ struct gyre_dns_responder_object *gyre_dns_responder_get(VALUE self) {
   return rb_check_typeddata(self, &responder_type);
 }
 
-static uint64_t hash(const void *bytes, size_t length) { return rb_memhash(bytes, (long)length); }
+static uint8_t secret[16];
+
+/* Differs from String#hash, which a program may show, by the secret. Takes up to 32 bytes. */
+static uint64_t hash(const void *bytes, size_t length) {
+  uint8_t input[sizeof(secret) + 32];
+  memcpy(input, secret, sizeof(secret));
+  memcpy(input + sizeof(secret), bytes, length);
+  return rb_memhash(input, (long)(sizeof(secret) + length));
+}
 
 /* `rate_limit`: responses a second to a network, or 0. */
 static VALUE responder_initialize(VALUE self, VALUE rate_limit) {
@@ -187,6 +195,9 @@ static VALUE responder_overload(VALUE self) {
 }
 
 void gyre_init_dns_zone(void) {
+  VALUE random = rb_funcall(rb_cRandom, rb_intern("urandom"), 1, INT2FIX(sizeof(secret)));
+  memcpy(secret, RSTRING_PTR(random), sizeof(secret));
+  RB_GC_GUARD(random);
   zone_class = rb_define_class_under(gyre_mDNS, "Zone", rb_cObject);
   rb_define_alloc_func(zone_class, zone_allocate);
   rb_define_method(zone_class, "initialize", zone_initialize, 1);
