@@ -102,11 +102,19 @@ static bool ends(const struct gyre_wait *wait, VALUE blocker) {
   return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
 }
 
+/* A blocking fiber waits in IO#close as in a thread without a scheduler, and Ruby (3.4, 4.0) asks
+ * the scheduler to wake it. */
+static bool closes_by_itself(const struct gyre_scheduler *scheduler, VALUE blocker, VALUE fiber) {
+  if (NIL_P(scheduler->thread) || (!RB_TYPE_P(blocker, T_FILE) && blocker != scheduler->thread)) return false;
+  return rb_obj_is_fiber(fiber) && RTEST(rb_funcallv(fiber, rb_intern("blocking?"), 0, NULL));
+}
+
 /* Makes a blocked fiber ready (Fiber::Scheduler#unblock). Before the fiber parks: its next block
  * for this blocker returns at once. Any thread may call it. */
 static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qfalse;
+  if (closes_by_itself(scheduler, blocker, fiber)) (void)rb_thread_wakeup_alive(scheduler->thread);
   if (scheduler->blocks.signals->num_entries && st_is_member(scheduler->blocks.signals, (st_data_t)fiber) &&
       gyre_is_mutex(blocker))
     st_insert(scheduler->blocks.signals, (st_data_t)fiber, true);

@@ -65,7 +65,11 @@ module Gyre
       # Makes a blocked fiber ready (Fiber::Scheduler#unblock). Before the fiber parks: its next
       # block returns at once. Any thread may call it.
       def unblock(blocker, fiber)
-        @fibers.inbox.unblock(fiber, blocker) unless @closed
+        return if @closed
+
+        # A blocking fiber waits in IO#close as without a scheduler, and Ruby (3.4, 4.0) calls this.
+        @fibers.thread&.wakeup if (blocker.is_a?(IO) || @fibers.thread.equal?(blocker)) && fiber.blocking?
+        @fibers.inbox.unblock(fiber, blocker)
       end
 
       # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). 0 seconds: all ready fibers run

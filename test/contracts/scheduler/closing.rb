@@ -33,6 +33,23 @@ module SchedulerContract
       assert_equal [IOError, IOError], errors
     end
 
+    # Such as the main program behind Fiber.set_scheduler. Ruby wakes it by the scheduler.
+    def test_a_blocking_fiber_closes_what_a_thread_without_a_scheduler_waits_for
+      assert_program "closed\n", <<~RUBY
+        require "contracts/scheduler_contract"
+        scheduler = Gyre::Scheduler.new(#{backend.inspect})
+        Fiber.set_scheduler(scheduler)
+        Fiber.schedule { sleep 0.001 }
+        scheduler.run
+        reader, _writer = IO.pipe
+        thread = Thread.new { reader.sysread(1) rescue IOError }
+        Thread.pass until thread.status == "sleep"
+        reader.close
+        thread.join
+        puts "closed"
+      RUBY
+    end
+
     def test_a_close_by_another_fiber_ends_a_wait_though_the_number_is_used_again
       ways.each do |way|
         in_fiber do |scheduler|
