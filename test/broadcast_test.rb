@@ -49,6 +49,20 @@ module Broadcasts
     end
   end
 
+  def test_a_socket_that_the_program_has_extended_is_a_subscriber
+    sockets = Thread::Queue.new
+    app = socket_app do |socket|
+      Gyre::Broadcast.subscribe(:one, socket.extend(Comparable))
+      sockets << socket
+      socket.read
+    end
+    serve(app) do |served|
+      peer = open_websocket(served)
+      sockets.pop
+      assert_equal [1, "1"], [Gyre::Broadcast.publish(:one, "1"), peer.message]
+    end
+  end
+
   def test_one_may_unsubscribe
     sockets = Thread::Queue.new
     app = socket_app do |socket|

@@ -208,7 +208,7 @@ static VALUE websocket_deliver_all(VALUE class, VALUE message, VALUE subscribers
   for (long i = 0; i < RARRAY_LEN(subscribers); i++) {
     VALUE subscriber = RARRAY_AREF(subscribers, i), result;
     fetch_ahead(class, subscribers, i);
-    if (rb_class_of(subscriber) == class) {
+    if (rb_obj_class(subscriber) == class) { /* maybe extended by the program */
       unsigned its_bits = websocket_get(subscriber)->compression.sent_bits;
       if (NIL_P(frame) || its_bits != bits)
         frame = rb_funcall(message, rb_intern("frame"), 1, UINT2NUM(bits = its_bits));
