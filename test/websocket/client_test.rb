@@ -75,6 +75,31 @@ module WebSocketClientCases
     assert_raises(ArgumentError) { Gyre::WebSocket.connect("http://127.0.0.1/") }
   end
 
+  def test_a_lost_connection_is_made_again
+    turns = [->(socket) { socket.close(1012) }, nil, ->(_) { raise "fault" }, ->(socket) { socket.read && socket.close(4000) }]
+    app = ->(env) { (turn = turns.shift) ? Gyre::WebSocket.open(env, &turn) : [503, {}, []] }
+    codes = []
+    serve(app) do |served|
+      value = connect_to(served, with: :keep_connected, retry_s: 0.001) do |socket|
+        socket.write("x")
+        socket.each { nil }
+        codes << socket.code
+      end
+      assert_equal [[1012, 1011, 4000]] * 2, [codes, value]
+      expect_errors(served, /fault/)
+    end
+  end
+
+  def test_a_refusal_or_the_end_of_the_block_ends_it
+    answers = [[101], [401, {}, []]]
+    app = ->(env) { (answer = answers.shift).first == 101 ? Gyre::WebSocket.open(env) { |socket| socket.close(1001) } : answer }
+    serve(app) do |served|
+      error = assert_raises(Gyre::HTTP::Client::StatusError) { connect_to(served, with: :keep_connected, retry_s: 0.001) { |socket| socket.each { nil } } }
+      assert_equal 401, error.response.status
+    end
+    serve(APP) { |served| assert_equal "left", connect_to(served, with: :keep_connected) { "left" } }
+  end
+
   def test_a_plain_thread_may_use_one
     serve(APP) do |served|
       socket = connect_to(served)
@@ -87,9 +112,11 @@ module WebSocketClientCases
 
   private
 
-  def connect_to(served, path = "/", **options, &block)
+  def connect_to(served, path = "/", with: :connect, **options, &block)
     client = Gyre::HTTP::Client.new(http2: false, tls: tls? ? Gyre::TLS.client(verify: false) : nil)
-    Gyre::WebSocket.connect("#{tls? ? "wss" : "ws"}://127.0.0.1:#{served.port}#{path}", client: client, **options, &block)
+    Gyre::WebSocket.public_send(with, "#{tls? ? "wss" : "ws"}://127.0.0.1:#{served.port}#{path}", client: client, **options, &block)
+  ensure
+    client.close
   end
 
   def open(path = "/", **options, &block)

@@ -18,7 +18,7 @@ module Gyre
     class Upstream
       # Exchanges at once, each with a socket per server; others wait. The second number is for TCP
       # and TLS.
-      PLACES, STREAM_PLACES = 500, 16
+      PLACES, STREAM_PLACES = 500, 100
       # Queries and seconds after which {#forward} changes its socket, and so the port.
       USES_LIMIT, AGE_LIMIT_S = 500, 2
       Lease = Struct.new(:socket, :uses, :until_s)

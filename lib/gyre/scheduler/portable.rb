@@ -68,7 +68,8 @@ module Gyre
         return if @closed
 
         # A blocking fiber waits in IO#close as without a scheduler, and Ruby (3.4, 4.0) calls this.
-        @fibers.thread&.wakeup if (blocker.is_a?(IO) || @fibers.thread.equal?(blocker)) && fiber.blocking?
+        thread = @fibers.thread
+        thread.wakeup if (blocker.is_a?(IO) || thread.equal?(blocker)) && fiber.blocking? && thread&.alive?
         @fibers.inbox.unblock(fiber, blocker)
       end
 

@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
 # A WebSocket as a client, over HTTP/1.1: `require "gyre/websocket/client"`. The HTTP client
-# connects and asks; C handles frames (ext/gyre/websocket/frames.c). Never compresses or reconnects.
+# connects and asks; C handles frames (ext/gyre/websocket/frames.c). Never compresses.
 
 require "gyre/clock"
 require "gyre/http/client"
+require "gyre/net/backoff"
 require "gyre/websocket"
 
 module Gyre
@@ -37,13 +38,58 @@ module Gyre
           socket.close
         end
       end
+
+      # Like {connect} with a block; connects again when the connection was lost or the server closed
+      # it with 1001 or 1011 to 1014 (restart, error). Pauses double with each failure, up to a
+      # minute. The block gets each new socket, and subscribes again; messages in between are lost.
+      #
+      #   Gyre::WebSocket.keep_connected("wss://example.com/chat") do |socket|
+      #     socket.each { |message| puts message }
+      #   end
+      # @param url [String]
+      # @param retry_s [Numeric] the first pause
+      # @param options of {connect}
+      # @yieldparam socket [Client] closed behind the block
+      # @return [Object] the block's value, once the connection was closed otherwise
+      # @raise [HTTP::Client::Error] the first connection fails, or the server refuses a later one
+      #   with neither 429 nor 5xx
+      # @raise [ProtocolError] the server speaks no WebSocket
+      def keep_connected(url, retry_s: 1, **options)
+        backoff = Backoff.new(retry_s, [retry_s, 60].max, jitter: 0.25)
+        socket = connect(url, **options)
+        loop do
+          value = use(socket) { yield socket }
+          return value unless socket.lost?
+
+          begin
+            sleep(backoff.failed)
+            socket = connect(url, **options)
+            backoff.succeeded
+          rescue HTTP::Client::ConnectionError, HTTP::Client::TimeoutError, HTTP::Client::StatusError => error
+            retry unless error.is_a?(HTTP::Client::StatusError) && error.response.status < 500 && error.response.status != 429
+            raise
+          end
+        end
+      end
+
+      private
+
+      def use(socket)
+        yield
+      rescue ClosedError
+        socket.each { nil } # finds the cause
+        raise unless socket.lost?
+      ensure
+        socket.close
+      end
     end
 
     # An open WebSocket. Fibers and threads may call its methods; one reads at a time. Answers pings
     # and sees pongs only while something reads.
     class Client
       TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
-      private_constant :TEXT, :BINARY, :CLOSE, :PING, :PONG
+      LOST = [1001, 1006, *1011..1014].freeze
+      private_constant :TEXT, :BINARY, :CLOSE, :PING, :PONG, :LOST
 
       # @return [Integer, nil] the server's close code; 1005: none, 1006: lost; nil: open
       attr_reader :code
@@ -152,6 +198,9 @@ module Gyre
 
       # @return [Boolean] whether either side has closed it, or the connection has ended
       def closed? = @closing || !@code.nil?
+
+      # @return [Boolean] whether another connection may work ({WebSocket.keep_connected})
+      def lost? = !@closing && LOST.include?(@code)
 
       # @return [String]
       def inspect = "#<#{self.class} #{closed? ? ["closed", code, reason].compact.join(" ").strip : "open"}>"

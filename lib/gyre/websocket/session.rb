@@ -35,8 +35,8 @@ module Gyre
                 begin
                   if event.is_a?(String)
                     handler.on_message(socket, event)
-                  elsif handler.respond_to?(event)
-                    handler.public_send(event, socket)
+                  else
+                    tell(handler, event, socket)
                   end
                 rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
                   failed(socket, error)
@@ -46,6 +46,15 @@ module Gyre
             ensure
               socket = socket.over(clean)
             end
+          end
+        end
+
+        # All methods but on_message are optional.
+        def tell(handler, event, socket)
+          case event
+          when :on_open then handler.on_open(socket) if handler.respond_to?(:on_open)
+          when :on_drained then handler.on_drained(socket)
+          else handler.on_close(socket)
           end
         end
 
