@@ -61,6 +61,6 @@ class CLIEmTest < Minitest::Test
 
   def test_help_has_the_usage
     assert_includes gyre("--help").out, "gyre em PROGRAM"
-    assert_equal 2, gyre.status.exitstatus
+    assert_equal [2, "gyre em: PROGRAM is missing\n"], gyre.then { |output| [output.status.exitstatus, output.err] }
   end
 end

@@ -94,8 +94,10 @@ module WebSocketClientCases
     answers = [[101], [401, {}, []]]
     app = ->(env) { (answer = answers.shift).first == 101 ? Gyre::WebSocket.open(env) { |socket| socket.close(1001) } : answer }
     serve(app) do |served|
-      error = assert_raises(Gyre::HTTP::Client::StatusError) { connect_to(served, with: :keep_connected, retry_s: 0.001) { |socket| socket.each { nil } } }
-      assert_equal 401, error.response.status
+      refused = assert_raises(Gyre::HTTP::Client::StatusError) do
+        connect_to(served, with: :keep_connected, retry_s: 0.001) { |socket| socket.each { nil } }
+      end
+      assert_equal 401, refused.response.status
     end
     serve(APP) { |served| assert_equal "left", connect_to(served, with: :keep_connected) { "left" } }
   end

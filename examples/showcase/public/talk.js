@@ -21,12 +21,13 @@ export function prepareTalk() {
     socket = undefined;
     left?.close();
     events?.close();
-    for (const id of ["talk-socket", "talk-events"]) state(id, "waiting");
+    for (const id of ["talk-socket", "talk-events"]) state(id, "paused");
   };
 
   new IntersectionObserver((changes) => {
     leave();
     if (!changes.at(-1).isIntersecting) return;
+    for (const id of ["talk-socket", "talk-events"]) state(id, "waiting");
     connect();
     events = listen();
   }).observe(element("talk"));
@@ -52,7 +53,7 @@ function listen() {
 function state(id, value) {
   const link = element(id).querySelector(".link");
   link.dataset.state = value;
-  link.textContent = value === "live" ? "live" : "connecting";
+  link.textContent = value === "waiting" ? "connecting" : value;
 }
 
 // Text stays text: nothing of it is ever read as HTML.

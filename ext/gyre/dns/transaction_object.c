@@ -115,6 +115,15 @@ static VALUE transaction_name(VALUE self) {
   return text;
 }
 
+/* @return [String] the name in lower case */
+static VALUE transaction_key(VALUE self) {
+  VALUE name = transaction_name(self);
+  const char *bytes = RSTRING_PTR(name);
+  for (long i = 0; i < RSTRING_LEN(name); i++)
+    if (bytes[i] >= 'A' && bytes[i] <= 'Z') return rb_funcall(name, rb_intern("downcase"), 0);
+  return name;
+}
+
 /* @return [Integer] the type asked for */
 static VALUE transaction_type_number(VALUE self) { return INT2FIX(get(self)->type); }
 
@@ -184,6 +193,7 @@ void gyre_init_dns_transaction(void) {
   transaction_class = rb_define_class_under(gyre_mDNS, "Transaction", rb_cObject);
   rb_undef_alloc_func(transaction_class);
   rb_define_method(transaction_class, "name", transaction_name, 0);
+  rb_define_method(transaction_class, "key", transaction_key, 0);
   rb_define_method(transaction_class, "type", transaction_type_number, 0);
   rb_define_method(transaction_class, "bytes", transaction_bytes, 0);
   rb_define_method(transaction_class, "limit", transaction_limit, 0);

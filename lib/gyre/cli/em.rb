@@ -23,6 +23,7 @@ module Gyre
           program, *rest = arguments
           if program.nil? || %w[-h --help].include?(program)
             out.puts(HELP)
+            err.puts("gyre em: PROGRAM is missing") unless program
             return program ? DONE : MISUSED
           end
           unless path = find(program)

@@ -15,10 +15,6 @@ module Gyre
       REPEATED = 0x7910
       private_constant :SECTIONS, :REPEATED
 
-      # @return [String] the name in lower case
-      # @api private
-      def key = name.downcase
-
       # @return [Message] the request
       # @raise [FormatError] a record behind the question is malformed
       def query = @query ||= Message.parse(bytes)
@@ -108,7 +104,7 @@ module Gyre
         return fail!(:Refused) && false unless rules.recursive?(sockaddr) && (force || name || flags.anybits?(Message::RD))
 
         reply = forward(resolver, name) or return fail!(:ServFail) && false
-        return (@reply = reply) && true unless block_given? || name || response.answers.any?
+        return (@reply = reply) && true unless block_given? || name || @response || leave.last.any?
 
         found = Message.parse(reply)
         yield found if block_given?
@@ -152,17 +148,17 @@ module Gyre
 
       # Makes the reply the response without parsing its records; nil if that cannot be.
       def adapted
-        first, opt = Wire.places(@reply)
-        return unless opt
+        first, place = Wire.places(@reply)
+        return unless place
 
-        id, flags, *counts = @reply.unpack("n6")
-        counts[3] -= 1 if opt < @reply.bytesize
-        upper = opt < @reply.bytesize ? @reply.getbyte(opt + 5) : 0
-        own = edns&.record(upper << 4)&.then { |record| [0, 41, record.klass, record.ttl, record.data.bytesize].pack("CnnNn") << record.data }.to_s
+        id, flags, questions, answers, authority, additional = @reply.unpack("n6")
+        upper = @reply.getbyte(place + 5) and additional -= 1
+        more, options = opt
+        own = more ? [0, 41, EDNS::UDP_BYTES, upper.to_i, 0, more, options.bytesize].pack("CnnCCnn") << options : ""
         flags = (flags | Message::QR | Message::RA) & ~Message::AA
-        flags, opt, counts[1..] = flags | Message::TC, first, [0, 0, 0] if opt + own.bytesize > limit
-        counts[3] += 1 unless own.empty?
-        [id, flags, *counts].pack("n6") << @reply.byteslice(12, opt - 12) << own
+        flags, place, answers, authority, additional = flags | Message::TC, first, 0, 0, 0 if place + own.bytesize > limit
+        additional += 1 if more
+        [id, flags, questions, answers, authority, additional].pack("n6") << @reply.byteslice(12, place - 12) << own
       end
 
       def edns = opt&.then { |flags, options| EDNS.new(EDNS::UDP_BYTES, 0, flags, EDNS.options(options)) }
@@ -186,7 +182,7 @@ module Gyre
 
       # EDNS concerns one hop (RFC 6891): the upstream gets ours.
       def forward(resolver, name)
-        edns = EDNS.new(EDNS::UDP_BYTES, 0, self.edns ? self.edns.flags & EDNS::DO : 0, [])
+        edns = EDNS.new(EDNS::UDP_BYTES, 0, opt ? opt.first & EDNS::DO : 0, [])
         flags = Message::RD | self.flags & (Message::CD | Message::AD)
         resolver.forward(Message.query(name || self.name, type, id: id, flags: flags, edns: edns).encode)
       end

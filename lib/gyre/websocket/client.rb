@@ -39,9 +39,9 @@ module Gyre
         end
       end
 
-      # Like {connect} with a block; connects again when the connection was lost or the server closed
-      # it with 1001 or 1011 to 1014 (restart, error). Pauses double with each failure, up to a
-      # minute. The block gets each new socket, and subscribes again; messages in between are lost.
+      # Like {connect} with a block; connects again if the connection was lost, or the server closed
+      # it with 1001 or 1011 to 1014: a restart or error. Pauses double with each failure, up to a
+      # minute. The block gets each new socket, to subscribe again; messages in between are lost.
       #
       #   Gyre::WebSocket.keep_connected("wss://example.com/chat") do |socket|
       #     socket.each { |message| puts message }

@@ -40,7 +40,8 @@ module Gyre
           taken_s = Clock.measure { upstream.exchange([query]) }
           return print_reply(query, taken_s) if query.reply
 
-          @err.puts("gyre dns query: #{"#{servers.join(", ")}: " if query.failures.empty?}#{query.failure}")
+          advice = ". --ca FILE names the authority of a certificate" if query.failure.to_s.include?("certificate verify failed")
+          @err.puts("gyre dns query: #{"#{servers.join(", ")}: " if query.failures.empty?}#{query.failure}#{advice}")
           FAILED
         rescue ArgumentError => error
           raise UsageError, error.message
