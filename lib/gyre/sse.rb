@@ -32,7 +32,7 @@ module Gyre
       def open(env, topics: nil, as: nil, **options, &block)
         raise ArgumentError, "events need a block or topics" unless block.nil? ^ topics.nil?
 
-        respond(env, WebSocket::Session::Block.new(block || listening(topics, as), stays: topics), **options)
+        respond(env, WebSocket::Session::Block.new(block || listening(topics, as), stays: !topics.nil?), **options)
       end
 
       # `session` and `wants`: as of an open WebSocket.

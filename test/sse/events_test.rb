@@ -27,6 +27,21 @@ module SSEEvents
     end
   end
 
+  # The collector may see a few of them on a stack.
+  def test_a_stream_without_a_fiber_keeps_nothing_of_its_topics
+    given = ObjectSpace::WeakMap.new
+    app = lambda do |_env|
+      topics = [:news]
+      given[topics] = true
+      Gyre::SSE.open({}, topics: topics)
+    end
+    serve(app) do |served|
+      clients = Array.new(20) { listen(served) }
+      eventually(what: "the collection of most topics") { GC.start.nil? && given.size < 10 }
+      clients.each(&:close)
+    end
+  end
+
   def test_a_block_writes_and_the_stream_ends_with_it
     go = Thread::Queue.new
     app = lambda do |env|

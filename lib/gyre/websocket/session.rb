@@ -78,7 +78,8 @@ module Gyre
         end
 
         def on_open(socket)
-          @block.call(socket)
+          block, @block = @block, nil # a stream that stays keeps nothing of it
+          block.call(socket)
           socket.close unless @stays
         end
       end
