@@ -199,6 +199,7 @@ module Gyre
         end
 
         def link_ended(member)
+          @molds.each { |mold| take_rest(mold) } if member.pid.nil? # the mold may have told why it was not forked
           return @heed.member_ended(member, nil) if member.pid.nil? || !@reaper.adopts
 
           member.expect_end
