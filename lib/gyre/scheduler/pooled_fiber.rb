@@ -1,12 +1,15 @@
 # frozen_string_literal: true
 
-# A fiber of the native engine's pool, for one job after another. A fiber kept by the program
-# (Fiber.current) refuses to be entered after its job: its caller would never run again. The
-# engine enters by Fiber's own transfer.
+# A fiber of the engines' pools, for one job after another. A fiber kept by the program
+# (Fiber.current) refuses to be entered after its job: its caller would never run again. Engines
+# enter by Fiber's own transfer.
 
 module Gyre
   class Scheduler
     class PooledFiber < Fiber
+      # True if it can take another job.
+      alias usable? alive?
+
       def alive? = super && !idle?
 
       def transfer(...) = idle? ? refuse("attempt to transfer to a terminated fiber") : super(...)

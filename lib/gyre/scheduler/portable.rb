@@ -39,10 +39,10 @@ module Gyre
 
       def event_loop = @loop
 
-      # Runs callable.call(*arguments), or the block, in a new fiber up to its first wait.
+      # Runs callable.call(*arguments), or the block, in a pooled fiber up to its first wait.
       def spawn(callable = nil, *arguments, &block)
         open!
-        @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments, {})
+        @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments)
       end
 
       # Fiber::Scheduler#fiber, for Fiber.schedule: a new fiber, which ends with the block.
@@ -152,7 +152,7 @@ module Gyre
 
       if READS
         def io_read(io, buffer, *bounds)
-          @fibers.pace { !called_by?("_nonblock") }
+          @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
           buffer, length, offset = least(buffer, *bounds)
           count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
           return count unless count == AGAIN && called_by?("sysread")
@@ -164,7 +164,7 @@ module Gyre
 
       if WRITES
         def io_write(io, buffer, *bounds)
-          @fibers.pace { !called_by?("_nonblock") }
+          @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
           buffer, length, offset = least(buffer, *bounds)
           transfer_bytes(io, IO::WRITABLE, length, offset) { |start, waits| write_once(io, buffer, start, waits) }
         end
@@ -282,7 +282,7 @@ module Gyre
           unwind
         ensure
           @closed = true
-          @loop.close
+          @fibers.close
         end
       end
 
@@ -353,7 +353,7 @@ module Gyre
       # True if a method with this suffix called the hook, perhaps through a subclass's overrides. A
       # call with a timeout of zero must not wait.
       def called_by?(suffix)
-        caller_locations(2, 8).find { |place| !%w[io_read io_write pace bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
+        caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
       end
 
       # A descriptor in blocking mode must be ready before use.

@@ -1,19 +1,25 @@
 # frozen_string_literal: true
 
-# Moves the portable engine's fibers: park, wake, ready queue, turns; a fiber ends with its job.
-# Called by Scheduler::Portable's hooks; the twin of fibers.c.
+# Moves the portable engine's fibers: park, wake, ready queue, pool, turns. Called by
+# Scheduler::Portable's hooks; the twin of fibers.c.
 #
 # Fibers move by transfer only. Interrupts (Interrupt, Thread#raise) come at a method's return or a
 # jump, so steps that belong together (taking a fiber off the queue and entering it) use neither.
 
 require_relative "inbox"
-require_relative "turns"
+require_relative "pool"
 require_relative "waiter"
 
 module Gyre
   class Scheduler
     module Portable
       class Fibers
+        # Fibers run between two calls of the kernel.
+        BUDGET = 256
+        # Seconds that a fiber may run without a wait; calls between two clock reads.
+        SLICE_S = 0.004
+        CLOCK_INTERVAL = 4
+
         # A fiber that drives the loop until its condition is true; `base`: the strand at the bottom
         # of its chain of resumed fibers; `parked`: drives for its own wait, without another driver;
         # `overdue`: asks the kernel first, as the budget was spent. The newest drives.
@@ -28,10 +34,6 @@ module Gyre
           end
         end
 
-        # The present fiber: `base` as in Drive; `entering`: the new fiber that it starts;
-        # `question`: for the fiber that it enters.
-        Running = Struct.new(:base, :entering, :question)
-
         attr_reader :thread
         attr_reader :parked
         attr_reader :inbox
@@ -41,8 +43,10 @@ module Gyre
           @loop = loop
           @sweep = Sweep.new(loop) do
             scheduler.refuse_deadlock(idle?) if may_be_stuck? && @ready.empty? && @inbox.empty?
-            @slice.switches
+            @switches
           end
+          @transfer = Fiber.instance_method(:transfer) # not PooledFiber's, which is for the program
+          @unwaited = 0
           forget
           @thread = nil # of the first wait
         end
@@ -53,7 +57,7 @@ module Gyre
           fiber = Fiber.current
           strand = Strand.of(fiber)
           check_thread
-          Waiter.new(self, fiber, strand, @running.base || strand, blocks, blocker)
+          Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
         # Leaves the fiber until its waiter is woken. Returns the wake-up's value, or raises its
@@ -72,7 +76,7 @@ module Gyre
             @inbox.hand_on(waiter.blocker) if waiter.binding && !returned # Ruby ends a killed fiber as it is entered
             waiter.state = :done
             waiter.base.waiter = waiter.strand.waiter = nil
-            @running.base = waiter.base
+            @base = waiter.base
           end
           raise_here(waiter.error, waiter.target) if waiter.error
 
@@ -98,13 +102,19 @@ module Gyre
 
         # Also asks the kernel before this fiber continues.
         def end_turn
-          @slice.spend
+          @budget = 0
           requeue
         end
 
-        # The same once the slice is over, and the block, if any, agrees.
+        # The same once the slice is over.
         def pace
-          end_turn if @slice.over? && (!block_given? || yield)
+          end_turn if slice_over?
+        end
+
+        # True once a fiber without waits has run long enough.
+        def slice_over?
+          @unwaited += 1
+          (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
         # Called before ConditionVariable#wait or IO#close: records a possible signal of `source`, a
@@ -121,26 +131,28 @@ module Gyre
           strand.signalled.tap { strand.source = strand.signalled = nil }
         end
 
-        # Runs callable.call(*arguments) in a Fiber with `options` up to its first wait.
-        def spawn(callable, arguments, options)
+        # Runs callable.call(*arguments) in a pooled fiber up to its first wait. With `options` (of
+        # Fiber.new) in a new fiber, which ends with the job.
+        def spawn(callable, arguments, options = nil)
           check_thread
-          fiber = Fiber.new(blocking: false, **options) { run(callable, arguments) }
-          enter(fiber)
+          worker = options ? @pool.once(options) : @pool.acquire
+          worker.assign(callable, arguments)
+          enter(worker)
           raise_failure if @failure && @drives.empty?
-          fiber
+          worker.fiber
         end
 
         # Drives the loop until the block is true, called at least once a turn. Takes another
         # driver's place and checks its condition, too. `parked`: a parked fiber drives.
         def drive(parked: false, &done)
           check_thread
-          drive = Drive.new(Fiber.current, @running.base || Strand.of(Fiber.current), parked, done, !@slice.left?)
+          drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
           begin
             @drives.push(drive)
             turn(drive) until @failure || drive.done?
           ensure
             @drives.delete(drive)
-            @running.base = drive.base
+            @base = drive.base
           end
           raise_failure if @failure
         end
@@ -155,8 +167,13 @@ module Gyre
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
 
-          @busy.clear
+          @pool = Pool.new(self, @scheduler, @loop) if @thread
           @thread = Loop::Portable.thread
+        end
+
+        def close
+          @pool.close
+          @loop.close
         end
 
         # In a forked child only the current fiber continues.
@@ -165,22 +182,33 @@ module Gyre
           @ready = []
           @parked&.clear # a stack may still refer to it, and Ruby 3.1 then keeps everything the fibers hold
           @parked = {}.compare_by_identity
-          present = (@running&.base || Strand.known(Fiber.current))&.fiber
-          @busy = (@busy&.key?(present) ? { present => true } : {}).compare_by_identity
+          @pool ? @pool.forget((@base || Strand.known(Fiber.current))&.fiber) : @pool = Pool.new(self, @scheduler, @loop)
           @drives = []
           @inbox = Inbox.new(self, @loop)
-          @failure = nil
-          @running = Running.new
-          @slice = Slice.new(@loop)
+          @entering = @failure = nil
+          @question = nil
+          @switches = 0
           @sweep.forget
+          @budget = BUDGET
+          @base = nil
           @thread = Loop::Portable.thread
         end
+
+        # Called by Worker when its fiber is entered for a job.
+        def started(strand)
+          strand.reset # late arrivals for the former job
+          @entering = nil
+          @base = strand
+        end
+
+        # An exception that ends thread or process leaves through the driver.
+        def fail(error) = @failure ||= error
 
         # Enters the next ready fiber, or the driver. Returns false if there is neither, or this
         # fiber drives.
         def depart(me)
           driver = @drives.last&.fiber
-          if (driver.nil? || (@slice.left? && !@failure)) && next_ready
+          if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
             enter_next
           elsif driver && !driver.equal?(me)
             enter_other(driver)
@@ -213,17 +241,15 @@ module Gyre
           waiter.fiber if waiter&.waiting?
         end
 
-        def working?(fiber) = @busy.key?(fiber)
+        def working?(fiber) = @pool.working?(fiber)
 
         # Changes with each turn and switch. Any thread may call it.
         def pulse
-          @slice.switches + @loop.turns unless @loop.waiting?
+          @switches + @loop.turns unless @loop.waiting?
         end
 
         # Also looks for deadlocks while timers and descriptors may wake fibers.
-        def suspicious=(suspicious)
-          @sweep.suspicious = suspicious
-        end
+        attr_writer :suspicious
 
         # Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows some
         # facts (Mutex#owned?). Only for the scheduler's thread.
@@ -231,101 +257,71 @@ module Gyre
           return yield if fiber.equal?(Fiber.current)
           return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
 
-          @running.question = question = Question.new(Fiber.current, block)
-          fiber.transfer
+          @question = question = Question.new(Fiber.current, block)
+          @transfer.bind_call(fiber)
           question.value
         rescue FiberError
           nil # resumes another one
         ensure
-          @running.question = nil
+          @question = nil
         end
 
         def stats
-          { **@loop.stats, tasks: @busy.size, parked: @parked.size, ready: @ready.size, timers: @loop.timers.size - own_timers }
+          { **@loop.stats, tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size,
+                           timers: @loop.timers.size - own_timers }
         end
 
         private
 
         # The caller waits at the queue's head. No exception is raised in this wait, as the job has
         # begun.
-        def enter(fiber)
+        def enter(worker)
           waiter = self.waiter
           waiter.binding = waiter.first = true
           waiter.state = :ready
           @ready.unshift(waiter)
-          @running.entering = fiber
+          @entering = worker
           park(waiter)
         ensure
-          @running.entering = nil
-        end
-
-        # A new fiber's job, which survives an exception for the thread that comes before it begins.
-        def run(callable, arguments)
-          strand = started
-          begun = true
-          callable.call(*arguments)
-        rescue Exception => error # rubocop:disable Lint/RescueException -- reported, or raised by the driver
-          failed(error)
-          retry unless begun
-        ensure
-          @busy.delete(strand&.fiber)
-        end
-
-        def started
-          @running.entering = nil
-          @busy[Fiber.current] = true
-          @running.base = Strand.of(Fiber.current)
-        end
-
-        # Exceptions that end thread or process leave through the driver.
-        def failed(error)
-          case error
-          when Stop then nil # was asked to end
-          when SystemExit, SignalException then @failure ||= error
-          else @scheduler.fiber_failed(error, Fiber.current)
-          end
-        rescue SystemExit, SignalException => broken
-          @failure ||= broken
-        rescue Exception # rubocop:disable Lint/RescueException -- $stderr is closed, for example: the report has no reader
-          nil
+          @entering = nil
         end
 
         # Passes on control until this waiter's turn. Ruby enters the root fiber when another ends,
         # so it may return earlier.
         def leave(waiter)
           until waiter.state == :entered
-            if @running.entering
-              enter_other(@running.entering)
+            if @entering
+              enter_other(@entering.fiber)
             elsif overdue? || !depart(waiter.fiber)
-              @running.base = waiter.base # another fiber may have come back here
+              @base = waiter.base # another fiber may have come back here
               drive(parked: true) { waiter.state == :entered }
             end
           end
         end
 
         # True if nothing in this loop can wake a fiber.
-        def may_be_stuck? = !@parked.empty? && (@sweep.suspicious || idle?)
+        def may_be_stuck? = !@parked.empty? && (@suspicious || idle?)
 
         def idle? = @loop.idle?(own_timers)
 
-        def own_timers = @sweep.armed? ? 1 : 0
+        def own_timers = (@sweep.armed? ? 1 : 0) + (@pool.armed? ? 1 : 0)
 
         # Enters a fiber; returns when this one runs again, after answers to questions.
         def enter_other(fiber)
-          fiber.transfer
-          answer while @running.question
+          @transfer.bind_call(fiber)
+          answer while @question
         end
 
         # Runs in the asked fiber.
         def answer
-          question = @running.question
-          @running.question = nil
+          question = @question
+          @question = nil
           question.answer
-          question.asker.transfer
+          @transfer.bind_call(question.asker)
         end
 
         # True if the kernel is due and there is no driver.
-        def overdue? = @drives.empty? && !@slice.left?
+        def overdue? = @drives.empty? && !@budget.positive?
 
         def next_ready
           @ready.shift while (waiter = @ready.first) && waiter.state != :ready
@@ -333,24 +329,26 @@ module Gyre
         end
 
         def enter_next
-          @slice.switch
+          @budget -= 1
+          @switches += 1
           waiter = @ready.shift
           waiter.state = :entered
-          enter_other(waiter.fiber)
+          @transfer.bind_call(waiter.fiber)
+          answer while @question
         end
 
         def turn(drive)
           @drives.push(drive) if @drives.empty? # forgotten by a fork, whose fiber has ended
           @inbox.receive
-          @slice.refill
-          while @slice.left? && next_ready
+          @budget = BUDGET
+          while @budget.positive? && next_ready
             enter_next
-            @running.base = drive.base
+            @base = drive.base
             return look_if_overdue(drive) if @failure || drive.done?
           end
           return if drive.done? || resume_other(drive)
 
-          @sweep.later(@slice.switches) if @ready.empty? && may_be_stuck?
+          @sweep.later(@switches) if @ready.empty? && may_be_stuck?
           @loop.poll { @ready.empty? && @inbox.empty? }
           @inbox.receive
         end
@@ -369,7 +367,7 @@ module Gyre
 
           other = @drives.reverse_each.find { |candidate| !candidate.equal?(drive) && candidate.fulfilled? } or return
           enter_other(other.fiber)
-          @running.base = drive.base
+          @base = drive.base
         end
 
         def raise_failure
@@ -385,6 +383,66 @@ module Gyre
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again
           strand.defer(error) unless raised.instance_of?(error.class)
           raise
+        end
+      end
+
+      # A block for another fiber to run when entered, before it waits again. Made by
+      # Scheduler::Portable::Fibers#ask.
+      class Question
+        attr_reader :asker
+
+        def initialize(asker, block)
+          @asker = asker
+          @block = block
+        end
+
+        # The block's exception (such as Interrupt) is raised in the asking fiber.
+        def answer
+          @answer = @block.call
+        rescue Exception => error # rubocop:disable Lint/RescueException -- raised again by `value`
+          @error = error
+        end
+
+        # Returns nil without an answer.
+        def value
+          raise @error if @error
+
+          @answer
+        end
+      end
+
+      # Looks once for deadlocks, shortly after an idle loop's last work.
+      class Sweep
+        # Idle time before the check.
+        DELAY_S = 0.1
+
+        attr_writer :delay_s
+
+        # The block checks and returns the number of switches.
+        def initialize(loop, &look)
+          @loop = loop
+          @look = look
+          @delay_s = DELAY_S
+        end
+
+        # Skips the search if `switches` is unchanged.
+        def later(switches)
+          return if @timer || @seen == switches
+
+          @timer = @loop.timers.after(@delay_s, -> { sweep })
+        end
+
+        def armed? = !@timer.nil?
+
+        # In a forked child.
+        def forget = @timer = @seen = nil
+
+        private
+
+        def sweep
+          @timer.cancel
+          @timer = nil
+          @seen = @look.call
         end
       end
     end
