@@ -31,7 +31,7 @@ module Gyre
           while socket
             handler, clean = socket.handler, nil
             begin
-              while (event = socket.event)
+              while (event = event_of(socket))
                 begin
                   if event.is_a?(String)
                     handler.on_message(socket, event)
@@ -47,6 +47,14 @@ module Gyre
               socket = socket.over(clean)
             end
           end
+        end
+
+        # Returns the next event. A stop that cuts its wait takes no handler its on_close.
+        def event_of(socket)
+          socket.event
+        rescue Gyre::Stop
+          socket.close(1001)
+          socket.event
         end
 
         # All methods but on_message are optional.
