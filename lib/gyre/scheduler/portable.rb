@@ -65,12 +65,7 @@ module Gyre
       # Makes a blocked fiber ready (Fiber::Scheduler#unblock). Before the fiber parks: its next
       # block returns at once. Any thread may call it.
       def unblock(blocker, fiber)
-        return if @closed
-
-        # A blocking fiber waits in IO#close as without a scheduler, and Ruby (3.4, 4.0) calls this.
-        thread = @fibers.thread
-        thread.wakeup if (blocker.is_a?(IO) || thread.equal?(blocker)) && fiber.blocking? && thread&.alive?
-        @fibers.inbox.unblock(fiber, blocker)
+        @fibers.inbox.unblock(fiber, blocker) unless @closed
       end
 
       # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). 0 seconds: all ready fibers run
