@@ -6,9 +6,28 @@ require_relative "traps"
 
 module Gyre
   class Loop
+    # A helper with a descriptor of the kernel, or with periodic checks.
+    class Helper
+      attr_reader :io
+      attr_reader :interval
+
+      # Takes a descriptor's number, nil without kernel support.
+      def initialize(fd)
+        fd ? @io = IO.for_fd(fd) : @interval = self.class::INTERVAL_S
+      end
+
+      # Returns whether the key is due.
+      def event = !@cancelled && due?
+
+      def cancel
+        @cancelled = true
+        @io&.close
+      end
+    end
+
     # Loop#watch_file, by inotify on the file's folder or periodic checks. Whatever file the path
     # names.
-    class FileWatch
+    class FileWatch < Helper
       # Without inotify.
       INTERVAL_S = 0.5
       # A report has up to 16 bytes and a name of 256.
@@ -17,9 +36,6 @@ module Gyre
       HEAD = "iIII"
       HEAD_BYTES = 16
 
-      attr_reader :io
-      attr_reader :interval
-
       def initialize(path, engine)
         @path = File.expand_path(path)
         @folder, @name = File.split(@path)
@@ -27,26 +43,13 @@ module Gyre
         # Changes inside a folder or behind a symlink need another watch.
         paths = File.directory?(@path) || File.symlink?(@path) ? [@folder, @path] : [@folder]
         fd, _, @own = engine&.inotify(paths)
-        if fd
-          @io = IO.for_fd(fd)
-        else
-          @interval = INTERVAL_S
-          @signature = signature
-        end
-      end
-
-      def event
-        return false if @cancelled
-
-        @io ? reported : changed
-      end
-
-      def cancel
-        @cancelled = true
-        @io&.close
+        super(fd)
+        @signature = signature unless fd
       end
 
       private
+
+      def due? = @io ? reported : changed
 
       # Takes all reports; ignores the folder's other files.
       def reported
@@ -78,25 +81,21 @@ module Gyre
     end
 
     # Loop#watch_process, by a pidfd or periodic checks.
-    class ProcessWatch
+    class ProcessWatch < Helper
       INTERVAL_S = 0.05
-
-      attr_reader :io
-      attr_reader :interval
 
       def initialize(loop, key, pid, engine, &ended)
         @loop = loop
         @key = key
         @pid = pid
         @ended = ended
-        fd = engine&.pidfd(pid)
-        fd ? @io = IO.for_fd(fd) : @interval = INTERVAL_S
+        super(engine&.pidfd(pid))
       end
 
-      # Takes the status; true if ended. After {#cancel} others reap the child.
-      def event
-        return false if @cancelled
+      private
 
+      # Takes the status; true if ended. After {#cancel} others reap the child.
+      def due?
         pid, status = Process.wait2(@pid, Process::WNOHANG)
         finish(status) if pid
         !pid.nil?
@@ -104,13 +103,6 @@ module Gyre
         finish(nil) # reaped elsewhere
         true
       end
-
-      def cancel
-        @cancelled = true
-        @io&.close
-      end
-
-      private
 
       def finish(status)
         @ended.call(status)
