@@ -145,7 +145,7 @@ module Gyre
           next deliver(message, subscribers) unless kept
 
           @history.add(topic, message, *place)
-          in_their_threads(subscribers) { |some| WebSocket.deliver_all(message, some, []) }
+          hand_out(message, subscribers)
         end
       end
 
@@ -173,7 +173,7 @@ module Gyre
         message = Message.new(data, options) unless kind == "disconnect"
         @history.ordered(topic) do |kept|
           @history.add(topic, message, origin, number) if kept && message.text?
-          in_their_threads(subscribers(topic)) { |some| message ? WebSocket.deliver_all(message, some, []) : some.each(&:disconnect) }
+          message ? hand_out(message, subscribers(topic)) : disconnect_all(subscribers(topic))
         end
       end
 
@@ -219,14 +219,18 @@ module Gyre
       # Returns the number of subscribers that accept it.
       def deliver(message, subscribers)
         reached = WebSocket.deliver_all(message, subscribers, elsewhere = [])
-        reached + in_their_threads(elsewhere) { |some| WebSocket.deliver_all(message, some, []) }
+        reached + hand_out(message, elsewhere)
       end
 
       def close_all(subscribers)
         elsewhere, here = subscribers.partition(&:foreign?)
         here.each(&:disconnect)
-        here.size + in_their_threads(elsewhere) { |some| some.each(&:disconnect) }
+        here.size + disconnect_all(elsewhere)
       end
+
+      def hand_out(message, subscribers) = in_their_threads(subscribers) { |some| WebSocket.deliver_all(message, some, []) }
+
+      def disconnect_all(subscribers) = in_their_threads(subscribers) { |some| some.each(&:disconnect) }
 
       # Calls the block soon in each loop's thread with its sockets. Returns their number.
       def in_their_threads(sockets)
