@@ -65,8 +65,10 @@ module Gyre
             sleep(backoff.failed)
             socket = connect(url, **options)
             backoff.succeeded
-          rescue HTTP::Client::ConnectionError, HTTP::Client::TimeoutError, HTTP::Client::StatusError => error
-            retry unless error.is_a?(HTTP::Client::StatusError) && error.response.status < 500 && error.response.status != 429
+          rescue HTTP::Client::ConnectionError, HTTP::Client::TimeoutError
+            retry
+          rescue HTTP::Client::StatusError => error
+            retry if error.response.status >= 500 || error.response.status == 429
             raise
           end
         end
