@@ -24,7 +24,7 @@ module GyreTest
     # Returns a command that runs node with its ws.
     def node_ws
       node = need_program("node")
-      skip "bin/setup has not installed node's ws, for want of npm" unless File.directory?(FOLDER)
+      skip "node's ws is missing: bin/setup installs it by npm" unless File.directory?(FOLDER)
       [{ "NODE_PATH" => "#{FOLDER}/node_modules", "LD_PRELOAD" => nil }, node]
     end
 

@@ -145,7 +145,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
 static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 #endif
 
-/* Returns nil without kernel support, or if there is no such child. */
+/* Returns nil without kernel support or such a child. */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
   int fd = gyre_child_descriptor(NUM2PIDT(pid));
   return fd < 0 ? Qnil : INT2NUM(fd);

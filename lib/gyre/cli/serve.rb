@@ -301,8 +301,8 @@ module Gyre
       end
     end
 
-    # Processors for `--workers auto`: on Linux those that the process is bound to, up to its
-    # control group's quota (as in a container).
+    # Counts processors for `--workers auto`: on Linux within the process's affinity and its control
+    # group's quota, as in a container.
     module Processors
       GROUPS = "/sys/fs/cgroup"
 

@@ -49,7 +49,7 @@ module Gyre
           end
         end
 
-        # Returns the next event. A stop that cuts its wait takes no handler its on_close.
+        # Returns the next event. A stop during its wait closes the socket; on_close still follows.
         def event_of(socket)
           socket.event
         rescue Gyre::Stop

@@ -35,7 +35,7 @@ module SchedulerContract
 
     # Such as the main program behind Fiber.set_scheduler. Ruby wakes it by the scheduler.
     def test_a_blocking_fiber_closes_what_a_thread_without_a_scheduler_waits_for
-      since_ruby "4.0" # 3.4 wakes nobody, as it calls no hook
+      since_ruby "4.0" # on 3.4 the close waits, as no hook is called
       skip "Ruby code cannot tell an IO from a hidden blocker" if backend == "select"
       assert_program "closed\n", <<~RUBY
         require "contracts/scheduler_contract"
