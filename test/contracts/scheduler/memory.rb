@@ -23,7 +23,7 @@ module SchedulerContract
     end
 
     def test_everything_survives_compaction
-      skip "this Ruby cannot compact" unless GC.respond_to?(:compact)
+      skip "this Ruby does not compact, or crashes when it does" unless compacts?
       pipes = Array.new(6) { IO.pipe }
       steps = with_scheduler do |scheduler|
         scheduler.spawn { 20.times { GC.compact.then { scheduler.yield } } }
