@@ -21,8 +21,8 @@ module Gyre
 
       attr_reader :count # times backpressure began
 
-      # The block returns bytes in memory, `stuck` the bytes to subtract. The loop gets the key
-      # :backpressure.
+      # The block returns the bytes in memory; `stuck` returns how many of them do not count. The
+      # loop gets the key :backpressure.
       def initialize(loop, limit, stuck, &bytes)
         @loop, @limit, @stuck, @bytes = loop, limit, stuck, bytes
         @on = @held = false

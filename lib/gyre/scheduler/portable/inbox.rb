@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Brings unblock and fiber_interrupt from any thread to fibers: ends a wait in the scheduler's
-# thread, or keeps it for the next. Passes a gift that its fiber cannot take to another waiter.
+# thread, or keeps it for the next. Passes a wake-up that its fiber cannot use to another waiter.
 # Called by Scheduler::Portable and turns of its Fibers.
 require_relative "waiter"
 
@@ -64,8 +64,8 @@ module Gyre
           true
         end
 
-        # Gives an unblock's gift to another waiter, or false. Wakes all waiters of a queue, as both
-        # pushes and pops wait there.
+        # Passes a wake-up to another waiter; false without one. Wakes all waiters of a queue, as
+        # both pushes and pops wait there.
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 
@@ -88,8 +88,8 @@ module Gyre
           @loop.wake
         end
 
-        # A gift from another thread may find its fiber stopped or late: also wakes another waiter,
-        # which checks again.
+        # A wake-up from another thread may find its fiber stopped or late: also wakes another
+        # waiter, which checks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
