@@ -214,8 +214,8 @@ static VALUE wait_for_job(VALUE argument) {
 /* --- stacks ---
  *
  * All Ractors take stacks from one pool of Ruby's without a lock (3.1 and 3.4), and two at once
- * crash. So only one Ractor at a time enters a new worker's fiber. The lock has the process id, as a
- * forked child may inherit it. */
+ * crash. So only one Ractor at a time enters a new worker's fiber. The lock has the process id, as
+ * a forked child may inherit it. */
 
 static unsigned stacks_owner; /* atomic; 0: not taken */
 

@@ -264,7 +264,7 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
 }
 
 /* Registers watches that relied on an earlier registration. Calls those of descriptors that were
- * closed behind the loop's back: their next call fails with the error. Returns true if it called any. */
+ * closed behind the loop's back: their next call shows the error. True if it called any. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified.watches)) {

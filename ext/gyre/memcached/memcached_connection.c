@@ -342,8 +342,8 @@ void gyre_memcached_connection_send(struct gyre_memcached_connection *connection
 #define MAY(code) (1u << GYRE_MEMCACHED_##code)
 #define ERRORS (MAY(SERVER_ERROR) | MAY(CLIENT_ERROR) | MAY(ERROR))
 
-/* Replies that may follow each command. After a refused value the server may read the value's bytes
- * as commands; only SERVER_ERROR says that it skips them. Other replies close the connection. */
+/* Replies that may follow each command; others close the connection. After a refused value the
+ * server may read the value's bytes as commands; only SERVER_ERROR says that it skips them. */
 static const unsigned may_follow[] = {
     [GYRE_MEMCACHED_VERB_MG] = MAY(VA) | MAY(HD) | MAY(EN) | ERRORS,
     [GYRE_MEMCACHED_VERB_MS] = MAY(HD) | MAY(NS) | MAY(EX) | MAY(NF) | MAY(SERVER_ERROR),
