@@ -71,17 +71,6 @@ class LogAnaloggerGemTest < Minitest::Test
     assert_empty messages - ["before", "lost, as always", "lost, too", "kept 1", "kept 2"]
   end
 
-  def test_its_client_is_not_disturbed_when_our_server_restarts
-    server = log_server(GYRE)
-    client = log_client(ANALOGGER, server.folder, server.port)
-    client.log(*(1..20).map { |number| "message #{number}" })
-    Process.kill(:USR2, server.pid)
-    (21..60).each { |number| client.log("message #{number}") }
-    eventually { server.messages(service: "a").size >= 60 }
-    assert_equal((1..60).map { |number| "message #{number}" }, server.messages(service: "a"))
-    eventually { server.read("err").scan("listens on").size == 2 }
-  end
-
   # A client of ours for its server: by our names or by the original's.
   [GYRE.dup.tap { |peer| peer.new_client = GYRE.new_client.sub("key: key,", "key: key, acknowledged: false,") }, NAMESAKE].each do |peer|
     define_method("test_our_client_#{peer.name}_logs_to_its_server") do

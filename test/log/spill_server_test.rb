@@ -187,6 +187,10 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
       store(client, 1..3)
       Process.kill(:USR2, pid)
       nil until err.gets.include?("bytes of the last run are written first")
+      client.close
+      client = TCPSocket.new("127.0.0.1", port)
+      client.write(frame("far", "", severity: "authentication/2 client=#{"a" * 32}"))
+      assert_equal "accepted 2\n", client.gets
       store(client, 4..6)
       Process.kill(:TERM, pid)
       assert_predicate waiting.call, :success?

@@ -71,13 +71,11 @@ module TransportCases
     assert_raises(SystemCallError) { client.flush_available until client.unsent_bytes.zero? }
   end
 
-  def test_unread_and_unsent_bytes_can_be_taken_to_another_process
+  def test_unread_bytes_can_be_taken
     client, server = transport_pair
     client.write("a line\nand the rest")
     assert_equal "a line\n", server.gets
     assert_equal "and the rest", server.unread
-    client.queue("not sent")
-    assert_equal "not sent", client.unsent
   end
 
   def test_bytes_queued_before_tls_leave_in_plain_text

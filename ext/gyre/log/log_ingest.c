@@ -297,11 +297,6 @@ static VALUE decoder_finish(VALUE self, VALUE time_ns) {
 
 static VALUE decoder_bytesize(VALUE self) { return SIZET2NUM(decoder_of(self)->rest.length); }
 
-static VALUE decoder_rest(VALUE self) {
-  const struct gyre_log_decoder *const decoder = decoder_of(self);
-  return rb_str_new(decoder->rest.bytes, (long)decoder->rest.length);
-}
-
 /* Returns whole JSON lines, or nil. */
 static VALUE decoder_take_lines(VALUE self) {
   struct gyre_log_decoder *const decoder = decoder_of(self);
@@ -531,7 +526,6 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class_decoder, "finish", decoder_finish, 1);
   rb_define_method(class_decoder, "deliver", decoder_deliver, 4);
   rb_define_method(class_decoder, "bytesize", decoder_bytesize, 0);
-  rb_define_method(class_decoder, "rest", decoder_rest, 0);
   rb_define_method(class_decoder, "take_lines", decoder_take_lines, 0);
   rb_define_method(class_decoder, "messages", decoder_messages, 0);
 }

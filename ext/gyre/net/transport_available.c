@@ -109,12 +109,6 @@ static VALUE object_unsent_bytes(VALUE self) {
   return SIZET2NUM(gyre_transport_unsent(&gyre_transport_object_get(self)->transport));
 }
 
-/* @return [String] queued bytes, binary */
-static VALUE object_unsent(VALUE self) {
-  const struct gyre_bytes *output = gyre_transport_object_get(self)->transport.output;
-  return rb_str_new(output ? output->bytes + output->offset : NULL, (long)gyre_bytes_held(output));
-}
-
 /* Continues the TLS handshake, as reads and writes do.
  * @return [true, Symbol] true after it, or without TLS; else :wait_readable or :wait_writable
  * @raise [SystemCallError, TLS::Error] it has failed */
@@ -170,6 +164,5 @@ void gyre_init_net_transport_available(void) {
   rb_define_method(transport_class, "finish_available", object_finish_available, 0);
   rb_define_method(transport_class, "handshake_available", object_handshake_available, 0);
   rb_define_method(transport_class, "unsent_bytes", object_unsent_bytes, 0);
-  rb_define_method(transport_class, "unsent", object_unsent, 0);
   rb_define_method(transport_class, "wants", object_wants, -1);
 }

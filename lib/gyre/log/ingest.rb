@@ -36,7 +36,7 @@
 #   hit?: as crowded?, for this sink
 #   decoder: feed(bytes, time_ns), finish(time_ns) → nil, or the fault as a String, which stays
 #   deliver(service, severity, message, time_ns): adds a message parsed from a line of JSON
-#   rest: the incomplete message, for a successor; bytesize: its size; messages: count
+#   bytesize: of the incomplete message; messages: count
 #   session: client_id; received: the highest sequence number so far, or 0
 #   stored(sink, sequence): the sink's output has stored records up to this number
 #   durable: every output of a route has stored records up to this number

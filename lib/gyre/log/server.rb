@@ -55,7 +55,7 @@ module Gyre
       # @param signals [Boolean] whether the server handles INT, TERM, HUP and USR2
       # @param report [#puts] gets lines about the server itself
       # @param restart [#call, nil] for USR2: gets input names; returns exec arguments or a refusal
-      # @param handover [Gyre::CLI::Log::Handover, nil] moves sockets between processes
+      # @param handover [Gyre::CLI::Log::Handover, nil] moves listening sockets between processes
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
@@ -104,7 +104,7 @@ module Gyre
       # @raise permanent errors of an output
       def run(&block)
         listen
-        serve = ->(task) { @lifecycle.serve(task, @signals, @inputs) { block&.call(self) } }
+        serve = ->(task) { @lifecycle.serve(task, @signals) { block&.call(self) } }
         Task.current? ? serve.call(Task.current) : Gyre.run("gyre log", &serve)
       ensure
         close

@@ -27,7 +27,7 @@ module Gyre
           Analogger's configurations and command lines work as they are.
         TEXT
         FOOTER = "\nSignals: INT and TERM write everything and end. HUP reopens the files.\n" \
-                 "         USR2 restarts the program and refuses no connection meanwhile."
+                 "         USR2 restarts the program and refuses no new connection meanwhile."
         # Long forms of Analogger's flags.
         ANALOGGER = { "--default" => "--default-log", "--syncinterval" => "--sync-interval", "--writepid" => "--pidfile" }.freeze
         KEY_IS_VISIBLE = "the key is on the command line, where every user of this machine can see it (ps): " \

@@ -93,9 +93,6 @@ module Gyre
 
       def bytesize = @lines.bytesize
 
-      # The incomplete line, which another decoder may continue.
-      def rest = @lines.rest
-
       def feed(bytes, time_ns) = @lines.feed(bytes, time_ns).tap { deliver(time_ns) }
 
       def finish(time_ns) = @lines.finish(time_ns).tap { deliver(time_ns) }

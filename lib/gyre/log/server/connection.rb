@@ -37,8 +37,7 @@ module Gyre
         @pause = @watched = @response = nil
       end
 
-      # Begins, or continues a former process's {#handover}.
-      def start(left = nil) = act { left ? continue(left) : secure }
+      def start = act { secure }
 
       def to_io = @transport.to_io
 
@@ -112,15 +111,6 @@ module Gyre
           @transport.finish_available unless closed? || @state == :tls
         end
         close
-      end
-
-      # Returns the state for a new process; nil with TLS, whose keys stay here, or if only the last
-      # bytes are left.
-      def handover
-        return if @transport.tls? || !open?
-
-        { descriptor: to_io.fileno, peer: @peer.name, input: @peer.input.to_s, bytes: @peer.bytes, kind: @work && @peer.kind,
-          service: @peer.service, rest: @first_frame, unsent: @transport.unsent, **@peer.origin.to_h, **@work.to_h }
       end
 
       def close
@@ -298,32 +288,14 @@ module Gyre
 
       def session(client_id) = client_id && @hub.server.sessions.find(client_id, self, @peer.service)
 
-      def feed(session, sent = 0, acknowledged = 0)
-        session&.acknowledge(acknowledged)
-        Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, (@peer.origin unless @peer.kind == :syslog)), session, sent: sent)
+      def feed(session)
+        Feed.new(@hub.decoder(@peer.kind, session, @peer.input.framing, (@peer.origin unless @peer.kind == :syslog)), session)
       end
 
       def serve(work)
         @work = work
         @state = :serving
         @deadline_s = nil
-      end
-
-      def continue(left)
-        @state = :handshake
-        @peer.bytes = left.fetch("bytes")
-        @peer.origin = Origin.new(*left.values_at("host", "pid")) if left["host"]
-        kind = left.fetch("kind") or return catch_up(left)
-        @peer.kind = kind.to_sym
-        @peer.service = left.fetch("service")
-        session = session(left["client_id"])
-        serve(@peer.kind == :tail ? @hub.tail(self, @peer.service) : feed(session, left["sent"], left["acknowledged"]))
-        catch_up(left)
-      end
-
-      def catch_up(left)
-        write(left["unsent"])
-        @peer.kind == :tail ? write(left["rest"]) : received(left["rest"])
       end
 
       def write(bytes)
@@ -390,9 +362,9 @@ module Gyre
     class Feed
       attr_reader :session
 
-      # `sent` is the last acknowledgement of a former process.
-      def initialize(decoder, session = nil, sent: 0)
-        @decoder, @session, @sent = decoder, session, sent
+      def initialize(decoder, session)
+        @decoder, @session = decoder, session
+        @sent = 0 # the last acknowledgement
         @ended = false
       end
 
@@ -422,8 +394,6 @@ module Gyre
       def messages = @decoder.messages
 
       def incomplete = @decoder.bytesize
-
-      def to_h = { rest: @decoder.rest, client_id: @session&.client_id, sent: @sent, acknowledged: @session&.acknowledged.to_i }
     end
   end
 end

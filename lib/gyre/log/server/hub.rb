@@ -75,9 +75,9 @@ module Gyre
 
       def full? = @connections.size >= limits.connections_limit
 
-      def admit(connection, left = nil)
+      def admit(connection)
         @connections[connection] = true
-        connection.start(left)
+        connection.start
       end
 
       def closed(connection)
@@ -265,8 +265,6 @@ module Gyre
       def detach_session; end
 
       def incomplete = 0
-
-      def to_h = { rest: due.to_s }
     end
   end
 end

@@ -30,14 +30,13 @@ module Gyre
       def abandoned? = @complete == false
 
       # Yields when ready. Returns true if every received message was written.
-      def serve(task, signals, inputs)
+      def serve(task, signals)
         @started_s = Clock.now
         @task = task
         committing = task.async("committer") { commit }
         SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if signals
         @server.stop if @handover&.signalled?
         @acceptors.each(&:open)
-        @handover&.connections(@hub, inputs)
         yield
         @hub.run { |event| handle(event) }
         raise @failure if @failure
@@ -98,27 +97,27 @@ module Gyre
         @acceptors.each(&:ready).each(&:pause)
         @acceptors.each { |acceptor| acceptor.listener.close }
         spawn(:stop, "stop") do
-          @hub.flow.backpressure.hold { finish }
+          @hub.flow.backpressure.hold do
+            @complete = finish
+            leave
+          end
         ensure
           @hub.stop
         end
       end
 
+      # Reads what the sockets have, and writes it. True if all is durable.
       def finish
         over_s = Clock.now + stop_timeout_s # limits everything that follows
         @hub.drain_sockets { @committer.flush([over_s - Clock.now, 0].max) }
-        @complete = write_all([over_s - Clock.now, 0].max)
-        @committer.rest([over_s - Clock.now, 0].max)
-        @hub.connections.keys.each(&:leave)
-      end
-
-      # True if everything received is durable.
-      def write_all(timeout_s = stop_timeout_s)
-        done = @committer.flush(timeout_s)
+        done = @committer.flush([over_s - Clock.now, 0].max)
         @server.report("after #{stop_timeout_s} s #{Units.count(@hub.flow.bytes, "byte is", "bytes are")} still not written") unless done
         @hub.send_due
+        @committer.rest([over_s - Clock.now, 0].max)
         done
       end
+
+      def leave = @hub.connections.keys.each(&:leave)
 
       # --- a fresh process in place of this one ---
 
@@ -131,10 +130,10 @@ module Gyre
         return refuse(command) unless command.is_a?(Array)
 
         @hub.flow.backpressure.hold do
-          next refuse("not everything could be written") unless write_all
+          next refuse("not everything could be written") unless finish
 
-          @committer.rest(stop_timeout_s)
-          @handover.exec(@acceptors, @hub.connections.keys, command)
+          leave
+          @handover.exec(@acceptors, command)
         end
       rescue StandardError => error
         refuse(error.message)
