@@ -69,7 +69,7 @@ class LogRecoveryTest < Minitest::Test
       found = []
       commits.each_with_index do |commit, index|
         entry = Journal::Batch.new(Time.now.to_i, stat.dev, stat.ino, log.bytesize, commit.data.bytesize, Zlib.crc32(commit.data), commit.clients)
-        bytes = Entry.encode_batch(entry)
+        bytes = Entry.encode(entry)
         bytes.bytesize.times { |cut| found << State.new(journal + bytes.byteslice(0, cut), log, index, "entry #{index} cut at #{cut}") }
         journal += bytes
         (commit.data.bytesize + 1).times do |cut|
@@ -192,7 +192,7 @@ class LogRecoveryTest < Minitest::Test
   def write_journal(file)
     stat = File.stat(file)
     batch = Journal::Batch.new(Time.now.to_i, stat.dev, stat.ino, 0, DATA.bytesize, Zlib.crc32(DATA), { IDS[0] => 2 })
-    File.binwrite("#{@path}.journal", Entry.encode_batch(batch))
+    File.binwrite("#{@path}.journal", Entry.encode(batch))
   end
 
   def reopened_stored

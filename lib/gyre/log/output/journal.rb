@@ -61,7 +61,7 @@ module Gyre
       # repairs.
       def append(batch, &trying)
         compact(batch.time) if !@ready || @io.stat.nlink.zero? # the file was deleted
-        bytes = Entry.encode_batch(batch)
+        bytes = Entry.encode(batch)
         @open_batch = batch
         Output::Writing.put(@io, bytes, @retries, &trying)
         @bytesize += bytes.bytesize

@@ -21,27 +21,33 @@ class LogJournalEntryTest < Minitest::Test
 
   def test_what_is_written_is_read
     snapshot = { IDS[0] => [3, 4], IDS[1] => [5, 6] }
-    bytes = Entry.encode_batch(batch) + Entry.encode_snapshot(snapshot) + Entry.encode_batch(batch({}))
+    bytes = Entry.encode(batch) + Entry.encode_snapshot(snapshot) + Entry.encode(batch({}))
     assert_equal [[batch, Journal::Snapshot.new(snapshot), batch({})], bytes.bytesize], entries(bytes)
     assert_equal "", Entry.encode_snapshot({})
   end
 
   def test_the_bytes_are_those_of_the_drawing
-    bytes = Entry.encode_batch(batch({ IDS[0] => 7 }))
-    assert_equal 8 + 45 + 24, bytes.bytesize
-    assert_equal [45 + 24, Zlib.crc32(bytes.byteslice(8..))], bytes.unpack("L>L>")
-    assert_equal [1, 1_700_000_000, 5, 1 << 40, 1 << 50, 12, 0xdeadbeef, IDS[0], 7], bytes.byteslice(8..).unpack("CQ>Q>Q>Q>Q>L>H32Q>")
+    bytes = Entry.encode(batch({ IDS[0] => 7 }))
+    text = "[1700000000,5,#{1 << 40},#{1 << 50},12,3735928559,{\"#{IDS[0]}\":7}]"
+    assert_equal [[text.bytesize, Zlib.crc32(text)].pack("L>L>"), text].join, bytes
+    assert_equal Encoding::BINARY, bytes.encoding
+  end
+
+  def test_a_text_that_is_no_json_ends_it
+    whole = Entry.encode(batch)
+    other = [3, Zlib.crc32("\x01\x02\x03")].pack("L>L>") + "\x01\x02\x03"
+    assert_equal [[batch], whole.bytesize], entries(whole + other)
   end
 
   def test_a_torn_end_is_left_out
-    whole = Entry.encode_batch(batch)
+    whole = Entry.encode(batch)
     (1...whole.bytesize).each do |length|
       assert_equal [[batch], whole.bytesize], entries(whole + whole.byteslice(0, length)), "cut at #{length}"
     end
   end
 
   def test_a_damaged_byte_ends_it
-    whole = Entry.encode_batch(batch)
+    whole = Entry.encode(batch)
     whole.bytesize.times do |at|
       damaged = whole.dup
       damaged.setbyte(at, damaged.getbyte(at) ^ 0x40)
