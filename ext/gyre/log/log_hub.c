@@ -22,15 +22,10 @@ static void clear_channels(struct gyre_log_hub *hub) {
   hub->single = hub->latest = NULL;
 }
 
-/* At most half full. */
 static int counters_setup(struct gyre_log_hub *hub, size_t limit) {
-  size_t size = 64;
-  while (size / 2 <= limit) size *= 2;
   hub->counters_limit = limit;
   hub->counters = calloc(limit + 1, sizeof(*hub->counters));
-  hub->counters_table = calloc(size, sizeof(*hub->counters_table));
-  if (!hub->counters || !hub->counters_table) return -ENOMEM;
-  hub->counters_table_size = size;
+  if (!hub->counters) return -ENOMEM;
   hub->counters_count = 1;
   return gyre_log_buffer_append_text(&hub->counters[0].service, GYRE_LOG_OTHERS);
 }
@@ -72,7 +67,6 @@ void gyre_log_hub_release(struct gyre_log_hub *hub) {
   free(hub->routes);
   free(hub->taps);
   free(hub->counters);
-  free(hub->counters_table);
   free(hub);
 }
 
@@ -141,24 +135,15 @@ static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
   return hash ^ hash >> 32;
 }
 
-/* Returns a service's slot, or a free one. */
-static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text service) {
-  size_t slot = hash_of(service, 0);
-  for (;; slot++) {
-    uint32_t *const number = &hub->counters_table[slot & (hub->counters_table_size - 1)];
-    if (*number == 0 || gyre_log_same(gyre_log_text_of(&hub->counters[*number].service), service)) return number;
-  }
-}
-
-/* Returns a service's counter; SIZE_MAX without memory. */
+/* Returns a service's counter, for a new channel; SIZE_MAX without memory. */
 static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service) {
   if (service.length > GYRE_LOG_SERVICE_LIMIT) return 0;
-  uint32_t *const slot = table_slot(hub, service);
-  if (*slot > 0) return *slot;
+  for (size_t i = 1; i < hub->counters_count; i++) {
+    if (gyre_log_same(gyre_log_text_of(&hub->counters[i].service), service)) return i;
+  }
   if (hub->counters_count > hub->counters_limit) return 0;
   struct gyre_log_buffer *const name = &hub->counters[hub->counters_count].service;
   if (gyre_log_buffer_append(name, service.bytes, service.length) < 0) return SIZE_MAX;
-  *slot = (uint32_t)hub->counters_count;
   return hub->counters_count++;
 }
 

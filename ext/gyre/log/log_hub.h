@@ -186,8 +186,6 @@ struct gyre_log_hub {
   struct gyre_log_channel *single; /* for names beyond the table's limit */
   struct gyre_log_counter *counters;
   size_t counters_count, counters_limit;
-  uint32_t *counters_table; /* indexes into `counters`; 0: free */
-  size_t counters_table_size;
 };
 
 struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);

@@ -40,8 +40,7 @@ static void ingest_free(void *pointer) { gyre_log_hub_release(pointer); }
 static size_t ingest_size(const void *pointer) {
   const struct gyre_log_hub *const hub = pointer;
   if (!hub) return 0;
-  return sizeof(*hub) + hub->counters_count * sizeof(*hub->counters) +
-         hub->counters_table_size * sizeof(*hub->counters_table) + hub->scratch.capacity;
+  return sizeof(*hub) + hub->counters_count * sizeof(*hub->counters) + hub->scratch.capacity;
 }
 
 GYRE_TYPE(gyre_log_ingest_type, "Gyre::Log::NativeIngest", NULL, ingest_free, ingest_size, RUBY_TYPED_FREE_IMMEDIATELY);
