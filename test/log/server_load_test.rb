@@ -176,7 +176,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
   end
 
   def nothing_while_held(server)
-    server.instance_variable_get(:@hub).flow.backpressure.hold do
+    server.instance_variable_get(:@hub).flow.hold do
       sleep 0.1 # a tick that had begun ends
       next unless server.ingest.incomplete.positive?
 

@@ -173,7 +173,7 @@ module Gyre
         { messages: ingest.messages, filtered: ingest.filtered, rates: @hub.rates }
       end
 
-      def memory = { bytes: @hub.flow.bytes, paused: @hub.flow.paused?, pauses: @hub.flow.backpressure.count }
+      def memory = { bytes: @hub.flow.bytes, paused: @hub.flow.paused?, pauses: @hub.flow.pauses }
 
       def clients = @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h)
 

@@ -40,7 +40,7 @@ module Gyre
 
       def ready
         return unless @open
-        return @hub.flow.backpressure.park(tap { pause }) if @hub.flow.held?
+        return @hub.flow.park(tap { pause }) if @hub.flow.held?
 
         @hub.update_clock
         ACCEPTS.times do
@@ -108,7 +108,7 @@ module Gyre
 
       def ready
         return unless @open
-        return @hub.flow.backpressure.park(tap { pause }) if @hub.flow.paused?
+        return @hub.flow.park(tap { pause }) if @hub.flow.paused?
 
         # Drops messages for a full output, so that others need not wait in the kernel.
         @hub.flow.received(nil, take)

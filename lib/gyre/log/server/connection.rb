@@ -199,7 +199,7 @@ module Gyre
         return read_on unless @hub.flow.held? || (@state == :serving && @hub.flow.paused?)
 
         @pause = :memory
-        @hub.flow.backpressure.park(self)
+        @hub.flow.park(self)
       end
 
       # Reads an equal share of each connection. True if more bytes may follow.

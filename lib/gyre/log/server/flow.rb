@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# Limits the messages in memory: backpressure for all connections (backpressure.rb), and a queue per
-# output (queues.rb). Called by the hub and its connections.
+# Limits the messages in memory: above the limit nothing is read until half of it is free; a full
+# output holds up its own connections (queues.rb). Called by the hub and its connections.
 
-require "gyre/log/server/backpressure"
 require "gyre/log/server/queues"
 
 module Gyre
@@ -11,36 +10,62 @@ module Gyre
     class Flow
       # Bytes read before the outputs get a turn; fits the processor's caches.
       BATCH_BYTES = 1_048_576
+      CHECK_S = 0.01
 
-      attr_reader :backpressure, :queues
+      # Resumes all, even if one fails; then raises the first failure.
+      def self.resume(waiting)
+        failure = nil
+        waiting.each do |peer|
+          peer.resume
+        rescue StandardError => error
+          failure ||= error
+        end
+        raise failure if failure
+      end
 
+      attr_reader :queues
+      attr_reader :pauses # times that memory was full
+
+      # The loop gets the key :full while memory is full.
       def initialize(loop, server)
-        @ingest, @committer = server.ingest, server.committer
+        @loop, @ingest, @committer = loop, server.ingest, server.committer
         @limit = server.limits.memory_bytes_limit
         @queues = Queues.new(loop, server)
-        @backpressure = Backpressure.new(loop, @limit, -> { @committer.stuck_bytes }) { bytes }
-        @read_bytes = 0
+        @parked = {}.compare_by_identity
+        @full = @held = false
+        @pauses = @read_bytes = 0
         @fresh = false # messages have come for which no acknowledged client waits
       end
 
       def bytes = @ingest.bytesize + @committer.bytes
 
-      def paused? = @backpressure.on?
+      # True while no connection may send messages.
+      def paused? = @full || @held
 
-      def held? = @backpressure.held?
+      # True while no socket may be read or accepted.
+      def held? = @held
 
       def room? = bytes < @limit * 2
+
+      # Leaves out queues of stuck outputs.
+      def crowded?(limit = @limit)
+        all = bytes
+        all > limit && all - @committer.stuck_bytes > limit
+      end
 
       def received(session, bytes = 0, peer = nil)
         session ? @committer.commit_soon(session) : @fresh = true
         @read_bytes += bytes
-        crowded = @ingest.crowded?
-        @queues.park(peer) if crowded && peer
-        @committer.commit_now if @backpressure.check || crowded
+        hit = @ingest.crowded?
+        @queues.park(peer) if hit && peer
+        @committer.commit_now if fill || hit
       end
 
+      # Lets a peer wait until memory is free.
+      def park(peer) = @parked[peer] = true
+
       def forget(connection)
-        @backpressure.forget(connection)
+        @parked.delete(connection)
         @queues.forget(connection)
       end
 
@@ -54,7 +79,43 @@ module Gyre
         sleep 0
       end
 
-      # Closes connections with the largest incomplete messages, which could keep backpressure on
+      # Stops all reads and accepts during the block.
+      def hold
+        @held = true
+        yield
+      ensure
+        @held = false
+        resume_all
+      end
+
+      # Called by the loop while memory is full.
+      def check(connections)
+        return evict_incomplete(connections) if crowded?(@limit / 2)
+
+        @loop.unwatch(:full)
+        @full = false
+        resume_all
+      end
+
+      private
+
+      # Returns true when memory becomes full: then the outputs write it out.
+      def fill
+        return false if @full || !crowded?
+
+        @pauses += 1
+        @loop.watch_timer(:full, CHECK_S, CHECK_S)
+        @full = true
+      end
+
+      def resume_all
+        return if paused?
+
+        parked, @parked = @parked.keys, {}.compare_by_identity
+        Flow.resume(parked)
+      end
+
+      # Closes connections with the largest incomplete messages, which could keep memory full
       # endlessly.
       def evict_incomplete(connections)
         excess = @ingest.incomplete - (@limit / 2)

@@ -112,7 +112,7 @@ module Gyre
           break if waiting.empty? || update_clock > over_s
 
           waiting.select! do |connection|
-            return if @flow.backpressure.crowded? && !yield
+            return if @flow.crowded? && !yield
 
             connection.drain
           end
@@ -141,7 +141,7 @@ module Gyre
         when :tick then tick
         when :send then send_due
         when :tails then @tails.each_key(&:send_due)
-        when :backpressure then @flow.backpressure.release || @flow.evict_incomplete(@connections.keys)
+        when :full then @flow.check(@connections.keys)
         when :room then @flow.queues.release
         else block.call(key)
         end
@@ -157,7 +157,7 @@ module Gyre
         @flow.queues.tick(@now_s)
         @connections.keys.each(&:tick) unless @flow.held?
         due, @resting = @resting.partition { |at, _| at <= @now_s }
-        Backpressure.resume(due.map(&:last))
+        Flow.resume(due.map(&:last))
       end
 
       # Short enough for the shortest time limit.

@@ -97,7 +97,7 @@ module Gyre
         @acceptors.each(&:ready).each(&:pause)
         @acceptors.each { |acceptor| acceptor.listener.close }
         spawn(:stop, "stop") do
-          @hub.flow.backpressure.hold do
+          @hub.flow.hold do
             @complete = finish
             leave
           end
@@ -129,7 +129,7 @@ module Gyre
         command = @restart.call(@acceptors.map { |acceptor| acceptor.input.to_s }.uniq) if @restart && @handover
         return refuse(command) unless command.is_a?(Array)
 
-        @hub.flow.backpressure.hold do
+        @hub.flow.hold do
           next refuse("not everything could be written") unless finish
 
           leave

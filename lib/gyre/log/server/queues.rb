@@ -3,7 +3,6 @@
 # Pauses connections with messages for an output with a full queue, until half of it is free. Called
 # by the hub after each read. The whole connection waits, as its messages stay in order.
 
-require "gyre/log/server/backpressure"
 require "gyre/settings/units"
 
 module Gyre
@@ -39,7 +38,7 @@ module Gyre
         @emitted = false
         free = @parked.select { |_, sinks| sinks.all?(&:room?) }.keys
         free.each { |peer| forget(peer) }
-        Backpressure.resume(free)
+        Flow.resume(free)
       end
 
       # Reports messages dropped since the last report.
