@@ -22,7 +22,7 @@ enum gyre_memcached_kind {
   GYRE_MEMCACHED_SET,    /* the CAS number; false */
   GYRE_MEMCACHED_DELETE, /* true; false */
   GYRE_MEMCACHED_WHOLE,  /* a Gyre::Memcached::Reply */
-  GYRE_MEMCACHED_LINES,  /* the text after a reply's first word, or statistics as a Hash */
+  GYRE_MEMCACHED_LINES,  /* the lines' texts after their first words */
   GYRE_MEMCACHED_VALUES, /* a Hash of the stored values */
   GYRE_MEMCACHED_QUIET,  /* number of successful commands, which have no reply */
 };
@@ -57,7 +57,7 @@ struct gyre_memcached_call {
   long count;             /* QUIET: commands */
   const char *command;    /* client's method, for errors */
   VALUE server;           /* the asked server */
-  VALUE value;            /* bytes, Hash or text */
+  VALUE value;            /* bytes, Hash or Array */
   VALUE keys;             /* VALUES: names of values */
   VALUE coded;            /* VALUES: key, flags, bytes in turn, to decode; or nil */
   VALUE error;            /* server's first error line, or nil */

@@ -80,22 +80,10 @@ static VALUE whole(const struct gyre_memcached_reply *reply) {
                        reply->won ? Qtrue : Qfalse, reply->stale ? Qtrue : Qfalse, reply->lost ? Qtrue : Qfalse);
 }
 
-static void add_statistic(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply) {
-  const char *space = memchr(reply->text, ' ', reply->text_length), *end = reply->text + reply->text_length;
-  if (NIL_P(call->value)) call->value = rb_hash_new();
-  VALUE name = rb_utf8_str_new(reply->text, (space ? space : end) - reply->text);
-  VALUE value = space ? rb_utf8_str_new(space + 1, end - space - 1) : rb_utf8_str_new("", 0);
-  rb_hash_aset(call->value, name, value);
-}
-
 static void add_line(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply) {
-  if (reply->code == GYRE_MEMCACHED_STAT) {
-    add_statistic(call, reply);
-  } else if (reply->code == GYRE_MEMCACHED_END) {
-    if (NIL_P(call->value)) call->value = rb_hash_new();
-  } else {
-    call->value = rb_utf8_str_new(reply->text, (long)reply->text_length);
-  }
+  if (NIL_P(call->value)) call->value = rb_ary_new();
+  if (reply->code != GYRE_MEMCACHED_END)
+    rb_ary_push(call->value, rb_utf8_str_new(reply->text, (long)reply->text_length));
 }
 
 static const char *error_word(uint8_t code) {

@@ -67,8 +67,8 @@ static int put_line(struct gyre_memcached_request *request) {
   return gyre_memcached_put_line(request, RSTRING_PTR(request->data), (size_t)RSTRING_LEN(request->data));
 }
 
-/* line(command, line, how): sends the text protocol's line with CRLF. Returns the text after the
- * reply's first word, or a Hash for stats. */
+/* line(command, line, how): sends the text protocol's line with CRLF. Returns the reply's lines
+ * without their first words. */
 static VALUE server_line(VALUE self, VALUE command, VALUE line, VALUE how) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, name_of(command));

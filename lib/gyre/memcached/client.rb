@@ -220,13 +220,13 @@ module Gyre
       # Returns statistics by server; nil for an unavailable one.
       def stats(type = nil)
         text = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
-        on_servers { |server| line(server, :stats, text) }.to_h
+        on_servers { |server| line(server, :stats, text).to_h { |row| row.partition(" ").values_at(0, 2) } }.to_h
       end
 
       def reset_stats = on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
 
       # Returns versions by server; nil for an unavailable one.
-      def version = on_servers { |server| line(server, :version, "version\r\n") }.to_h
+      def version = on_servers { |server| line(server, :version, "version\r\n").first }.to_h
 
       # Raises NoServerError if all are down.
       def alive! = @ring.server_for("")
