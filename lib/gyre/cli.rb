@@ -52,21 +52,13 @@ module Gyre
         -v, --version  print Gyre's version, and what this build can do
     TEXT
 
-    # A subcommand's flags and work.
+    # A subcommand: subclasses have `flags`, and `call`, which takes words without flags and returns
+    # the exit status.
     class Command
       def initialize(out: $stdout, err: $stderr, input: $stdin)
         @out = out
         @err = err
         @input = input
-      end
-
-      def flags
-        raise NotImplementedError
-      end
-
-      # Takes words without flags; returns the exit status.
-      def call(words)
-        raise NotImplementedError
       end
 
       private
