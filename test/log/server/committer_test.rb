@@ -21,8 +21,8 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
     def add(text, records = {})
       @data << text
       records.each do |session, sequence|
-        session.intake.new_for?(self, sequence)
-        session.intake.receive(sequence)
+        session.new_for?(self, sequence)
+        session.receive(sequence)
         @clients[session.client_id] = sequence
       end
     end
@@ -93,7 +93,10 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
   define_method(:new_sink) { sink_class.new }
   define_method(:new_output) { |name = "output"| output_class.new(name) }
   define_method(:new_session) do |letter|
-    Gyre::Log::Session.new(LogOracle::Session.new(letter * 32, {})).tap { |session| session.connection = listener_class.new(session, []) }
+    LogOracle::Session.new(letter * 32, {}).tap do |session|
+      session.singleton_class.prepend(Gyre::Log::Session)
+      session.connection = listener_class.new(session, [])
+    end
   end
 
   def test_what_is_in_the_sinks_is_written_each_interval
@@ -138,7 +141,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
   def test_a_client_with_nothing_in_any_sink_is_acknowledged_too
     with_committer(interval: 60) do |committer, _, output|
       session = new_session("a")
-      session.intake.receive(9)
+      session.receive(9)
       committer.commit_soon(session)
       eventually { session.acknowledged == 9 }
       assert_empty output.calls

@@ -4,16 +4,16 @@
 
 require "test_helper"
 require "gyre"
+require "gyre/log"
 require "gyre/log/output/defaults"
 require "gyre/log/server/session"
 
 class LogSessionTest < Minitest::Test
-  Intake = Struct.new(:client_id, :received, :durable, :refused) do
-    def refused? = refused
+  # The ingest's, whose numbers a test sets.
+  Ingested = Struct.new(:client_id, :received, :durable, :refused) do
+    prepend Gyre::Log::Session
 
-    def stored(_sink, sequence)
-      self.durable = sequence
-    end
+    def refused? = refused
   end
   Listening = Struct.new(:count, :replacements) do
     def acknowledged
@@ -27,27 +27,24 @@ class LogSessionTest < Minitest::Test
 
   def test_acknowledgements_only_go_forward
     session = sessions.find("a", listening = Listening.new(0))
-    [3, 2, 3, 5].each { |sequence| session.acknowledge(sequence) }
+    [3, 2, 3, 5].each { |sequence| settle(session, sequence) }
     assert_equal [5, 2], [session.acknowledged, listening.count]
-  end
-
-  def test_it_acknowledges_what_is_durable_in_the_ingest
-    session = sessions.find("a", Listening.new(0))
-    session.intake.received = 4
-    session.stored(:sink, 3)
-    assert_equal 0, session.acknowledged
-    session.settle
-    assert_equal 3, session.acknowledged
-    assert_predicate session, :pending?
   end
 
   def test_it_is_pending_until_all_is_durable
     session = sessions.find("a", Listening.new(0))
+    assert_equal [0, false], [session.acknowledged, session.pending?]
+    session.received = 4
+    settle(session, 3)
+    assert_equal [3, true], [session.acknowledged, session.pending?]
+    settle(session, 4)
     refute_predicate session, :pending?
-    session.intake.received = 4
-    assert_predicate session, :pending?
-    session.acknowledge(4)
-    refute_predicate session, :pending?
+  end
+
+  def test_it_is_the_ingests
+    session = Gyre::Log::Ingest.new.session("a" * 32)
+    assert_equal ["a" * 32, 0, 0, false], [session.client_id, session.received, session.acknowledged, session.pending?]
+    assert_same session.client_id, session.client_id
   end
 
   def test_a_client_that_comes_again_has_its_session_and_the_former_connection_is_replaced
@@ -61,10 +58,10 @@ class LogSessionTest < Minitest::Test
   def test_a_client_whose_record_was_refused_is_looked_up_again_once_nothing_is_pending
     table = sessions
     session = table.find("a", first = Listening.new(0))
-    session.intake.received = 1
-    session.intake.refused = true
+    session.received = 1
+    session.refused = true
     assert_same session, table.find("a", Listening.new(0)), "its records are on their way"
-    session.acknowledge(1)
+    settle(session, 1)
     fresh = table.find("a", Listening.new(0))
     refute_same session, fresh
     assert_equal [1, nil, 1], [table.size, session.connection, first.replacements]
@@ -88,7 +85,7 @@ class LogSessionTest < Minitest::Test
   def test_no_client_is_forgotten_that_is_there_or_not_durable_yet
     table = sessions(limit: 2)
     table.find("a", Listening.new(0))
-    come_and_go(table, "b").intake.received = 1
+    come_and_go(table, "b").received = 1
     come_and_go(table, "c")
     come_and_go(table, "d")
     assert_equal %w[a b d], table.map(&:client_id)
@@ -96,11 +93,16 @@ class LogSessionTest < Minitest::Test
 
   private
 
+  def settle(session, durable)
+    session.durable = durable
+    session.settle
+  end
+
   def come_and_go(table, id)
     table.find(id, Listening.new(0)).tap { |session| session.connection = nil }
   end
 
   def sessions(limit: 10)
-    Gyre::Log::Sessions.new(limit) { |id| Intake.new(id, 0) }
+    Gyre::Log::Sessions.new(limit) { |id| Ingested.new(id, 0, 0) }
   end
 end

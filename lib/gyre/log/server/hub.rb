@@ -91,7 +91,7 @@ module Gyre
       def decoder(kind, session, framing, origin)
         limit = kind == :analogger ? Wire::FRAME_BYTES_LIMIT : limits.message_bytes_limit
         limit = [limit, Records::BYTES_LIMIT].max if kind == :records # a refused record would come again and again
-        ingest.decoder(kind, session: session&.intake, limit: limit, framing: framing, **origin.to_h)
+        ingest.decoder(kind, session: session, limit: limit, framing: framing, **origin.to_h)
       end
 
       def room_for_tail? = @tails.size < limits.tailers_limit

@@ -3,48 +3,37 @@
 # Follows an acknowledged client across connections: its last received and last durable record.
 # Connections look up their session in Sessions; the committer acknowledges. Uses no sockets.
 
+require "gyre/log/ingest"
+
 module Gyre
   module Log
-    # Outlives its client's connections: records of a lost one are acknowledged on the next.
-    class Session
-      attr_reader :client_id
-      attr_reader :intake
-      attr_reader :acknowledged # everything up to this sequence number is durable
+    # Prepended to the ingest's session, which outlives its client's connections.
+    module Session
       attr_accessor :connection # where the client is at present
 
-      def initialize(intake)
-        @intake = intake
-        @client_id = -intake.client_id
-        @acknowledged = 0
-        @connection = nil
-      end
+      def client_id = @client_id ||= -super
 
-      def received = @intake.received
-
-      # A sink's output has stored the client's records up to `sequence`. Called by the committer.
-      def stored(sink, sequence) = @intake.stored(sink, sequence)
+      # Everything up to this sequence number is durable.
+      def acknowledged = @acknowledged || 0
 
       # Acknowledges durable records. Called by the committer.
-      def settle = acknowledge(@intake.durable)
+      def settle
+        return unless durable > acknowledged
 
-      def acknowledge(sequence)
-        return unless sequence > @acknowledged
-
-        @acknowledged = sequence
+        @acknowledged = durable
         @connection&.acknowledged
       end
 
-      # True if a record came for an output with unknown stored records.
-      def refused? = @intake.refused?
-
       # True if a received record is not durable.
-      def pending? = received > @acknowledged
+      def pending? = received > acknowledged
     end
+
+    Ingest::Session.prepend(Session) if Loop.native?
 
     class Sessions
       include Enumerable
 
-      # Remembers `limit` sessions without a connection. The block makes the intake for a client and
+      # Remembers `limit` sessions without a connection. The block makes one for a client and
       # service, with the stored sequence numbers.
       def initialize(limit, &open)
         @limit = limit
@@ -59,7 +48,7 @@ module Gyre
         former, session.connection = session.connection, nil if session
         former&.replaced
         session = service = nil if session&.refused? && !session.pending?
-        keep(session || Session.new(@open.call(client_id, service)), connection)
+        keep(session || @open.call(client_id, service), connection)
       end
 
       def each(&block) = @sessions.each_value(&block)
