@@ -11,9 +11,8 @@ module Gyre
     class Transmission
       # Batches to send before acknowledgements are read again.
       BATCHES_A_TURN = 8
-      PIECE_BYTES = 1 << 18
-      # A batch in progress: its bytes for the wire, and how many are queued.
-      Writing = Struct.new(:batch, :bytes, :queued)
+      # A batch that the connection has, and its bytes on the wire.
+      Writing = Struct.new(:batch, :bytesize)
 
       attr_reader :sent # records sent, repeats included
       attr_reader :dropped # records that the old protocol cannot carry
@@ -74,7 +73,7 @@ module Gyre
         return unless connection
 
         if writing && !connection.acknowledges?
-          @backlog.rewind(writing.batch, Outbox.framed(writing.batch.bytes, [writing.queued - connection.unsent_bytes, 0].max))
+          @backlog.rewind(writing.batch, Outbox.framed(writing.batch.bytes, [writing.bytesize - connection.unsent_bytes, 0].max))
         else
           @backlog.rewind
         end
@@ -87,7 +86,9 @@ module Gyre
       def next_writing
         @stalled_from = Clock.now unless @backlog.flying?
         batch = @backlog.give or return
-        Writing.new(batch, @connection.acknowledges? ? batch.bytes : frames(batch.bytes), 0)
+        bytes = @connection.acknowledges? ? batch.bytes : frames(batch.bytes)
+        @connection.queue(bytes)
+        Writing.new(batch, bytes.bytesize)
       end
 
       # Some records become too large when an Analogger replaces a Gyre server.
@@ -101,23 +102,15 @@ module Gyre
 
       # Returns true when all bytes are written.
       def write_on
-        until (unsent = @connection.unsent_bytes).zero? && @writing.queued == @writing.bytes.bytesize
-          unsent += queue_piece if unsent.zero?
-          left = @connection.flush
-          @stalled_from = Clock.now if left < unsent
-          return false if left.positive?
-        end
+        unsent = @connection.unsent_bytes
+        left = @connection.flush
+        @stalled_from = Clock.now if left < unsent
+        return false if left.positive?
+
         @sent += @writing.batch.count
         note_progress if !@connection.acknowledges? && @backlog.acknowledge(@writing.batch.last)
         @writing = nil
         true
-      end
-
-      def queue_piece
-        piece = @writing.bytes.byteslice(@writing.queued, PIECE_BYTES)
-        @connection.queue(piece)
-        @writing.queued += piece.bytesize
-        piece.bytesize
       end
 
       def note_progress
