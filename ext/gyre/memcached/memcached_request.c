@@ -144,18 +144,14 @@ static VALUE leave(VALUE argument) {
 
 void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE self, enum gyre_memcached_kind kind,
                                   const char *command) {
-  request->self = self;
-  request->server = gyre_memcached_server_get(self);
-  request->connection_object = request->data = request->list = Qnil;
-  request->starts = request->holds = request->drops = request->started = request->full = false;
-  request->put = gyre_memcached_put;
-  request->verb = GYRE_MEMCACHED_VERB_MG;
-  request->data_flags = 0;
-  request->flags_length = 0;
-  request->ttl_s = 0;
-  request->done = request->step = 0;
+  *request = (struct gyre_memcached_request){.self = self,
+                                             .server = gyre_memcached_server_get(self),
+                                             .connection_object = Qnil,
+                                             .call = &request->own,
+                                             .put = gyre_memcached_put,
+                                             .data = Qnil,
+                                             .list = Qnil};
   gyre_memcached_call_init(&request->own, self, kind, command);
-  request->call = &request->own;
 }
 
 static void check(const struct gyre_memcached_call *call) {
