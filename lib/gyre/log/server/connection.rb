@@ -33,7 +33,6 @@ module Gyre
         @idle_since_s = nil # last tick before which bytes had come; nil: some came since
         @deadline_s = after(hub.limits.authentication_timeout_s)
         @state = :tls
-        @notified = false
         @pause = @watched = @response = nil
       end
 
@@ -69,10 +68,7 @@ module Gyre
       end
 
       # More messages are durable. Called in the committer's task; the hub calls {#send_due}.
-      def acknowledged
-        @hub.send_soon(self) unless @notified
-        @notified = true
-      end
+      def acknowledged = @hub.send_soon(self)
 
       # The files are reopened, or not. Called in its own task; the hub calls {#send_due}.
       def reopened(done)
@@ -81,10 +77,7 @@ module Gyre
       end
 
       # Sends the newest acknowledgement once the client has taken the last.
-      def send_due
-        @notified = false
-        act { @response ? linger(@response) : write_due }
-      end
+      def send_due = act { @response ? linger(@response) : write_due }
 
       # Ends the connection: its client has connected again.
       def replaced

@@ -34,7 +34,8 @@ module Gyre
         @loop = Gyre::Loop.new
         @buffer = String.new(capacity: Connection::READ_BYTES)
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
-        @senders, @resting = [], []
+        @senders = {}.compare_by_identity
+        @resting = []
         @flow = Flow.new(@loop, server)
         @complaints = Complaints.new(limits.complaints_limit, room: @flow.method(:room?)) { |severity, message| log(severity, message) }
         update_clock
@@ -121,15 +122,15 @@ module Gyre
 
       def send_soon(connection)
         @loop.emit(:send) if @senders.empty?
-        @senders.push(connection)
+        @senders[connection] = true
       end
 
       def resume_later(seconds, acceptor) = @resting.push([@now_s + seconds, acceptor])
 
       # Calls {Connection#send_due} where something is due.
       def send_due
-        senders, @senders = @senders, []
-        senders.each(&:send_due)
+        senders, @senders = @senders, {}.compare_by_identity
+        senders.each_key(&:send_due)
       end
 
       private
