@@ -82,5 +82,8 @@ class DNSResponderTest < Minitest::Test
   def records(all) = all.map { |name, ttl, resource| [text(name), ttl, resource] }
 
   # A resolv name, with the escapes of zone files.
-  def text(name) = Gyre::DNS::Wire.name_text("#{name.to_a.map { |label| [label.string.bytesize].pack("C") + label.string.b }.join}\0")
+  def text(name)
+    wire = name.to_a.map { |label| [label.string.bytesize].pack("C") + label.string.b }.join
+    Gyre::DNS::Message.parse("#{"\0" * 5}\1#{"\0" * 6}#{wire}\0\0\1\0\1").questions[0].name
+  end
 end

@@ -30,15 +30,6 @@ static VALUE wire_name(VALUE self, VALUE text) {
   return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
 }
 
-/* Takes bytes that begin with an uncompressed name; nil if invalid. */
-static VALUE wire_name_text(VALUE self, VALUE bytes) {
-  uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t at = 0;
-  StringValue(bytes);
-  size_t length = gyre_dns_name_read((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &at, name);
-  return length ? gyre_dns_name_string(name) : Qnil;
-}
-
 size_t gyre_dns_address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
   int family = type == GYRE_DNS_A ? AF_INET : type == GYRE_DNS_AAAA ? AF_INET6 : 0;
   char written[INET6_ADDRSTRLEN];
@@ -201,19 +192,6 @@ static VALUE wire_encode(VALUE self, VALUE id, VALUE flags, VALUE questions, VAL
   return rb_str_new((const char *)lent, (long)writer.length);
 }
 
-/* Returns the places of the first record and of OPT; without OPT the end's, and nil with records
- * behind it. Returns nil for a malformed message. */
-static VALUE wire_places(VALUE self, VALUE message) {
-  struct gyre_dns_query query;
-  StringValue(message);
-  const uint8_t *bytes = (const uint8_t *)RSTRING_PTR(message);
-  size_t length = (size_t)RSTRING_LEN(message), opt = length;
-  if (gyre_dns_query_read(&query, bytes, length) != GYRE_DNS_WELL_FORMED || query.counts[0] > 1) return Qnil;
-  bool last = !query.edns.present || query.edns.options + query.edns.options_length == bytes + length;
-  if (query.edns.present) opt = query.opt_at;
-  return rb_assoc_new(SIZET2NUM(query.records_at), last ? SIZET2NUM(opt) : Qnil);
-}
-
 void gyre_init_dns_message(void) {
   gyre_mDNS = rb_define_module_under(gyre_mGyre, "DNS");
   rb_gc_register_mark_object(gyre_mDNS);
@@ -222,7 +200,5 @@ void gyre_init_dns_message(void) {
   VALUE wire = rb_define_module_under(gyre_mDNS, "Wire");
   rb_define_module_function(wire, "parse", wire_parse, 1);
   rb_define_module_function(wire, "encode", wire_encode, 6);
-  rb_define_module_function(wire, "places", wire_places, 1);
   rb_define_module_function(wire, "name", wire_name, 1);
-  rb_define_module_function(wire, "name_text", wire_name_text, 1);
 }

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <ruby/io.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define REQUEST_BYTES 4096 /* longer requests are malformed */
 #define ROUNDS 8           /* batches a turn */
@@ -18,6 +19,7 @@ struct receiver {
   VALUE self, io, responder, log;   /* `log` is nil, or gets the responses */
   VALUE pending;                    /* an Array of questions for rules, and of responses to log */
   struct gyre_scheduler *scheduler; /* NULL unless it is watching */
+  struct gyre_client client;
   struct gyre_watch watch;
   struct gyre_deferred flushing;
   struct gyre_datagram_queue *queue;
@@ -26,8 +28,6 @@ struct receiver {
   unsigned waiting, waiting_limit; /* rules' fibers */
   uint64_t refused;                /* responses that the kernel refused */
 };
-
-static VALUE receiver_class, watching; /* an Array: keeps the receivers that a loop can reach */
 
 static void receiver_mark(void *opaque) {
   const struct receiver *receiver = opaque;
@@ -49,14 +49,6 @@ GYRE_TYPE(receiver_type, "Gyre::DNS::Receiver", receiver_mark, receiver_free, NU
 
 static struct receiver *get(VALUE self) { return rb_check_typeddata(self, &receiver_type); }
 
-static VALUE address_string(const struct gyre_datagram_address *address) {
-  return rb_str_new((const char *)&address->any, (long)address->length);
-}
-
-static void call_log(struct receiver *receiver, VALUE response, const struct gyre_datagram_address *from) {
-  rb_funcall(receiver->log, rb_intern("log"), 2, response, address_string(from));
-}
-
 static void flush(struct receiver *receiver) {
   bool open = receiver->forks == gyre_forks && gyre_socket_is_open(receiver->io, receiver->fd);
   receiver->refused += open ? gyre_datagram_flush(receiver->fd, receiver->queue) : (size_t)receiver->queue->count;
@@ -73,26 +65,81 @@ static char *place(struct receiver *receiver) {
   return receiver->queue->bytes[receiver->queue->count];
 }
 
-static void send_response(struct receiver *receiver, VALUE transaction, VALUE response) {
+/* A request or a deferred transaction, and its response. */
+struct arrival {
+  struct receiver *receiver;
   struct gyre_datagram_address from;
-  const struct gyre_datagram_local *local = gyre_dns_transaction_sender(transaction, &from);
-  if (!receiver->scheduler || receiver->forks != gyre_forks) return;
-  char *to = place(receiver);
-  bool plain = NIL_P(response);
-  size_t length = plain ? gyre_dns_transaction_write(transaction, (uint8_t *)to) : (size_t)RSTRING_LEN(response);
-  if (gyre_datagram_enqueue(receiver->queue, plain ? to : RSTRING_PTR(response), length, &from, local))
-    gyre_loop_defer(&receiver->scheduler->loop, &receiver->flushing);
-  if (!NIL_P(receiver->log)) call_log(receiver, plain ? rb_str_new(to, (long)length) : response, &from);
+  const struct gyre_datagram_local *local;
+  VALUE transaction; /* or Qfalse: made of the request if rules answer */
+  const struct gyre_dns_request *request;
+  const struct gyre_dns_manner *manner;
+  const char *response; /* in place(); NULL: rules answer */
+  size_t length;
+};
+
+/* Copies the bytes, as rules may receive packets into the lent memory. */
+static VALUE add_body(VALUE argument) {
+  const struct arrival *arrival = (const struct arrival *)argument;
+  VALUE rules = gyre_dns_responder_get(arrival->receiver->responder)->rules, added = arrival->transaction;
+  if (arrival->response)
+    added = rb_assoc_new(rb_str_new(arrival->response, (long)arrival->length),
+                         rb_str_new((const char *)&arrival->from.any, (long)arrival->from.length));
+  else if (!added)
+    added = gyre_dns_transaction_new(rules, arrival->request, arrival->manner, &arrival->from, arrival->receiver->self,
+                                     arrival->local);
+  rb_ary_push(arrival->receiver->pending, added);
+  return Qnil;
 }
 
+/* Adds a question for rules, or a response to be logged in a fiber, as a write may wait. */
+static void add_pending(const struct arrival *arrival) {
+  int state = 0;
+  rb_protect(add_body, (VALUE)arrival, &state);
+  if (!state) return;
+  rb_set_errinfo(Qnil); /* no memory: a line of the log or a question is lost */
+  if (!arrival->response) gyre_dns_responder_get(arrival->receiver->responder)->responder.counts.overload++;
+}
+
+static void send_response(struct arrival *arrival, char *to) {
+  struct receiver *receiver = arrival->receiver;
+  (void)gyre_datagram_enqueue(receiver->queue, to, arrival->length, &arrival->from, arrival->local);
+  gyre_loop_defer(&receiver->scheduler->loop, &receiver->flushing);
+  arrival->response = to;
+  if (!NIL_P(receiver->log)) add_pending(arrival);
+}
+
+/* Returns the place of a transaction's response; NULL if it can no longer be sent. */
+static char *begin_response(struct arrival *arrival, struct receiver *receiver, VALUE transaction) {
+  if (!receiver->scheduler || receiver->forks != gyre_forks) return NULL;
+  *arrival = (struct arrival){.receiver = receiver, .transaction = transaction};
+  arrival->local = gyre_dns_transaction_sender(transaction, &arrival->from);
+  return place(receiver);
+}
+
+static void run_rule(struct receiver *receiver, VALUE transaction) {
+  struct arrival arrival;
+  VALUE response = gyre_dns_transaction_call(transaction);
+  char *to = response == Qfalse ? NULL : begin_response(&arrival, receiver, transaction);
+  if (!to) return;
+  if (NIL_P(response)) {
+    arrival.length = gyre_dns_transaction_write(transaction, (uint8_t *)to);
+  } else {
+    arrival.length = (size_t)RSTRING_LEN(response);
+    if (arrival.length > GYRE_DATAGRAM_QUEUED) return;
+    memcpy(to, RSTRING_PTR(response), arrival.length);
+  }
+  send_response(&arrival, to);
+}
+
+/* Ends at the limit: each question may be deferred. */
 static VALUE run_rules(VALUE self) {
   struct receiver *receiver = get(self);
-  while (RARRAY_LEN(receiver->pending) > 0) {
+  while (RARRAY_LEN(receiver->pending) > 0 && receiver->waiting <= receiver->waiting_limit) {
     VALUE object = rb_ary_shift(receiver->pending);
-    if (RB_TYPE_P(object, T_ARRAY)) /* logs here, as a write may wait */
+    if (RB_TYPE_P(object, T_ARRAY))
       rb_funcallv(receiver->log, rb_intern("log"), 2, RARRAY_CONST_PTR(object));
     else
-      send_response(receiver, object, gyre_dns_transaction_call(object));
+      run_rule(receiver, object);
     RB_GC_GUARD(object);
   }
   return Qnil;
@@ -121,26 +168,21 @@ static VALUE start_rules(VALUE self) {
   return Qnil;
 }
 
-/* A packet, and the response from a zone; NULL: rules answer. */
-struct arrival {
-  struct receiver *receiver;
-  const struct gyre_dns_request *request;
-  const struct gyre_dns_manner *manner;
-  const struct gyre_datagram_packet *packet;
-  const char *response;
-  size_t length;
-};
+void gyre_dns_receiver_defer(VALUE transaction) { get(gyre_dns_transaction_defer(transaction))->waiting++; }
 
-/* Copies the bytes, as rules may receive packets into the lent memory. */
-static VALUE add_pending(VALUE argument) {
-  const struct arrival *arrival = (const struct arrival *)argument;
-  const struct gyre_datagram_address *from = &arrival->packet->from;
-  VALUE rules = gyre_dns_responder_get(arrival->receiver->responder)->rules;
-  VALUE added = arrival->response
-                    ? rb_assoc_new(rb_str_new(arrival->response, (long)arrival->length), address_string(from))
-                    : gyre_dns_transaction_new(rules, arrival->request, arrival->manner, from, &arrival->packet->local);
-  rb_ary_push(arrival->receiver->pending, added);
-  return Qnil;
+void gyre_dns_receiver_answer(VALUE transaction, const char *reply, size_t length) {
+  struct receiver *receiver = get(gyre_dns_transaction_receiver(transaction));
+  struct arrival arrival;
+  receiver->waiting--;
+  char *to = begin_response(&arrival, receiver, transaction);
+  if (!to) return;
+  if (reply) arrival.length = gyre_dns_transaction_adopt(transaction, reply, length, (uint8_t *)to);
+  if (arrival.length)
+    send_response(&arrival, to);
+  else
+    add_pending(&arrival);
+  if (RARRAY_LEN(receiver->pending) > 0)
+    gyre_loop_report_again(&receiver->scheduler->loop, &receiver->watch, GYRE_READABLE);
 }
 
 static void answer(struct receiver *receiver, const struct gyre_datagram_packet *packet, uint32_t now_s) {
@@ -148,19 +190,11 @@ static void answer(struct receiver *receiver, const struct gyre_datagram_packet 
   struct gyre_dns_manner manner;
   struct gyre_dns_request request = {
       .bytes = (const uint8_t *)packet->bytes, .length = packet->length, .from = &packet->from.any, .now_s = now_s};
+  struct arrival arrival = {receiver, packet->from, &packet->local, Qfalse, &request, &manner, NULL, 0};
   char *to = place(receiver);
-  struct arrival arrival = {receiver, &request, &manner, packet, NULL, 0};
-  int state = 0;
   enum gyre_dns_action action = gyre_dns_respond(responder, &request, &manner, (uint8_t *)to, &arrival.length);
-  if (action == GYRE_DNS_REPLY) {
-    (void)gyre_datagram_enqueue(receiver->queue, to, arrival.length, &packet->from, &packet->local);
-    arrival.response = to;
-  }
-  if (action == GYRE_DNS_DROP || (action == GYRE_DNS_REPLY && NIL_P(receiver->log))) return;
-  rb_protect(add_pending, (VALUE)&arrival, &state);
-  if (!state) return;
-  rb_set_errinfo(Qnil); /* no memory: a line of the log or a question is lost */
-  if (action == GYRE_DNS_ASK) responder->counts.overload++;
+  if (action == GYRE_DNS_REPLY) send_response(&arrival, to);
+  if (action == GYRE_DNS_ASK) add_pending(&arrival);
 }
 
 static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
@@ -172,7 +206,6 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
     count = gyre_datagram_receive(receiver->fd, REQUEST_BYTES, packets, GYRE_DATAGRAM_BATCH);
     for (int i = 0; i < count; i++) answer(receiver, &packets[i], now_s);
     if (RARRAY_LEN(receiver->pending) > 0) rb_protect(start_rules, receiver->self, &state);
-    flush(receiver);
   }
   if (receiver->scheduler) {
     /* A batch that is not full has emptied the socket; after a network error there may be more. */
@@ -184,10 +217,29 @@ static void on_readable(struct gyre_loop *loop, struct gyre_watch *watch, unsign
   if (state) rb_jump_tag(state);
 }
 
+static void mark_client(struct gyre_client *client) {
+  rb_gc_mark(GYRE_CONTAINER(client, struct receiver, client)->self);
+}
+
+/* Sends pending responses. */
+static void stop_client(struct gyre_client *client) {
+  struct receiver *receiver = GYRE_CONTAINER(client, struct receiver, client);
+  struct gyre_loop *loop = &receiver->scheduler->loop;
+  gyre_deferred_cancel(&receiver->flushing);
+  if (receiver->forks == gyre_forks) {
+    flush(receiver);
+    gyre_loop_unwatch(loop, &receiver->watch);
+    gyre_loop_forget_unwatched(loop, receiver->fd);
+  }
+  receiver->scheduler = NULL;
+  gyre_list_remove(&client->node);
+}
+
 static VALUE receiver_allocate(VALUE class) {
   struct receiver *receiver;
   VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
   receiver->self = self;
+  receiver->client = (struct gyre_client){.mark = mark_client, .closing = stop_client, .forked = stop_client};
   receiver->io = receiver->responder = receiver->log = receiver->pending = Qnil;
   receiver->watch.fd = receiver->fd = -1;
   receiver->watch.ready = on_readable;
@@ -216,29 +268,17 @@ static VALUE receiver_start(VALUE self) {
   if (!receiver->queue || receiver->scheduler) rb_raise(rb_eArgError, "uninitialized or started already");
   struct gyre_scheduler *scheduler = gyre_scheduler_current();
   receiver->forks = gyre_forks;
-  rb_ary_push(watching, self);
   int error = gyre_loop_watch(&scheduler->loop, &receiver->watch, receiver->fd, GYRE_READABLE | GYRE_STANDING);
-  if (error) {
-    rb_ary_delete(watching, self);
-    rb_syserr_fail(-error, "watch a UDP socket");
-  }
+  if (error) rb_syserr_fail(-error, "watch a UDP socket");
   receiver->scheduler = scheduler;
+  gyre_list_append(&scheduler->clients, &receiver->client.node);
   return Qnil;
 }
 
-/* Sends pending responses. May be called again. */
+/* May be called again. */
 static VALUE receiver_stop(VALUE self) {
   struct receiver *receiver = get(self);
-  struct gyre_scheduler *scheduler = receiver->scheduler;
-  if (!scheduler) return Qnil;
-  receiver->scheduler = NULL;
-  gyre_deferred_cancel(&receiver->flushing);
-  if (receiver->forks == gyre_forks) {
-    flush(receiver);
-    gyre_loop_unwatch(&scheduler->loop, &receiver->watch);
-    gyre_loop_forget_unwatched(&scheduler->loop, receiver->fd);
-  }
-  rb_ary_delete(watching, self);
+  if (receiver->scheduler) stop_client(&receiver->client);
   return Qnil;
 }
 
@@ -249,8 +289,7 @@ static VALUE receiver_refused(VALUE self) { return ULL2NUM(get(self)->refused); 
 
 void gyre_init_dns_receiver(void) {
   gyre_forks_count();
-  watching = gyre_kept(rb_ary_new());
-  receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
+  VALUE receiver_class = rb_define_class_under(gyre_mDNS, "Receiver", rb_cObject);
   rb_define_alloc_func(receiver_class, receiver_allocate);
   rb_define_method(receiver_class, "initialize", receiver_initialize, 4);
   rb_define_method(receiver_class, "start", receiver_start, 0);

@@ -8,13 +8,15 @@
 #define PLAIN_BYTES 512
 #define RECORDS 4 /* fit, with any name and EDNS */
 
-enum { SERVFAIL = 2, REFUSED = 5 };
+enum { FORMERR = 1, SERVFAIL = 2, REFUSED = 5 };
 
 struct transaction {
-  VALUE rules, bytes, name; /* `name` is nil before the first call */
+  VALUE rules, bytes, receiver;
+  VALUE name; /* nil before the first call */
   struct gyre_dns_manner manner;
   uint16_t type, rcode;
-  bool plain; /* the response is here, not in a Message */
+  bool plain;           /* the response is here, not in a Message */
+  bool deferred, again; /* a forwarder got it in this call of the rules; in an earlier one */
   unsigned count;
   struct {
     uint32_t ttl;
@@ -34,6 +36,7 @@ static void transaction_mark(void *opaque) {
   const struct transaction *transaction = opaque;
   rb_gc_mark(transaction->rules);
   rb_gc_mark(transaction->bytes);
+  rb_gc_mark(transaction->receiver);
   rb_gc_mark(transaction->name);
 }
 
@@ -44,7 +47,7 @@ static struct transaction *get(VALUE self) { return rb_check_typeddata(self, &tr
 
 VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *request,
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
-                               const struct gyre_datagram_local *local) {
+                               VALUE receiver, const struct gyre_datagram_local *local) {
   struct transaction *transaction;
   VALUE bytes = rb_str_new((const char *)request->bytes, (long)request->length);
   VALUE self = TypedData_Make_Struct(transaction_class, struct transaction, &transaction_type, transaction);
@@ -57,6 +60,7 @@ VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *reque
   memcpy(&transaction->from, &from->any, transaction->from_length);
   RB_OBJ_WRITE(self, &transaction->rules, rules);
   RB_OBJ_WRITE(self, &transaction->bytes, bytes);
+  RB_OBJ_WRITE(self, &transaction->receiver, receiver);
   return self;
 }
 
@@ -67,7 +71,83 @@ const struct gyre_datagram_local *gyre_dns_transaction_sender(VALUE self, struct
   return &transaction->local;
 }
 
-VALUE gyre_dns_transaction_call(VALUE self) { return rb_funcallv(get(self)->rules, rb_intern("call"), 1, &self); }
+VALUE gyre_dns_transaction_call(VALUE self) {
+  struct transaction *transaction = get(self);
+  VALUE arguments[] = {self, Qtrue};
+  transaction->deferred = false;
+  VALUE response = rb_funcallv(transaction->rules, rb_intern("call"), transaction->again ? 2 : 1, arguments);
+  return transaction->deferred ? Qfalse : response;
+}
+
+size_t gyre_dns_transaction_read_name(VALUE self, uint8_t name[GYRE_DNS_NAME_BYTES]) {
+  VALUE bytes = get(self)->bytes;
+  size_t at = GYRE_DNS_HEADER_BYTES;
+  return gyre_dns_name_read((const uint8_t *)RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), &at, name);
+}
+
+uint16_t gyre_dns_transaction_type(VALUE self) { return get(self)->type; }
+
+VALUE gyre_dns_transaction_receiver(VALUE self) { return get(self)->receiver; }
+
+VALUE gyre_dns_transaction_defer(VALUE self) {
+  struct transaction *transaction = get(self);
+  transaction->deferred = transaction->again = true;
+  return transaction->receiver;
+}
+
+/* EDNS concerns one hop (RFC 6891): the upstream gets ours. */
+void gyre_dns_transaction_put_query(VALUE self, struct gyre_dns_writer *writer, uint16_t id) {
+  const struct transaction *transaction = get(self);
+  struct gyre_dns_edns edns = {.udp_bytes = GYRE_DNS_UDP_BYTES, .flags = transaction->manner.edns.flags};
+  uint16_t counts[4] = {1, 0, 0, gyre_dns_put_opt(writer, &edns)};
+  uint16_t repeated = gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes) + 2) & (GYRE_DNS_CD | GYRE_DNS_AD);
+  gyre_dns_put_header(writer, id, GYRE_DNS_RD | repeated, counts);
+}
+
+size_t gyre_dns_transaction_adopt(VALUE self, const char *reply, size_t length, uint8_t *to) {
+  const struct transaction *transaction = get(self);
+  struct gyre_dns_edns edns = transaction->manner.edns;
+  struct gyre_dns_query found;
+  struct gyre_dns_writer writer;
+  uint8_t name[GYRE_DNS_NAME_BYTES];
+  if (gyre_dns_query_read(&found, (const uint8_t *)reply, length) != GYRE_DNS_WELL_FORMED || found.counts[0] != 1 ||
+      gyre_dns_transaction_read_name(self, name) != found.name_length ||
+      found.records_at != GYRE_DNS_HEADER_BYTES + found.name_length + 4) /* a compressed name */
+    return 0;
+  size_t end = length, own = edns.present ? 11 + edns.options_length : 0;
+  if (found.edns.present) { /* the last record, or there is one behind it */
+    if (found.edns.options + found.edns.options_length != (const uint8_t *)reply + length) return 0;
+    end = found.opt_at;
+    found.counts[3]--;
+  }
+  found.flags = (found.flags | GYRE_DNS_QR | GYRE_DNS_RA) & (uint16_t)~GYRE_DNS_AA;
+  if (end + own > transaction->manner.limit) {
+    found.flags |= GYRE_DNS_TC;
+    found.counts[1] = found.counts[2] = found.counts[3] = 0;
+    end = found.records_at;
+  }
+  memcpy(to, reply, end);
+  memcpy(to + GYRE_DNS_HEADER_BYTES, name, found.name_length); /* as the client wrote it */
+  gyre_dns_writer_init(&writer, to, end + own);
+  writer.length = end;
+  edns.options = transaction->manner.cookie;
+  edns.rcode = found.edns.present ? found.edns.rcode : 0;
+  if (edns.present) found.counts[3] += gyre_dns_put_opt(&writer, &edns);
+  gyre_dns_put_header(&writer, gyre_dns_16((const uint8_t *)RSTRING_PTR(transaction->bytes)), found.flags,
+                      found.counts);
+  return writer.length;
+}
+
+/* @return [String, nil] an upstream's reply as the response; nil if that takes a Message */
+static VALUE transaction_adopt(VALUE self, VALUE reply) {
+  StringValue(reply);
+  VALUE response = rb_str_buf_new(RSTRING_LEN(reply) + 64);
+  size_t length = gyre_dns_transaction_adopt(self, RSTRING_PTR(reply), (size_t)RSTRING_LEN(reply),
+                                             (uint8_t *)RSTRING_PTR(response));
+  rb_str_set_len(response, (long)length);
+  RB_GC_GUARD(reply);
+  return length ? response : Qnil;
+}
 
 size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
   const struct transaction *transaction = get(self);
@@ -75,9 +155,8 @@ size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
   struct gyre_dns_writer writer;
   struct gyre_dns_edns edns = transaction->manner.edns;
   uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t at = GYRE_DNS_HEADER_BYTES;
   uint16_t counts[4] = {1, 0, 0, 0};
-  (void)gyre_dns_name_read(bytes, (size_t)RSTRING_LEN(transaction->bytes), &at, name);
+  (void)gyre_dns_transaction_read_name(self, name);
   gyre_dns_writer_init(&writer, to, PLAIN_BYTES);
   (void)gyre_dns_put_question(&writer, name, transaction->type, GYRE_DNS_IN);
   for (unsigned i = 0; i < transaction->count; i++)
@@ -86,7 +165,7 @@ size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
   edns.options = transaction->manner.cookie;
   edns.rcode = (uint8_t)(transaction->rcode >> 4);
   if (edns.present) counts[3] = gyre_dns_put_opt(&writer, &edns);
-  bool authoritative = transaction->rcode != SERVFAIL && transaction->rcode != REFUSED;
+  bool authoritative = transaction->rcode != FORMERR && transaction->rcode != SERVFAIL && transaction->rcode != REFUSED;
   uint16_t repeated = gyre_dns_16(bytes + 2) & (GYRE_DNS_OPCODE | GYRE_DNS_RD | GYRE_DNS_CD);
   gyre_dns_put_header(
       &writer, gyre_dns_16(bytes),
@@ -95,7 +174,7 @@ size_t gyre_dns_transaction_write(VALUE self, uint8_t *to) {
   return writer.length;
 }
 
-/* @return [String] the response, unless it is a Message */
+/* @return [String] the response, as long as it is here */
 static VALUE transaction_encode(VALUE self) {
   uint8_t bytes[PLAIN_BYTES];
   size_t length = gyre_dns_transaction_write(self, bytes);
@@ -107,9 +186,7 @@ static VALUE transaction_name(VALUE self) {
   struct transaction *transaction = get(self);
   if (!NIL_P(transaction->name)) return transaction->name;
   uint8_t name[GYRE_DNS_NAME_BYTES];
-  size_t at = GYRE_DNS_HEADER_BYTES;
-  (void)gyre_dns_name_read((const uint8_t *)RSTRING_PTR(transaction->bytes), (size_t)RSTRING_LEN(transaction->bytes),
-                           &at, name);
+  (void)gyre_dns_transaction_read_name(self, name);
   VALUE text = gyre_dns_name_string(name);
   RB_OBJ_WRITE(self, &transaction->name, text);
   return text;
@@ -141,12 +218,13 @@ static VALUE transaction_sockaddr(VALUE self) {
   return rb_str_new((const char *)&transaction->from, (long)transaction->from_length);
 }
 
-/* @return [Array] flags and options of the response's OPT; nil without it */
-static VALUE transaction_opt(VALUE self) {
-  const struct gyre_dns_manner *manner = &get(self)->manner;
-  if (!manner->edns.present) return Qnil;
-  return rb_assoc_new(INT2FIX(manner->edns.flags),
-                      rb_str_new((const char *)manner->cookie, (long)manner->edns.options_length));
+/* @return [Integer] of the response's OPT: DO */
+static VALUE transaction_edns_flags(VALUE self) { return INT2FIX(get(self)->manner.edns.flags); }
+
+/* @return [Boolean] whether a forwarder may answer it */
+static VALUE transaction_is_deferrable(VALUE self) {
+  const struct transaction *transaction = get(self);
+  return !NIL_P(transaction->receiver) && !transaction->again && transaction->plain ? Qtrue : Qfalse;
 }
 
 /* @return [Boolean] whether the response is here */
@@ -169,16 +247,21 @@ static VALUE transaction_set_rcode(VALUE self, VALUE rcode) {
   return Qtrue;
 }
 
-/* Leaves the response to a Message from now on. Returns rcode, and TTL and data of the answers. */
+/* @param rcode [Integer] of a response without records
+ * @return [nil] */
+static VALUE transaction_only_code(VALUE self, VALUE rcode) {
+  struct transaction *transaction = get(self);
+  transaction->plain = true;
+  transaction->count = 0;
+  transaction_set_rcode(self, rcode);
+  return Qnil;
+}
+
+/* Leaves the response to a Message from now on. Returns whether it has records. */
 static VALUE transaction_leave(VALUE self) {
   struct transaction *transaction = get(self);
-  VALUE records = rb_ary_new();
-  for (unsigned i = 0; i < transaction->count; i++)
-    rb_ary_push(records, rb_assoc_new(UINT2NUM(transaction->records[i].ttl),
-                                      rb_str_new((const char *)transaction->records[i].data,
-                                                 transaction->type == GYRE_DNS_A ? 4 : 16)));
   transaction->plain = false;
-  return rb_assoc_new(INT2FIX(transaction->rcode), records);
+  return transaction->count ? Qtrue : Qfalse;
 }
 
 /* Replaces the question for the time of a block. */
@@ -198,10 +281,13 @@ void gyre_init_dns_transaction(void) {
   rb_define_method(transaction_class, "bytes", transaction_bytes, 0);
   rb_define_method(transaction_class, "limit", transaction_limit, 0);
   rb_define_method(transaction_class, "sockaddr", transaction_sockaddr, 0);
+  rb_define_method(transaction_class, "deferrable?", transaction_is_deferrable, 0);
   rb_define_method(transaction_class, "plain?", transaction_is_plain, 0);
   rb_define_method(transaction_class, "encode", transaction_encode, 0);
+  rb_define_method(transaction_class, "only_code", transaction_only_code, 1);
   rb_define_method(transaction_class, "rules", transaction_rules, 0);
-  rb_define_private_method(transaction_class, "opt", transaction_opt, 0);
+  rb_define_private_method(transaction_class, "adopt", transaction_adopt, 1);
+  rb_define_private_method(transaction_class, "edns_flags", transaction_edns_flags, 0);
   rb_define_private_method(transaction_class, "add_address", transaction_add_address, 2);
   rb_define_private_method(transaction_class, "rcode=", transaction_set_rcode, 1);
   rb_define_private_method(transaction_class, "leave", transaction_leave, 0);

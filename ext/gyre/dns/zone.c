@@ -199,25 +199,21 @@ int gyre_dns_zone_finish(struct gyre_dns_zone *zone) {
 
 enum section { ANSWER = 1, AUTHORITY, ADDITIONAL };
 
-static void put(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner, const struct record *record,
-                uint32_t ttl) {
-  if (gyre_dns_put_record(lookup->writer, owner, record->type, GYRE_DNS_IN, ttl, record->data, record->length))
-    lookup->counts[section]++;
-  else if (section != ADDITIONAL || !lookup->authoritative) /* glue is necessary (RFC 9471) */
-    lookup->full = true;
-}
-
 /* Writes a type's records with signatures. Returns the first, or NULL. */
 static const struct record *put_set(struct gyre_dns_lookup *lookup, enum section section, const uint8_t *owner,
                                     const struct node *node, uint16_t type) {
   const struct record *first = first_of(node, type);
-  for (const struct record *record = first; record; record = record->next) {
-    bool wanted = record->type == type || (lookup->dnssec && record->type == GYRE_DNS_RRSIG && record->covered == type);
-    if (wanted) put(lookup, section, owner, record, record->ttl);
-  }
-  if (first && lookup->dnssec) { /* signatures that stand before */
-    for (const struct record *record = node->records; record != first; record = record->next)
-      if (record->type == GYRE_DNS_RRSIG && record->covered == type) put(lookup, section, owner, record, record->ttl);
+  uint32_t limit_s = UINT32_MAX;
+  if (first && type == GYRE_DNS_SOA && section == AUTHORITY) /* for negative caching (RFC 2308) */
+    limit_s = gyre_dns_32(first->data + first->length - 4);
+  for (const struct record *record = first ? node->records : NULL; record; record = record->next) {
+    if (record->type != type && !(lookup->dnssec && record->type == GYRE_DNS_RRSIG && record->covered == type))
+      continue;
+    uint32_t ttl = record->ttl < limit_s ? record->ttl : limit_s;
+    if (gyre_dns_put_record(lookup->writer, owner, record->type, GYRE_DNS_IN, ttl, record->data, record->length))
+      lookup->counts[section]++;
+    else if (section != ADDITIONAL || !lookup->authoritative) /* glue is necessary (RFC 9471) */
+      lookup->full = true;
   }
   return first;
 }
@@ -248,18 +244,6 @@ static const struct node *nsec_before(const struct gyre_dns_zone *zone, const ui
   return before;
 }
 
-/* The SOA's TTL limits negative caching (RFC 2308). */
-static void put_soa(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
-  const struct node *origin = zone->origin;
-  for (const struct record *record = origin->records; record; record = record->next) {
-    bool soa = record->type == GYRE_DNS_SOA;
-    if (!soa && !(lookup->dnssec && record->type == GYRE_DNS_RRSIG && record->covered == GYRE_DNS_SOA)) continue;
-    const struct record *first = first_of(origin, GYRE_DNS_SOA);
-    uint32_t minimum = gyre_dns_32(first->data + first->length - 4);
-    put(lookup, AUTHORITY, origin->name, record, minimum < record->ttl ? minimum : record->ttl);
-  }
-}
-
 /* Puts the addresses of name servers. */
 static void put_addresses(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup,
                           const struct record *record) {
@@ -282,10 +266,9 @@ static void refer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *look
   put_addresses(zone, lookup, servers);
 }
 
-enum step { DONE, FOLLOW };
-
-static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *owner,
-                        const struct node *node, bool wildcard) {
+/* Returns true if a CNAME leads on. */
+static bool answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *owner,
+                   const struct node *node, bool wildcard) {
   uint16_t type = lookup->type;
   uint8_t covered[GYRE_DNS_NAME_BYTES];
   if (wildcard && lookup->dnssec && zone->sorted) {
@@ -300,7 +283,7 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
     const struct record *alias = put_set(lookup, ANSWER, owner, node, GYRE_DNS_CNAME);
     if (alias) {
       lower(lookup->name, alias->data);
-      return FOLLOW;
+      return true;
     }
   }
   const struct record *found = put_set(lookup, ANSWER, owner, node, type);
@@ -309,29 +292,28 @@ static enum step answer(const struct gyre_dns_zone *zone, struct gyre_dns_lookup
   if (found) {
     if (found->type == GYRE_DNS_NS) put_addresses(zone, lookup, found);
   } else {
-    put_soa(zone, lookup);
+    (void)put_set(lookup, AUTHORITY, zone->origin->name, zone->origin, GYRE_DNS_SOA);
     /* An empty name has no NSEC record. */
     const struct node *before = lookup->dnssec && zone->sorted ? nsec_before(zone, node->name) : NULL;
     if (before && before != proof) put_nsec(lookup, before);
   }
-  return DONE;
+  return false;
 }
 
-static enum step deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *name,
-                      const uint8_t *wildcard) {
+static void deny(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup, const uint8_t *name,
+                 const uint8_t *wildcard) {
   lookup->rcode = 3;
   gyre_dns_zone_prove(lookup);
-  put_soa(zone, lookup);
+  (void)put_set(lookup, AUTHORITY, zone->origin->name, zone->origin, GYRE_DNS_SOA);
   if (lookup->dnssec && zone->sorted) {
     const struct node *before = nsec_before(zone, name), *source = nsec_before(zone, wildcard);
     put_nsec(lookup, before);
     if (source != before) put_nsec(lookup, source);
   }
-  return DONE;
 }
 
-/* Walks from the origin down to a cut, the name or a wildcard. */
-static enum step look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
+/* Walks from the origin down to a cut, the name or a wildcard. Returns true if a CNAME leads on. */
+static bool look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *lookup) {
   uint8_t name[GYRE_DNS_NAME_BYTES], owner[GYRE_DNS_NAME_BYTES];
   memcpy(owner, lookup->name, gyre_dns_name_length(lookup->name));
   lower(name, owner);
@@ -344,11 +326,13 @@ static enum step look(const struct gyre_dns_zone *zone, struct gyre_dns_lookup *
       size_t length = gyre_dns_name_length(node->name);
       memcpy(wildcard + 2, node->name, length);
       const struct node *source = length + 2 <= GYRE_DNS_NAME_BYTES ? find(zone, wildcard) : NULL;
-      return source ? answer(zone, lookup, owner, source, true) : deny(zone, lookup, name, wildcard);
+      if (source) return answer(zone, lookup, owner, source, true);
+      deny(zone, lookup, name, wildcard);
+      return false;
     }
     if (next->cut && !(left == 1 && lookup->type == GYRE_DNS_DS)) {
       refer(zone, lookup, next);
-      return DONE;
+      return false;
     }
     node = next;
   }
@@ -360,7 +344,7 @@ bool gyre_dns_zone_lookup(const struct gyre_dns_zone *zone, struct gyre_dns_look
   lookup->authoritative = true;
   for (int i = 0; i < CHAIN_LIMIT; i++) {
     memcpy(seen[i], lookup->name, gyre_dns_name_length(lookup->name));
-    if (look(zone, lookup) == DONE) return false;
+    if (!look(zone, lookup)) return false;
     if (!gyre_dns_zone_covers(zone, lookup->name)) return true;
     for (int j = 0; j <= i; j++)
       if (gyre_dns_name_equal(seen[j], lookup->name)) return false; /* a loop */

@@ -171,7 +171,7 @@ static VALUE responder_respond(VALUE self, VALUE bytes, VALUE sockaddr) {
                                      .now_s = gyre_dns_now_s()};
   enum gyre_dns_action action = gyre_dns_respond(&object->responder, &request, &manner, to, &length);
   VALUE response = Qnil;
-  if (action == GYRE_DNS_ASK) response = gyre_dns_transaction_new(object->rules, &request, &manner, &from, NULL);
+  if (action == GYRE_DNS_ASK) response = gyre_dns_transaction_new(object->rules, &request, &manner, &from, Qnil, NULL);
   if (action == GYRE_DNS_REPLY) response = rb_str_new((const char *)to, (long)length);
   RB_GC_GUARD(bytes);
   return response;

@@ -14,21 +14,18 @@ module Gyre
       FAILURES = [1, 2, 4, 5].freeze
       # Codes of servers that do not know EDNS (RFC 6891, section 7).
       UNKNOWN_EDNS = [1, 4].freeze
-      # A query's first bytes without the RD bit.
-      HEADER = /\A..[\x00-\x7f].\x00\x01/mn.freeze
-      private_constant :HEADER
+      private_constant :HEADER_BYTES, :UNKNOWN_EDNS
 
       # Raises ArgumentError for an invalid name.
-      def self.ask(name, type)
-        new(Message.query(name, type).encode, edns: true)
-      end
+      def self.ask(name, type) = new(Message.query(name, type).encode, Wire.name(name), edns: true)
 
       # Returns nil unless the bytes are a query with one question.
       def self.wrap(bytes)
-        return unless bytes.b.match?(HEADER)
-
-        query = new(bytes)
-        query if query.bytes
+        message = Message.parse(bytes)
+        name = Wire.name(message.questions[0].name) if message.questions.size == 1 && !message.response?
+        new(bytes, name) if name && bytes.byteslice(HEADER_BYTES, name.bytesize) == name
+      rescue FormatError
+        nil
       end
 
       # The accepted reply, or the last failure of a server.
@@ -43,14 +40,13 @@ module Gyre
       def failure = failures.empty? ? "no response in time" : failures.uniq.first(3).join(", ")
 
       # `edns`: whether the query ends with our own OPT record.
-      def initialize(given, edns: false)
+      def initialize(given, name, edns: false)
         @given = given
         @edns = edns
-        first, = Wire.places(given)
-        @question_bytes = first - HEADER_BYTES if first
+        @question_bytes = name.bytesize + 4
         @answered = false
         @failures = []
-        renew if @question_bytes
+        renew
       end
 
       def id = @bytes.byteslice(0, 2)

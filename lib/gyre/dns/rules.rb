@@ -130,16 +130,17 @@ module Gyre
 
       # Called by the extension.
       # @param transaction [Transaction]
+      # @param again [Boolean] after a forwarder, to which the last block gave it
       # @return [String, nil] a response; nil if the transaction has it
       # @api private
-      def call(transaction)
-        process(transaction)
+      def call(transaction, again = false)
+        again ? @otherwise.call(transaction) : process(transaction)
         transaction.result
       rescue FormatError # of a record behind the question
-        transaction.failed(1, [])
+        transaction.only_code(1)
       rescue StandardError, ScriptError, SystemStackError => error
         report(error)
-        transaction.failed(2, [transaction.question])
+        transaction.only_code(2)
       end
 
       # @param transaction [Transaction]

@@ -86,7 +86,7 @@ module Gyre
         zones = beside { rules.zones.map { |origin, path| Zone.load(origin, path) } }
         if rules.upstreams.any? && rules.open?
           upstream = Upstream.new(*rules.upstreams)
-          rules.otherwise { |transaction| transaction.passthrough!(upstream) }
+          rules.otherwise { |transaction| transaction.forward!(upstream) }
         end
         @responder.use(zones, (rules unless rules.empty?))
         @upstream&.close
@@ -99,29 +99,24 @@ module Gyre
       # @return [String, nil] the response; nil if none is due
       def answer(bytes, sockaddr)
         found = @responder.respond(bytes, sockaddr)
-        return found&.tap { log(found, sockaddr) } unless found.is_a?(Transaction)
-        return @responder.overload if @waiting >= @settings[:waiting_limit]
-
-        @waiting += 1
-        begin
-          call(found)
-        ensure
-          @waiting -= 1
-        end
+        found.is_a?(Transaction) ? ask(found) : log(found, sockaddr)
       end
 
+      # Writes the response's line to the log. Returns the response.
       # @api private
       def log(response, sockaddr)
-        return unless @log
+        return response unless @log && response
 
         message = Message.parse(response)
         peer = sockaddr.empty? ? "-" : Addrinfo.new(sockaddr).ip_address
         @log.write("#{Time.now.strftime("%FT%T.%3N%z")} #{peer} #{message.questions.first || "-"} #{DNS.rcode_name(message.rcode)} " \
                            "#{message.answers.size}/#{message.authority.size}/#{message.additional.size} #{response.bytesize}\n")
+        response
       rescue SystemCallError, IOError, FormatError => error # a full disk loses lines, not responses
         text = "gyre: DNS log: #{error.message}\n"
         $stderr.write(text) unless text == @reported
         @reported = text
+        response
       end
 
       # @return [Hash{Symbol => Integer}] queries:, answers:, malformed:, refused:, dropped:, …
@@ -165,10 +160,9 @@ module Gyre
             bytes = stream.read_exactly(head.unpack1("n"))
             found = @responder.respond(bytes, sockaddr)
             break if found.nil? # not a request: no other will follow
-            next reply(stream, found.tap { log(found, sockaddr) }) if found.is_a?(String)
-            next @responder.overload if @waiting >= @settings[:waiting_limit]
+            next reply(stream, log(found, sockaddr)) if found.is_a?(String)
 
-            places.async("rule") { ask(stream, found) }
+            places.async("rule") { answer_later(stream, found) }
           end
         rescue Gyre::TimeoutError
           nil # no more questions
@@ -177,18 +171,23 @@ module Gyre
         nil # the client is gone
       end
 
-      def ask(stream, transaction)
-        @waiting += 1
-        reply(stream, call(transaction))
+      def answer_later(stream, transaction)
+        response = ask(transaction)
+        reply(stream, response) if response
       rescue SystemCallError, IOError, Gyre::TimeoutError, TLS::Error
         stream.abandon # the client is gone, or reads nothing
-      ensure
-        @waiting -= 1
       end
 
-      def call(transaction)
-        response = transaction.rules.call(transaction) || transaction.encode
-        response.tap { log(response, transaction.sockaddr) }
+      # Returns nil beyond the limit.
+      def ask(transaction)
+        return @responder.overload if @waiting >= @settings[:waiting_limit]
+
+        begin
+          @waiting += 1
+          log(transaction.rules.call(transaction) || transaction.encode, transaction.sockaddr)
+        ensure
+          @waiting -= 1
+        end
       end
 
       def reply(stream, response) = stream.write([response.bytesize].pack("n") << response)

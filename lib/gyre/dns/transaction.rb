@@ -11,9 +11,7 @@ module Gyre
       # Seconds, as in RubyDNS.
       DEFAULT_TTL = 86_400
       SECTIONS = { answer: :answers, authority: :authority, additional: :additional }.freeze
-      # Flags of a request that its response repeats: opcode, RD, CD.
-      REPEATED = 0x7910
-      private_constant :SECTIONS, :REPEATED
+      private_constant :SECTIONS
 
       # @return [Message] the request
       # @raise [FormatError] a record behind the question is malformed
@@ -24,12 +22,7 @@ module Gyre
 
       # @return [Message] to be sent
       def response
-        @response ||= begin
-          rcode, records = leave
-          answers = records.map { |ttl, data| Record.new(name, type, 1, ttl, data) }
-          Message.new(id, Message::QR | Message::AA | flags & REPEATED, questions: [Question.new(name, type, 1)],
-                                                                        sections: [answers, [], []], edns: edns).tap { |made| set(made, rcode) }
-        end
+        @response ||= Message.parse(encode).tap { leave }
         merge(Message.parse(@reply)) if @reply
         @response
       end
@@ -101,15 +94,21 @@ module Gyre
       # @yieldparam reply [Message] before it is copied
       # @return [Boolean] whether there was a reply
       def passthrough!(resolver, force: false, name: nil, **)
-        return fail!(:Refused) && false unless rules.recursive?(sockaddr) && (force || name || flags.anybits?(Message::RD))
+        return fail!(:Refused) && false unless may_recurse?(force || name)
 
         reply = forward(resolver, name) or return fail!(:ServFail) && false
-        return (@reply = reply) && true unless block_given? || name || @response || leave.last.any?
+        return (@reply = reply) && true unless block_given? || name || @response || leave
 
         found = Message.parse(reply)
         yield found if block_given?
         response
         merge(found)
+      end
+
+      # Answers as {#passthrough!}, without a fiber if the upstream can.
+      # @api private
+      def forward!(upstream)
+        may_recurse? ? upstream.defer(self) || passthrough!(upstream) : fail!(:Refused)
       end
 
       # @param resolver [Resolver, Upstream]
@@ -121,7 +120,10 @@ module Gyre
       # @return [true]
       def fail!(rcode)
         number = DNS.rcode_number(rcode)
-        plain? ? self.rcode = number : set(response, number)
+        return self.rcode = number if plain?
+
+        response.rcode = number
+        response.flags &= ~Message::AA if [2, 5].include?(number) # ServFail, Refused
         true
       end
       alias failure! fail!
@@ -132,36 +134,12 @@ module Gyre
       # @return [String, nil] the response; nil if the extension has it
       # @api private
       def result
-        return if plain?
-        return response.encode(limit: limit) unless @reply
-
-        adapted || Message.parse(@reply).tap { |message| message.edns = edns }.encode(limit: limit)
-      end
-
-      # @return [String] a response without records
-      # @api private
-      def failed(rcode, questions)
-        Message.new(id, Message::QR | flags & REPEATED, rcode: rcode, questions: questions, edns: edns).encode(limit: limit)
+        (@reply && adopt(@reply)) || response.encode(limit: limit) unless plain?
       end
 
       private
 
-      # Makes the reply the response without parsing its records; nil if that cannot be.
-      def adapted
-        first, place = Wire.places(@reply)
-        return unless place
-
-        id, flags, questions, answers, authority, additional = @reply.unpack("n6")
-        upper = @reply.getbyte(place + 5) and additional -= 1
-        more, options = opt
-        own = more ? [0, 41, EDNS::UDP_BYTES, upper.to_i, 0, more, options.bytesize].pack("CnnCCnn") << options : ""
-        flags = (flags | Message::QR | Message::RA) & ~Message::AA
-        flags, place, answers, authority, additional = flags | Message::TC, first, 0, 0, 0 if place + own.bytesize > limit
-        additional += 1 if more
-        [id, flags, questions, answers, authority, additional].pack("n6") << @reply.byteslice(12, place - 12) << own
-      end
-
-      def edns = opt&.then { |flags, options| EDNS.new(EDNS::UDP_BYTES, 0, flags, EDNS.options(options)) }
+      def may_recurse?(force = false) = rules.recursive?(sockaddr) && (force || flags.anybits?(Message::RD))
 
       def id = bytes.unpack1("n")
 
@@ -175,14 +153,9 @@ module Gyre
         true
       end
 
-      def set(message, rcode)
-        message.rcode = rcode
-        message.flags &= ~Message::AA if [2, 5].include?(rcode) # ServFail, Refused
-      end
-
       # EDNS concerns one hop (RFC 6891): the upstream gets ours.
       def forward(resolver, name)
-        edns = EDNS.new(EDNS::UDP_BYTES, 0, opt ? opt.first & EDNS::DO : 0, [])
+        edns = EDNS.new(EDNS::UDP_BYTES, 0, edns_flags, [])
         flags = Message::RD | self.flags & (Message::CD | Message::AD)
         resolver.forward(Message.query(name || self.name, type, id: id, flags: flags, edns: edns).encode)
       end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Name servers and the ways to ask them: UDP from a new port, TCP after truncation, TLS; in turn or
-# at once. Used by Gyre::DNS::Resolver, and to pass on queries. The caller's fiber or thread waits;
-# nothing runs between calls.
+# at once. Used by Gyre::DNS::Resolver, and to pass on queries. The caller's fiber or thread waits,
+# but for questions that a server's loop passes on (Forwarder).
 
 require "gyre/clock"
 require "gyre/dns/query"
@@ -19,10 +19,9 @@ module Gyre
       # Exchanges at once, each with a socket per server; others wait. The second number is for TCP
       # and TLS.
       PLACES, STREAM_PLACES = 500, 100
-      # Queries and seconds after which {#forward} changes its socket, and so the port.
-      USES_LIMIT, AGE_LIMIT_S = 500, 2
-      Lease = Struct.new(:socket, :uses, :until_s)
-      private_constant :STREAM_PLACES, :USES_LIMIT, :AGE_LIMIT_S, :Lease
+      # Of a forwarder, ten for each question.
+      RANDOM_BYTES = 5000
+      private_constant :STREAM_PLACES, :RANDOM_BYTES
 
       # @return [Array<ServerAddress>]
       attr_reader :servers
@@ -54,52 +53,46 @@ module Gyre
       # @return [String, nil] the whole reply, even a server's failure; nil: none or malformed
       def forward(bytes)
         query = Query.wrap(bytes) or return
-        exchange([query], reuse: true)
+        exchange([query])
         query.restored
+      end
+
+      # Passes on a transaction's question by a loop; the response leaves without the caller. False:
+      # that takes {#forward}.
+      # @api private
+      def defer(transaction)
+        server = @servers[@first % @servers.size]
+        return false unless server.udp? && transaction.deferrable?
+
+        until @forwarders[server]&.take(transaction)
+          @forwarders[server] = Forwarder.new(server.addrinfo.to_sockaddr, Random.urandom(RANDOM_BYTES))
+        end
+        true
+      rescue SystemCallError
+        false
       end
 
       # Asks until each query has its reply or all attempts are over. Leaves the replies in the
       # queries. Raises no network errors.
       # @api private
-      def exchange(queries, reuse: false)
+      def exchange(queries)
         begin_anew if @pid != Process.pid
-        return ask(queries, false) if Fiber.scheduler && !Fiber.current_scheduler # other fibers cannot give their places back
+        return ask(queries) if Fiber.scheduler && !Fiber.current_scheduler # other fibers cannot give their places back
 
-        @places.acquire { ask(queries, reuse) }
+        @places.acquire { ask(queries) }
       end
 
-      # Closes connections and idle sockets; later queries open new ones.
+      # Closes connections; later queries open new ones.
       # @return [nil]
       def close
-        idle, streams = @idle, @streams
+        streams = @streams
         begin_anew
-        idle.each_value { |leases| leases.each { |lease| lease.socket.close } }
         streams.each_value(&:close)
         nil
       end
 
       # @return [String]
       def inspect = "#<#{self.class} #{@servers.join(", ")}>"
-
-      # A connected socket: the kernel drops other senders' packets.
-      # @api private
-      def take_socket(server, reuse)
-        lease = @idle[server].pop if reuse
-        return lease if lease && lease.until_s > Clock.now
-
-        lease&.socket&.close
-        socket = Socket.new(server.addrinfo.afamily, :DGRAM)
-        socket.connect(server.addrinfo)
-        opened = Lease.new(Datagram.new(socket, "a name server", nil, Datagram::BYTES_LIMIT), 0, Clock.now + AGE_LIMIT_S)
-      ensure
-        socket&.close unless opened || lease
-      end
-
-      # @api private
-      def give_back(server, lease, reuse)
-        lease.uses += 1
-        reuse && lease.uses < USES_LIMIT && @pid == Process.pid ? @idle[server].push(lease) : lease.socket.close
-      end
 
       # @return [UpstreamStream, UpstreamHTTPS] for the server, TCP in place of UDP
       # @api private
@@ -113,12 +106,12 @@ module Gyre
       def begin_anew
         @places = Semaphore.new(@servers.any? { |server| %w[tcp tls].include?(server.protocol) } ? STREAM_PLACES : PLACES)
         @pid = Process.pid
-        @idle = Hash.new { |idle, server| idle[server] = [] }.compare_by_identity
+        @forwarders = {}.compare_by_identity
         @streams = {}.compare_by_identity
       end
 
-      def ask(queries, reuse)
-        exchange = Exchange.new(self, queries, reuse)
+      def ask(queries)
+        exchange = Exchange.new(self, queries)
         @attempts.times do
           turns.each do |servers|
             exchange.ask(servers, @timeout_s)
@@ -146,11 +139,10 @@ module Gyre
       # Errors after which the next server is tried.
       FAILURES = [SystemCallError, SocketError, IOError, TimeoutError, TLS::Error].freeze
 
-      def initialize(upstream, queries, reuse)
+      def initialize(upstream, queries)
         @upstream = upstream
         @queries = queries
-        @reuse = reuse
-        @leases = {}.compare_by_identity # ServerAddress => lease of a socket
+        @sockets = {}.compare_by_identity # by ServerAddress
       end
 
       # Returns when all queries are answered, no server will answer, or time is over. Also takes
@@ -162,9 +154,7 @@ module Gyre
         take(*receive) until @open.all? { |_, queries| queries.empty? } || @queries.all?(&:answered?) || Clock.now >= @until_s
       end
 
-      def close
-        @leases.each { |server, lease| @upstream.give_back(server, lease, @reuse) }
-      end
+      def close = @sockets.each_value(&:close)
 
       private
 
@@ -174,10 +164,16 @@ module Gyre
         @open[server] = unanswered
         return by_stream(server, @open[server]) unless server.udp?
 
-        lease = (@leases[server] ||= @upstream.take_socket(server, @reuse))
-        @open[server].each { |query| lease.socket.send(query.bytes) }
+        socket = @sockets[server] || open_socket(server)
+        @open[server].each { |query| socket.send(query.bytes) }
       rescue SystemCallError => error
         refused(server, error)
+      end
+
+      # Connected: the kernel drops other senders' packets.
+      def open_socket(server)
+        @sockets[server] = Datagram.new(Socket.new(server.addrinfo.afamily, :DGRAM), "a name server", nil, Datagram::BYTES_LIMIT)
+        @sockets[server].tap { |socket| socket.to_io.connect(server.addrinfo) }
       end
 
       # The server is unreachable, or its port is closed.
@@ -189,15 +185,15 @@ module Gyre
       # Returns a server and its packet, or nil.
       def receive
         loop do
-          @leases.each do |server, lease|
-            packet = lease.socket.receive(timeout: @leases.size == 1 ? left_s : 0)
+          @sockets.each do |server, socket|
+            packet = socket.receive(timeout: @sockets.size == 1 ? left_s : 0)
             return [server, packet.bytes] if packet
           rescue SystemCallError => error
             return refused(server, error) && nil
           end
           return if left_s.zero?
 
-          Net.select(@leases.each_value.map { |lease| lease.socket.to_io }, nil, left_s) if @leases.size > 1
+          Net.select(@sockets.each_value.map(&:to_io), nil, left_s) if @sockets.size > 1
         end
       end
 
@@ -209,7 +205,7 @@ module Gyre
         verdict = nil
         query = @queries.find { |each| !each.answered? && (verdict = each.verdict(packet)) } or return
         return by_stream(server, [query]) if verdict == :truncated
-        return @leases[server].socket.send(query.bytes) if verdict == :failure && query.leave_out_edns?(packet)
+        return @sockets[server].send(query.bytes) if verdict == :failure && query.leave_out_edns?(packet)
 
         query.keep(packet, verdict, server)
         @open[server]&.delete(query)

@@ -168,7 +168,7 @@ module Gyre
 
           fields = FIELDS[DNS.type_name(type)] or raise ArgumentError, "the data of #{DNS.type_name(type)} must be in the form \\# LENGTH HEX"
           words = words.dup
-          data = fields.map { |field| REST.include?(field) ? rest(field, words.slice!(0..)) : one(field, words.shift, origin) }.join
+          data = fields.map { |field| read(field, REST.include?(field) ? words.slice!(0..) : words.slice!(0, 1), origin) }.join
           words.empty? ? data : raise(ArgumentError, "#{words.first.inspect} is one word too many")
         end
 
@@ -190,37 +190,28 @@ module Gyre
         private
 
         def unknown(words)
-          length, hex = Integer(words[1].to_s, 10, exception: false), words[2..].to_a.join
-          data = [hex].pack("H*")
-          return data if hex.match?(/\A\h*\z/) && hex.length.even? && data.bytesize == length
-
-          raise ArgumentError, "\\# needs a length and as many bytes in hex"
+          data = hex(words.drop(2).join)
+          data.bytesize == Integer(words[1].to_s, 10, exception: false) ? data : raise(ArgumentError, "\\# needs a length and as many bytes in hex")
         end
 
-        def one(field, word, origin)
-          raise ArgumentError, "a field is missing: #{field}" unless word
+        def read(field, words, origin)
+          raise ArgumentError, "a field is missing: #{field}" if words.empty? && field != :types
 
+          word = words.first
           case field
           when :name then Wire.name(absolute(word, origin))
           when :ip4 then Resolv::IPv4.create(word).address
           when :ip6 then Resolv::IPv6.create(word).address
           when :u8, :u16, :u32 then [integer(word, SIZES.dig(field, 0))].pack(SIZES.dig(field, 1))
           when :time then [seconds(word)].pack("N")
-          when :text then text(word)
+          when :texts then words.map { |each| text(each) }.join
           when :bytes then unescape(word)
           when :type then [DNS.type_number(word)].pack("n")
           when :date then [date(word)].pack("N")
-          end
-        end
-
-        def rest(field, words)
-          raise ArgumentError, "a field is missing: #{field}" if words.empty? && field != :types
-
-          case field
-          when :texts then words.map { |word| text(word) }.join
           when :hex then hex(words.join)
           when :base64 then words.join.unpack1("m0")
-          when :types then bitmap(words.map { |word| DNS.type_number(word) })
+          when :types then bitmap(words.map { |each| DNS.type_number(each) })
+          when :text then text(word)
           end
         end
 
@@ -244,7 +235,7 @@ module Gyre
         end
 
         def hex(word)
-          word.match?(/\A(?:\h\h)+\z/) ? [word].pack("H*") : raise(ArgumentError, "#{word.inspect} is not hexadecimal")
+          word.match?(/\A(?:\h\h)*\z/) ? [word].pack("H*") : raise(ArgumentError, "#{word.inspect} is not hexadecimal")
         end
 
         # Seconds since 1970, or YYYYMMDDHHmmSS (RFC 4034, section 3.2).

@@ -1,0 +1,151 @@
+# frozen_string_literal: true
+
+# Questions that the server's loop passes on (Gyre::DNS::Forwarder): what counts as their answer,
+# and what is asked again by the rules.
+require "test_helper"
+require "support/dns_serving"
+require "support/name_servers"
+
+class DNSForwarderTest < Minitest::Test
+  include GyreTest::DNSServing
+  include GyreTest::NameServers
+
+  RD = Gyre::DNS::Message::RD
+  ANSWER = "example.org 60 A 192.0.2.1"
+
+  def teardown
+    close_scripted
+    super
+  end
+
+  def test_each_question_has_another_id_and_case_and_comes_back_as_the_client_wrote_it
+    upstream = scripted { |bytes| reply_to(bytes, "long.name.example.org 60 A 192.0.2.1") }
+    passing_on(upstream) do |server|
+      20.times do
+        message = ask(server, "Long.name.EXAMPLE.org", flags: RD)
+        assert_equal [7, "Long.name.EXAMPLE.org", 1], [message.id, message.questions[0].name, message.answers.size]
+      end
+      assert_equal 0, server.stats[:waiting]
+    end
+    assert_operator upstream.queries.map { |bytes| bytes.byteslice(0, 2) }.uniq.size, :>, 15
+    assert_operator upstream.queries.map { |bytes| bytes.byteslice(12, 23) }.uniq.size, :>, 15
+    assert_equal 1, upstream.ports.uniq.size
+  end
+
+  def test_a_port_is_used_for_a_few_hundred_questions
+    upstream = scripted { |bytes| reply_to(bytes, ANSWER) }
+    passing_on(upstream) { |server| 510.times { assert_equal 1, ask(server, "example.org", flags: RD).answers.size } }
+    assert_operator upstream.ports.uniq.size, :>, 1
+  end
+
+  def test_flags_and_edns_reach_the_upstream_and_its_code_the_client
+    upstream = scripted do |bytes|
+      Gyre::DNS::Message.new(bytes.unpack1("n"), Gyre::DNS::Message::QR | Gyre::DNS::Message::AA | Gyre::DNS::Message::AD, rcode: 3,
+        questions: Gyre::DNS::Message.parse(bytes).questions, edns: edns(options: [[100, "x"]])).encode
+    end
+    passing_on(upstream) do |server|
+      message = ask(server, "none.test", edns: edns(flags: 0x8000, options: [[10, "12345678"]]), flags: RD | Gyre::DNS::Message::CD)
+      assert_equal [3, false, true, true], [message.rcode, message.authoritative?, message.authentic?, message.recursion_available?]
+      assert_equal [0x8000, [10]], [message.edns.flags, message.edns.options.map(&:first)]
+    end
+    query = Gyre::DNS::Message.parse(upstream.queries.first)
+    assert_equal [RD | Gyre::DNS::Message::CD, 0x8000, [], 1232], [query.flags, query.edns.flags, query.edns.options, query.edns.udp_bytes]
+  end
+
+  # Name => packets that do not count.
+  FORGERIES = {
+    "another id" => ->(good) { [good.unpack1("n") ^ 1024].pack("n") + good.byteslice(2..) },
+    "another question" => ->(good) { good.sub(/example/i, "exbmple") },
+    "another type" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(12 + 13 + 1, 28) } },
+    "a query" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(2, bytes.getbyte(2) & 0x7f) } },
+    "another opcode" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(2, bytes.getbyte(2) | 0x20) } },
+    "two questions" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(5, 2) } },
+    "no question" => ->(good) { good.dup.tap { |bytes| bytes.setbyte(5, 0) } },
+    "half a header" => ->(good) { good.byteslice(0, 7) },
+    "nothing" => ->(_) { "" }
+  }.freeze
+
+  FORGERIES.each do |what, forge|
+    define_method("test_a_packet_with_#{what.tr(" ", "_")}_does_not_count") do
+      upstream = scripted { |bytes| [forge.call(reply_to(bytes, "example.org 60 A 192.0.2.66")), reply_to(bytes, ANSWER)] }
+      passing_on(upstream) { |server| assert_equal ["192.0.2.1"], addresses(server) }
+      assert_operator upstream.queries.size, :<=, 2
+    end
+  end
+
+  def test_a_packet_of_another_address_does_not_count
+    upstream = scripted do |bytes, _, port|
+      upstream.forge(reply_to(bytes, "example.org 60 A 192.0.2.66"), port)
+      reply_to(bytes, ANSWER)
+    end
+    passing_on(upstream) { |server| assert_equal ["192.0.2.1"], addresses(server) }
+  end
+
+  def test_truncation_and_a_name_in_another_case_are_asked_again_over_tcp
+    changes = [->(bytes) { reply_to(bytes, flags: Gyre::DNS::Message::TC) },
+               ->(bytes) { reply_to(bytes.b.tap { |query| query[12, 13] = query.byteslice(12, 13).swapcase }, "example.org 60 A 192.0.2.66") }]
+    changes.each do |change|
+      upstream = scripted { |bytes, over| over == :tcp ? reply_to(bytes, ANSWER) : change.call(bytes) }
+      passing_on(upstream) { |server| assert_equal ["192.0.2.1"], addresses(server) }
+      assert_equal 1, upstream.connections
+    end
+  end
+
+  def test_a_failing_or_closed_server_leads_to_the_next_one
+    closed = Struct.new(:address).new("127.0.0.1:#{GyreTest::NameServers.free_port}")
+    [scripted { |bytes| reply_to(bytes, rcode: 2) }, closed].each do |first|
+      good = scripted { |bytes| reply_to(bytes, ANSWER) }
+      passing_on(first, good) { |server| 3.times { assert_equal ["192.0.2.1"], addresses(server) } }
+    end
+  end
+
+  def test_only_the_last_rule_runs_again
+    runs = 0
+    upstream = scripted { |bytes, over| over == :tcp ? reply_to(bytes, ANSWER) : reply_to(bytes, flags: Gyre::DNS::Message::TC) }
+    address = upstream.address
+    rules = proc do
+      match(/org/) { (runs += 1) && next! }
+      upstream(address)
+    end
+    serve(rules: rules) { |server| assert_equal ["192.0.2.1"], addresses(server) }
+    assert_equal 1, runs
+  end
+
+  def test_open_questions_count_as_waiting_and_are_answered_after_a_reload
+    gate = Thread::Queue.new
+    upstream = scripted { |bytes| gate.pop && reply_to(bytes, ANSWER) }
+    log = StringIO.new
+    passing_on(upstream, waiting_limit: 5, log: log) do |server|
+      UDPSocket.open do |socket|
+        socket.connect("127.0.0.1", server.port)
+        7.times { |id| socket.send(Gyre::DNS::Message.query("example.org", "A", id: id).encode, 0) }
+        eventually(what: "the open questions") { server.stats.values_at(:waiting, :overload) == [5, 2] }
+        server.reload
+        eventually(what: "the first query") { upstream.queries.any? && gate.num_waiting == 1 }
+        20.times { gate.push(true) }
+        ids = Array.new(5) { (socket.wait_readable(10) or flunk) && socket.recv(512).unpack1("n") }
+        assert_equal 5, ids.uniq.size
+        eventually(what: "the end") { server.stats[:waiting].zero? && log.string.lines.size == 5 }
+      end
+      assert_match(/ 127\.0\.0\.1 example\.org IN A NoError 1\/0\/0 \d+$/, log.string.lines.first)
+    end
+  end
+
+  def test_a_server_ends_with_open_questions
+    upstream = scripted { nil }
+    passing_on(upstream) do |server|
+      assert_nil exchange(server, Gyre::DNS::Message.query("example.org", "A").encode, within_s: 0.1)
+      move_objects
+      eventually(what: "the question") { server.stats[:waiting] == 1 && upstream.queries.any? }
+    end
+  end
+
+  private
+
+  def passing_on(*upstreams, **settings, &block)
+    addresses = upstreams.map(&:address)
+    serve(rules: proc { upstream(*addresses) }, **settings, &block)
+  end
+
+  def addresses(server) = ask(server, "example.org", flags: RD).answers.map { |record| record.resource.address.to_s }
+end
