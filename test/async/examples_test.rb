@@ -70,7 +70,7 @@ class AsyncExamplesTest < Minitest::Test
   end
 
   def test_falcon_serves_streams_and_ends_in_peace
-    port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port } # Falcon does not tell which one it got
+    port = free_port # Falcon does not tell which one it got
     command = async_command("-rgyre/async", "-S", "falcon", "serve", "--count", "1", "--bind", "http://127.0.0.1:#{port}",
                             "--config", File.join(FOLDER, "config.ru"))
     with_subprocess(*command) do |pid, _, err|

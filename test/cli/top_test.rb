@@ -37,7 +37,7 @@ class CLITopTest < Minitest::Test
   end
 
   def test_an_invalid_server_is_an_error
-    closed = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+    closed = free_port
     output = gyre("top", "--once", "127.0.0.1:#{closed}")
     assert_equal [1, ""], [output.status.exitstatus, output.out]
     assert_match(/\Agyre top: connect to tcp:.*refused\. Give the address/, output.err)

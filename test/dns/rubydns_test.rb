@@ -87,7 +87,7 @@ class DNSRubyDNSTest < Minitest::Test
   private
 
   def with_program(text)
-    port = GyreTest::NameServers.free_port
+    port = free_port
     Tempfile.create(["rubydns", ".rb"]) do |file|
       file.write(text)
       file.flush

@@ -84,13 +84,13 @@ module UpstreamCases
     silent = scripted { nil }
     good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
     upstream = upstream(silent, good, timeout_s: 0.1, attempts: 50)
-    3.times { assert_equal "192.0.2.1", answer(upstream, "example.org") }
-    assert_operator silent.queries.size, :<, 3
+    10.times { assert_equal "192.0.2.1", answer(upstream, "example.org") }
+    assert_operator silent.queries.size, :<, 10 # on a busy machine the other one may be late, too
   end
 
   def test_a_closed_port_leads_to_the_next_server_at_once
     good = scripted { |bytes| reply_to(bytes, "example.org 60 A 192.0.2.1") }
-    upstream = track(Gyre::DNS::Upstream.new("127.0.0.1:#{GyreTest::NameServers.free_port}", good.address, timeout_s: 60))
+    upstream = track(Gyre::DNS::Upstream.new("127.0.0.1:#{free_port}", good.address, timeout_s: 60))
     assert_equal "192.0.2.1", answer(upstream, "example.org")
   end
 
@@ -138,7 +138,7 @@ module UpstreamCases
   end
 
   def test_no_server_at_all_leaves_reasons
-    query = exchange(track(Gyre::DNS::Upstream.new("127.0.0.1:#{GyreTest::NameServers.free_port}", attempts: 1)), "example.org")
+    query = exchange(track(Gyre::DNS::Upstream.new("127.0.0.1:#{free_port}", attempts: 1)), "example.org")
     assert_nil query.reply
     assert_match(/\Audp:.* Connection refused\z/, query.failure)
     silent = exchange(upstream(scripted { nil }, timeout_s: 0.05, attempts: 1), "example.org")

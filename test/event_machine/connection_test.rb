@@ -55,7 +55,7 @@ class EventMachineConnectionTest < Minitest::Test
 
   def test_a_refused_connection_is_unbound_with_the_reason
     reason = nil
-    free = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    free = free_port
     run_reactor do
       EM.connect("127.0.0.1", free, Told, ->(name, _, error = nil) { reason = error and EM.stop if name == :unbind })
     end

@@ -17,7 +17,7 @@ module EventMachineTests
     end
 
     def test_pages_are_fetched_at_once_or_one_after_the_other
-      port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      port = free_port
       shown = example("fetch", "PORT" => port.to_s).map { |line| line[/\A[^,]+/] }
       assert_equal ["one page after the other: /a /b", "both at once: /c /d", "by Net::HTTP: /e"], shown
     end

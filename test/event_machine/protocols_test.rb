@@ -38,7 +38,7 @@ module EventMachineTests
     end
 
     def setup
-      @port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      @port = free_port
       @requests = []
     end
 

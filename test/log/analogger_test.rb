@@ -79,7 +79,7 @@ class LogAnaloggerTest < Minitest::Test
   end
 
   def test_without_a_server_it_logs_to_the_spool_or_raises_when_set_to
-    port = GyreTest::LogPeers.free_port
+    port = free_port
     out = with_names(port, <<~'RUBY')
       p [client.authenticated?, client.log("info", "kept")]
       sleep 0.01 until client.stats[:spooled] == 1

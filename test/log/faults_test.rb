@@ -82,7 +82,7 @@ class LogFaultsTest < Minitest::Test
   def test_5_what_was_kept_during_an_outage_survives_a_cut_while_it_is_sent
     theirs, ours = both do |peer|
       server = log_server(peer)
-      port = GyreTest::LogPeers.free_port
+      port = free_port
       client = log_client(peer, server.folder, port)
       client.log("kept 1", "kept 2", "kept 3")
       proxy = GyreTest::LogPeers::CuttingProxy.new(server.port).listen(port)

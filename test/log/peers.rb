@@ -49,7 +49,7 @@ module GyreTest
         @test = test
         @peer = peer
         @folder = folder
-        @port = LogPeers.free_port
+        @port = Helpers.free_port
         @out = out
         @config = { "port" => @port, "host" => "127.0.0.1", "interval" => 0.1, "default_log" => "default.log" }
         configure(config)
@@ -239,18 +239,6 @@ module GyreTest
         socket.setsockopt(Socket::Option.linger(true, 0))
       end
     end
-
-    # A port that no server listens on. Below those that the kernel gives to connections and to port
-    # 0: else another socket may have it before the server does, or while that is away, even the
-    # client that tries to reach it.
-    def self.free_port
-      port = PORTS.rand(15_000..30_000)
-      TCPServer.open("127.0.0.1", port, &:close)
-      port
-    rescue Errno::EADDRINUSE
-      retry
-    end
-    PORTS = Random.new # Minitest's seed is no part of it: several runs at once must differ
 
     # Returns a frame of the old wire.
     def self.frame(service, severity, message)

@@ -117,13 +117,6 @@ module ConnectorCases
     end
     flunk "the kernel takes more connections than it was told"
   end
-
-  def free_port
-    server = TCPServer.new("127.0.0.1", 0)
-    server.local_address.ip_port
-  ensure
-    server.close
-  end
 end
 
 class ConnectorInThreadTest < Minitest::Test

@@ -18,7 +18,7 @@ module GyreTest
       @folder = Dir.mktmpdir("gyre-h2")
       @certificate, @key = Certificates.new(@folder).issue("server")
       File.write(File.join(@folder, "index.html"), "a page of a server\n")
-      @ports = %i[plain tls].to_h { |way| [way, free_port] }
+      @ports = %i[plain tls].to_h { |way| [way, Helpers.free_port] }
       @pids = send(kind, program)
       @ports.each_value { |port| sleep 0.005 until listens?(port) }
     end
@@ -38,10 +38,6 @@ module GyreTest
     end
 
     private
-
-    def free_port
-      TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
-    end
 
     def listens?(port)
       TCPSocket.open("127.0.0.1", port).close.nil?

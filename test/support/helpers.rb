@@ -4,6 +4,7 @@
 # Minitest::Test by test_helper. Nothing here sleeps in the hope that something happened: every wait
 # is for a condition and bounded.
 require "rbconfig"
+require "socket"
 require "tempfile"
 require_relative "warnings"
 
@@ -14,6 +15,21 @@ module GyreTest
     LIB = File.join(ROOT, "lib")
     EXE = File.join(ROOT, "exe", "gyre")
     Output = Struct.new(:out, :err, :status)
+
+    # A port of 127.0.0.1 that nothing listens on, over TCP and UDP. Below those that the kernel
+    # gives to connections and to port 0: else another socket may have it before its server does, or
+    # while that is away, even the client that tries to reach it. Several runs at once must differ,
+    # whatever their seed.
+    def self.free_port
+      port = Random.new.rand(15_000..30_000)
+      TCPServer.open("127.0.0.1", port, &:close)
+      UDPSocket.open { |socket| socket.bind("127.0.0.1", port) }
+      port
+    rescue Errno::EADDRINUSE
+      retry
+    end
+
+    def free_port = Helpers.free_port
 
     # Polls until the block is true.
     def eventually(within_s: 30, what: "the condition")

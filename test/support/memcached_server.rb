@@ -35,8 +35,7 @@ module GyreTest
 
     # Starts it where it was before: the same port, or the same path, and nothing in its memory.
     def start
-      @pid = Process.spawn({ "MEMCACHED_PORT_FILENAME" => port_file }, @program, *@arguments, *listen,
-        in: File::NULL, out: File::NULL, err: [log, "w"])
+      @pid = Process.spawn(@program, *@arguments, *listen, in: File::NULL, out: File::NULL, err: [log, "w"])
       sleep 0.002 until answers?
       self
     end
@@ -91,21 +90,13 @@ module GyreTest
 
     private
 
-    # With -p -1 memcached takes a free port, and writes it into the file.
-    def listen
-      return ["-s", @path] if @path
-
-      ["-l", "127.0.0.1", "-p", (@port || -1).to_s]
-    end
+    def listen = @path ? ["-s", @path] : ["-l", "127.0.0.1", "-p", (@port ||= Helpers.free_port).to_s]
 
     def answers?
       if Process.wait(@pid, Process::WNOHANG)
         @pid = nil
         raise "memcached ended at once: #{File.read(log)}"
       end
-
-      @port ||= File.exist?(port_file) && File.read(port_file)[/^TCP INET: (\d+)$/, 1]&.to_i unless @path
-      return false unless @port || @path
 
       call("version\r\n").start_with?("VERSION")
     rescue SystemCallError, OpenSSL::SSL::SSLError
@@ -135,8 +126,6 @@ module GyreTest
       File.write(file, @users.map { |name, password| "#{name}:#{password}\n" }.join)
       file
     end
-
-    def port_file = File.join(@folder, "port")
 
     def log = File.join(@folder, "log")
   end

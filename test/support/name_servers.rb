@@ -8,19 +8,9 @@ require "gyre/dns/message"
 
 module GyreTest
   module NameServers
-    # A port that is free for UDP and TCP.
-    def self.free_port
-      TCPServer.open("127.0.0.1", 0) do |tcp|
-        UDPSocket.open { |udp| udp.bind("127.0.0.1", tcp.local_address.ip_port) }
-        return tcp.local_address.ip_port
-      end
-    rescue Errno::EADDRINUSE
-      retry
-    end
-
     # Yields its address while it runs.
     def with_dnsmasq(*arguments)
-      port = NameServers.free_port
+      port = free_port
       user = Process.uid.zero? ? ["--user=root"] : []
       dnsmasq = [{ "LD_PRELOAD" => nil }, need_program("dnsmasq")] # a sanitizer that this run is under is not for dnsmasq
       with_subprocess(*dnsmasq, "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--pid-file=",

@@ -87,7 +87,7 @@ class WebSocketsTest < Minitest::Test
   def endpoint(text, port = 0) = Gyre::Endpoint.parse(text.sub("PORT", port.to_s), tls: true)
 
   def with_former(text, owned: true)
-    port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+    port = free_port
     former = Sockets.new
     former.open([endpoint(text, port)])
     inherited = Sockets.from(JSON.parse(JSON.generate(former.to_a)), owned: owned)

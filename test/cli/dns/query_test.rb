@@ -81,7 +81,7 @@ class DNSQueryCommandTest < Minitest::Test
   end
 
   def test_no_answer_is_a_failure
-    status, out, err = query("one.test", "@127.0.0.1:#{GyreTest::NameServers.free_port}")
+    status, out, err = query("one.test", "@127.0.0.1:#{free_port}")
     assert_equal [1, ""], [status, out]
     assert_match(/\Agyre dns query: udp:\S+: Connection refused\n\z/, err)
   end

@@ -60,7 +60,7 @@ class CLILogSendTest < Minitest::Test
   end
 
   def test_a_missing_server_is_reported_at_once_unless_a_time_to_wait_is_given
-    port = GyreTest::LogPeers.free_port
+    port = free_port
     command = [ENVIRONMENT, *GYRE.server, "send", "-p", port.to_s]
     output = nil
     took = duration_s { output = run_program(*command, "backup", "info", "x") }
@@ -139,21 +139,21 @@ class CLILogSendTest < Minitest::Test
 
   def test_no_lines_for_a_server_that_is_away
     Dir.mktmpdir do |folder|
-      output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", folder, "backup", "info")
+      output = send_to(free_port, "--within", "0.2", "--spool", folder, "backup", "info")
       assert_match(/\Agyre log send: no server listens on [^;]*\n\z/, output.err)
     end
   end
 
   def test_neither_a_server_nor_room
     lines = "#{"x" * 100_000}\n" * 200
-    output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", stdin: lines)
+    output = send_to(free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", stdin: lines)
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre log send: line 1\d\d and all later ones were not taken: .* no more room /, output.err)
     assert_match(%r{; 1\d\d messages may be lost; the spool in /proc/none }, output.err)
   end
 
   def test_a_spool_that_takes_nothing
-    output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", "x")
+    output = send_to(free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", "x")
     assert_equal 1, output.status.exitstatus
     assert_match(%r{\Agyre log send: no server listens .*; 1 message may be lost; the spool in /proc/none takes nothing.*\n\z}, output.err)
   end

@@ -181,7 +181,7 @@ class CLILogServeTest < Minitest::Test
 
   def test_a_daemon_is_a_process_of_its_own_and_its_caller_waits_until_it_listens
     folder = log_folder
-    port = GyreTest::LogPeers.free_port
+    port = free_port
     output = run_program({ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-x", "-w", "log.pid", "-p", port.to_s, "-d", "all.log", chdir: folder)
     pid = File.read(File.join(folder, "log.pid")).to_i
     @started << -> { Process.kill(:KILL, pid) if alive?(pid) }

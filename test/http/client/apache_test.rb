@@ -12,7 +12,7 @@ class HTTPClientApacheTest < Minitest::Test
     apache = need_program("apache2")
     Dir.mktmpdir("gyre") do |folder|
       File.chmod(0o755, folder)
-      plain, tls = Array.new(2) { TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] } }
+      plain, tls = Array.new(2) { free_port }
       pid = spawn(apache, "-X", "-f", configure(folder, plain, tls), err: "#{folder}/log", out: "#{folder}/log")
       eventually(within_s: 30) { TCPSocket.open("127.0.0.1", tls, &:close) || true rescue nil }
       [["http", plain, "HTTP/1.1", {}], ["https", tls, "HTTP/2", {}], ["https", tls, "HTTP/1.1", { http2: false }],

@@ -42,7 +42,7 @@ module FaradayCases
     over do |connection|
       assert_raises(Faraday::TimeoutError) { connection.get("/slow") { |request| request.options.timeout = 0.05 } }
       assert_raises(Faraday::TimeoutError) { connection.get("/slow") { |request| request.options.read_timeout = 0.05 } }
-      free = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+      free = free_port
       assert_raises(Faraday::ConnectionFailed) { connection.get("http://127.0.0.1:#{free}/") }
     end
   end

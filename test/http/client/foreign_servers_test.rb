@@ -24,7 +24,7 @@ class HTTPClientForeignServersTest < Minitest::Test
   def test_nginx_over_http1_tls_and_http2
     nginx = need_program("nginx")
     Dir.mktmpdir("gyre") do |folder|
-      plain, tls = Array.new(2) { TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] } }
+      plain, tls = Array.new(2) { free_port }
       with_program([nginx, "-p", folder, "-c", configuration(folder, plain, tls), "-e", "#{folder}/errors"], plain) do
         context = Gyre::TLS.client(verify: false, alpn: %w[h2 http/1.1])
         { "http://127.0.0.1:#{plain}" => "HTTP/1.1", "https://127.0.0.1:#{tls}" => "HTTP/2" }.each do |url, protocol|

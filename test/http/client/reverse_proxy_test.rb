@@ -92,7 +92,7 @@ class ReverseProxyTest < Minitest::Test
   end
 
   def test_a_service_that_cannot_be_reached_is_502
-    port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+    port = free_port
     with_proxy("http://127.0.0.1:#{port}", errors: /refused/) { |client| assert_equal 502, client.get.status }
   end
 

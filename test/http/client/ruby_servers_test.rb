@@ -64,7 +64,7 @@ class HTTPClientRubyServersTest < Minitest::Test
     need_async
     Dir.mktmpdir("gyre-#{name}") do |folder|
       File.write(file = File.join(folder, "config.ru"), APP)
-      port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      port = free_port
       command = async_command("-W0", "-S", name, *arguments[port, file])
       pid = spawn(*command, out: "#{folder}/log", err: "#{folder}/log", chdir: folder)
       eventually(within_s: 60) { TCPSocket.open("127.0.0.1", port, &:close) || true rescue nil }

@@ -14,7 +14,7 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
   include GyreTest::LogOutputs
 
   # Nothing listens on a port that was bound and is closed.
-  define_method(:nowhere) { @nowhere ||= TCPServer.open("127.0.0.1", 0) { |server| "127.0.0.1:#{server.local_address.ip_port}" } }
+  define_method(:nowhere) { @nowhere ||= "127.0.0.1:#{free_port}" }
 
   def test_one_dead_output_stops_nothing_else
     Dir.mktmpdir do |folder|
