@@ -93,7 +93,11 @@ class NetServerTest < Minitest::Test
         Gyre.connect(server.endpoints.first) { |peer| assert_raises(Errno::ECONNRESET, EOFError) { (peer << "no TLS\n").read_exactly(100) } }
         Gyre.connect(server.endpoints.first) { |silent| assert_nil silent.read_partial }
         assert_equal [2, 0], server.stats.values_at(:handshakes_failed, :cut)
-        Gyre.connect(server.endpoints.first, tls: GyreTest::Transports.contexts.first) { |peer| assert_equal "A\n", (peer << "a\n").gets }
+        eventually(what: "a handshake in time") do
+          Gyre.connect(server.endpoints.first, tls: GyreTest::Transports.contexts.first) { |peer| (peer << "a\n").gets == "A\n" }
+        rescue IOError, SystemCallError, Gyre::Error
+          false # on a busy machine
+        end
       end
     end
     assert_empty reports

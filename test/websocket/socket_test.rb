@@ -245,15 +245,16 @@ module WebSocketSockets
   def test_a_silent_client_is_pinged_and_then_cut_off
     events = Events.new
     serve(->(env) { Gyre::WebSocket.open(env, events, idle_timeout_s: 0.4) }) do |served|
-      peer = open_websocket(served)
-      3.times do
-        ping = peer.frame
-        assert_equal 9, ping.opcode
-        peer.send(10, ping.payload)
+      # More than once only where the machine stands still.
+      eventually(what: "a ping without an answer behind three with one") do
+        peer = open_websocket(served)
+        pings = Array.new(3) { peer.frame.tap { |ping| peer.send(10, ping.payload) } } << peer.frame
+        pings.map(&:opcode) == [9] * 4 && peer.ended?
+      rescue Minitest::Assertion
+        false
+      ensure
+        assert_equal [[:open, nil], [:close, 1006, ""]], Array.new(2) { events.pop }
       end
-      assert_equal 9, peer.frame.opcode
-      assert peer.ended?
-      assert_equal [[:open, nil], [:close, 1006, ""]], Array.new(2) { events.pop }
     end
   end
 
