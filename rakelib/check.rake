@@ -23,9 +23,11 @@ module GyreCheck
                          websocket/churn_test|net/(?!(?:transport|tls|tls_records|tls_server|faults|datagram|deferred_send)_test))}x
   # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
   # sanitizers of their own, and tests that ask little but take long.
-  NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|offload|scheduler)/|\Atest/memcached/(?!client_test)|
-                 \Atest/(?:task|testing|deadline|clock|errors|log|web|http|rails)_test|
-                 \Atest/(?:stress/(?:ractors|interrupt_storm|wake_ups)|loop/(?:backends|io_uring|subclass|wakeup_pipe)|
+  NO_SAMPLE = %r{\Atest/(?:broadcast|event_machine|inspection|live|offload|scheduler|sync|task)/|\Atest/memcached/(?!client_test)|
+                 \Atest/(?:broadcast|task|testing|deadline|clock|errors|log|web|http|rails)_test|
+                 \Atest/dns/(?:programs|rubydns|wikipedia|wire)_test|\Atest/websocket/(?:browser|input|python)_test|
+                 \Atest/(?:stress/(?:ractors|interrupt_storm|wake_ups)|log/ingest|sse/client|
+                            loop/(?:backends|busy_poll|deferred|io_uring|reports|subclass|timer_heap|wakeup_pipe)|
                             contracts/(?:log_ingest_cases|http_contract_limits)|http/h1/limits)_test}x
   # Minitest's option that leaves the portable engine out, for it is Ruby.
   NATIVE = %w[--exclude /::Select#/].freeze

@@ -17,7 +17,10 @@ files = named.flat_map do |path|
   inside = File.directory?(path) ? Dir["#{path.chomp("/")}/**/*_test.rb"].sort : [path]
   (inside - GyreTest::PARTS.values.flatten).then { |short| short.empty? ? inside : short } # a long one is named, or its folder is
 end
-files = files.grep_v(GyreTest::NO_RUBY) if ENV.delete("GYRE_TEST_RUBY")
+if ENV.delete("GYRE_TEST_RUBY")
+  files = files.grep_v(GyreTest::NO_RUBY)
+  options.concat(GyreTest::NO_RUBY_TESTS)
+end
 files = files.grep_v(GyreTest::SAME_ON_EACH_RUBY) if ENV.delete("GYRE_TEST_SAMPLE")
 
 options.push("--seed", (Random.new_seed % 100_000).to_s) unless options.any? { |option| option.match?(/\A(?:-s|--seed)/) }
