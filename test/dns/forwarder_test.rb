@@ -92,7 +92,7 @@ class DNSForwarderTest < Minitest::Test
   end
 
   def test_a_failing_or_closed_server_leads_to_the_next_one
-    closed = Struct.new(:address).new("127.0.0.1:#{GyreTest::NameServers.free_port}")
+    closed = Struct.new(:address).new("127.0.0.1:#{free_port}")
     [scripted { |bytes| reply_to(bytes, rcode: 2) }, closed].each do |first|
       good = scripted { |bytes| reply_to(bytes, ANSWER) }
       passing_on(first, good) { |server| 3.times { assert_equal ["192.0.2.1"], addresses(server) } }

@@ -11,9 +11,6 @@ extern VALUE gyre_mDNS;
 void gyre_dns_name_of(VALUE text, uint8_t name[GYRE_DNS_NAME_BYTES]);
 VALUE gyre_dns_name_string(const uint8_t *name);
 
-/* Reads a Ruby String as data of A and AAAA records. Returns its length; 0 for anything else. */
-size_t gyre_dns_address_of(uint16_t type, VALUE text, uint8_t bytes[16]);
-
 struct gyre_dns_responder_object {
   struct gyre_dns_responder responder;
   VALUE zones; /* keeps the zones that the responder reads */

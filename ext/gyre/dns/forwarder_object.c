@@ -12,12 +12,11 @@
 #define PLACES 1024    /* by id; at most half of them are taken, as random bytes are used up before */
 #define DRAWN_BYTES 10 /* for a question: its id, and the case of its letters */
 #define TICK_NS INT64_C(1000000000)
-#define TICKS_OPEN 2    /* before another port is used */
-#define TICKS_WAITING 5 /* for a reply */
+#define TICKS_TAKING 2 /* before another port is used */
+#define TICKS_OPEN 7   /* so that the last question has 5 s for its reply */
 
 struct place {
   VALUE transaction; /* Qfalse: free */
-  unsigned ticks;
   uint8_t drawn[DRAWN_BYTES];
 };
 
@@ -74,17 +73,12 @@ static void close_client(struct gyre_client *client) {
 }
 
 static bool is_old(const struct forwarder *forwarder) {
-  return forwarder->ticks >= TICKS_OPEN || forwarder->next + DRAWN_BYTES > (unsigned)RSTRING_LEN(forwarder->random);
+  return forwarder->ticks >= TICKS_TAKING || forwarder->next + DRAWN_BYTES > (unsigned)RSTRING_LEN(forwarder->random);
 }
 
 static void on_tick(struct gyre_timer *timer, void *loop) {
   struct forwarder *forwarder = GYRE_CONTAINER(timer, struct forwarder, tick);
-  forwarder->ticks++;
-  for (int i = 0; i < PLACES && forwarder->taken; i++) {
-    struct place *place = &forwarder->places[i];
-    if (place->transaction && ++place->ticks > TICKS_WAITING) give_back(forwarder, place, NULL, 0);
-  }
-  if ((forwarder->taken == 0 && is_old(forwarder)) ||
+  if (++forwarder->ticks == TICKS_OPEN || (forwarder->taken == 0 && is_old(forwarder)) ||
       gyre_timers_arm(&((struct gyre_loop *)loop)->timers, timer, gyre_loop_now(loop) + TICK_NS) < 0)
     close_client(&forwarder->client);
 }
@@ -182,7 +176,6 @@ static struct place *draw(struct forwarder *forwarder) {
     forwarder->next += DRAWN_BYTES;
     if (place->transaction) continue;
     memcpy(place->drawn, drawn, DRAWN_BYTES);
-    place->ticks = 0;
     return place;
   }
   return NULL;

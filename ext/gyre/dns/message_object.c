@@ -2,7 +2,6 @@
  * data is a String with uncompressed names. */
 #include "dns/dns.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,15 +27,6 @@ static VALUE wire_name(VALUE self, VALUE text) {
   uint8_t name[GYRE_DNS_NAME_BYTES];
   gyre_dns_name_of(text, name);
   return rb_str_new((const char *)name, (long)gyre_dns_name_length(name));
-}
-
-size_t gyre_dns_address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
-  int family = type == GYRE_DNS_A ? AF_INET : type == GYRE_DNS_AAAA ? AF_INET6 : 0;
-  char written[INET6_ADDRSTRLEN];
-  if (!family || !RB_TYPE_P(text, T_STRING) || RSTRING_LEN(text) >= (long)sizeof(written)) return 0;
-  memcpy(written, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
-  written[RSTRING_LEN(text)] = '\0';
-  return inet_pton(family, written, bytes) != 1 ? 0 : family == AF_INET ? 4 : 16;
 }
 
 /* Used only where no Ruby code, and so no other fiber, can run. */

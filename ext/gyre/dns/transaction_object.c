@@ -3,6 +3,7 @@
  * the other methods, and makes a Message of any other response. */
 #include "dns/dns.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #define PLAIN_BYTES 512
@@ -230,11 +231,21 @@ static VALUE transaction_is_deferrable(VALUE self) {
 /* @return [Boolean] whether the response is here */
 static VALUE transaction_is_plain(VALUE self) { return get(self)->plain ? Qtrue : Qfalse; }
 
+/* Reads a Ruby String as data of A and AAAA records. Returns its length; 0 for anything else. */
+static size_t address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
+  int family = type == GYRE_DNS_A ? AF_INET : type == GYRE_DNS_AAAA ? AF_INET6 : 0;
+  char written[INET6_ADDRSTRLEN];
+  if (!family || !RB_TYPE_P(text, T_STRING) || RSTRING_LEN(text) >= (long)sizeof(written)) return 0;
+  memcpy(written, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+  written[RSTRING_LEN(text)] = '\0';
+  return inet_pton(family, written, bytes) != 1 ? 0 : family == AF_INET ? 4 : 16;
+}
+
 /* Adds an address to the answers. Returns false if that takes a Message. */
 static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
   struct transaction *transaction = get(self);
   if (!transaction->plain || transaction->count == RECORDS ||
-      !gyre_dns_address_of(transaction->type, text, transaction->records[transaction->count].data))
+      !address_of(transaction->type, text, transaction->records[transaction->count].data))
     return Qfalse;
   transaction->records[transaction->count].ttl = NUM2UINT(ttl);
   transaction->count++;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHAIN_LIMIT 16 /* CNAMEs followed */
+#define CHAIN_LIMIT 16      /* CNAMEs followed */
+#define COMPARED_LIMIT 1000 /* records of a name compared with a new one */
 
 struct record {
   struct record *next; /* in order of addition */
@@ -166,7 +167,8 @@ int gyre_dns_zone_add(struct gyre_dns_zone *zone, const uint8_t *name, uint16_t 
   if (type == GYRE_DNS_SOA && node != zone->origin) return -EINVAL;
 
   bool alias = type == GYRE_DNS_CNAME;
-  for (const struct record *other = node->records; other; other = other->next) {
+  unsigned left = COMPARED_LIMIT;
+  for (const struct record *other = node->records; other && left; other = other->next, left--) {
     if (other->type != type) continue;
     if (other->length == length && memcmp(other->data, data, length) == 0) return 0;
     if (alias || type == GYRE_DNS_SOA) return -EINVAL;

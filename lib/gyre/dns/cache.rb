@@ -9,23 +9,13 @@ module Gyre
   module DNS
     # For {Resolver#initialize}.
     class Cache
-      # Default of entries_limit.
-      ENTRIES_LIMIT = 4096
-      # Bounds of the seconds to keep an answer.
-      TTL_S = (0..86_400).freeze
-      # The same for names without records (RFC 2308, section 5).
-      NEGATIVE_TTL_S = (0..10_800).freeze
-
       Entry = Struct.new(:value, :until_s)
       private_constant :Entry
 
-      # @return [Integer]
-      attr_reader :entries_limit
-
       # @param entries_limit [Integer]
       # @param ttl_s [Range] the least and longest lifetime; a least of 0 keeps TTLs of 0
-      # @param negative_ttl_s [Range] the same for names without records
-      def initialize(entries_limit: ENTRIES_LIMIT, ttl_s: TTL_S, negative_ttl_s: NEGATIVE_TTL_S)
+      # @param negative_ttl_s [Range] the same for names without records (RFC 2308, section 5)
+      def initialize(entries_limit: 4096, ttl_s: 0..86_400, negative_ttl_s: 0..10_800)
         @entries_limit = entries_limit
         @ttl_s = ttl_s
         @negative_ttl_s = negative_ttl_s

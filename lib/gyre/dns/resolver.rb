@@ -85,8 +85,7 @@ module Gyre
       # @return [Array<Record>] empty without any
       # @raise [NoAnswer, ArgumentError]
       def records(name, type = A)
-        type = DNS.type_number(type)
-        search(name) { |candidate, ask| select(ask.call([candidate, type]).first, candidate, type) }
+        search(name, DNS.type_number(type))
       end
 
       # Asks for both families at once.
@@ -96,11 +95,7 @@ module Gyre
       def addresses(name)
         return [name] if name.match?(Resolv::AddressRegex)
 
-        found = @hosts&.value&.[](name) || search(name) do |candidate, ask|
-          ask.call([candidate, A], [candidate, AAAA]).zip([A, AAAA]).flat_map do |message, type|
-            select(message, candidate, type).map { |record| text(record.data) }
-          end
-        end
+        found = @hosts&.value&.[](name) || search(name, A, AAAA).map { |record| text(record.data) }
         AddressOrder.sort(found.uniq)
       end
 
@@ -136,19 +131,17 @@ module Gyre
                                            rotate: @configuration.rotate?, **options)
       end
 
-      # Yields names until the block returns something. Raises at the end if a server failed for one
-      # of them, which may be the right one; at once if no server answered.
-      def search(name)
+      # Tries names until one has records. Raises at the end if a server failed for one of them,
+      # which may be the right one; at once if no server answered.
+      def search(name, *types)
         failure = nil
         configuration.candidates(name).each do |candidate|
-          asking = lambda do |*questions|
-            ask(questions.map { |question, type| [question.downcase, type] }).each do |message|
-              failure ||= message if message.is_a?(NoAnswer)
-            end
-          end
-          found = yield candidate, asking
+          messages = ask(types.map { |type| [candidate.downcase, type] })
+          found = messages.zip(types).flat_map { |message, type| select(message, candidate, type) }
           return found if found.any?
-          raise failure if failure && failure.silent?
+
+          failure ||= messages.find { |message| message.is_a?(NoAnswer) }
+          break if failure&.silent?
         end
         failure ? raise(failure) : []
       end

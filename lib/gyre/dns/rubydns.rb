@@ -27,10 +27,6 @@ module Gyre
 
       def question = questions.map { |each| [ResolvMethods.name(each), each.resource_class] }
 
-      def merge!(other)
-        %i[answers authority additional].each { |section| public_send(section).concat(other.public_send(section)) }
-      end
-
       def self.name(record) = Resolv::DNS::Name.create("#{record.name}.")
     end
     Message.include(ResolvMethods)
@@ -179,15 +175,4 @@ end
 class String
   # Texts that a TXT record may have.
   def chunked(bytes = 255) = b.scan(/.{1,#{bytes}}/mn)
-end
-
-unless defined?(IO::Endpoint)
-  class IO
-    # Addresses that programs make with the gem io-endpoint.
-    module Endpoint
-      def self.udp(host, port, **) = [:udp, host, port]
-      def self.tcp(host, port, **) = [:tcp, host, port]
-      def self.composite(*endpoints) = endpoints
-    end
-  end
 end

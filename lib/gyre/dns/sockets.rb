@@ -56,26 +56,18 @@ module Gyre
         @bound << Bound.new(Listener.adopt(socket.descriptor, endpoint), parse(addresses[index.to_i]).last.tls, index)
       end
 
-      def bind(address, index)
-        transport, endpoint = parse(address)
-        tries = 0
-        begin
-          bind_endpoint(transport, endpoint, index)
-        rescue Errno::EADDRINUSE # at the port that the kernel chose for TCP
-          raise unless endpoint.port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
-
-          retry
-        end
-      end
-
       # Binds TCP first, as a free port is rarer there.
-      def bind_endpoint(transport, endpoint, index)
+      def bind(address, index, tries = CHOSEN_PORT_TRIES)
+        transport, endpoint = parse(address)
         streams = transport == :udp ? [] : endpoint.with(tls: nil).bind
         packets = transport == :tcp ? [] : bind_packets(endpoint, streams.first&.port || endpoint.port)
         @bound.concat([*streams, *packets].map { |listener| Bound.new(listener, endpoint.tls, index) })
-      rescue SystemCallError
+      rescue SystemCallError => error
         streams&.each(&:close)
-        raise
+        # At the port that the kernel chose for TCP there is another UDP socket.
+        raise unless error.is_a?(Errno::EADDRINUSE) && endpoint.port.zero? && (tries -= 1).positive?
+
+        retry
       end
 
       # Returns :udp, :tcp or :both, and the Endpoint.

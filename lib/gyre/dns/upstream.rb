@@ -158,10 +158,8 @@ module Gyre
 
       private
 
-      def unanswered = @queries.reject(&:answered?)
-
       def send_to(server)
-        @open[server] = unanswered
+        @open[server] = @queries.reject(&:answered?)
         return by_stream(server, @open[server]) unless server.udp?
 
         socket = @sockets[server] || open_socket(server)

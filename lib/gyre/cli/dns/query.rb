@@ -67,13 +67,12 @@ module Gyre
         def servers(given, protocol)
           given = Gyre::DNS::Configuration.new(File.exist?("/etc/resolv.conf") ? File.read("/etc/resolv.conf") : "").servers if given.empty?
           given.map do |text|
-            server = Gyre::DNS::ServerAddress.parse(protocol && !text.include?("://") ? text_with(protocol, text) : text)
+            text = "#{protocol}://#{text.match?(Resolv::IPv6::Regex) ? "[#{text}]" : text}" if protocol && !text.include?("://")
+            server = Gyre::DNS::ServerAddress.parse(text)
             server.path ||= PATH if server.protocol == "https"
             server
           end
         end
-
-        def text_with(protocol, text) = "#{protocol}://#{text.match?(Resolv::IPv6::Regex) ? "[#{text}]" : text}"
 
         def print_reply(query, taken_s)
           message = Gyre::DNS::Message.parse(query.restored)

@@ -17,6 +17,7 @@ module Gyre
   module CLI
     module DNS
       class Serve < Command
+        STOP_S = 5
         BANNER = <<~TEXT
           Serves DNS from zone files and from rules in Ruby.
 
@@ -74,19 +75,50 @@ module Gyre
         def serve(privileges)
           log = privileges.making(@values[:log]) { open_log }
           @sockets = explaining("--bind") { Gyre::DNS::Sockets.new(addresses, workers: @values[:workers] || 1) }
-          part = @values[:workers] ? workers : explaining("--bind") { service(log) }
+          part = @values[:workers] ? supervisor(@values[:workers]) : explaining("--bind") { service(log) }
           @metrics = explaining("--metrics") { metrics(part) }
           privileges.drop
-          return part.run { serve_metrics } if @values[:workers]
+          return supervise(part) if @values[:workers]
 
           part.run do |server|
             serve_metrics
             announce
-            Task.current.async("signals", transient: true) do
-              Gyre.signals("INT", "TERM", "HUP").each { |name| name == "HUP" ? part.reload_now : server.stop }
-            end
+            heed("INT", "TERM", "HUP") { |name| name == "HUP" ? part.reload_now : server.stop }
           end
           DONE
+        end
+
+        def heed(*names, &block)
+          Task.current.async("signals", transient: true) { Gyre.signals(*names).each(&block) }
+        end
+
+        # The first process owns the sockets. It starts a mold, which reads rules and zones and
+        # forks the workers.
+        def supervisor(count)
+          require "gyre/cli/process/restart"
+          require "gyre/web/cluster/supervisor"
+          command = Restart.new.command
+          Web::Cluster::Supervisor.new(
+            count: count, listeners: @sockets.listeners, log: Web::Log.new(notices: @err, errors: @err), shutdown_timeout: STOP_S,
+            ready: -> { announce(" with #{count} workers") }, spawn: ->(link) { Web::Cluster::Mold.spawn(command, link, @sockets) }
+          )
+        end
+
+        def supervise(supervisor)
+          well = supervisor.run do
+            serve_metrics
+            heed("INT", "TERM", "HUP", "USR1", "CHLD") do |name|
+              case name
+              when "HUP" then supervisor.signal_workers(:HUP)
+              when "USR1" then supervisor.rolling_restart
+              when "CHLD" then supervisor.reap
+              else supervisor.stop
+              end
+            end
+          end
+          raise StartError, supervisor.failure if supervisor.failure
+
+          well ? DONE : FAILED
         end
 
         def addresses = @values[:bind] || ["localhost:53"]
@@ -94,11 +126,6 @@ module Gyre
         def announce(more = nil)
           metrics = "; metrics on #{@metrics.urls.join(", ")}" if @metrics
           @err.puts("gyre dns: listens on #{@sockets.endpoints.join(", ")}#{metrics}; process #{Process.pid}#{more}")
-        end
-
-        def workers
-          require "gyre/cli/dns/workers"
-          Workers.new(@sockets, @values[:workers], Web::Log.new(notices: @err, errors: @err)) { announce(" with #{@values[:workers]} workers") }
         end
 
         def become_mold
