@@ -142,19 +142,27 @@ module WebSocketCompressions
       socket.read
     end
     serve(app) do |served|
-      peer = open_websocket(served, sec_websocket_extensions: OFFER)
-      deflate = Deflate.new(receives: true)
-      socket = sockets.pop
-      message = Random.new(1).bytes(300).unpack1("H*")
-      sizes = Array.new(3) do |index|
-        peer.send(10, peer.frame.payload) if index == 2
-        socket.write(message)
-        frame = peer.frame
-        assert_equal message, deflate.inflate(frame.payload)
-        frame.payload.bytesize
+      # More than once only where the machine stands still.
+      eventually(what: "messages with a context and without") do
+        peer = open_websocket(served, sec_websocket_extensions: OFFER)
+        sizes = sizes_with_a_silence(peer, sockets.pop)
+        sizes[1] < 40 && sizes[2] > 300
+      rescue Minitest::Assertion, Gyre::WebSocket::ClosedError
+        false # it was taken for one that has gone
       end
-      assert_operator sizes[1], :<, 40
-      assert_operator sizes[2], :>, 300
+    end
+  end
+
+  # Of three messages with the same text; before the last one the client is silent until it is asked.
+  def sizes_with_a_silence(peer, socket)
+    deflate = Deflate.new(receives: true)
+    message = Random.new(1).bytes(300).unpack1("H*")
+    Array.new(3) do |index|
+      peer.send(10, peer.frame.payload) if index == 2
+      socket.write(message)
+      frame = peer.frame
+      frame.opcode == 1 && deflate.inflate(frame.payload) == message or flunk "#{frame.opcode} came"
+      frame.payload.bytesize
     end
   end
 

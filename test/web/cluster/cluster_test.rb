@@ -153,11 +153,11 @@ class WebClusterTest < Minitest::Test
 
   def test_a_worker_that_hangs_before_it_serves_takes_a_restart_back
     config = %(after_fork { sleep if File.read("code") == "2" }\n)
-    cluster("-w", "2", "--worker-boot-timeout", "3", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|
+    cluster_with_a_limit("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program, limit_s|
       before = cluster.children.sort
       cluster.code = "2"
       program.signal(:USR1)
-      program.expect(/worker 1 \(process \d+\) did not start within 3 s; it is killed$/, :err)
+      program.expect(/worker 1 \(process \d+\) did not start within #{limit_s} s; it is killed$/, :err)
       program.expect(/Rolling restart: a worker with the new code does not start, the former workers stay: .*was killed, for it did not start/, :err)
       eventually { cluster.children.sort == before }
       assert_equal "1", cluster.get.last
@@ -213,11 +213,11 @@ class WebClusterTest < Minitest::Test
       end
       Process.singleton_class.prepend(Hangs)
     HOOK
-    cluster("-w", "1", "--worker-boot-timeout", "3", app: hangs + APP) do |cluster, program|
+    cluster_with_a_limit("-w", "1", app: hangs + APP) do |cluster, program, limit_s|
       worker = cluster.get.first
       File.write(File.join(program.folder, "hang"), "")
       Process.kill(:KILL, worker)
-      program.expect(/worker 1 \(process \d+\) did not start within 3 s; it is killed$/, :err)
+      program.expect(/worker 1 \(process \d+\) did not start within #{limit_s} s; it is killed$/, :err)
       refute_equal worker, cluster.get.first
       assert_equal 1, cluster.pids("mold").size
     end

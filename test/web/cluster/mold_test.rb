@@ -11,10 +11,10 @@ class WebClusterMoldTest < Minitest::Test
 
   def test_code_that_hangs_while_it_loads_fails_the_restart_and_the_next_one_works
     app = "sleep if File.exist?('hang')\n#{APP}"
-    cluster("-w", "1", "--worker-boot-timeout", "4", app: app) do |cluster, program|
+    cluster_with_a_limit("-w", "1", app: app) do |cluster, program, limit_s|
       File.write(File.join(program.folder, "hang"), "")
       program.signal(:USR1)
-      program.expect(/the mold \(process \d+\) did not load the app within 4 s; it is killed$/, :err)
+      program.expect(/the mold \(process \d+\) did not load the app within #{limit_s} s; it is killed$/, :err)
       program.expect(/Rolling restart: the new code does not load, the workers of before go on: was killed, for it did not load/, :err)
       File.unlink(File.join(program.folder, "hang"))
       cluster.code = "2"
@@ -25,11 +25,11 @@ class WebClusterMoldTest < Minitest::Test
 
   def test_a_mold_that_hangs_at_a_fork_is_replaced
     config = "before_fork { sleep if File.exist?('hang') && File.unlink('hang') }\n"
-    cluster("-w", "1", "--worker-boot-timeout", "4", "-C", "gyre.rb", files: { "gyre.rb" => config }) do |cluster, program|
+    cluster_with_a_limit("-w", "1", "-C", "gyre.rb", files: { "gyre.rb" => config }) do |cluster, program, limit_s|
       worker = cluster.get.first
       File.write(File.join(program.folder, "hang"), "")
       Process.kill(:KILL, worker)
-      program.expect(/the mold \(process \d+\) did not fork a worker within 4 s; it is killed$/, :err)
+      program.expect(/the mold \(process \d+\) did not fork a worker within #{limit_s} s; it is killed$/, :err)
       refute_equal worker, eventually { cluster.get.first }
       eventually { cluster.pids("mold").size == 1 }
     end
