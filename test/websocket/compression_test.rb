@@ -153,7 +153,8 @@ module WebSocketCompressions
     end
   end
 
-  # Of three messages with the same text; before the last one the client is silent until it is asked.
+  # Of three messages with the same text; before the last one the client is silent until it is
+  # asked.
   def sizes_with_a_silence(peer, socket)
     deflate = Deflate.new(receives: true)
     message = Random.new(1).bytes(300).unpack1("H*")
