@@ -31,12 +31,21 @@ module Gyre
     class InvalidPrivateKey < RuntimeError; end
     # The file to send or to watch is missing.
     class FileNotFoundException < RuntimeError; end
+
+    autoload :BufferedTokenizer, "gyre/event_machine/protocols/lines"
+
+    # Wire protocols for connections, each loaded at its first use.
+    module Protocols
+      {
+        "lines" => %i[LineText2 LineProtocol LineAndTextProtocol HeaderAndContentProtocol],
+        "sized_fields" => %i[ObjectProtocol SASLauth SASLauthclient],
+        "http_client" => %i[HttpClient HttpClient2],
+        "memcache" => %i[Memcache], "smtp_client" => %i[SmtpClient], "smtp_server" => %i[SmtpServer], "stomp" => %i[Stomp]
+      }.each { |file, names| names.each { |name| autoload name, "gyre/event_machine/protocols/#{file}" } }
+    end
+    P = Protocols
   end
 end
 
-%w[reactor connection descriptor limits descriptors/pipe descriptors/stream descriptors/client descriptors/keyboard
-   descriptors/child descriptors/packets descriptors/watched descriptors/acceptor deferrable running timers sockets
-   completion queue channel pool iterator tick_loop spawned_process threaded_resource buffered_tokenizer resolver protocols
-   threads files processes proxies tuning tls functions].each do |part|
-  require "gyre/event_machine/#{part}"
-end
+%w[reactor connection descriptor descriptors/stream descriptors/sockets descriptors/packets descriptors/watched deferrable running timers
+   sockets queues iterator resolver threads files processes proxies tuning tls].each { |part| require "gyre/event_machine/#{part}" }

@@ -47,6 +47,25 @@ class EventMachineDescriptorsTest < Minitest::Test
     assert_equal %w[one two], received
   end
 
+  def test_packets_that_came_together_outlast_an_exception_and_a_pause
+    received = []
+    EM.error_handler { |error| received << error.message }
+    run_reactor do
+      told = lambda { |name, connection, data = nil|
+        next unless name == :receive_data
+        raise "raised" if data == "one"
+
+        received << data
+        connection.pause && EM.next_tick { connection.resume } if data == "two"
+        EM.stop if data == "three"
+      }
+      port = Socket.unpack_sockaddr_in(EM.open_datagram_socket("127.0.0.1", 0, Told, told).get_sockname)[0]
+      client = EM.open_datagram_socket("127.0.0.1", 0)
+      %w[one two three].each { |data| client.send_datagram(data, "127.0.0.1", port) }
+    end
+    assert_equal %w[raised two three], received
+  end
+
   # Reads by itself.
   class Reader < EM::Connection
     def initialize(io, told)
@@ -227,10 +246,15 @@ class EventMachineDescriptorsTest < Minitest::Test
       define_method(:process_exited) { calls << :exited }
       define_method(:unbind) { calls << :unbind and EM.stop }
     end
-    pid = Process.spawn("sleep 0.05")
-    run_reactor { EM.watch_process(pid, handler) }
+    reader, writer = IO.pipe
+    pid = Process.spawn("cat", in: reader)
+    run_reactor do
+      EM.watch_process(pid, handler)
+      writer.close
+    end
     assert_equal %i[exited unbind], calls
   ensure
+    [reader, writer].each(&:close)
     Process.wait(pid)
   end
 end

@@ -2,8 +2,7 @@
 
 # LineText2, the protocols on it, and BufferedTokenizer: whole, in two pieces, and byte by byte.
 require "test_helper"
-require "gyre/event_machine/buffered_tokenizer"
-require "gyre/event_machine/protocols"
+require "gyre/event_machine"
 
 module EventMachineTests
   class LineText2Test < Minitest::Test

@@ -2,8 +2,7 @@
 
 # The Memcache protocol by the bytes that it sends and gets; with a memcached, in a reactor's test.
 require "test_helper"
-require "gyre/event_machine/deferrable"
-require "gyre/event_machine/protocols"
+require "gyre/event_machine"
 
 module EventMachineTests
   class MemcacheTest < Minitest::Test

@@ -57,11 +57,12 @@ class EventMachineReactorTest < Minitest::Test
   def test_timers_fire_in_order_and_a_cancelled_one_never
     calls = []
     run_reactor do
-      EM.add_timer(0.03) { calls << 3 and EM.stop }
+      EM.add_timer(60) { calls << 60 }
+      EM.add_timer(nil) { calls << 0 }
       EM.add_timer(0.01) { calls << 1 }
       EM.cancel_timer(EM.add_timer(0.02) { calls << 2 })
       EM::Timer.new(0.02) { calls << :cancelled }.cancel
-      EM.add_timer(nil) { calls << 0 }
+      EM.add_timer(0.03) { calls << 3 and EM.stop }
     end
     assert_equal [0, 1, 3], calls
   end

@@ -166,14 +166,17 @@ static int fill(VALUE self, struct object *object) {
   return count;
 }
 
-/* Waits for the next packet.
+static struct object *any(VALUE self) { return rb_check_typeddata(self, &object_type); }
+
+/* Waits for the next packet. Kept ones cost neither a system call nor a look at the clock.
  * @param timeout [Numeric, nil] seconds
- * @return [Packet, nil] */
+ * @return [Packet, nil]
+ * @api private */
 static VALUE object_receive(VALUE self, VALUE timeout) {
-  gyre_socket_give_way();
+  if (any(self)->count == 0) gyre_socket_give_way();
   struct object *object = get(self);
-  int64_t limit_ns = gyre_duration_ns(timeout);
-  int64_t until_ns = limit_ns < 0 ? -1 : gyre_socket_now() + limit_ns;
+  int64_t until_ns = gyre_duration_ns(timeout);
+  if (until_ns > 0 && object->count == 0) until_ns += gyre_socket_now();
   while (object->count == 0) {
     flush(object);
     int count = fill(self, object);
@@ -260,8 +263,6 @@ static VALUE object_flush(VALUE self) {
   return Qnil;
 }
 
-static struct object *any(VALUE self) { return rb_check_typeddata(self, &object_type); }
-
 /* @param io [Socket]
  * @param name [String] for messages
  * @param listener [Listener, nil] closes a bound socket
@@ -316,7 +317,7 @@ void gyre_init_net_datagram(void) {
   rb_define_method(datagram_class, "to_io", object_io, 0);
   rb_define_method(datagram_class, "pending?", object_pending_p, 0);
   rb_define_method(datagram_class, "refused_replies", object_refused_replies, 0);
-  rb_define_private_method(datagram_class, "take", object_receive, 1);
+  rb_define_method(datagram_class, "take", object_receive, 1);
   rb_define_private_method(datagram_class, "transmit", object_transmit, 2);
   rb_define_private_method(datagram_class, "flush", object_flush, 0);
   rb_define_private_method(datagram_class, "listener", object_listener, 0);

@@ -98,6 +98,9 @@ module Gyre
     #
     # @api private
     class Hosts
+      # By lower-case name.
+      attr_reader :addresses
+
       # Ignores lines without a leading address, as glibc does.
       def initialize(text)
         @addresses = {}

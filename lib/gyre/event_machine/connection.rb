@@ -9,7 +9,6 @@ module Gyre
     class Connection
       # Ignores all calls, for an unknown signature: tests of handlers make such connections.
       NOTHING = Class.new(BasicObject) { def method_missing(*) = nil }.new
-      private_constant :NOTHING
 
       attr_accessor :signature
 
@@ -78,36 +77,21 @@ module Gyre
 
       def disable_keepalive = set_sock_opt(:SOCKET, :KEEPALIVE, 0)
 
-      # Seconds without a byte until the connection is closed; 0: no limit.
-      def comm_inactivity_timeout = @gyre_descriptor.limits&.silence_s
-
-      def comm_inactivity_timeout=(seconds)
-        @gyre_descriptor.limits&.silence_s = seconds.to_f
+      # Seconds without a byte until the connection is closed, and to wait for the connection; 0: no
+      # limit.
+      { comm_inactivity_timeout: :silence_s, pending_connect_timeout: :connect_s }.each do |name, limit|
+        define_method(name) { @gyre_descriptor.limits&.public_send(limit) }
+        define_method(:"#{name}=") { |seconds| @gyre_descriptor.limits&.change(limit, seconds.to_f) }
+        alias_method :"set_#{name}", :"#{name}="
       end
-      alias set_comm_inactivity_timeout comm_inactivity_timeout=
-
-      # Seconds to wait for the connection.
-      def pending_connect_timeout = @gyre_descriptor.limits&.connect_s
-
-      def pending_connect_timeout=(seconds)
-        @gyre_descriptor.limits&.connect_s = seconds.to_f
-      end
-      alias set_pending_connect_timeout pending_connect_timeout=
 
       def reconnect(server, port) = EventMachine.reconnect(server, port, self)
 
       # Returns bytes, -1 if the datagram cannot be sent.
       def send_datagram(data, address, port) = @gyre_descriptor.send_datagram(data.to_s, address, Integer(port))
 
-      # Calls notify_readable while the watched IO can be read.
-      def notify_readable=(mode)
-        @gyre_descriptor.notify_readable = mode
-      end
-
-      # Calls notify_writable while the watched IO can be written.
-      def notify_writable=(mode)
-        @gyre_descriptor.notify_writable = mode
-      end
+      # Call notify_readable or notify_writable while the watched IO can be read or written.
+      %i[notify_readable= notify_writable=].each { |name| define_method(name) { |mode| @gyre_descriptor.public_send(name, mode) } }
 
       # True if {EventMachine.watch} made it.
       def watch_only? = @gyre_descriptor.is_a?(Descriptors::Watched)
@@ -135,6 +119,26 @@ module Gyre
       end
 
       def when_drained(callable) = @gyre_descriptor.when_drained(callable)
+    end
+
+    # Functions for a connection's signature. Few programs call them; some test for them.
+    class << self
+      {
+        close_connection: :close_connection, pause_connection: :pause, resume_connection: :resume, connection_paused?: :paused?,
+        get_comm_inactivity_timeout: :comm_inactivity_timeout, set_comm_inactivity_timeout: :comm_inactivity_timeout=,
+        get_pending_connect_timeout: :pending_connect_timeout, set_pending_connect_timeout: :pending_connect_timeout=,
+        get_idle_time: :get_idle_time, get_outbound_data_size: :get_outbound_data_size, send_datagram: :send_datagram
+      }.each do |function, method|
+        define_method(function) { |signature, *arguments| reactor.conns.fetch(signature).__send__(method, *arguments) }
+      end
+
+      def get_sockname(signature) = reactor.descriptors[signature]&.io&.getsockname
+
+      def get_peername(signature) = reactor.conns[signature]&.get_peername
+
+      def send_data(signature, data, _size = nil) = reactor.descriptors[signature]&.send_data(data) || -1
+
+      def watch_filename(path) = watch_file(path).signature
     end
   end
 end

@@ -1,15 +1,13 @@
 # frozen_string_literal: true
 
-# EventMachine's Deferrable. Mixed into connections, requests and programs' objects, so it needs no
-# initialize.
+# EventMachine's Deferrable and Completion. Deferrable is mixed into connections, requests and
+# programs' objects, so it needs no initialize.
 
 module Gyre
   module EventMachine
     # Callbacks for the success or failure of an operation; a change of status drops the callbacks
     # of the other one.
     module Deferrable
-      autoload :Pool, "gyre/event_machine/pool" # as old programs write EM::Deferrable::Pool
-
       # Passes on a value: to the callbacks of a Deferrable, else as the result.
       # @param source [Deferrable, #call, Object] a callable is called first
       # @param callback [#call, nil]
@@ -89,7 +87,7 @@ module Gyre
         self
       end
 
-      def call_deferred(due, dropped)
+      def call_deferred(due, dropped = nil)
         while (block = due&.shift)
           block.call(*@deferred_args)
         end
@@ -100,6 +98,72 @@ module Gyre
     # A plain Deferrable.
     class DefaultDeferrable
       include Deferrable
+    end
+
+    # A Deferrable with any states.
+    class Completion
+      include Deferrable
+
+      # @return [Symbol] `:unknown` at first
+      def state = @deferred_status
+
+      # @return [Array] the arguments of the last change
+      def value = @deferred_args
+
+      def initialize
+        @deferred_status = :unknown
+        @deferred_args = []
+        @callbacks = Hash.new { |callbacks, state| callbacks[state] = [] }
+      end
+
+      # Calls back when the state is entered, or at once if it has been. Completion drops callbacks
+      # of all other completing states.
+      # @param state [Symbol] a state; `:completed` is each of {#completion_states}
+      # @return [self]
+      def stateback(state, *callable, &block)
+        callback = EventMachine.Callback(*callable, &block)
+        if state == self.state || (state == :completed && completed?)
+          callback.call(*value)
+        elsif !completed? || !completion_states.include?(state)
+          @callbacks[state] << callback
+        end
+        self
+      end
+
+      # Calls back on success.
+      def callback(*callable, &block) = stateback(:succeeded, *callable, &block)
+
+      # Calls back on failure.
+      def errback(*callable, &block) = stateback(:failed, *callable, &block)
+
+      # Calls back on success and on failure.
+      def completion(*callable, &block) = stateback(:completed, *callable, &block)
+
+      # @param state [Symbol]
+      # @param args [Array] for the callbacks
+      def change_state(state, *args)
+        @deferred_status = state
+        @deferred_args = args
+        return call_deferred(@callbacks[state]) unless completed?
+
+        cancel_timeout
+        call_deferred(@callbacks[state])
+        call_deferred(@callbacks[:completed])
+        [:completed, *completion_states].each { |name| @callbacks.delete(name) }
+      end
+      alias set_deferred_status change_state
+
+      # @return [Boolean]
+      def completed? = completion_states.include?(state)
+
+      # @return [Array<Symbol>] the states that complete it; subclasses have others
+      def completion_states = %i[succeeded failed]
+
+      # Removes an errback.
+      def cancel_errback(*callable, &block) = @callbacks[:failed].delete(EventMachine.Callback(*callable, &block))
+
+      # Removes a callback.
+      def cancel_callback(*callable, &block) = @callbacks[:succeeded].delete(EventMachine.Callback(*callable, &block))
     end
   end
 end

@@ -11,7 +11,6 @@ module Gyre
       Ending = Struct.new(:step, :reason, :detached)
 
       attr_reader :signature, :reactor
-      attr_accessor :connection
 
       def initialize(reactor)
         @reactor = reactor
@@ -19,7 +18,7 @@ module Gyre
         reactor.descriptors[@signature] = self
         @paused = false
         @connection = @ending = @limits = nil
-        @callback = nil # :runs, then :is_awaited or :room_is_awaited by an event
+        @callback = nil # :runs, then :is_awaited by an event
         @active_at = Clock.now
       end
 
@@ -49,7 +48,7 @@ module Gyre
       def room
         return if over?
 
-        @callback && room_calls_back? ? hold(:room_is_awaited) : writable
+        @callback && room_calls_back? ? hold : writable
       end
 
       def close(after_writing = false)
@@ -71,22 +70,8 @@ module Gyre
 
       def closing? = !@ending.nil?
 
-      def pause
-        return false if @paused || over?
-
-        @paused = true
-        watch
-        true
-      end
-
-      def resume
-        return false unless @paused
-
-        @paused = false
-        watch
-        true
-      end
-
+      def pause = switch(true)
+      def resume = switch(false)
       def paused? = @paused
 
       # Stops watching and gives the descriptor to the caller.
@@ -132,21 +117,29 @@ module Gyre
         @callback = :runs
         yield
       ensure
-        awaited, @callback = @callback, nil
-        let_go(awaited) if awaited && awaited != :runs
+        awaited = @callback == :is_awaited
+        @callback = nil
+        let_go if awaited && !over?
       end
 
-      def hold(event = :is_awaited)
-        @callback = event unless @callback == :room_is_awaited
+      def hold
+        @callback = :is_awaited
         @reactor.loop.unwatch(self)
       end
 
-      def let_go(awaited)
-        return if over?
-
-        await_room if awaited == :room_is_awaited
+      def let_go
+        await_room if room_calls_back?
         watch
         @reactor.emit(self)
+      end
+
+      # Pauses, or goes on; true if that is a change.
+      def switch(paused)
+        return false if @paused == paused || over?
+
+        @paused = paused
+        watch
+        true
       end
 
       # Watches for input if allowed.
@@ -179,21 +172,53 @@ module Gyre
       end
 
       def tell
-        guarded do
-          reason = @ending.reason
-          @connection.original_method(:unbind).arity.zero? ? @connection.__send__(:unbind) : @connection.__send__(:unbind, reason)
-        end
+        arguments = @connection.original_method(:unbind).arity.zero? ? [] : [@ending.reason]
+        guarded { @connection.__send__(:unbind, *arguments) }
       end
 
       def reads? = true
 
       # Whether `writable` runs a callback.
-      def room_calls_back? = true
+      def room_calls_back? = false
 
       # Sends what it can; true if nothing is left.
       def drained? = true
 
       def shut = io.close
+    end
+
+    # A descriptor's limits of its silence and of its connecting, in seconds; 0.0: none. Made for a
+    # connection that has one.
+    Limits = Struct.new(:descriptor, :silence_s, :connect_s, :timer) do
+      def initialize(descriptor) = super(descriptor, 0.0, 20.0)
+
+      def change(limit, seconds)
+        self[limit] = seconds
+        start
+      end
+
+      # Replaces the timer, as once the connection is established.
+      def start
+        cancel
+        wait(descriptor.connecting? ? connect_s : silence_s)
+      end
+
+      def cancel
+        descriptor.reactor.cancel_timer(timer) if timer
+        self.timer = nil
+      end
+
+      private
+
+      def wait(seconds)
+        self.timer = descriptor.reactor.add_timer(seconds, method(:check)) if seconds.positive?
+      end
+
+      def check
+        self.timer = nil
+        left_s = descriptor.connecting? ? 0 : silence_s - descriptor.idle_s
+        left_s.positive? ? wait(left_s) : descriptor.fail_with(Errno::ETIMEDOUT)
+      end
     end
   end
 end

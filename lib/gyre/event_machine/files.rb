@@ -23,14 +23,12 @@ module Gyre
       def stream
         while (data = @io.read(CHUNK_SIZE))
           sent = @connection.send_data(@chunks ? "#{data.bytesize.to_s(16)}\r\n#{data}\r\n" : data)
-          return over { fail("the connection is closed") } if sent.zero?
+          return fail("the connection is closed") if sent.zero?
           return @connection.__send__(:when_drained, method(:stream)) if full?
         end
         @connection.send_data("0\r\n\r\n") if @chunks
-        over { succeed }
+        succeed
       end
-
-      def over = yield
 
       # Gems give objects that only send, too.
       def full? = @connection.respond_to?(:get_outbound_data_size) && @connection.get_outbound_data_size > FileStreamer::BackpressureLevel
@@ -41,16 +39,14 @@ module Gyre
       # Unsent bytes beyond which it waits.
       BackpressureLevel = 50_000
       ChunkSize = CHUNK_SIZE
-      MappingThreshold = 16_384
 
       def initialize(connection, filename, options = {})
         File.exist?(filename) ? super(connection, File.open(filename, "rb"), options) : fail("file not found")
       end
 
-      private
-
-      def over
-        @io.close
+      # Closes the file at the end.
+      def set_deferred_status(*)
+        @io&.close
         super
       end
     end

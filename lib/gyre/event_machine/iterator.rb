@@ -37,11 +37,11 @@ module Gyre
       def initialize(list, concurrency = 1)
         raise ArgumentError, "concurrency must be greater than 0" unless concurrency.positive?
 
-        @source = list.respond_to?(:call) ? list : nil
-        @items = list.to_a.dup unless @source
+        items = list.to_a.dup unless list.respond_to?(:call)
+        @source = items ? -> { items.empty? ? Stop : items.shift } : list
         @concurrency = concurrency
-        @pending = 0
-        @state = :fresh
+        @begun = @pending = 0
+        @open = false
       end
 
       # @param number [Integer] also for a running iteration
@@ -75,43 +75,38 @@ module Gyre
 
       def start(work, after, &result)
         raise ArgumentError, "proc or block required for iteration" unless work
-        raise "cannot iterate over an iterator more than once" unless @state == :fresh
+        raise "cannot iterate over an iterator more than once" if @work
 
-        @state = :started
-        @index = -1
-        @begin = lambda do |item|
-          index = @index += 1
-          @pending += 1
-          work.call(item, Step.new { |*values| finish(index, *values, &result) })
-        end
-        @after = after
+        @work, @after, @result = work, after, result
+        @open = true
         EventMachine.next_tick { fill }
         self
       end
 
+      def fill
+        while @open && @pending < @concurrency
+          item = @source.call
+          Stop.equal?(item) ? @open = false : begin_item(item)
+        end
+        return if @open || @pending.positive?
+
+        after, @after = @after, nil
+        after&.call
+      end
+
+      def begin_item(item)
+        index = @begun
+        @begun += 1
+        @pending += 1
+        @work.call(item, Step.new { |*values| finish(index, *values) })
+      end
+
       def finish(index, *values)
-        yield(index, *values)
+        @result.call(index, *values)
         EventMachine.next_tick do # one item a tick: the reactor runs between items whose work ends at once
           @pending -= 1
           fill
         end
-      end
-
-      def fill
-        while @state == :started && @pending < @concurrency
-          item = next_item
-          Stop.equal?(item) ? @state = :listed : @begin.call(item)
-        end
-        return unless @state == :listed && @pending.zero?
-
-        @state = :ended
-        @after&.call
-      end
-
-      def next_item
-        return @source.call if @source
-
-        @items.empty? ? Stop : @items.shift
       end
     end
   end

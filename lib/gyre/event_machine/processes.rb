@@ -2,9 +2,68 @@
 
 # Child processes: EventMachine.popen, system and watch_process.
 require "shellwords"
+require "timeout"
 
 module Gyre
   module EventMachine
+    module Descriptors
+      # A child process behind a pair of sockets: its input and output are the connection's data.
+      # Unbinds once the process's status is known.
+      class Child < Stream
+        # The process.
+        class Running
+          GRACE_S = 0.5
+
+          attr_reader :pid, :status
+
+          # A program that cannot be started ends at once, as EventMachine's child does.
+          def initialize(command, socket)
+            @pid = Process.spawn([command.first, command.first], *command.drop(1), in: socket, out: socket)
+          rescue SystemCallError
+            @pid = Process.spawn("exit 255")
+          end
+
+          # True the first time.
+          def ends? = !@ends && (@ends = true)
+
+          # Waits for the end, and kills a process that does not end by itself.
+          def reap
+            %w[TERM KILL].each do |signal|
+              return @status = Timeout.timeout(GRACE_S) { Process::Status.wait(@pid) }
+            rescue Timeout::Error
+              Process.kill(signal, @pid)
+            end
+            @status = Process::Status.wait(@pid)
+          rescue SystemCallError
+            @status ||= Process::Status.wait(@pid) # it is another user's now
+          end
+        end
+
+        def initialize(reactor, command)
+          ours, theirs = UNIXSocket.pair
+          @process = Running.new(command, theirs)
+          super(reactor, ours)
+        ensure
+          theirs&.close
+        end
+
+        def pid = @process.pid
+        def status = @process.status
+
+        private
+
+        def unbound
+          return unless @process.ends?
+
+          guarded do
+            checked { @transport.finish_available }
+            @process.reap
+          end
+          super
+        end
+      end
+    end
+
     # Collects a child's output for its callbacks.
     class DeferrableChildProcess < Connection
       include Deferrable
@@ -34,7 +93,6 @@ module Gyre
     # Reports the end of a process, but no forks, which Linux does not report.
     class ProcessWatch < Watch
       POLL_S = 0.05
-      private_constant :POLL_S
 
       attr_reader :pid
 
@@ -61,24 +119,19 @@ module Gyre
 
       # A zombie is over, too.
       def over?
-        Process.kill(0, @pid)
-        File.exist?("/proc/#{@pid}/stat") && File.read("/proc/#{@pid}/stat")[/.*\) (\w)/, 1] == "Z"
+        Process.getpgid(@pid)
+        File.exist?(path = "/proc/#{@pid}/stat") && File.read(path)[/.*\) (\w)/, 1] == "Z"
       rescue Errno::ESRCH, Errno::ENOENT
         true
-      rescue Errno::EPERM
-        false
       end
     end
 
     class << self
       # Starts a child, whose output and input are the connection's. A String is split as by a
       # shell, and runs without one.
-      def popen(command, handler = nil, *arguments)
-        klass = klass_from_handler(Connection, handler, *arguments)
+      def popen(command, handler = nil, *arguments, &block)
         words = command.is_a?(String) ? Shellwords.shellwords(command) : command
-        connection = Descriptors::Child.new(running_reactor, words).open(klass, arguments)
-        yield connection if block_given?
-        connection
+        opened(handler, arguments, block) { Descriptors::Child.new(reactor, words) }
       end
 
       # The first callable gets the connection, the last one output and status. Returns the pid.

@@ -24,18 +24,14 @@ module Gyre
           @bytes += data.bytesize
           @left -= data.bytesize if @left
           @target.send_data(data)
-          hold if @buffer_bytes.positive? && @target.unsent_bytes > @buffer_bytes
+          if @buffer_bytes.positive? && @target.unsent_bytes > @buffer_bytes
+            @source.pause
+            @target.when_drained(@source.method(:resume))
+          end
           rest
         end
 
         def over? = @left&.zero?
-
-        private
-
-        def hold
-          @source.pause
-          @target.when_drained(-> { @source.resume })
-        end
       end
 
       # Links of a stream: where its input goes, streams whose input comes here, and waits for all
@@ -79,16 +75,13 @@ module Gyre
       # all. 0: no limit.
       def enable_proxy(from, to, bufsize = 0, length = 0) = start_proxy(from.signature, to.signature, bufsize, length)
 
-      def disable_proxy(from) = stop_proxy(from.signature)
+      def disable_proxy(from) = reactor.descriptors[from.signature]&.links&.proxy = nil
 
       def start_proxy(from, to, bufsize, length)
         source, target = [from, to].map { |signature| reactor.descriptors.fetch(signature) { raise "not a connection: #{signature}" } }
         source.links.proxy = Descriptors::Proxy.new(source, target, bufsize, length)
         nil
       end
-
-      # @api private
-      def stop_proxy(from) = reactor.descriptors[from]&.links&.proxy = nil
 
       # Bytes passed to the other connection.
       def get_proxied_bytes(signature) = reactor.descriptors[signature]&.links&.proxy&.bytes.to_i

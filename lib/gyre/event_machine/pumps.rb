@@ -8,7 +8,6 @@ module Gyre
     class Pumps
       # Number of pumps that may wait for events.
       IDLE = 2
-      private_constant :IDLE
 
       # The first exception that `finish` was given.
       attr_reader :error
@@ -18,7 +17,6 @@ module Gyre
         @reactor = reactor
         @tasks = []
         @waiting = 0
-        @over = false
         @end = Thread::Queue.new
         @error = nil
       end
@@ -31,15 +29,13 @@ module Gyre
 
       def finish(error = nil)
         @error ||= error
-        @over = true
         @end.close
       end
 
       # Ends parked callbacks, too.
       def stop
-        @over = true
-        tasks, @tasks = @tasks, []
-        tasks.each(&:stop)
+        @end.close
+        @tasks.dup.each(&:stop)
       end
 
       private
@@ -54,7 +50,7 @@ module Gyre
 
       # Returns nil at the end. By itself, as YJIT does not compile a loop that runs already.
       def take
-        return if @over || @waiting >= IDLE
+        return if @end.closed? || @waiting >= IDLE
 
         event = await_event
         start if @waiting.zero?

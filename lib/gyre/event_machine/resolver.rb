@@ -11,20 +11,18 @@ module Gyre
     module DNS
       # Resolves host names without blocking the reactor.
       class Resolver
-        # A resolution: succeeds with the addresses, fails with a message.
-        class Request
-          include Deferrable
-        end
-
         class << self
           # @param hostname [String]
-          # @return [Request] succeeds with an Array of addresses
+          # @return [DefaultDeferrable] succeeds with an Array of addresses, fails with a message
           # @raise [ArgumentError] if it is not a String
           def resolve(hostname)
             raise ArgumentError, "a host name is a String, not #{hostname.class}" unless hostname.is_a?(String)
 
-            request = Request.new
-            EventMachine.next_tick { settle(request, hostname) }
+            request = DefaultDeferrable.new
+            EventMachine.next_tick do
+              outcome = addresses_or_reason(hostname)
+              outcome.is_a?(Array) ? request.succeed(outcome) : request.fail(outcome)
+            end
             request
           end
 
@@ -41,25 +39,18 @@ module Gyre
           def nameserver = nameservers.sample
 
           # @return [Hash{String => Array<String>}] the addresses of the names in /etc/hosts
-          def hosts
-            @hosts ||= File.foreach("/etc/hosts").with_object({}) do |line, hosts|
-              address, *names = line.sub(/#.*/, "").split
-              names.each { |name| (hosts[name] ||= []) << address }
-            end
-          end
+          def hosts = @hosts ||= Gyre::DNS::Hosts.new(File.read("/etc/hosts")).addresses
 
           # @return [nil] EventMachine has no socket of its own here
           def socket; end
 
           private
 
-          def settle(request, hostname)
+          def addresses_or_reason(hostname)
             addresses = resolver.addresses(hostname)
-            reason = "no address of #{hostname}" if addresses.empty?
+            addresses.empty? ? "no address of #{hostname}" : addresses
           rescue Gyre::DNS::NoAnswer, ArgumentError => error
-            reason = error.message
-          ensure
-            reason ? request.fail(reason) : request.succeed(addresses) if addresses || reason
+            error.message
           end
 
           # One per run of the reactor.

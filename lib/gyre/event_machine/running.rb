@@ -2,7 +2,6 @@
 
 # EventMachine's functions for the reactor: run, stop, ticks, hooks, errors. One reactor serves the
 # process, or each thread has its own (`one_for_each_thread`).
-require "gyre/event_machine/callback"
 
 module Gyre
   module EventMachine
@@ -28,7 +27,10 @@ module Gyre
         reactor.tails.unshift(tail) if tail
         return (blk || block)&.call if reactor_running?
 
-        reactor.run(blk || block) { publish(reactor) }
+        reactor.run(blk || block) do # programs look into these
+          @conns, @acceptors, @timers, @next_tick_queue, @tails =
+            reactor.conns, reactor.acceptors, reactor.timers, reactor.next_tick_queue, reactor.tails
+        end
         nil
       end
 
@@ -56,6 +58,19 @@ module Gyre
 
       def reactor_thread? = reactor.in_thread?
 
+      # Makes a callable of an object and a method name, a callable, or a block. All methods take
+      # callbacks by it.
+      # @param object [Object, #call, nil]
+      # @param method [Symbol, nil]
+      # @return [#call]
+      # @raise [ArgumentError] without anything to call
+      def Callback(object = nil, method = nil, &block) # rubocop:disable Naming/MethodName
+        callable = object && method ? ->(*args) { object.public_send(method, *args) } : object || block
+        return callable if callable.respond_to?(:call)
+
+        raise ArgumentError, "no callback: give an object and a method name, an object that responds to call, or a block"
+      end
+
       # Calls at once in the reactor's thread, else in the next turn.
       def schedule(*arguments, &block)
         callback = Callback(*arguments, &block)
@@ -71,12 +86,7 @@ module Gyre
       end
 
       # Runs a reactor in a forked process. Returns its pid.
-      def fork_reactor(&block)
-        Kernel.fork do
-          renew_after_fork
-          run(block)
-        end
-      end
+      def fork_reactor(&block) = Kernel.fork { run(block) }
 
       # Called when {run} ends, the last hook first.
       def add_shutdown_hook(&block) = reactor.tails << block
@@ -97,14 +107,6 @@ module Gyre
 
       def renew_after_fork
         @reactor = @threadpool = nil if @reactor&.stale?
-      end
-
-      # Programs look into these.
-      def publish(reactor)
-        return if @threads_apart
-
-        @conns, @acceptors, @timers, @next_tick_queue, @tails =
-          reactor.conns, reactor.acceptors, reactor.timers, reactor.next_tick_queue, reactor.tails
       end
     end
   end

@@ -5,8 +5,6 @@
 
 module Gyre
   module EventMachine
-    BACKLOG = 1024
-    private_constant :BACKLOG
     @accept_count = 10
 
     class << self
@@ -15,21 +13,21 @@ module Gyre
       def start_server(server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
         klass = klass_from_handler(Connection, handler, *arguments)
-        socket = port ? listen_on(server, port) : listen_at(server)
-        socket.listen(BACKLOG)
+        socket = port ? TCPServer.new(resolve(server, port, :STREAM).ip_address, port) : listen_at(server)
+        socket.listen(1024)
         running_reactor.call { Descriptors::Acceptor.new(reactor, socket, [klass, arguments, block]).signature }
       rescue SystemCallError => error
         raise "no acceptor (port is in use or requires root privileges): #{error.message}"
       end
 
       def start_unix_domain_server(path, *arguments, &block) = start_server(path, *arguments, &block)
-      alias start_unix_server start_unix_domain_server
 
       # Serves a socket that listens already. Returns a signature.
       def attach_server(socket, handler = nil, *arguments, &block)
         klass = klass_from_handler(Connection, handler, *arguments)
-        io = server_of(socket.respond_to?(:fileno) ? socket.fileno : socket)
-        io.autoclose = false
+        number = socket.respond_to?(:fileno) ? socket.fileno : socket
+        kind = BasicSocket.for_fd(number).tap { |io| io.autoclose = false }.local_address.ip? ? TCPServer : UNIXServer
+        io = kind.for_fd(number).tap { |server| server.autoclose = false }
         running_reactor.call { Descriptors::Acceptor.new(reactor, io, [klass, arguments, block, socket]).signature }
       end
 
@@ -40,7 +38,6 @@ module Gyre
           server.release
         end
       end
-      alias stop_tcp_server stop_server
 
       # Connects as {start_server} listens; `connection_completed` or `unbind` follows. Raises
       # ConnectionError for an unknown host.
@@ -48,8 +45,7 @@ module Gyre
 
       def bind_connect(bind_address, bind_port, server, port = nil, handler = nil, *arguments, &block)
         port, handler, arguments = place(port, handler, arguments)
-        klass = klass_from_handler(Connection, handler, *arguments)
-        opened(block) { stream_to(server, port, bind_address, bind_port).open(klass, arguments) }
+        opened(handler, arguments, block) { stream_to(server, port, bind_address, bind_port) }
       end
 
       def connect_unix_domain(path, *arguments, &block) = connect(path, *arguments, &block)
@@ -59,12 +55,11 @@ module Gyre
         raise "invalid handler" unless handler.respond_to?(:connection_completed)
         return handler if reactor.conns.key?(handler.signature)
 
-        opened(block) { stream_to(server, port&.to_i, nil, nil).reopen(handler) }
+        running_reactor.call { stream_to(server, port&.to_i, nil, nil).reopen(handler).tap { |connection| block&.call(connection) } }
       end
 
       def open_datagram_socket(address, port, handler = nil, *arguments, &block)
-        klass = klass_from_handler(Connection, handler, *arguments)
-        opened(block) { packets_at(resolve(address, port, :DGRAM).ip_address, port.to_i).open(klass, arguments) }
+        opened(handler, arguments, block) { packets_at(resolve(address, port, :DGRAM).ip_address, port.to_i) }
       end
 
       # Reports by notify_readable and notify_writable when the program can read or write an IO.
@@ -84,7 +79,6 @@ module Gyre
       def open_keyboard(handler = nil, *arguments, &block) = attach_io(Descriptors::Keyboard, $stdin.dup, handler, arguments, &block)
 
       def connection_count = reactor.descriptors.size
-      alias get_connection_count connection_count
 
       def num_close_scheduled = reactor.descriptors.each_value.count(&:closing?)
 
@@ -111,11 +105,13 @@ module Gyre
         reactor
       end
 
-      # If the port is omitted, the handler takes its place.
-      def opened(block)
-        running_reactor.call { yield.tap { |connection| block&.call(connection) } }
+      # Takes a block that makes the descriptor.
+      def opened(handler, arguments, block)
+        klass = klass_from_handler(Connection, handler, *arguments)
+        running_reactor.call { yield.open(klass, arguments).tap { |connection| block&.call(connection) } }
       end
 
+      # If the port is omitted, the handler takes its place.
       def place(port, handler, arguments)
         [port && Integer(port), handler, arguments]
       rescue ArgumentError, TypeError
@@ -135,13 +131,12 @@ module Gyre
       end
 
       def attach_io(kind, io, handler, arguments, &block)
-        klass = klass_from_handler(Connection, handler, *arguments)
         unless io.respond_to?(:to_io)
           number = io.respond_to?(:fileno) ? io.fileno : io
           io = IO.for_fd(number, autoclose: false).stat.socket? ? Socket.for_fd(number) : IO.for_fd(number)
           io.autoclose = false if kind == Descriptors::Watched
         end
-        opened(block) { kind.new(reactor, io.to_io).open(klass, arguments) }
+        opened(handler, arguments, block) { kind.new(reactor, io.to_io) }
       end
 
       def packets_at(host, port)
@@ -150,20 +145,10 @@ module Gyre
         raise "no datagram socket: #{error.message}"
       end
 
-      def listen_on(host, port) = TCPServer.new(resolve(host, port, :STREAM).ip_address, port)
-
       # Replaces a former server's file.
       def listen_at(path)
         File.unlink(path) if File.socket?(path)
         UNIXServer.new(path)
-      end
-
-      def server_of(number)
-        server = TCPServer.for_fd(number)
-        return server if server.local_address.ip?
-
-        server.autoclose = false
-        UNIXServer.for_fd(number)
       end
 
       def stream_to(server, port, bind_address, bind_port)
@@ -184,10 +169,8 @@ module Gyre
 
       # Parks the callback if a name needs a server.
       def resolve(host, port, type, problem = "unable to resolve address")
-        return Addrinfo.getaddrinfo(host, port, nil, type, nil, Socket::AI_NUMERICHOST).first if host.match?(/\A[\d.]+\z|:/)
-        return unscheduled { Addrinfo.getaddrinfo(host, port, nil, type) }.first if host == "localhost"
-
-        Addrinfo.getaddrinfo(host, port, nil, type).first
+        find = -> { Addrinfo.getaddrinfo(host, port, nil, type).first }
+        host.match?(/\A[\d.]+\z|:|\Alocalhost\z/) ? unscheduled(&find) : find.call
       rescue SocketError => error
         raise ConnectionError, "#{problem}: #{error.message}"
       end

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# EventMachine.defer: threads for blocking work, whose results return to the reactor.
+# EventMachine.defer and ThreadedResource: threads for blocking work, whose results return to the
+# reactor.
 
 module Gyre
   module EventMachine
     @threadpool_size = 20
+    @deferred_results = 0
 
     class << self
       attr_accessor :threadpool_size
@@ -27,7 +29,6 @@ module Gyre
 
       def spawn_threadpool
         @threadqueue = Thread::Queue.new
-        @deferred_results = 0
         @threadpool = Array.new(@threadpool_size.to_i) { Thread.new(@threadqueue) { |queue| work(queue) } }
       end
 
@@ -42,9 +43,9 @@ module Gyre
 
       private
 
+      # Until the queue is closed.
       def work(queue)
-        loop do
-          operation, callback, errback, reactor = queue.pop
+        while (operation, callback, errback, reactor = queue.pop)
           begin
             report(reactor, callback, operation.call)
           rescue Exception => error # rubocop:disable Lint/RescueException -- raised again in the reactor
@@ -61,6 +62,31 @@ module Gyre
           @deferred_results -= 1
           callback.call(result)
         })
+      end
+    end
+
+    # An object that only one thread uses.
+    class ThreadedResource
+      # @yieldreturn [Object] the resource
+      def initialize
+        @resource = yield
+        @jobs = Thread::Queue.new
+        @thread = Thread.new { EventMachine.__send__(:work, @jobs) }
+      end
+
+      # @yieldparam resource [Object] in the resource's thread
+      # @return [Completion] succeeds with the block's value, fails with its exception
+      def dispatch
+        completion = Completion.new
+        @jobs << [-> { yield @resource }, completion.method(:succeed), completion.method(:fail), EventMachine.reactor]
+        completion
+      end
+
+      # Ends the thread after pending calls.
+      # @return [Thread]
+      def shutdown
+        @jobs.close
+        @thread.join
       end
     end
   end

@@ -1,37 +1,35 @@
 # frozen_string_literal: true
 
-# The blocks of next_tick. Runs blocks after a turn of the loop: first the bytes sent so far leave,
-# and readable connections get their callbacks. A block that is added meanwhile waits for the next
-# turn.
+# The blocks of next_tick, and TickLoop and SpawnedProcess, which use them. Runs blocks after a turn
+# of the loop: first the bytes sent so far leave, and readable connections get their callbacks. A
+# block that is added meanwhile waits for the next turn.
 #
 #   push ──► (from a thread: wait) ──► timer of 0 s ──► turn ──► behind its events: run ──► rest
+require "gyre/sync/promise"
 
 module Gyre
   module EventMachine
     # A block that a thread has the reactor run for it.
-    class Errand
+    # @api private
+    class Errand < Promise
       def initialize(block)
+        super()
         @block = block
-        @answer = Thread::Queue.new
       end
 
+      # The thread raises the block's error.
       def call
-        @answer << [@block.call]
+        resolve(@block.call)
       rescue StandardError => error
-        @answer << [nil, error]
+        reject(error)
       ensure
         drop
       end
 
-      # Ends a wait without an answer.
-      def drop = @answer.close
-
-      def wait
-        value, error = @answer.pop || raise("the reactor has ended")
-        error ? raise(error) : value
-      end
+      def drop = reject("the reactor has ended")
     end
 
+    # @api private
     class Ticks
       attr_reader :queue
 
@@ -78,6 +76,87 @@ module Gyre
       def drop
         errands, = @queue.grep(Errand), @queue.clear
         errands.each(&:drop)
+      end
+    end
+
+    # Makes and starts a {TickLoop}.
+    # @return [TickLoop]
+    def self.tick_loop(*callable, &block) = TickLoop.new(*callable, &block).tap(&:start)
+
+    # Calls back in each tick.
+    class TickLoop
+      def initialize(*callable, &block)
+        @tick = EventMachine.Callback(*callable, &block)
+        @on_stop = []
+        @stopped = true
+      end
+
+      # Calls back at the next stop; at once if stopped.
+      def on_stop(*callable, &block)
+        callback = EventMachine.Callback(*callable, &block)
+        @stopped ? callback.call : @on_stop << callback
+      end
+
+      # Calls the callbacks of {#on_stop}.
+      def stop
+        @stopped = true
+        @on_stop.shift.call until @on_stop.empty?
+      end
+
+      # @return [Boolean]
+      def stopped? = @stopped
+
+      # @raise [ArgumentError] if it runs
+      def start
+        raise ArgumentError, "the tick loop runs already" unless @stopped
+
+        @stopped = false
+        schedule
+      end
+
+      private
+
+      def schedule
+        EventMachine.next_tick do
+          next if @stopped
+
+          @tick.call == :stop ? stop : schedule
+        end
+      end
+    end
+
+    # Returned by a spawned block, to continue with another block.
+    # @api private
+    Yielded = Struct.new(:block, :notify)
+
+    # @return [SpawnedProcess]
+    def self.spawn(&block) = SpawnedProcess.new.tap { |process| process.set_receiver(block) }
+
+    # Called at a spawned block's end: later messages run the given block.
+    def self.yield(&block) = Yielded.new(block, false)
+
+    # Called at a spawned block's end: the given block runs in a later tick, without a message.
+    def self.yield_and_notify(&block) = Yielded.new(block, true)
+
+    # A block and its messages.
+    class SpawnedProcess
+      # Runs the block in a later tick.
+      # @param args [Array] the block's arguments
+      def notify(*args)
+        EventMachine.next_tick do
+          outcome = instance_exec(*args, &@receiver)
+          if outcome.is_a?(Yielded)
+            set_receiver(outcome.block)
+            notify if outcome.notify
+          end
+        end
+      end
+      alias resume notify
+      alias run notify
+
+      # @param block [Proc]
+      def set_receiver(block)
+        @receiver = block
       end
     end
   end

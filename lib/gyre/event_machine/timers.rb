@@ -65,14 +65,12 @@ module Gyre
       def get_timer_count = reactor.timers.size
 
       def get_max_timers = @max_timers
-      alias get_max_timer_count get_max_timers
 
       def set_max_timers(count)
         raise "eventmachine already initialized: evma_set_max_timer_count" if reactor_running?
 
         @max_timers = count
       end
-      alias set_max_timer_count set_max_timers
     end
   end
 end

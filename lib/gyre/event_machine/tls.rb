@@ -9,15 +9,11 @@ module Gyre
     EM_PROTO_SSLv2, EM_PROTO_SSLv3, EM_PROTO_TLSv1, EM_PROTO_TLSv1_1, EM_PROTO_TLSv1_2, EM_PROTO_TLSv1_3 = 2, 4, 8, 16, 32, 64
     OPENSSL_NO_SSL2 = OPENSSL_NO_SSL3 = true
 
-    # What start_tls was given.
+    # TLS of a stream until the handshake is over, by start_tls's arguments; verifies the peer.
     # @api private
-    class TLSSettings
+    class Handshake
       VERSIONS = { "tlsv1" => 0x301, "tlsv1_1" => 0x302, "tlsv1_2" => 0x303, "tlsv1_3" => 0x304 }.freeze
-      # Versions that libssl no longer has.
-      FORMER = %w[sslv2 sslv3].freeze
       CONTEXTS_LIMIT = 64
-      # libssl's usual security level refuses versions before 1.2.
-      ANY_CIPHER = "ALL:@SECLEVEL=0"
 
       @contexts = {}
       @identities = {}
@@ -54,26 +50,41 @@ module Gyre
         check_files
         check_identity
         @versions = versions
+        @stream = @error = nil
       end
 
+      # The judge's exception.
+      attr_reader :error
+
+      def started? = !@stream.nil?
+
       # Returns nil if libssl has none of the versions.
-      def context(server)
+      def start(stream)
         return if @versions == []
 
-        TLSSettings.context([server, @arguments, stamps]) do
+        stream.transport.begin_tls(context(stream.server?), name: @arguments[:sni_hostname])
+        @stream = stream
+        stream.transport.judge_by(method(:judge), @arguments[:fail_if_no_peer_cert]) if @arguments[:verify_peer] && !verified?
+        self
+      end
+
+      private
+
+      # Runs within libssl, where no fiber may be switched.
+      def judge(der)
+        EventMachine.unscheduled { @stream.ssl_verify_peer(Handshake.pem(der)) }
+      rescue Exception => error # rubocop:disable Lint/RescueException -- raised behind libssl
+        @error = error
+        false
+      end
+
+      def context(server)
+        Handshake.context([server, @arguments, files.map { |file| File.mtime(file) }]) do
           TLS::Context.new(server: server, **identity(server), **options, particulars: particulars(server))
         rescue ArgumentError => error
           raise InvalidPrivateKey, error.message
         end
       end
-
-      def name = @arguments[:sni_hostname]
-
-      def judged? = @arguments[:verify_peer] && !verified?
-
-      def required? = @arguments[:fail_if_no_peer_cert]
-
-      private
 
       # True if authorities judge.
       def verified? = @arguments[:verify] || @arguments[:ca]
@@ -92,12 +103,10 @@ module Gyre
         raise BadParams, "You have specified a private key to use, but not the related cert" if (key || key_file) && !(cert || cert_file)
       end
 
-      def stamps = files.map { |file| File.mtime(file) }
-
       def versions
         return unless @arguments[:ssl_version]
 
-        names = Array(@arguments[:ssl_version]).flatten.map { |name| name.to_s.downcase } - FORMER
+        names = Array(@arguments[:ssl_version]).flatten.map { |name| name.to_s.downcase } - %w[sslv2 sslv3] # libssl lacks these
         names.map { |name| VERSIONS.fetch(name) { raise "Unrecognized SSL/TLS Protocol: #{name}" } }
       end
 
@@ -106,13 +115,14 @@ module Gyre
         key = @arguments[:private_key] || @arguments[:private_key_file]
         return { cert: cert, key: key || cert, key_passphrase: @arguments[:private_key_pass] } if cert
 
-        server ? TLSSettings.identity(!@arguments[:cipher_list].nil?) : { cert: nil, key: nil }
+        server ? Handshake.identity(!@arguments[:cipher_list].nil?) : { cert: nil, key: nil }
       end
 
       def options
-        old = @versions && @versions.min < VERSIONS["tlsv1_2"]
         list = @arguments[:cipher_list]
-        ciphers = old ? [list, ANY_CIPHER].compact.first : list&.tr(",", ":")
+        ciphers = list&.tr(",", ":")
+        # libssl's usual security level refuses versions before 1.2.
+        ciphers = list || "ALL:@SECLEVEL=0" if @versions && @versions.min < VERSIONS["tlsv1_2"]
         { ca: @arguments[:ca], verify: verified? ? true : false, ciphers: ciphers, alpn: @arguments[:alpn] || [] }
       end
 
@@ -122,41 +132,6 @@ module Gyre
         newest = @versions ? @versions.max : (VERSIONS["tlsv1_2"] if server)
         { oldest: @versions&.min, newest: newest, groups: @arguments[:ecdh_curve],
           dh_parameters: (File.read(@arguments[:dhparam]) if @arguments[:dhparam]) }.compact
-      end
-    end
-
-    module Descriptors
-      # TLS of a stream until the handshake is over, with the verification of the peer.
-      # @api private
-      class Handshake
-        # The judge's exception.
-        attr_reader :error
-
-        def initialize(settings)
-          @settings = settings
-          @stream = @error = nil
-        end
-
-        def started? = !@stream.nil?
-
-        # Returns nil if libssl has none of the versions.
-        def start(stream)
-          context = @settings.context(stream.server?) or return
-          @stream = stream
-          stream.transport.begin_tls(context, name: @settings.name)
-          stream.transport.judge_by(method(:judge), @settings.required?) if @settings.judged?
-          self
-        end
-
-        private
-
-        # Runs within libssl, where no fiber may be switched.
-        def judge(der)
-          EventMachine.unscheduled { @stream.ssl_verify_peer(TLSSettings.pem(der)) }
-        rescue Exception => error # rubocop:disable Lint/RescueException -- raised behind libssl
-          @error = error
-          false
-        end
       end
     end
 
@@ -170,7 +145,7 @@ module Gyre
       end
 
       # @api private
-      def set_tls_parms(signature, settings) = reactor.descriptors[signature]&.handshake = Descriptors::Handshake.new(settings)
+      def set_tls_parms(signature, handshake) = reactor.descriptors[signature]&.handshake = handshake
 
       def start_tls(signature) = reactor.descriptors[signature]&.start_tls
 
@@ -185,14 +160,14 @@ module Gyre
       # ssl_version:, cipher_list:, ecdh_curve:, dhparam:, alpn:. Raises FileNotFoundException,
       # BadParams, InvalidPrivateKey.
       def start_tls(arguments = {})
-        EventMachine.set_tls_parms(@signature, TLSSettings.new(arguments))
+        EventMachine.set_tls_parms(@signature, Handshake.new(arguments))
         EventMachine.start_tls(@signature)
         nil
       end
 
       # Returns PEM, or nil.
       def get_peer_cert
-        @gyre_descriptor.transport.peer_certificate_der&.then { |der| TLSSettings.pem(der) }
+        @gyre_descriptor.transport.peer_certificate_der&.then { |der| Handshake.pem(der) }
       end
 
       def get_cipher_bits = @gyre_descriptor.transport.tls_cipher_bits

@@ -40,7 +40,6 @@ module Gyre
 
       # Does nothing: timers are exact.
       def set_quantum(_milliseconds) = nil
-      alias set_timer_quantum set_quantum
 
       # Limits the number of descriptors, if given. Returns the present limit.
       def set_descriptor_table_size(count = nil)
@@ -48,7 +47,6 @@ module Gyre
         Process.setrlimit(:NOFILE, count, [hard, count].max) if count && count != soft
         Process.getrlimit(:NOFILE).first
       end
-      alias set_rlimit_nofile set_descriptor_table_size
 
       # Takes the user whose rights this process keeps.
       def set_effective_user(name)

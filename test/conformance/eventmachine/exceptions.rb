@@ -4,7 +4,7 @@ module GyreConformance
   # Files of EventMachine's tests that do not pass on Gyre, and why. Each fails with EventMachine
   # itself, too.
   EVENTMACHINE_EXCEPTIONS = {
-    "test_httpclient.rb" => "asks google.com",
+    "test_httpclient.rb" => "asks google.com; one of eight gets a body without its end, which is an error here",
     "test_httpclient2.rb" => "asks google.com",
     "test_resolver.rb" => "asks a name server for google.com",
     "test_ssl_ecdh_curve.rb" => "one of two wants no ECDHE without a named curve; libssl has had curves of its own since 1.1",
@@ -13,7 +13,7 @@ module GyreConformance
 
   # The same of its master branch, where EventMachine passes all but the first three.
   EVENTMACHINE_MASTER_EXCEPTIONS = {
-    "test_httpclient.rb" => "asks google.com",
+    "test_httpclient.rb" => "asks google.com; one of eight gets a body without its end, which is an error here",
     "test_httpclient2.rb" => "asks google.com",
     "test_resolver.rb" => "asks name servers for example.com and yahoo.com",
     "test_ssl_dhparam.rb" => "one of four wants parameters of libssl's own, where the tests of 1.2.7 want a refusal",

@@ -7,8 +7,8 @@ module Gyre
   module EventMachine
     module Descriptors
       class Packets < Descriptor
-        # The most packets received in one turn.
-        BATCH = 64
+        # The most addresses kept.
+        PEERS = 64
 
         def initialize(reactor, address)
           @datagram = Gyre.datagram(address)
@@ -19,16 +19,12 @@ module Gyre
 
         def io = @datagram.to_io
 
+        # Takes the packets that one system call gives.
         def readable
-          BATCH.times do
-            return if @paused || over?
-
-            @packet = receive or return
-            @active_at = Clock.now
-            guarded { @connection.__send__(:receive_data, @packet.bytes) }
-            return unless @datagram.pending?
-          end
-          @reactor.emit(self)
+          @active_at = Clock.now
+          guarded { take_packets }
+        ensure
+          more
         end
 
         # Sends to the last packet's sender.
@@ -42,7 +38,7 @@ module Gyre
         def send_datagram(data, host, port)
           return -1 if over?
 
-          @peers.clear if @peers.size > BATCH
+          @peers.clear if @peers.size > PEERS
           @datagram.send(data, to: @peers[[host, port]] ||= Datagram::Peer.new(Socket.sockaddr_in(port, host)))
         rescue SystemCallError
           -1 # as if it had got lost
@@ -56,8 +52,21 @@ module Gyre
 
         private
 
+        def take_packets
+          until @paused || @ending
+            @packet = receive or return
+            @connection.__send__(:receive_data, @packet.bytes)
+            return unless @datagram.pending?
+          end
+        end
+
+        # The kernel no longer reports packets that the datagram socket holds.
+        def more = (@reactor.emit(self) if !@paused && !@ending && @datagram.pending?)
+
+        def switch(paused) = super.tap { more }
+
         def receive
-          @datagram.receive(timeout: 0)
+          @datagram.take(0)
         rescue SystemCallError, IOError
           nil # a packet that did not arrive
         end

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# A connection over a stream socket, or a pipe. Transport moves its bytes; the queue leaves at the
-# end of the loop's turn. Acceptor makes it for a client, EventMachine.attach for any IO.
+# A connection over a stream socket, a pipe or a terminal. Transport moves its bytes; the queue
+# leaves at the end of the loop's turn. Acceptor makes it for a client, EventMachine.attach for any
+# IO.
+require "fcntl"
 
 module Gyre
   module EventMachine
     module Descriptors
       class Stream < Descriptor
-        READ_BYTES = 16 * 1024
         # Records of TLS read in one turn.
         RECORDS = 10
 
@@ -28,20 +29,8 @@ module Gyre
           return @reactor.next_tick(-> { send_data(data) }) unless @reactor.in_thread?
 
           @active_at = Clock.now
-          sends? ? @transport.send_soon(data) : @transport.queue(data)
-          data.bytesize
-        rescue SystemCallError, TLS::Error, IOError => error
-          fail_with(error)
-          0
-        end
-
-        def pause = super.tap { |paused| @transport.hold if paused }
-
-        def resume
-          return false unless super
-
-          send_queued
-          true
+          checked { sends? ? @transport.send_soon(data) : @transport.queue(data) }
+          @ending ? 0 : data.bytesize
         end
 
         def unsent_bytes = over? ? 0 : @transport.unsent_bytes
@@ -98,12 +87,17 @@ module Gyre
 
         private
 
-        def shaking? = @handshake&.started?
+        def switch(paused)
+          super.tap { |changed| paused ? @transport.hold : send_queued if changed }
+        end
 
-        def sends? = !@paused && !shaking?
+        def sends? = !@paused && !@handshake&.started?
 
-        def send_queued
-          @transport.send_soon("") if sends? && !over?
+        def send_queued = checked { @transport.send_soon("") if sends? && !over? }
+
+        # Fails with the transport's error.
+        def checked
+          yield
         rescue SystemCallError, TLS::Error, IOError => error
           fail_with(error)
         end
@@ -150,16 +144,14 @@ module Gyre
           @links&.drop
         end
 
-        def read_bytes = READ_BYTES
+        def read_bytes = 16 * 1024
 
         # Returns nil without bytes, or if the connection ends.
         def receive
-          data = @transport.read_available(read_bytes)
+          data = checked { @transport.read_available(read_bytes) }
           return data if data.is_a?(String)
 
           data ? nil : close
-        rescue SystemCallError, TLS::Error, IOError => error
-          fail_with(error)
         end
 
         def reads? = @ending&.step != :now && !(@transport.is_a?(Pipe) && @transport.write_only?)
@@ -181,12 +173,58 @@ module Gyre
         end
 
         def shut
-          @transport.finish_available
-        rescue SystemCallError, TLS::Error, IOError
-          nil # the peer is gone
+          checked { @transport.finish_available }
         ensure
           @transport.abandon
         end
+      end
+
+      # Standard input, byte by byte as in EventMachine: a program that closes the connection after
+      # a line finds the next one in $stdin. Made by EventMachine.open_keyboard.
+      Keyboard = Class.new(Stream) { def read_bytes = 1 }
+
+      # The transport of a Stream over a pipe or terminal: the methods of Gyre::Transport that
+      # Stream calls.
+      class Pipe
+        attr_reader :to_io
+
+        # Calls the block when bytes have to wait for room.
+        def initialize(io, &full)
+          @to_io = io
+          @queue = String.new
+          @full = full
+        end
+
+        def write_only? = @to_io.fcntl(Fcntl::F_GETFL) & Fcntl::O_ACCMODE == File::WRONLY
+
+        def read_available(limit) = @to_io.read_nonblock(limit, exception: false)
+
+        def pending? = false
+
+        def queue(bytes) = @queue << bytes.b
+
+        def send_soon(bytes)
+          queue(bytes)
+          @full.call unless flush_available == true
+        end
+
+        def hold; end
+
+        def flush_available
+          until @queue.empty?
+            count = @to_io.write_nonblock(@queue, exception: false)
+            return count unless count.is_a?(Integer)
+
+            @queue.slice!(0, count)
+          end
+          true
+        end
+
+        def unsent_bytes = @queue.bytesize
+
+        def finish_available = true
+
+        def abandon = @to_io.close
       end
     end
   end

@@ -52,6 +52,7 @@ module Gyre
 
         private
 
+        def room_calls_back? = true
         def reads? = @readable && !@connection.nil?
 
         def shut; end # the program's

@@ -2,6 +2,7 @@
 
 # Memcache: memcached's text protocol; callbacks in the order of commands. Reconnects a second after
 # a loss.
+require "gyre/event_machine/protocols/lines"
 
 module Gyre
   module EventMachine
@@ -9,6 +10,7 @@ module Gyre
       # A client of one memcached. Gyre::Memcached::Client does more, without callbacks.
       module Memcache
         include Deferrable
+        include LineText2
 
         # Not an answer of the protocol.
         class ParserError < StandardError; end
@@ -30,16 +32,12 @@ module Gyre
           raise ArgumentError, "a block takes the values" unless block
 
           keys.map! { |key| clean(key) }
-          command("get #{keys.join(" ")}\r\n", keys.size == 1 ? [block] : [block, {}, keys])
+          command("get #{keys.join(" ")}\r\n") { |_| block.call(*@values.values_at(*keys)) }
         end
 
         # @param keys [Array<String, Symbol>]
         # @yieldparam values [Hash] by the given keys
-        def get_hash(*keys)
-          raise ArgumentError, "a block takes the values" unless block_given?
-
-          get(*keys) { |*values| yield keys.zip(values).to_h }
-        end
+        def get_hash(*keys) = get(*keys) { |*values| yield keys.zip(values).to_h }
 
         # @param key [String, Symbol]
         # @param value [#to_s]
@@ -47,40 +45,40 @@ module Gyre
         # @yieldparam stored [Boolean]
         def set(key, value, expiry = 0, &block)
           value = value.to_s
-          command("set #{clean(key)} 0 #{expiry} #{value.bytesize}#{" noreply" unless block}\r\n#{value}\r\n", (block && [block, false]))
+          command("set #{clean(key)} 0 #{expiry} #{value.bytesize}#{" noreply" unless block}\r\n#{value}\r\n", &block)
         end
 
         # @param key [String, Symbol]
         # @yieldparam deleted [Boolean]
-        def delete(key, _expiry = 0, &block)
-          command("delete #{clean(key)} 0#{" noreply" unless block}\r\n", (block && [block, false]))
-        end
+        def delete(key, _expiry = 0, &block) = command("delete #{clean(key)} 0#{" noreply" unless block}\r\n", &block)
         alias del delete
 
         # Called by the reactor.
         def connection_completed
           @pending = []
-          @rest = nil
+          @values = {}
           @connected = true
           @reconnecting = false
+          set_line_mode
           succeed
         end
 
-        # @param data [String]
-        def receive_data(data)
-          data = @rest << data if @rest
-          @rest = nil
-          at = 0
-          while ending = data.index("\r\n", at)
-            after = data.getbyte(at) == 86 ? value(data, at, ending) : ending + 2 # V: VALUE
-            break unless after
-
-            from = at
-            at = after
-            answer(data, from, ending - from) unless data.getbyte(from) == 86
+        # @param line [String]
+        def receive_line(line)
+          case line
+          when "END" then answer
+          when "STORED", "DELETED" then answer(true)
+          when /\AVALUE (\S+) \d+ (\d+)/
+            @key = $1
+            set_text_mode($2.to_i + 2)
+          when "NOT_STORED", "NOT_FOUND", "ERROR", /\A(?:CLIENT|SERVER)_ERROR/ then answer(false)
+          else raise ParserError, "unknown answer of memcached: #{line}"
           end
-        ensure
-          @rest = data.byteslice(at..) if at < data.bytesize
+        end
+
+        # @param data [String] a value and its line end
+        def receive_binary_data(data)
+          @values[@key] = data.byteslice(0, data.bytesize - 2)
         end
 
         # Fails commands under way; later ones wait for the next connection.
@@ -90,52 +88,28 @@ module Gyre
           @deferred_status = nil
           @connected = false
           @reconnecting = true
-          lost = @pending
-          @pending = []
-          lost.each { |entry| entry[2] ? call_back(entry, {}) : entry[0].call(entry[1] && false) }
+          @lt2_rest = nil
+          @values.clear
+          answer(false) until @pending.empty?
           EventMachine.add_timer(1) { reconnect(@host, @port) }
         end
 
         private
 
-        # An entry: a callback and its value; for several keys, the values so far and the keys.
-        def command(bytes, entry)
-          return callback { command(bytes, entry) } unless @connected
+        def command(bytes, &block)
+          return callback { command(bytes, &block) } unless @connected
 
-          @pending << entry if entry
+          @pending << block if block
           send_data(bytes)
         end
 
-        def clean(key)
-          key = key.to_s
-          key.match?(/[\s\0]/) ? key.gsub(/[\s\0]/, "_") : key
+        def clean(key) = key.to_s.tr(" \t\r\n\f\v\0", "_")
+
+        def answer(outcome = nil)
+          @pending.shift.call(outcome)
+        ensure
+          @values.clear
         end
-
-        # Reads "VALUE key flags bytes" and the value; nil unless the value is complete.
-        def value(data, at, ending)
-          sizes = data.rindex(" ", ending - 1)
-          bytes = data.byteslice(sizes + 1, ending - sizes - 1).to_i
-          after = ending + bytes + 4
-          return if data.bytesize < after
-
-          entry = @pending[0]
-          text = data.byteslice(ending + 2, bytes)
-          entry[2] ? entry[1][data.byteslice(at + 6, data.index(" ", at + 6) - at - 6)] = text : entry[1] = text
-          after
-        end
-
-        def answer(data, at, size)
-          case data.getbyte(at)
-          when 69, 67 # END; ERROR, CLIENT_ERROR
-            entry = @pending.shift
-            entry[2] ? call_back(entry, entry[1]) : entry[0].call(entry[1])
-          when 83 then @pending.shift[0].call(size == 6) # STORED; SERVER_ERROR
-          when 68, 78 then @pending.shift[0].call(data.getbyte(at) == 68) # DELETED; NOT_FOUND, NOT_STORED
-          else raise ParserError, "unknown answer of memcached: #{data.byteslice(at, size)}"
-          end
-        end
-
-        def call_back(entry, values) = entry[0].call(*values.values_at(*entry[2]))
       end
     end
   end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# SmtpServer: SMTP's server side (RFC 5321), with STARTTLS and AUTH PLAIN. Programs derive from it
-# and return true, false or a Deferrable from receive_… methods.
-require "gyre/event_machine/protocols/line_text2"
+# SmtpServer: SMTP's server side (RFC 5321), with STARTTLS. Programs derive from it and return true,
+# false or a Deferrable from receive_… methods.
+require "gyre/event_machine/protocols/lines"
 
 module Gyre
   module EventMachine
@@ -11,26 +11,21 @@ module Gyre
       class SmtpServer < Connection
         include LineText2
 
-        DEFAULTS = { chunksize: 4000, verbose: false }.freeze
-        COMMANDS = %w[HELO EHLO QUIT MAIL RCPT DATA RSET STARTTLS AUTH].freeze
+        COMMANDS = %w[HELO EHLO QUIT MAIL RCPT DATA RSET STARTTLS].freeze
         REPLIES = { "NOOP" => "250 Ok", "HELP" => "250 Ok, but unimplemented", "VRFY" => "502 Command not implemented",
                     "EXPN" => "502 Command not implemented" }.freeze
         UNKNOWN = "500 Unknown command"
-        private_constant :DEFAULTS, :COMMANDS, :REPLIES, :UNKNOWN
+        PARMS = { chunksize: 4000 } # of all connections
+        private_constant :COMMANDS, :REPLIES, :UNKNOWN, :PARMS
 
-        class << self
-          # @param parms [Hash] `:auth`, `:starttls`, `:starttls_options`, `:chunksize` (lines)
-          def parms=(parms)
-            SmtpServer.instance_variable_set(:@parms, SmtpServer.parms.merge(parms))
-          end
-
-          # @api private
-          def parms = SmtpServer.instance_variable_get(:@parms) || DEFAULTS
+        # @param parms [Hash] `:starttls`, `:starttls_options`, `:chunksize` (lines)
+        def self.parms=(parms)
+          PARMS.update(parms)
         end
 
         def initialize(*)
           super
-          @parms = SmtpServer.parms
+          @parms = PARMS.dup
           @smtp_session = {}
           @smtp_mail = {}
         end
@@ -45,9 +40,7 @@ module Gyre
 
         # @param line [String]
         def receive_line(line)
-          $stdout.puts(">>> #{line}") if @parms[:verbose]
           return data_line(line) if @smtp_mail[:data]
-          return auth_line(line) if @smtp_session[:auth_pending]
 
           verb, rest = line.split(/\s+/, 2)
           verb = verb.to_s.upcase
@@ -67,9 +60,6 @@ module Gyre
 
         # @return [Boolean]
         def receive_ehlo_domain(_domain) = true
-
-        # @return [Boolean, Deferrable]
-        def receive_plain_auth(_user, _password) = true
 
         # @param sender [String] with its angle brackets
         # @return [Boolean, Deferrable]
@@ -99,13 +89,10 @@ module Gyre
 
         private
 
-        def reply(*lines)
-          $stdout.puts("<<< #{lines.join("\n<<< ")}") if @parms[:verbose]
-          send_data(lines.map { |line| "#{line}\r\n" }.join)
-        end
+        def reply(*lines) = send_data(lines.map { |line| "#{line}\r\n" }.join)
 
         # Answers when the program decides.
-        def decide(decision, yes, no)
+        def decide(decision, no, &yes)
           return decision ? yes.call : reply(no) unless decision.respond_to?(:set_deferred_status)
 
           decision.callback { yes.call }
@@ -113,7 +100,7 @@ module Gyre
         end
 
         def process_ehlo(domain)
-          greet(domain, ("STARTTLS" if @parms[:starttls] && !@smtp_session[:tls]), ("AUTH PLAIN" if @parms[:auth]), "NO-SOLICITING", "8BITMIME")
+          greet(domain, ("STARTTLS" if @parms[:starttls] && !@smtp_session[:tls]), "NO-SOLICITING", "8BITMIME")
         end
 
         def process_helo(domain) = greet(domain)
@@ -154,45 +141,26 @@ module Gyre
           @smtp_mail = {}
         end
 
-        def process_auth(text)
-          return reply("503 auth already issued") if @smtp_session[:auth]
-
-          type, response = text.split(/\s+/, 2)
-          return reply("504 auth mechanism not available") unless type.to_s.casecmp?("plain")
-          return auth_line(response) if response
-
-          @smtp_session[:auth_pending] = true
-          reply("334 ")
-        end
-
-        def auth_line(line)
-          @smtp_session[:auth_pending] = false
-          _, user, password = line.unpack1("m").split("\0", 3)
-          accepted = -> { @smtp_session[:auth] = true and reply("235 authentication ok") }
-          decide(receive_plain_auth(user, password), accepted, "535 invalid authentication")
-        end
-
         def process_mail(text)
           return reply("503 MAIL already given") if @smtp_mail[:from]
           return reply("550 This server requires STARTTLS before MAIL FROM") if @parms[:starttls] == :required && !@smtp_session[:tls]
-          return reply("550 This server requires authentication before MAIL FROM") if @parms[:auth] == :required && !@smtp_session[:auth]
           return reply("501 Syntax: MAIL FROM:<address>") unless sender = text[/\AFROM:\s*(.*)/i, 1]
 
           receive_transaction
-          decide(receive_sender(sender), -> { @smtp_mail[:from] = sender and reply("250 Ok") }, "550 sender is unacceptable")
+          decide(receive_sender(sender), "550 sender is unacceptable") { @smtp_mail[:from] = sender and reply("250 Ok") }
         end
 
         def process_rcpt(text)
           return reply("503 MAIL is required before RCPT") unless @smtp_mail[:from]
           return reply("501 Syntax: RCPT TO:<address>") unless recipient = text[/\ATO:\s*(.*)/i, 1]
 
-          decide(receive_recipient(recipient), -> { @smtp_mail[:to] = true and reply("250 Ok") }, "550 recipient is unacceptable")
+          decide(receive_recipient(recipient), "550 recipient is unacceptable") { @smtp_mail[:to] = true and reply("250 Ok") }
         end
 
         def process_data(_)
           return reply("503 Operation sequence error") unless @smtp_mail[:to]
 
-          decide(receive_data_command, -> { @smtp_mail[:data] = [] and reply("354 Send it") }, "550 Operation failed")
+          decide(receive_data_command, "550 Operation failed") { @smtp_mail[:data] = [] and reply("354 Send it") }
         end
 
         def data_line(line)
@@ -204,11 +172,7 @@ module Gyre
 
           flush_data
           @smtp_mail.delete(:data)
-          accepted = lambda do
-            reply("250 Message accepted")
-            forget
-          end
-          decide(receive_message, accepted, "550 Message rejected")
+          decide(receive_message, "550 Message rejected") { reply("250 Message accepted") and forget }
         end
 
         def flush_data

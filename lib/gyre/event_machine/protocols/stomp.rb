@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Stomp: frames of the text-oriented messaging protocol.
-require "gyre/event_machine/protocols/line_text2"
+require "gyre/event_machine/protocols/lines"
 
 module Gyre
   module EventMachine
@@ -47,7 +47,10 @@ module Gyre
 
         # @param line [String]
         def receive_line(line)
-          if @stomp_message.nil?
+          if @stomp_body
+            set_delimiter("\n")
+            receive_binary_data(line)
+          elsif @stomp_message.nil?
             @stomp_message = Message.new(line, {}, "") unless line.empty?
           elsif line.empty?
             finish_stomp_head
@@ -61,7 +64,7 @@ module Gyre
         def receive_binary_data(data)
           message = @stomp_message
           message.body = data.delete_suffix("\0")
-          @stomp_message = nil
+          @stomp_message = @stomp_body = nil
           receive_msg(message)
         end
 
@@ -75,14 +78,6 @@ module Gyre
             set_delimiter("\0")
             @stomp_body = true
           end
-        end
-
-        def lt2_line(line)
-          return super unless @stomp_body
-
-          @stomp_body = false
-          set_delimiter("\n")
-          receive_binary_data(line)
         end
       end
     end

@@ -1,10 +1,80 @@
 # frozen_string_literal: true
 
-# EventMachine's Pool: work waits for a resource, and returns a Deferrable whose end frees it.
-require "gyre/event_machine/queue"
+# EventMachine's Queue, Channel and Pool: any thread pushes; callbacks run on the reactor's thread.
 
 module Gyre
   module EventMachine
+    # A queue between threads and the reactor.
+    class Queue
+      def initialize
+        @items = []
+        @waiting = []
+      end
+
+      # Calls back on the reactor's thread with an item, maybe later.
+      # @return [nil]
+      def pop(*callable, &block)
+        callback = EventMachine.Callback(*callable, &block)
+        EventMachine.schedule { @items.empty? ? @waiting.push(callback) : callback.call(@items.shift) }
+        nil
+      end
+
+      # @param items [Array]
+      def push(*items)
+        EventMachine.schedule do
+          @items.concat(items)
+          @waiting.shift.call(@items.shift) until @waiting.empty? || @items.empty?
+        end
+      end
+      alias << push
+
+      # @return [Boolean]
+      def empty? = @items.empty?
+
+      # @return [Integer]
+      def size = @items.size
+
+      # @return [Integer] callbacks that wait
+      def num_waiting = @waiting.size
+    end
+
+    # Passes each message to all subscribers.
+    class Channel
+      def initialize
+        @subscribers = {}
+        @last_id = 0
+      end
+
+      # @return [Integer]
+      def num_subscribers = @subscribers.size
+
+      # @return [Integer] for {#unsubscribe}
+      def subscribe(*callable, &block)
+        callback = EventMachine.Callback(*callable, &block)
+        id = @last_id += 1
+        EventMachine.schedule { @subscribers[id] = callback }
+        id
+      end
+
+      # @param id [Integer]
+      def unsubscribe(id) = EventMachine.schedule { @subscribers.delete(id) }
+
+      # @param items [Array] messages, in order
+      def push(*items) = EventMachine.schedule { items.each { |item| @subscribers.values.each { |callback| callback.call(item) } } }
+      alias << push
+
+      # Calls back with the next message only.
+      def pop(*callable, &block)
+        callback = EventMachine.Callback(*callable, &block)
+        EventMachine.schedule do
+          id = subscribe do |*items|
+            unsubscribe(id)
+            callback.call(*items)
+          end
+        end
+      end
+    end
+
     # Resources shared by asynchronous work.
     class Pool
       def initialize

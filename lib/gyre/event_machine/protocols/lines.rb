@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# LineText2: lines by a delimiter, and text by size; the base of other protocols. Makes its state
-# (@lt2_*) at the first byte, so it needs no initialize.
+# Lines by a delimiter and text by size: LineText2, the base of other protocols, and those that add
+# little to it; BufferedTokenizer. LineText2 makes its state (@lt2_*) at the first byte, so it needs
+# no initialize.
 
 module Gyre
   module EventMachine
@@ -125,6 +126,122 @@ module Gyre
 
       # Lines only.
       LineProtocol = Module.new { include LineText2 }
+
+      # Lines of at most 16 KiB, and text.
+      class LineAndTextProtocol < Connection
+        include LineText2
+
+        # Bytes of a line.
+        MaxLineLength = 16 * 1024
+
+        # @param data [String]
+        def receive_data(data)
+          super
+          overlong if !@lt2_text && @lt2_rest && @lt2_rest.bytesize > MaxLineLength
+        end
+
+        # @param message [String]
+        def receive_error(message); end
+
+        private
+
+        def lt2_line(line) = line.bytesize > MaxLineLength ? overlong : super
+
+        def overlong
+          lt2_drop
+          receive_error("overlength line")
+          close_connection
+        end
+      end
+
+      # Calls receive_first_header_line, receive_headers and receive_request for each request.
+      class HeaderAndContentProtocol < Connection
+        include LineText2
+
+        # The header line with the length.
+        ContentLengthPattern = /\AContent-length:\s*(\d+)/i.freeze
+
+        # @param headers [Array<String>]
+        # @return [Hash{Symbol => String}] by lower-case names with underscores
+        def self.headers_2_hash(headers)
+          headers.each_with_object({}) do |line, hash|
+            name, value = line.split(/\s*:\s*/, 2)
+            hash[name.downcase.tr("-", "_").to_sym] = value if value
+          end
+        end
+
+        # See {.headers_2_hash}.
+        def headers_2_hash(headers) = self.class.headers_2_hash(headers)
+
+        # @param line [String]
+        def receive_line(line)
+          @hc_headers ||= []
+          return finish_headers if line.empty? && @hc_headers.any?
+          return if line.empty?
+
+          receive_first_header_line(line) if @hc_headers.empty?
+          @hc_headers << line
+          return unless length = line[ContentLengthPattern, 1]
+          raise "extraneous content-length header" if @hc_length
+
+          @hc_length = Integer(length, 10)
+        end
+
+        # @param text [String]
+        def receive_binary_data(text) = dispatch(text)
+
+        # @param line [String]
+        def receive_first_header_line(line); end
+
+        # @param headers [Array<String>]
+        def receive_headers(headers); end
+
+        # @param headers [Array<String>]
+        # @param content [String]
+        def receive_request(headers, content); end
+
+        private
+
+        def finish_headers
+          receive_headers(@hc_headers)
+          @hc_length.to_i.positive? ? set_text_mode(@hc_length) : dispatch("")
+        end
+
+        def dispatch(content)
+          headers = @hc_headers
+          @hc_headers = @hc_length = nil
+          receive_request(headers, content)
+        end
+      end
+    end
+
+    # Splits pieces of text at a delimiter. The drop-in defines it at the top level, as EventMachine
+    # does.
+    class BufferedTokenizer
+      # @param delimiter [String, nil] nil: a line's end
+      def initialize(delimiter = nil)
+        @delimiter = delimiter || "\n"
+        @rest = +""
+      end
+
+      # @param data [String]
+      # @return [Array<String>] the tokens that are whole now
+      def extract(data)
+        from = [@rest.size - @delimiter.size + 1, 0].max
+        @rest << data
+        return [] unless @rest.index(@delimiter, from)
+
+        *tokens, rest = @rest.split(@delimiter, -1)
+        @rest = rest
+        tokens
+      end
+
+      # @return [String] the text after the last delimiter; it is dropped
+      def flush
+        rest = @rest
+        @rest = +""
+        rest
+      end
     end
   end
 end

@@ -1,0 +1,115 @@
+# frozen_string_literal: true
+
+# Both ends of connections over TCP and Unix sockets: Client connects (EventMachine.connect and
+# reconnect), Acceptor listens (start_server).
+
+module Gyre
+  module EventMachine
+    module Descriptors
+      # A stream that connects.
+      class Client < Stream
+        def initialize(reactor, socket, address)
+          super(reactor, socket)
+          @connecting = true
+          limits.start
+          await_room
+          socket.connect_nonblock(address, exception: false)
+        rescue SystemCallError => error
+          fail_with(error)
+        end
+
+        # Replaces the descriptor of an ended connection.
+        def reopen(connection)
+          @connection = connection
+          @reactor.conns[@signature] = connection
+          connection.__send__(:bind_to, @signature)
+          connection
+        end
+
+        def connecting? = @connecting
+
+        def readable = (super unless @connecting)
+
+        def writable = @connecting ? connected : super
+
+        private
+
+        def connected
+          error = io.getsockopt(:SOCKET, :ERROR).int
+          return fail_with(SystemCallError.new(error)) unless error.zero?
+
+          @connecting = false
+          limits.start
+          @active_at = Clock.now
+          guarded { @connection.__send__(:connection_completed) }
+          return if over?
+
+          send_queued
+          watch
+          @reactor.emit(self) if @ending || @handshake
+        end
+
+        def sends? = !@connecting && super
+
+        def room_calls_back? = @connecting || super
+
+        def reads? = !@connecting && super
+
+        def drained?
+          return super unless @connecting
+
+          @ending&.step == :now
+        end
+      end
+
+      # A listening socket: each client becomes a Stream with a connection of its own.
+      class Acceptor < Descriptor
+        # The server's side of a connection.
+        Accepted = Class.new(Stream) { def server? = true }
+
+        attr_reader :io
+
+        # The socket is a TCPServer or a UNIXServer, whose accept makes no address of the peer.
+        def initialize(reactor, socket, handler)
+          @io = socket
+          super(reactor)
+          reactor.acceptors[@signature] = handler
+          watch
+        end
+
+        def readable
+          handler, arguments, block = @reactor.acceptors.fetch(@signature)
+          EventMachine.get_simultaneous_accept_count.times do
+            return if over?
+
+            socket = accept or return
+            connection = Accepted.new(@reactor, socket).open(handler, arguments)
+            block&.call(connection)
+          end
+        end
+
+        private
+
+        # Pauses if no descriptor is free.
+        def accept
+          socket = @io.accept_nonblock(exception: false)
+          return if socket == :wait_readable
+
+          socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1) if @io.is_a?(TCPServer)
+          socket
+        rescue *Listener::GONE
+          nil
+        rescue SystemCallError
+          pause
+          @reactor.add_timer(Listener::PAUSE_S, method(:resume))
+          nil
+        end
+
+        def unbound
+          @reactor.acceptors.delete(@signature)
+          super
+        end
+      end
+    end
+  end
+end
