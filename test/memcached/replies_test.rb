@@ -34,14 +34,10 @@ class MemcachedRepliesTest < Minitest::Test
   # A socket of this kind holds little: the last bytes of a large value leave long after the first.
   JOBS.each do |jobs|
     define_method(:"test_#{jobs}_a_value_that_the_server_takes_slowly_has_time_until_it_is_there") do
-      Dir.mktmpdir do |folder|
-        listener = UNIXServer.new(path = File.join(folder, "socket"))
-        taken = Thread.new { take_slowly(listener) }
-        client = client(path, socket_timeout: LIMIT_S, compress: false, value_max_bytes: 10_000_000)
-        with_jobs(jobs) { assert_equal 0, value(job { client.set("large", "x" * 5_000_000) }) }
-        assert_operator taken.value, :>, LIMIT_S * 2
-      ensure
-        listener&.close
+      # More than once only where the machine stands still.
+      eventually(what: "a value that is taken slowly") do
+        result, took_s = set_slowly(jobs)
+        result == 0 && took_s > LIMIT_S * 2
       end
     end
   end
@@ -117,13 +113,30 @@ class MemcachedRepliesTest < Minitest::Test
 
   private
 
+  # Returns what the call did, and for how long the server took its value.
+  def set_slowly(jobs)
+    Dir.mktmpdir do |folder|
+      listener = UNIXServer.new(path = File.join(folder, "socket"))
+      taken = Thread.new { take_slowly(listener) }
+      client = client(path, socket_timeout: LIMIT_S, compress: false, value_max_bytes: 10_000_000)
+      [with_jobs(jobs) { value(job { outcome { client.set("large", "x" * 5_000_000) } }) }, taken.value]
+    ensure
+      listener&.close
+    end
+  end
+
   def take_slowly(listener)
     socket = listener.accept
-    bytes = socket.gets[/\d+/].to_i + 2
+    bytes = socket.gets.to_s[/\d+/].to_i + 2
     duration_s do
-      bytes -= socket.read([bytes, 100_000].min).bytesize.tap { sleep LIMIT_S / 20 } while bytes.positive?
+      while bytes.positive? && (piece = socket.read([bytes, 100_000].min))
+        bytes -= piece.bytesize
+        sleep LIMIT_S / 20
+      end
       socket.write("HD\r\n")
     end
+  rescue SystemCallError
+    0 # it was given up
   ensure
     socket&.close
   end
