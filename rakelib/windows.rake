@@ -18,7 +18,7 @@ module GyreWindows
   SOURCE = "../shared/sources/ruby-4.0.5.tar.xz"
   LAYERS = "ext/gyre/{gyre.c,{loop,fiber,keyed,async,net}/*.c}"
   CHECKED = %w[-std=gnu11 -fsyntax-only -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -D_UCRT
-               -DGYRE_HAVE_IO_TIMEOUT -DGYRE_HAVE_IO_MODE -DGYRE_HAVE_IO_CLOSED_P -DGYRE_HAVE_LIBSSL -Iext/gyre
+               -DGYRE_HAVE_LIBSSL -Iext/gyre
                -include ext/gyre/windows/posix.h].freeze
 
   module_function

@@ -92,9 +92,6 @@ feature("NGHTTP2_RESET_RATE", found && have_func("nghttp2_option_set_stream_rese
 found = have_header("zlib.h") && have_library("z", "deflate", "zlib.h") && have_func("inflateResetKeep", "zlib.h") # 1.2.5.1
 without("compressed WebSockets", "zlib", "zlib1g-dev") unless feature("ZLIB", found)
 
-feature("IO_TIMEOUT", have_func("rb_io_timeout", "ruby/io.h")) # 3.2
-feature("IO_MODE", have_func("rb_io_mode", "ruby/io.h")) # 3.3
-feature("IO_CLOSED_P", have_func("rb_io_closed_p", "ruby/io.h")) # 3.3
 # C functions of an optimized Ruby need little stack.
 feature("OPTIMIZED_RUBY", RbConfig::CONFIG["CFLAGS"].to_s.scan(/-O\S*/).last.to_s.match?(/[123s]/))
 

@@ -5,6 +5,7 @@
 
 #include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
+#include <ruby/version.h>
 #include <stdbool.h>
 
 #ifndef RUBY_FIBER_SCHEDULER_VERSION
@@ -14,7 +15,7 @@
 /* True for a read-write IO, probably a socket. */
 static inline bool gyre_io_is_duplex(VALUE io) {
   if (!RB_TYPE_P(io, T_FILE)) return false;
-#ifdef GYRE_HAVE_IO_MODE
+#if RUBY_API_VERSION_CODE >= 30300
   return rb_io_mode(io) & FMODE_DUPLEX;
 #else
   return RFILE(io)->fptr->mode & FMODE_DUPLEX;

@@ -38,7 +38,7 @@ static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) 
  * IO::TimeoutError. Returns ready events, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
   VALUE own_timeout = Qnil;
-#ifdef GYRE_HAVE_IO_TIMEOUT
+#if RUBY_API_VERSION_CODE >= 30200
   if (NIL_P(timeout) && RB_TYPE_P(io, T_FILE)) timeout = own_timeout = rb_io_timeout(io);
 #endif
   int64_t timeout_ns = gyre_duration_ns(timeout);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 bool gyre_io_is_closed(VALUE io) {
-#ifdef GYRE_HAVE_IO_CLOSED_P
+#if RUBY_API_VERSION_CODE >= 30300
   return RTEST(rb_io_closed_p(io));
 #else
   return !RFILE(io)->fptr || RFILE(io)->fptr->fd < 0;

@@ -51,7 +51,7 @@ void gyre_socket_give_way(void) {
 }
 
 bool gyre_socket_is_open(VALUE io, int fd) {
-#ifdef GYRE_HAVE_IO_CLOSED_P
+#if RUBY_API_VERSION_CODE >= 30300
   return !RTEST(rb_io_closed_p(io)) && rb_io_descriptor(io) == fd;
 #else
   return RFILE(io)->fptr && RFILE(io)->fptr->fd == fd;
