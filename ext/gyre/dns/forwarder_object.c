@@ -196,8 +196,9 @@ static VALUE forwarder_take(VALUE self, VALUE transaction) {
   gyre_dns_writer_init(&writer, query, sizeof(query));
   (void)gyre_dns_put_question(&writer, name, gyre_dns_transaction_type(transaction), GYRE_DNS_IN);
   gyre_dns_transaction_put_query(transaction, &writer, gyre_dns_16(place->drawn));
-  if (gyre_datagram_send(forwarder->fd, (const char *)query, writer.length, NULL) < 0)
-    give_back(forwarder, place, NULL, 0);
+  int error = gyre_datagram_send(forwarder->fd, (const char *)query, writer.length, NULL);
+  if (error == -EAGAIN) give_back(forwarder, place, NULL, 0);
+  if (error && error != -EAGAIN) close_client(&forwarder->client); /* perhaps of an earlier packet (udp(7)) */
   return Qtrue;
 }
 

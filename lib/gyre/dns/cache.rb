@@ -9,9 +9,6 @@ module Gyre
   module DNS
     # For {Resolver#initialize}.
     class Cache
-      Entry = Struct.new(:value, :until_s)
-      private_constant :Entry
-
       # @param entries_limit [Integer]
       # @param ttl_s [Range] the least and longest lifetime; a least of 0 keeps TTLs of 0
       # @param negative_ttl_s [Range] the same for names without records (RFC 2308, section 5)
@@ -19,7 +16,7 @@ module Gyre
         @entries_limit = entries_limit
         @ttl_s = ttl_s
         @negative_ttl_s = negative_ttl_s
-        @entries = {}
+        @entries = {} # question => value, and when it ends
       end
 
       # @return [Integer]
@@ -27,11 +24,11 @@ module Gyre
 
       # @api private
       def [](key)
-        entry = @entries.delete(key) or return
-        return if entry.until_s <= Clock.now
+        entry = @entries.delete(key)
+        return if entry.nil? || entry.last <= Clock.now
 
         @entries[key] = entry # now the last one to leave
-        entry.value
+        entry.first
       end
 
       # Without a TTL (nil) only the present callers get the answer.
@@ -41,7 +38,7 @@ module Gyre
         return if ttl_s.nil? || ttl_s.zero?
 
         @entries.delete(key)
-        @entries[key] = Entry.new(value, Clock.now + ttl_s)
+        @entries[key] = [value, Clock.now + ttl_s]
         @entries.shift while @entries.size > @entries_limit
       end
 

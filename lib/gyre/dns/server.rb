@@ -46,7 +46,10 @@ module Gyre
         @receivers, @streams = [], []
         reload
         @sockets = sockets || Sockets.new(endpoints.flat_map { |given| given.is_a?(Array) && !given.first.is_a?(Symbol) ? given : [given] })
-        @sockets.each_stream { |listeners, tls| @streams << listen(listeners, tls) }
+        @sockets.each_stream do |listeners, tls|
+          context = TLS.server(**tls, alpn: ["dot"]) if tls
+          @streams << Gyre.listen(listeners, tls: context, connections_limit: @settings[:connections_limit])
+        end
       rescue StandardError
         close
         raise
@@ -142,11 +145,6 @@ module Gyre
         thread = Thread.new(&load)
         thread.report_on_exception = false
         thread.value
-      end
-
-      def listen(listeners, tls)
-        context = TLS.server(**tls, alpn: ["dot"]) if tls
-        Gyre.listen(listeners, tls: context, connections_limit: @settings[:connections_limit])
       end
 
       # Reads requests in order; sends responses as they are ready (RFC 7766, section 6.2.1.1).
