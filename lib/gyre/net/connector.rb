@@ -5,6 +5,7 @@
 # Gyre::Endpoint#connect. Lets other fibers run with a scheduler; otherwise the thread waits. Keeps
 # only the returned socket.
 
+require "io/wait"
 require "socket"
 require "timeout"
 require "gyre/scheduler/host_names"
@@ -22,6 +23,7 @@ module Gyre
       ATTEMPT_DELAY_S = 0.25
       # Raised if no address passes the caller's filter.
       NotAllowed = Class.new(SocketError)
+      IPV4_BYTES = Socket.sockaddr_in(0, "0.0.0.0").bytesize # IPv6's sockaddr has more
       # Errors of this machine's own network: another address's error is more useful.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
@@ -32,8 +34,8 @@ module Gyre
         @timeout_s = timeout_s
         @until_s = timeout_s && (now_s + timeout_s)
         # Other Hashes would give each socket an object_id, which takes memory.
-        @attempts = {}.compare_by_identity # Socket => Addrinfo, under way
-        @errors = {}.compare_by_identity # Addrinfo => SystemCallError
+        @attempts = {}.compare_by_identity # Socket => address, under way
+        @errors = {} # address => SystemCallError
       end
 
       # Errors name each address and its answer; Errno::ETIMEDOUT, or SocketError without an
@@ -54,10 +56,11 @@ module Gyre
 
       def left_s = @until_s && [@until_s - now_s, 0].max
 
-      # Resolves in a thread without a scheduler, as not every resolver can be interrupted.
+      # Returns packed addresses, as an Addrinfo takes 2 KB until it is collected. Resolves in a
+      # thread without a scheduler, as not every resolver can be interrupted.
       def resolve
         host = @endpoint.host
-        return [Addrinfo.tcp(host, @endpoint.port)] if host.match?(/\A[\d.]+\z|:/)
+        return [Socket.sockaddr_in(@endpoint.port, host)] if host.match?(/\A[\d.]+\z|:/)
         return in_time { addresses } if Fiber.current_scheduler || !@timeout_s
 
         thread = Thread.new { addresses }
@@ -73,10 +76,10 @@ module Gyre
       def addresses
         host = @endpoint.resolvable_host
         found = HostNames.resolve(host) unless Fiber.current_scheduler
-        return Addrinfo.getaddrinfo(host, @endpoint.port, nil, :STREAM) unless found
+        return Addrinfo.getaddrinfo(host, @endpoint.port, nil, :STREAM).map(&:to_sockaddr) unless found
         raise SocketError, "getaddrinfo: Name or service not known" if found.empty?
 
-        found.map { |address| Addrinfo.tcp(address, @endpoint.port) }
+        found.map { |address| Socket.sockaddr_in(@endpoint.port, address) }
       end
 
       def in_time
@@ -93,14 +96,18 @@ module Gyre
       def allowed(addresses)
         return addresses unless @only
 
-        addresses.select(&@only).tap do |left|
-          raise NotAllowed, "connect to #{@endpoint}: #{addresses.map(&:ip_address).uniq.join(", ")} is not allowed" if left.empty?
-        end
+        infos = addresses.map { |address| Addrinfo.new(address, nil, :STREAM) }
+        left = infos.select(&@only)
+        raise NotAllowed, "connect to #{@endpoint}: #{infos.map(&:ip_address).uniq.join(", ")} is not allowed" if left.empty?
+
+        left.map(&:to_sockaddr)
       end
 
       # Alternates the families, beginning with the resolver's first (RFC 8305, section 4).
       def in_turns(addresses)
-        first, second = addresses.uniq(&:to_sockaddr).partition { |address| address.afamily == addresses.first.afamily }
+        return addresses if addresses.one?
+
+        first, second = addresses.uniq.partition { |address| address.bytesize == addresses.first.bytesize }
         rest = second.drop(first.size)
         first.zip(second).flatten.compact + rest
       end
@@ -119,7 +126,7 @@ module Gyre
 
       # nil: pending or failed.
       def attempt(address)
-        socket = Socket.new(address.afamily, :STREAM)
+        socket = Socket.new(address.bytesize == IPV4_BYTES ? :INET : :INET6, :STREAM)
         @attempts[socket] = address
         socket if socket.connect_nonblock(address, exception: false) != :wait_writable
       rescue SystemCallError => error
@@ -128,7 +135,8 @@ module Gyre
 
       # Waits for any answer; returns nil if none connected in this time.
       def answered(within_s)
-        _, ready = Net.select(nil, @attempts.keys, within_s)
+        sockets = @attempts.keys
+        ready = sockets.one? ? sockets.first.wait_writable(within_s) && sockets : Net.select(nil, sockets, within_s)&.at(1)
         ready&.find do |socket|
           error = socket.getsockopt(:SOCKET, :ERROR).int
           raise SystemCallError.new(nil, error) unless error.zero?
@@ -152,7 +160,7 @@ module Gyre
         return timeout(report(@attempts.values)) if @attempts.any?
 
         telling = @errors.values.find { |error| !LOCAL.include?(error.class) } || @errors.values.first
-        written = @errors.size == 1 && @errors.first.first.ip_address == @endpoint.host
+        written = @errors.size == 1 && Addrinfo.new(@errors.first.first).ip_address == @endpoint.host
         telling.class.new("connect to #{@endpoint}#{": #{report}" unless written}")
       end
 
@@ -160,8 +168,8 @@ module Gyre
 
       # Describes the addresses' errors, in the order of the attempts.
       def report(silent = [])
-        words = @errors.map { |address, error| "#{address.inspect_sockaddr}: #{error.class.new.message}" }
-        (words + silent.map { |address| "#{address.inspect_sockaddr}: no response" }).join(", ")
+        words = @errors.map { |address, error| [address, error.class.new.message] } + silent.map { |address| [address, "no response"] }
+        words.map { |address, word| "#{Addrinfo.new(address).inspect_sockaddr}: #{word}" }.join(", ")
       end
     end
   end
