@@ -75,6 +75,11 @@ module WebSocketClientCases
     assert_raises(ArgumentError) { Gyre::WebSocket.connect("http://127.0.0.1/") }
   end
 
+  def test_an_option_of_the_http_client_names_it
+    error = assert_raises(ArgumentError) { Gyre::WebSocket.connect("wss://127.0.0.1/", tls: nil) }
+    assert_match(/tls.*write client: Gyre::HTTP::Client\.new\(http2: false, tls: …\)/, error.message)
+  end
+
   def test_a_lost_connection_is_made_again
     turns = [->(socket) { socket.close(1012) }, nil, ->(_) { raise "fault" }, ->(socket) { socket.read && socket.close(4000) }]
     app = ->(env) { (turn = turns.shift) ? Gyre::WebSocket.open(env, &turn) : [503, {}, []] }

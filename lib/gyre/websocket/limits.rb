@@ -14,7 +14,10 @@ module Gyre
       row[:output_bytes_limit, :bytes, "bytes that the client has not taken; beyond it writers wait", default: 65_536],
       row[:backlog_bytes_limit, :bytes, "the same for broadcasts, which do not wait: the client is cut off", default: 1 << 20],
       row[:idle_timeout_s, :timeout, "for a client that sends nothing, not even the answer to the ping after half of it", default: 60],
-      row[:close_timeout_s, :timeout, "for a client to answer a close", default: 5]
+      row[:close_timeout_s, :timeout, "for a client to answer a close", default: 5],
+      foreign: %i[tls proxy cookies basic bearer socket http2].to_h do |name|
+        [name, "to connect, write client: Gyre::HTTP::Client.new(http2: false, #{name}: …)"]
+      end
     )
   end
 end
