@@ -372,6 +372,21 @@ void gyre_http_check_request(VALUE method, VALUE target) {
   if (!valid) rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the target of a request: escape it first", target);
 }
 
+static void check_value(VALUE name, VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING))
+    rb_raise(rb_eArgError, "header %" PRIsVALUE ": must be a String, not %" PRIsVALUE, name, rb_obj_class(value));
+  if (!gyre_http_is_value(RSTRING_PTR(value), (size_t)RSTRING_LEN(value)))
+    rb_raise(rb_eArgError, "header %" PRIsVALUE ": its value has a control byte", name);
+}
+
+int gyre_http_check_field(VALUE name, VALUE value, VALUE unused) {
+  if (!RB_TYPE_P(name, T_STRING) || !gyre_http_is_name(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the name of a header", name);
+  if (!RB_TYPE_P(value, T_ARRAY)) check_value(name, value);
+  for (long i = 0; RB_TYPE_P(value, T_ARRAY) && i < RARRAY_LEN(value); i++) check_value(name, RARRAY_AREF(value, i));
+  return ST_CONTINUE;
+}
+
 /* A response's fields as a String: their number, the fields, the text. Most callers ask for none or
  * one. Fields of an encoded body become their Hash at once. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length) {

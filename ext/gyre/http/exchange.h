@@ -197,6 +197,8 @@ VALUE gyre_http_refused_env(struct gyre_http_connection *connection, const struc
 VALUE gyre_http_field_hash(const struct gyre_http_head *head, const char *bytes);
 /* Raises ArgumentError for a client's request that would not be one. */
 void gyre_http_check_request(VALUE method, VALUE target);
+/* The same for a field, whose value is a String or an Array of them; for rb_hash_foreach. */
+int gyre_http_check_field(VALUE name, VALUE value, VALUE unused);
 /* A response's, made into a Hash once asked for. `bytes` has `length`. */
 VALUE gyre_http_pack_fields(const struct gyre_http_head *head, const char *bytes, size_t length);
 VALUE gyre_http_unpack_fields(VALUE packed);

@@ -279,8 +279,7 @@ static ssize_t receive(struct reading *reading, struct gyre_transport_object *ob
   return count;
 }
 
-/* True if receiving would fail: the wait comes first. */
-static bool is_drained(struct gyre_transport_object *object) {
+bool gyre_transport_object_is_drained(struct gyre_transport_object *object) {
   struct gyre_transport *transport = &object->transport;
   if (!transport->handshaken || transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
       !gyre_socket_is_drained(object->io, transport->fd, GYRE_READABLE))
@@ -297,7 +296,7 @@ static VALUE read_on(VALUE argument) {
   for (;;) {
     VALUE string = take_complete(reading, object);
     if (string != Qundef) return string;
-    ssize_t count = !waited && is_drained(object) ? -EAGAIN : receive(reading, object, &string);
+    ssize_t count = !waited && gyre_transport_object_is_drained(object) ? -EAGAIN : receive(reading, object, &string);
     if (string != Qundef) return string;
     if (count == 0) return take_at_end(reading, object);
     if (count > 0) {

@@ -25,5 +25,7 @@ struct gyre_transport_object *gyre_transport_object_get(VALUE self);
 NORETURN(void gyre_transport_object_fail(struct gyre_transport_object *object, int error, const char *what));
 /* Checks a number of bytes, and converts it. */
 long gyre_transport_object_limit(VALUE value);
+/* True if receiving would fail: the wait comes first. */
+bool gyre_transport_object_is_drained(struct gyre_transport_object *object);
 /* The input must have `length` bytes. */
 VALUE gyre_transport_object_take(struct gyre_transport_object *object, size_t length);

@@ -118,13 +118,7 @@ module Gyre
           outcomes = Thread::Queue.new
           left = urls.to_a.dup
           expected = left.size
-          workers = Array.new([[limit, 1].max, expected].min) do
-            task.async do
-              while (url = left.shift)
-                outcomes.push(fetch(url, options))
-              end
-            end
-          end
+          workers = Array.new([[limit, 1].max, expected].min) { task.async { outcomes.push(fetch(left.shift, options)) until left.empty? } }
           expected.times { deliver(outcomes.shift, on_error) { |response| yield response } }
         ensure
           workers&.each(&:stop)

@@ -135,11 +135,12 @@ class HTTPClientConnectionsTest < Minitest::Test
       file.write("abc")
       file.rewind
       multipart = Gyre::HTTP::Client::Multipart.new("file" => file)
+      length = multipart.size.to_s
       File.write(file.path, "longer than before")
       scripted(->(peer) { peer.head && peer.finish }) do |server|
-        request = -> { make(server).post("/", multipart, headers: { "content-length" => multipart.size.to_s }) }
+        request = -> { make(server).post("/", multipart, headers: { "content-length" => length }) }
         assert_match(/longer/, assert_raises(ArgumentError, &request).message)
-        multipart.seek(0)
+        assert_predicate multipart, :again
         File.truncate(file.path, 1)
         assert_match(/shorter/, assert_raises(ArgumentError, &request).message)
       end
@@ -264,16 +265,18 @@ class HTTPClientConnectionsTest < Minitest::Test
     end
   end
 
-  def test_each_phase_has_its_limit
+  def test_each_phase_has_its_limit_which_the_error_names
     scripted(->(peer) { peer.head && sleep }) do |server|
-      [make(server, head_timeout_s: 0.05), make(server, timeout_s: 0.05)].each do |client|
+      %i[head_timeout_s timeout_s].each do |limit|
+        client = make(server, limit => 0.05)
         # More than once only where the machine stands still.
-        eventually { assert_raises(Errors::TimeoutError) { client.get("/") }.phase == :send }
+        eventually { assert_raises(Errors::TimeoutError) { client.get("/") }.message.match?(/send: .*\(#{limit}\)\z/) }
       end
     end
     scripted(->(peer) { peer.head && peer.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel") && sleep }) do |server|
-      [make(server, read_timeout_s: 0.05), make(server, timeout_s: 0.2)].each do |client|
-        Gyre.run { eventually { assert_raises(Errors::TimeoutError) { client.get("/") }.phase == :body } }
+      { read_timeout_s: 0.05, timeout_s: 0.2 }.each do |limit, value|
+        client = make(server, limit => value)
+        Gyre.run { eventually { assert_raises(Errors::TimeoutError) { client.get("/") }.message.match?(/body: .*\(#{limit}\)\z/) } }
       end
     end
   end

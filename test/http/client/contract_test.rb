@@ -49,6 +49,14 @@ module HTTPClientContractTest
     include Served
     include InTasks
     def tls? = true
+
+    def test_the_error_of_an_unknown_authority_tells_how_to_add_it
+      serve(ECHO, identity: GyreTest::HTTPServing.identity) do |served|
+        client = Gyre::HTTP::Client.new("https://localhost:#{served.port}", proxy: nil)
+        error = within { assert_raises(Gyre::HTTP::Client::ConnectionError) { client.get("/") } }
+        assert_match(/certificate verify failed.*tls: Gyre::TLS.client\(ca: path\)/, error.message)
+      end
+    end
   end
 
   unless GyreTest::H2Serving::BACKENDS.empty?

@@ -172,7 +172,7 @@ module H2ConnectionCases
 
   def test_wrong_requests_raise_before_anything_is_sent
     on_connection do |connection, _, served|
-      [["GET X", "/", {}], ["GET", "/a b", {}], ["GET", "", {}], ["GET", "/", { "a" => "b\r\nc: d" }], ["GET", "/", { "A" => "b" }],
+      [["GET X", "/", {}], ["GET", "/a b", {}], ["GET", "", {}], ["GET", "/", { "a" => "b\r\nc: d" }],
        ["GET", "/", { "a b" => "c" }], ["GET", "/", { "a" => 1 }], ["GET", "/", { "host" => "a\n" }]].each do |method, target, headers|
         assert_raises(ArgumentError) { connection.request(method, target, H2HOST.merge(headers), nil, nil) }
       end

@@ -1,6 +1,7 @@
 /* Gyre::HTTP::Client::H1Connection: requests one by one over a Gyre::Transport
  * (lib/gyre/http/client/h1_connection.rb). A caller's half-parsed head is on its stack. Never
  * repeats a request. */
+#include "http/client_limits.h"
 #include "http/exchange.h"
 #include "http/h1/chunked.h"
 #include "http/h1/reply.h"
@@ -25,12 +26,12 @@ struct client {
   struct gyre_http1_chunked chunks;
   int64_t remaining; /* a body's with a length */
   int64_t until_ns;  /* the request's end; negative: none */
-  int64_t head_ns, read_ns, write_ns, keep_ns;
+  struct gyre_http_client_limits limits;
+  int64_t head_until_ns;
   int64_t idle_ns;      /* start of the idle time */
   uint64_t answered_at; /* bytes received before the response */
-  uint32_t header_bytes;
   uint32_t piece_bytes; /* of a body, read at once: doubles while the peer fills them */
-  uint16_t header_count, status;
+  uint16_t status;
   uint8_t body; /* enum gyre_http1_reply_body */
   uint8_t method;
   bool over, keep_alive, used;
@@ -49,11 +50,8 @@ static size_t client_size(const void *opaque) {
   return sizeof(struct client);
 }
 
-static const rb_data_type_t client_type = {
-    .wrap_struct_name = "Gyre::HTTP::Client::H1Connection",
-    .function = {.dmark = client_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = client_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(client_type, "Gyre::HTTP::Client::H1Connection", client_mark, RUBY_DEFAULT_FREE, client_size,
+          RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE client_allocate(VALUE class) {
   struct client *client;
@@ -79,52 +77,40 @@ static void cut(const struct gyre_transport_object *object, const char *where) {
   rb_raise(rb_eEOFError, "%" PRIsVALUE " closed the connection %s", object->peer, where);
 }
 
-/* Waits until `side` is ready, at most `limit_ns` and until the request's end. */
+/* Waits until `side` is ready, within the limits of the step and the request. */
 static struct gyre_transport_object *await(struct client *client, struct gyre_transport_object *object,
-                                           const struct gyre_side *side, int64_t limit_ns, const char *what) {
+                                           const struct gyre_side *side, enum gyre_http_client_step step) {
   unsigned wants = side->wants;
   const struct gyre_transport *transport = &object->transport;
   if (transport->operations->held && transport->operations->held(transport)) wants |= GYRE_WRITABLE;
-  bool whole = false;
-  if (client->until_ns >= 0) {
-    int64_t left_ns = client->until_ns - gyre_socket_now();
-    if (left_ns < 0) left_ns = 0;
-    whole = limit_ns < 0 || left_ns < limit_ns;
-    if (whole) limit_ns = left_ns;
-  }
-  bool ready = gyre_socket_wait(object->io, transport->fd, wants, limit_ns);
+  const int64_t now_ns = gyre_socket_now(), limit_ns = client->limits.ns[step];
+  int64_t until_ns = limit_ns < 0                      ? INT64_MAX
+                     : step == GYRE_CLIENT_AWAITS_HEAD ? client->head_until_ns
+                                                       : now_ns + limit_ns;
+  bool whole = client->until_ns >= 0 && client->until_ns < until_ns;
+  if (whole) until_ns = client->until_ns;
+  int64_t left_ns = until_ns == INT64_MAX ? -1 : until_ns > now_ns ? until_ns - now_ns : 0;
+  bool ready = gyre_socket_wait(object->io, transport->fd, wants, left_ns);
   object = gyre_transport_object_get(client->transport);
-  if (ready) return object;
-  VALUE class = rb_path2class("Gyre::TimeoutError");
-  if (whole) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over (timeout_s)", what, object->peer);
-  rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, object->peer, (double)limit_ns / 1e9);
-}
-
-/* True if receiving would fail, as in transport_object.c. */
-static bool is_drained(struct gyre_transport_object *object) {
-  struct gyre_transport *transport = &object->transport;
-  if (transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
-      !gyre_socket_is_drained(object->io, transport->fd, GYRE_READABLE))
-    return false;
-  transport->read.wants = GYRE_READABLE;
-  return true;
+  if (!ready) gyre_http_client_time_out(object->peer, step, whole ? -1 : limit_ns);
+  return object;
 }
 
 /* Receives into `bytes`, or for NULL into the transport's input. Returns 0 at the end. */
-static size_t receive(struct client *client, char *bytes, size_t most, int64_t limit_ns, const char *what) {
+static size_t receive(struct client *client, char *bytes, size_t most, enum gyre_http_client_step step) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
   bool waited = false;
   for (;;) {
     struct gyre_transport *transport = &object->transport;
     ssize_t count = -EAGAIN;
-    if (waited || !is_drained(object))
+    if (waited || !gyre_transport_object_is_drained(object))
       count = bytes ? gyre_transport_receive(transport, bytes, most) : gyre_transport_fill(transport);
     if (count > 0 && gyre_transport_emptied(transport, (size_t)count, bytes ? most : GYRE_LENT_BYTES))
       gyre_socket_drained(object->io, transport->fd, GYRE_READABLE);
     if (count >= 0) return (size_t)count;
     if (count == GYRE_TRUNCATED && client->body != GYRE_REPLY_UNTIL_CLOSE) return 0; /* the length decides */
-    if (count != -EAGAIN) gyre_transport_object_fail(object, (int)count, what);
-    object = await(client, object, &transport->read, limit_ns, what);
+    if (count != -EAGAIN) gyre_transport_object_fail(object, (int)count, gyre_http_client_steps[step]);
+    object = await(client, object, &transport->read, step);
     waited = true;
   }
 }
@@ -139,7 +125,7 @@ static int send_pieces(struct client *client, struct iovec *pieces, int count) {
         count > 0 ? gyre_transport_sendv(&object->transport, pieces, count) : gyre_transport_flush(&object->transport);
     if (sent == -EPIPE || sent == -ECONNRESET) return (int)sent;
     if (sent < 0 && sent != -EAGAIN) gyre_transport_object_fail(object, (int)sent, "send to");
-    if (sent == -EAGAIN) object = await(client, object, &object->transport.write, client->write_ns, "send to");
+    if (sent == -EAGAIN) object = await(client, object, &object->transport.write, GYRE_CLIENT_SENDS);
     for (int i = 0; i < count && sent > 0; i++) {
       size_t part = (size_t)sent < pieces[i].iov_len ? (size_t)sent : pieces[i].iov_len;
       pieces[i].iov_base = (char *)pieces[i].iov_base + part;
@@ -174,10 +160,6 @@ static void append(struct text *text, const char *bytes, size_t length) {
 #define APPEND(text, literal) append(text, literal, sizeof(literal) - 1)
 
 static void append_line(struct text *text, VALUE name, VALUE value) {
-  if (!RB_TYPE_P(value, T_STRING))
-    rb_raise(rb_eArgError, "header %" PRIsVALUE ": must be a String, not %" PRIsVALUE, name, rb_obj_class(value));
-  if (!gyre_http_is_value(RSTRING_PTR(value), (size_t)RSTRING_LEN(value)))
-    rb_raise(rb_eArgError, "header %" PRIsVALUE ": its value has a control byte", name);
   append(text, RSTRING_PTR(name), (size_t)RSTRING_LEN(name));
   APPEND(text, ": ");
   append(text, RSTRING_PTR(value), (size_t)RSTRING_LEN(value));
@@ -186,8 +168,7 @@ static void append_line(struct text *text, VALUE name, VALUE value) {
 
 static int append_field(VALUE name, VALUE value, VALUE argument) {
   struct text *text = (struct text *)argument;
-  if (!RB_TYPE_P(name, T_STRING) || !gyre_http_is_name(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
-    rb_raise(rb_eArgError, "%+" PRIsVALUE " is not the name of a header", name);
+  gyre_http_check_field(name, value, Qnil);
   const char *bytes = RSTRING_PTR(name);
   size_t length = (size_t)RSTRING_LEN(name);
   bool is_length = gyre_http_same_name(bytes, length, "content-length", 14);
@@ -233,6 +214,7 @@ static VALUE client_send(VALUE self, VALUE method, VALUE target, VALUE headers, 
   char bytes[HEAD_BYTES];
   struct text text = {.bytes = bytes, .capacity = sizeof(bytes), .memory = Qnil, .streams = body == Qtrue};
   if (!client->over) rb_raise(rb_eIOError, "the connection carries another request");
+  Check_Type(headers, T_HASH);
   append_first_line(&text, method, target);
   client->method = gyre_http_method_number(RSTRING_PTR(method), (size_t)RSTRING_LEN(method));
   rb_hash_foreach(headers, append_field, (VALUE)&text);
@@ -263,7 +245,7 @@ static VALUE client_send_piece(VALUE self, VALUE piece, VALUE chunked) {
   if (NIL_P(piece) && !RTEST(chunked)) return client->sent = true, Qtrue;
   gyre_socket_give_way();
   object = gyre_transport_object_get(client->transport);
-  if (!is_drained(object) && gyre_transport_input_waits(&object->transport)) return Qfalse;
+  if (!gyre_transport_object_is_drained(object) && gyre_transport_input_waits(&object->transport)) return Qfalse;
   if (!NIL_P(piece)) piece = rb_str_new_frozen(StringValue(piece));
   size_t length = NIL_P(piece) ? 0 : (size_t)RSTRING_LEN(piece);
   if (!NIL_P(piece) && length == 0) return Qtrue;
@@ -295,8 +277,9 @@ static VALUE client_receive_head(VALUE self) {
   struct client *client = get(self);
   struct gyre_http_field fields[FIELDS_LIMIT];
   struct gyre_http_head head;
-  const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, client->header_bytes, client->header_count};
-  int64_t until_ns = client->head_ns < 0 ? -1 : gyre_socket_now() + client->head_ns, limit_ns = client->head_ns;
+  const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, client->limits.header_bytes,
+                                               client->limits.header_count};
+  client->head_until_ns = gyre_socket_now() + client->limits.ns[GYRE_CLIENT_AWAITS_HEAD];
   gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
   for (;;) {
     struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
@@ -309,17 +292,15 @@ static VALUE client_receive_head(VALUE self) {
       gyre_transport_consume(transport, (size_t)length);
       return UINT2NUM(client->status);
     }
-    if (receive(client, NULL, 0, limit_ns, "wait for the response of") == 0)
+    if (receive(client, NULL, 0, GYRE_CLIENT_AWAITS_HEAD) == 0)
       cut(object, bytes ? "within the head of its response" : "before its response");
-    if (until_ns >= 0) limit_ns = until_ns - gyre_socket_now();
-    if (until_ns >= 0 && limit_ns < 0) limit_ns = 0;
   }
 }
 
 static VALUE read_trailers(VALUE self, struct client *client) {
   struct gyre_http_field fields[FIELDS_LIMIT];
   struct gyre_http_head trailers;
-  const struct gyre_http_head_limits limits = {0, TRAILER_BYTES_LIMIT, client->header_count};
+  const struct gyre_http_head_limits limits = {0, TRAILER_BYTES_LIMIT, client->limits.header_count};
   gyre_http1_trailers_reset(&trailers, fields, FIELDS_LIMIT);
   for (;;) {
     struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
@@ -333,7 +314,7 @@ static VALUE read_trailers(VALUE self, struct client *client) {
       client->over = true;
       return Qnil;
     }
-    if (receive(client, NULL, 0, client->read_ns, "receive from") == 0) cut(object, "within the body of its response");
+    if (receive(client, NULL, 0, GYRE_CLIENT_RECEIVES) == 0) cut(object, "within the body of its response");
   }
 }
 
@@ -353,8 +334,7 @@ static VALUE read_chunked(VALUE self, struct client *client) {
     case GYRE_HTTP1_CHUNKED_TRAILERS: gyre_transport_consume(transport, consumed); return read_trailers(self, client);
     case GYRE_HTTP1_CHUNKED_MORE:
       gyre_transport_consume(transport, consumed);
-      if (receive(client, NULL, 0, client->read_ns, "receive from") == 0)
-        cut(object, "within the body of its response");
+      if (receive(client, NULL, 0, GYRE_CLIENT_RECEIVES) == 0) cut(object, "within the body of its response");
       break;
     default: protocol_error(object, client->chunks.reason);
     }
@@ -374,7 +354,7 @@ static VALUE read_plain(struct client *client) {
     piece = gyre_transport_object_take(object, length);
   } else {
     piece = rb_str_buf_new((long)most);
-    length = receive(client, RSTRING_PTR(piece), most, client->read_ns, "receive from");
+    length = receive(client, RSTRING_PTR(piece), most, GYRE_CLIENT_RECEIVES);
     rb_str_set_len(piece, (long)length);
     if (length == client->piece_bytes && length < PIECE_BYTES_MAX) client->piece_bytes *= 2;
     if (length < most / 4) {
@@ -408,7 +388,8 @@ static VALUE client_is_ready(VALUE self) {
   struct client *client = get(self);
   struct gyre_transport *transport = gyre_transport_of(client->transport);
   if (!is_kept(client, transport)) return Qfalse;
-  if (client->keep_ns >= 0 && client->idle_ns && gyre_socket_now() - client->idle_ns > client->keep_ns) return Qfalse;
+  if (client->limits.keep_ns >= 0 && client->idle_ns && gyre_socket_now() - client->idle_ns > client->limits.keep_ns)
+    return Qfalse;
   char byte;
   return gyre_transport_receive(transport, &byte, 1) == -EAGAIN ? Qtrue : Qfalse;
 }
@@ -416,7 +397,7 @@ static VALUE client_is_ready(VALUE self) {
 /* Begins the idle time. False if no other request may begin. */
 static VALUE client_rest(VALUE self) {
   struct client *client = get(self);
-  client->idle_ns = client->keep_ns < 0 ? 0 : gyre_socket_now();
+  client->idle_ns = client->limits.keep_ns < 0 ? 0 : gyre_socket_now();
   client->headers = client->trailers = Qnil;
   return is_kept(client, gyre_transport_of(client->transport)) ? Qtrue : Qfalse;
 }
@@ -442,20 +423,10 @@ static VALUE client_is_answered(VALUE self) {
   return gyre_transport_of(client->transport)->received_bytes > client->answered_at ? Qtrue : Qfalse;
 }
 
-static int64_t duration(VALUE limits, const char *name) {
-  return gyre_duration_ns(rb_funcall(limits, rb_intern(name), 0));
-}
-
 static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   struct client *client = rb_check_typeddata(self, &client_type);
   gyre_transport_object_get(transport); /* checks it */
-  client->head_ns = duration(limits, "head_timeout_s");
-  client->read_ns = duration(limits, "read_timeout_s");
-  client->write_ns = duration(limits, "write_timeout_s");
-  client->keep_ns = duration(limits, "keep_alive_timeout_s");
-  client->header_bytes = NUM2UINT(rb_funcall(limits, rb_intern("header_bytes_limit"), 0));
-  unsigned count = NUM2UINT(rb_funcall(limits, rb_intern("header_count_limit"), 0));
-  client->header_count = (uint16_t)(count < FIELDS_LIMIT ? count : FIELDS_LIMIT);
+  client->limits = gyre_http_client_limits(limits);
   RB_OBJ_WRITE(self, &client->transport, transport);
   return self;
 }
@@ -479,6 +450,6 @@ void gyre_init_http1_client(void) {
   rb_define_method(class, "transport", client_transport, 0);
   rb_define_private_method(class, "send_request", client_send, 5);
   rb_define_private_method(class, "send_piece", client_send_piece, 2);
-  rb_define_private_method(class, "receive_head", client_receive_head, 0);
+  rb_define_method(class, "receive_head", client_receive_head, 0);
   rb_define_private_method(class, "answered?", client_is_answered, 0);
 }

@@ -22,10 +22,6 @@
 
 static VALUE connection_class;
 
-static struct gyre_http2_stream *stream_at(struct gyre_list *node) {
-  return GYRE_CONTAINER(node, struct gyre_http2_stream, node);
-}
-
 static void client_mark(void *opaque) {
   const struct gyre_http2_client *client = opaque;
   rb_gc_mark(client->self); /* pinned: C keeps its address */
@@ -39,9 +35,8 @@ static void client_free(void *opaque) {
   struct gyre_http2_client *client = opaque;
   gyre_deferred_cancel(&client->sending); /* the loop's end walks that list */
   if (client->session.nghttp2) {
-    struct gyre_list *streams = &client->session.streams;
-    for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
-      struct gyre_http2_call *call = stream_at(node)->owner;
+    GYRE_EACH(struct gyre_http2_stream, stream, &client->session.streams, node) {
+      struct gyre_http2_call *call = stream->owner;
       if (call) call->stream = NULL;
     }
     gyre_http2_session_free(&client->session);
@@ -54,11 +49,8 @@ static size_t client_size(const void *opaque) {
   return sizeof(*client) + (size_t)(client->capacity.input.used + client->capacity.output.used);
 }
 
-static const rb_data_type_t client_type = {
-    .wrap_struct_name = "Gyre::HTTP::Client::H2Connection",
-    .function = {.dmark = client_mark, .dfree = client_free, .dsize = client_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(client_type, "Gyre::HTTP::Client::H2Connection", client_mark, client_free, client_size,
+          RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE client_allocate(VALUE class) {
   struct gyre_http2_client *client;
@@ -113,9 +105,7 @@ static void end(struct gyre_http2_client *client, enum gyre_http2_client_state s
   client->state = (uint8_t)state;
   client->error = error;
   unlink_from_loop(client);
-  struct gyre_list *streams = &client->session.streams;
-  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
-    struct gyre_http2_stream *stream = stream_at(node);
+  GYRE_EACH(struct gyre_http2_stream, stream, &client->session.streams, node) {
     if (stream->closed) continue;
     stream->closed = true;
     stream->error = GYRE_HTTP2_INTERNAL_ERROR;
@@ -134,14 +124,13 @@ static int64_t now_of(const struct gyre_http2_client *client) {
   return client->scheduler ? gyre_loop_coarse_now(&client->scheduler->loop) : gyre_timers_coarse_now();
 }
 
-static void watch_for_room(struct gyre_http2_client *client) {
+static void watch_for(struct gyre_http2_client *client, struct gyre_watch *watch, unsigned wants) {
   if (!client->linked) return;
   struct gyre_loop *loop = &client->scheduler->loop;
-  unsigned wants = client->transport->write.wants;
   gyre_loop_drained(loop, client->transport->fd, wants);
-  if (client->room.fd >= 0 && client->room.interest == wants) return;
-  gyre_loop_unwatch(loop, &client->room);
-  int error = gyre_loop_watch(loop, &client->room, client->transport->fd, wants);
+  if (watch->fd >= 0 && watch->interest == wants) return;
+  gyre_loop_unwatch(loop, watch);
+  int error = gyre_loop_watch(loop, watch, client->transport->fd, wants);
   if (error < 0) fail(client, error);
 }
 
@@ -156,7 +145,7 @@ static bool send_some(struct gyre_http2_client *client) {
     error = gyre_transport_pass(transport, bytes, length);
   }
   if (error == -EAGAIN) {
-    watch_for_room(client);
+    watch_for(client, &client->room, transport->write.wants);
   } else if (error < 0) {
     client->session.left = true; /* received bytes may explain it */
     if (error != -EPIPE && error != -ECONNRESET) fail(client, error);
@@ -193,23 +182,13 @@ void gyre_http2_client_send(struct gyre_http2_client *client) {
   if (client->linked) gyre_loop_defer(&client->scheduler->loop, &client->sending);
 }
 
-static void watch_for(struct gyre_http2_client *client, unsigned wants) {
-  if (!client->linked) return;
-  struct gyre_loop *loop = &client->scheduler->loop;
-  gyre_loop_drained(loop, client->transport->fd, wants);
-  if (client->watch.fd >= 0 && client->watch.interest == wants) return;
-  gyre_loop_unwatch(loop, &client->watch);
-  int error = gyre_loop_watch(loop, &client->watch, client->transport->fd, wants);
-  if (error < 0) fail(client, error);
-}
-
 /* Returns false if nothing more can be received now. */
 static bool receive_some(struct gyre_http2_client *client) {
   struct gyre_transport *transport = client->transport;
   char *bytes = gyre_lent_plain();
   ssize_t count = bytes ? gyre_transport_receive(transport, bytes, GYRE_LENT_BYTES) : -ENOMEM;
   if (count == -EAGAIN) {
-    watch_for(client, transport->read.wants);
+    watch_for(client, &client->watch, transport->read.wants);
   } else if (count <= 0) {
     fail(client, (int)count);
   } else {
@@ -219,7 +198,7 @@ static bool receive_some(struct gyre_http2_client *client) {
   if (count <= 0 || client->session.failed) return false;
   /* No edge reports an end twice. */
   if (client->hung_up || !gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) return true;
-  watch_for(client, GYRE_READABLE);
+  watch_for(client, &client->watch, GYRE_READABLE);
   return false;
 }
 
@@ -306,27 +285,21 @@ void gyre_http2_client_begin(struct gyre_http2_client *client) {
   if (error < 0) fail(client, error);
 }
 
-static VALUE row(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
-
 /* Takes a transport after its handshake. */
 static VALUE client_initialize(VALUE self, VALUE transport, VALUE limits) {
   struct gyre_http2_client *client = rb_check_typeddata(self, &client_type);
   if (!NIL_P(client->transport_object)) rb_raise(rb_eRuntimeError, "already initialized");
-  unsigned count = NUM2UINT(row(limits, "header_count_limit"));
+  client->own = gyre_http_client_limits(limits);
   client->limits = (struct gyre_http2_limits){
-      .head = {.header_bytes = NUM2UINT(row(limits, "header_bytes_limit")),
-               .header_count = count < UINT16_MAX ? (uint16_t)count : UINT16_MAX},
-      .streams = NUM2UINT(row(limits, "streams_limit")),
+      .head = {.header_bytes = client->own.header_bytes, .header_count = client->own.header_count},
+      .streams = NUM2UINT(rb_funcall(limits, rb_intern("streams_limit"), 0)),
+      .trailer_bytes = client->own.header_bytes,
       .resets = 1000,
       .control_frames = 5000,
       .stream_window = STREAM_WINDOW_BYTES,
       .connection_window = CONNECTION_WINDOW_BYTES,
       .output = OUTPUT_BYTES,
   };
-  client->limits.trailer_bytes = client->limits.head.header_bytes;
-  client->head_ns = gyre_duration_ns(row(limits, "head_timeout_s"));
-  client->read_ns = gyre_duration_ns(row(limits, "read_timeout_s"));
-  client->write_ns = gyre_duration_ns(row(limits, "write_timeout_s"));
   client->io = rb_funcall(transport, rb_intern("to_io"), 0);
   client->transport = gyre_transport_of(transport);
   client->scheduler = gyre_socket_scheduler();

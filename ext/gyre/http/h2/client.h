@@ -7,6 +7,7 @@
 
 #include "fiber/scheduler.h"
 #include "gyre.h"
+#include "http/client_limits.h"
 #include "http/h2/session.h"
 
 enum gyre_http2_client_state {
@@ -24,16 +25,16 @@ struct gyre_http2_client {
   struct gyre_http2_session session;
   struct gyre_http2_limits limits;
   struct gyre_http_capacity capacity;
-  int64_t head_ns, read_ns, write_ns;
-  int64_t received_ns;      /* last bytes, or the first request after an idle time */
-  uint8_t state;            /* enum gyre_http2_client_state */
-  int error;                /* -errno */
-  unsigned forks;           /* gyre_forks when it was made */
-  uint32_t calls;           /* with a stream */
-  bool used;                /* has carried a request */
-  bool linked;              /* in the loop's lists, and marked by the scheduler */
-  bool hung_up;             /* the loop has reported the server's end */
-  struct gyre_client entry; /* the scheduler's */
+  struct gyre_http_client_limits own; /* of waits */
+  int64_t received_ns;                /* last bytes, or the first request after an idle time */
+  uint8_t state;                      /* enum gyre_http2_client_state */
+  int error;                          /* -errno */
+  unsigned forks;                     /* gyre_forks when it was made */
+  uint32_t calls;                     /* with a stream */
+  bool used;                          /* has carried a request */
+  bool linked;                        /* in the loop's lists, and marked by the scheduler */
+  bool hung_up;                       /* the loop has reported the server's end */
+  struct gyre_client entry;           /* the scheduler's */
   struct gyre_watch watch, room;
   struct gyre_timer timer;
   struct gyre_deferred sending; /* at the turn's end */

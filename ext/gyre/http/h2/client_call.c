@@ -43,11 +43,8 @@ static void call_free(void *opaque) {
   xfree(opaque);
 }
 
-static const rb_data_type_t call_type = {
-    .wrap_struct_name = "Gyre::HTTP::Client::H2Connection::Exchange",
-    .function = {.dmark = call_mark, .dfree = call_free},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
+GYRE_TYPE(call_type, "Gyre::HTTP::Client::H2Connection::Exchange", call_mark, call_free, NULL,
+          RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE call_new(VALUE connection) {
   struct gyre_http2_call *call;
@@ -64,22 +61,18 @@ static struct gyre_http2_client *client_of(const struct gyre_http2_call *call) {
   return gyre_http2_client_get(call->client_object);
 }
 
-NORETURN(static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail));
-static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail) {
-  VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0);
-  rb_raise(rb_path2class("Gyre::ProtocolError"), "%" PRIsVALUE " %s%s", peer, what, detail);
+static VALUE peer_of(const struct gyre_http2_client *client) {
+  return rb_funcall(client->transport_object, rb_intern("peer"), 0);
 }
 
-NORETURN(static void time_out(const struct gyre_http2_client *client, const char *what, int64_t limit_ns));
-static void time_out(const struct gyre_http2_client *client, const char *what, int64_t limit_ns) {
-  VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0), class = rb_path2class("Gyre::TimeoutError");
-  if (limit_ns < 0) rb_raise(class, "%s %" PRIsVALUE ": the request's time is over (timeout_s)", what, peer);
-  rb_raise(class, "%s %" PRIsVALUE ": nothing for %g s", what, peer, (double)limit_ns / 1e9);
+NORETURN(static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail));
+static void protocol_error(const struct gyre_http2_client *client, const char *what, const char *detail) {
+  rb_raise(rb_path2class("Gyre::ProtocolError"), "%" PRIsVALUE " %s%s", peer_of(client), what, detail);
 }
 
 NORETURN(static void ended(const struct gyre_http2_client *client));
 static void ended(const struct gyre_http2_client *client) {
-  VALUE peer = rb_funcall(client->transport_object, rb_intern("peer"), 0);
+  VALUE peer = peer_of(client);
   if (client->forks != gyre_forks) rb_raise(rb_eIOError, "a connection from before a fork is the parent process's");
   switch (client->state) {
   case GYRE_HTTP2_CLIENT_BROKEN: protocol_error(client, "sent frames that break HTTP/2", "");
@@ -105,11 +98,6 @@ struct waiting {
   struct gyre_wait wait, **place;
 };
 
-static VALUE wait_once(VALUE argument) {
-  gyre_wait_again(&((struct waiting *)argument)->wait);
-  return Qnil;
-}
-
 static VALUE end_wait(VALUE argument) {
   struct waiting *waiting = (struct waiting *)argument;
   *waiting->place = NULL;
@@ -117,15 +105,16 @@ static VALUE end_wait(VALUE argument) {
   return Qnil;
 }
 
-/* Waits for news of the stream until `since_ns` + `limit_ns` (-1: no limit) or the request's end.
+/* Waits for news of the stream until the step's limit since `since_ns`, or the request's end.
  * Returns the stream, to be examined again. */
 static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre_wait **place, int64_t since_ns,
-                                       int64_t limit_ns, const char *what) {
+                                       enum gyre_http_client_step step) {
   struct gyre_http2_client *client = client_of(call);
+  const int64_t limit_ns = client->own.ns[step];
   int64_t now_ns = gyre_socket_now(), left_ns = limit_ns < 0 ? INT64_MAX : since_ns + limit_ns - now_ns;
   bool whole = call->until_ns >= 0 && call->until_ns - now_ns < left_ns;
   if (whole) left_ns = call->until_ns - now_ns;
-  if (left_ns <= 0) time_out(client, what, whole ? -1 : limit_ns);
+  if (left_ns <= 0) gyre_http_client_time_out(peer_of(client), step, whole ? -1 : limit_ns);
   if (left_ns == INT64_MAX) left_ns = -1;
   if (!client->linked || gyre_socket_scheduler() != client->scheduler) {
     gyre_http2_client_drive(client, left_ns);
@@ -135,7 +124,7 @@ static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre
     gyre_wait_begin(client->scheduler, &waiting.wait, call->client_object);
     gyre_wait_arm(&waiting.wait, left_ns);
     *place = &waiting.wait;
-    rb_ensure(wait_once, (VALUE)&waiting, end_wait, (VALUE)&waiting);
+    rb_ensure(gyre_wait_body, (VALUE)&waiting.wait, end_wait, (VALUE)&waiting);
   }
   if (!call->stream) rb_raise(rb_eIOError, "the exchange was cancelled");
   return call->stream;
@@ -143,48 +132,33 @@ static struct gyre_http2_stream *await(struct gyre_http2_call *call, struct gyre
 
 struct request {
   struct gyre_http2_lines lines;
-  VALUE authority, wrong;
-  const char *reason;
+  VALUE authority;
   bool streams; /* the headers may have the body's length */
+  bool failed;  /* no memory */
 };
 
-static bool refuse(struct request *request, VALUE name, const char *reason) {
-  request->wrong = name;
-  request->reason = reason;
-  return false;
-}
-
-static bool push(struct request *request, VALUE name, VALUE value) {
-  if (!RB_TYPE_P(value, T_STRING)) return refuse(request, name, "its value is no String");
+static void push(struct request *request, VALUE name, VALUE value) {
   const char *bytes = RSTRING_PTR(value);
   size_t length = (size_t)RSTRING_LEN(value);
-  if (!gyre_http_is_value(bytes, length)) return refuse(request, name, "its value has a control byte");
   while (length && (*bytes == ' ' || *bytes == '\t')) bytes++, length--; /* RFC 9113, section 8.2.1 */
   while (length && (bytes[length - 1] == ' ' || bytes[length - 1] == '\t')) length--;
-  if (gyre_http2_lines_push(&request->lines, RSTRING_PTR(name), (size_t)RSTRING_LEN(name), bytes, length)) return true;
-  return refuse(request, name, "no memory is left");
+  request->failed |=
+      !gyre_http2_lines_push(&request->lines, RSTRING_PTR(name), (size_t)RSTRING_LEN(name), bytes, length);
 }
 
 static int push_field(VALUE name, VALUE value, VALUE argument) {
   struct request *request = (struct request *)argument;
-  if (!RB_TYPE_P(name, T_STRING) || !gyre_http_is_name(RSTRING_PTR(name), (size_t)RSTRING_LEN(name)))
-    return refuse(request, name, "no name of a header"), ST_STOP;
   const char *text = RSTRING_PTR(name);
   size_t length = (size_t)RSTRING_LEN(name);
-  for (size_t i = 0; i < length; i++) {
-    if (text[i] >= 'A' && text[i] <= 'Z') return refuse(request, name, "HTTP/2 has names in lower case"), ST_STOP;
-  }
-  if (!request->streams && length == 14 && memcmp(text, "content-length", 14) == 0) return ST_CONTINUE;
-  if (gyre_http2_is_of_connection(text, length)) return ST_CONTINUE;
-  if (length == 4 && memcmp(text, "host", 4) == 0) return ST_CONTINUE;
-  if (!RB_TYPE_P(value, T_ARRAY)) return push(request, name, value) ? ST_CONTINUE : ST_STOP;
-  for (long i = 0; i < RARRAY_LEN(value); i++) {
-    if (!push(request, name, RARRAY_AREF(value, i))) return ST_STOP;
-  }
+  if (!request->streams && gyre_http_same_name(text, length, "content-length", 14)) return ST_CONTINUE;
+  if (gyre_http2_is_of_connection(text, length) || gyre_http_same_name(text, length, "host", 4)) return ST_CONTINUE;
+  if (!RB_TYPE_P(value, T_ARRAY)) push(request, name, value);
+  for (long i = 0; RB_TYPE_P(value, T_ARRAY) && i < RARRAY_LEN(value); i++) push(request, name, RARRAY_AREF(value, i));
   return ST_CONTINUE;
 }
 
-/* Returns the stream; NULL: see request->wrong. */
+/* Returns the stream; NULL: the connection takes no more, or there is no memory. libnghttp2 copies
+ * the lines, names in lower case. */
 static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct request *request, VALUE method,
                                        VALUE target, VALUE headers, VALUE body) {
   bool tls = client->transport->operations != &gyre_transport_plain;
@@ -199,11 +173,10 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
   rb_hash_foreach(headers, push_field, (VALUE)request);
   if (RB_TYPE_P(body, T_STRING)) {
     int digits = snprintf(length, sizeof(length), "%ld", RSTRING_LEN(body));
-    if (!gyre_http2_lines_push(&request->lines, "content-length", 14, length, (size_t)digits))
-      refuse(request, Qnil, "no memory is left");
+    request->failed |= !gyre_http2_lines_push(&request->lines, "content-length", 14, length, (size_t)digits);
   }
   bool ends = NIL_P(body) || (RB_TYPE_P(body, T_STRING) && RSTRING_LEN(body) == 0);
-  if (request->wrong == Qundef) stream = gyre_http2_session_request(&client->session, &request->lines, ends);
+  if (!request->failed) stream = gyre_http2_session_request(&client->session, &request->lines, ends);
   gyre_http2_lines_free(&request->lines);
   if (stream && !ends && RB_TYPE_P(body, T_STRING))
     gyre_http2_stream_lend(stream, RSTRING_PTR(body), (size_t)RSTRING_LEN(body));
@@ -214,17 +187,16 @@ static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct 
  * if pieces follow. Returns the exchange; nil if the connection takes no more requests. */
 static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE headers, VALUE body, VALUE until) {
   struct gyre_http2_client *client = gyre_http2_client_get(self);
-  struct request request = {.wrong = Qundef, .streams = body == Qtrue};
+  struct request request = {.streams = body == Qtrue};
   if (client->scheduler && gyre_thread_is_foreign(client->scheduler))
     rb_raise(rb_eThreadError, "a connection belongs to the thread that has opened it");
   gyre_http_check_request(method, target);
   method = rb_str_new_frozen(method);
   target = rb_str_new_frozen(target);
   Check_Type(headers, T_HASH);
+  rb_hash_foreach(headers, gyre_http_check_field, Qnil);
   request.authority = rb_hash_lookup2(headers, host, Qnil);
   if (!RB_TYPE_P(request.authority, T_STRING)) rb_raise(rb_eArgError, "header host: missing");
-  if (!gyre_http_is_value(RSTRING_PTR(request.authority), (size_t)RSTRING_LEN(request.authority)))
-    rb_raise(rb_eArgError, "header host: its value has a control byte");
   if (!NIL_P(body) && body != Qtrue) body = rb_str_new_frozen(StringValue(body));
   VALUE object = call_new(self);
   struct gyre_http2_call *call = call_get(object);
@@ -233,7 +205,7 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   if (!gyre_http2_client_is_open(client)) return Qnil;
   call->body = body;
   call->stream = begin(client, &request, method, target, headers, body);
-  if (request.wrong != Qundef) rb_raise(rb_eArgError, "header %" PRIsVALUE ": %s", request.wrong, request.reason);
+  if (request.failed) rb_memerror();
   if (!call->stream) return Qnil;
   call->stream->owner = call;
   client->calls++;
@@ -276,7 +248,7 @@ static VALUE call_write(VALUE self, VALUE piece) {
     if (queued >= room && keep_response(call)) continue;
     if (queued >= room) {
       if (stream->out.progress_ns > since_ns) since_ns = stream->out.progress_ns;
-      await(call, &call->writer, since_ns, client->write_ns, "send to");
+      await(call, &call->writer, since_ns, GYRE_CLIENT_SENDS);
       continue;
     }
     room = room - queued < length - offset ? room - queued : length - offset;
@@ -338,8 +310,7 @@ static VALUE call_receive_head(VALUE self) {
     bool sent = stream->out.sent;
     if (stream->closed || stream->head.status) cut(client, stream);
     if (stream->out.progress_ns > since_ns) since_ns = stream->out.progress_ns;
-    stream = await(call, &call->reader, since_ns, sent ? client->head_ns : client->write_ns,
-                   sent ? "wait for the response of" : "send to");
+    stream = await(call, &call->reader, since_ns, sent ? GYRE_CLIENT_AWAITS_HEAD : GYRE_CLIENT_SENDS);
   }
   return UINT2NUM(call->status);
 }
@@ -371,7 +342,7 @@ static VALUE call_read(VALUE self) {
     }
     if (stream->closed) cut(client, stream);
     if (since_ns < 0) since_ns = gyre_socket_now();
-    await(call, &call->reader, since_ns, client->read_ns, "receive from");
+    await(call, &call->reader, since_ns, GYRE_CLIENT_RECEIVES);
   }
 }
 

@@ -49,8 +49,6 @@ module Gyre
           @body = @pieces = nil
         end
 
-        def capacity = 1
-
         private
 
         # As the connections do.

@@ -75,9 +75,14 @@ module Gyre
                when Gyre::ProtocolError then ProtocolError
                else ConnectionError
                end
-        advice = ". If the server has no TLS, write http://" if error.message.include?("wrong version number")
+        _, advice = ADVICE.find { |words, _| error.message.match?(words) }
         kind.new("#{phase}: #{error.message}#{advice}", request.method, request.url, phase)
       end
+
+      ADVICE = { /wrong version number/ => ". If the server has no TLS, write http://",
+                 /self-signed|local issuer/ => ". For an authority of your own: Gyre::HTTP::Client.new(tls: Gyre::TLS.client(ca: path))",
+                 /(?:within|not over after) [\d.]+ s\z/ => " (connect_timeout_s, or timeout_s)" }.freeze
+      private_constant :ADVICE
 
       # Raised by a body: its source has raised the cause, which reaches the caller as it is.
       # @api private
@@ -89,13 +94,11 @@ module Gyre
         # `processed`: the server may have processed it.
         def initialize(error, processed)
           super(error.message)
-          @error = error
-          @processed = processed
+          @error, @processed = error, processed
         end
 
-        attr_reader :error
-
-        def processed? = @processed
+        attr_reader :error, :processed
+        alias processed? processed
       end
     end
   end

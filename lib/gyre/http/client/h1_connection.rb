@@ -17,6 +17,17 @@ module Gyre
         CONTINUE_TIMEOUT_S = 1 # for a server that ignores Expect (RFC 9110, section 10.1.1)
         private_constant :INTERIM_LIMIT, :CONTINUE_TIMEOUT_S
 
+        # Receives heads until the final one, or one with `until_status`; for both versions.
+        def self.pass_interim(exchange, peer, interim, until_status = nil)
+          count = 0
+          until exchange.status >= 200 || exchange.status == until_status
+            raise Gyre::ProtocolError, "#{peer} sent more than #{INTERIM_LIMIT} interim responses" if (count += 1) > INTERIM_LIMIT
+
+            interim&.call(exchange.status, exchange.headers)
+            exchange.receive_head
+          end
+        end
+
         # Returns the exchange with the final response's head; yields interim ones.
         def request(method, target, headers, body, until_s, &interim)
           if body.nil? || body.is_a?(String)
@@ -24,9 +35,7 @@ module Gyre
           elsif send_request(method, target, headers, true, until_s) && continue?(headers, interim)
             stream(body, headers["content-length"])
           end
-          receive_head if status < 200
-          pass_interim(interim, 101) if status < 200
-          raise Gyre::ProtocolError, "#{transport.peer} switched protocols unasked" if status == 101 && !headers.key?("upgrade")
+          finish(headers, interim) if status < 200 && receive_head < 200
 
           exchange = self
         rescue EOFError, SystemCallError, TLS::Error => error
@@ -39,21 +48,22 @@ module Gyre
         def shared? = false
         def closed? = transport.closed?
 
-        def close
-          transport.abandon
-        end
-
-        def cancel
-          close unless over?
-        end
+        def close = transport.abandon
+        def cancel = over? || close
 
         private
+
+        # Waits for the final response.
+        def finish(headers, interim)
+          H1Connection.pass_interim(self, transport.peer, interim, 101)
+          raise Gyre::ProtocolError, "#{transport.peer} switched protocols unasked" if status == 101 && !headers.key?("upgrade")
+        end
 
         # Waits for a 100; false if the final response came instead.
         def continue?(headers, interim)
           return true unless headers["expect"] && transport.to_io.wait_readable(CONTINUE_TIMEOUT_S)
 
-          pass_interim(interim, 100) if receive_head < 200
+          H1Connection.pass_interim(self, transport.peer, interim, 100) if receive_head < 200
           status == 100
         end
 
@@ -80,17 +90,6 @@ module Gyre
           transport.write_file(io, offset, length)
         rescue Errno::EPIPE, Errno::ECONNRESET
           length
-        end
-
-        # Reads heads until the final one, or one with `until_status`.
-        def pass_interim(interim, until_status)
-          INTERIM_LIMIT.times do
-            return if status >= 200 || status == until_status
-
-            interim&.call(status, headers)
-            receive_head
-          end
-          raise Gyre::ProtocolError, "#{transport.peer} sent more than #{INTERIM_LIMIT} interim responses"
         end
       end
     end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A body of multipart/form-data (RFC 7578) for Request; reads files while they are sent.
+# A body of multipart/form-data (RFC 7578) for Request: Strings and Streams, which read files while
+# they are sent.
 
 require "securerandom"
 
@@ -8,10 +9,7 @@ module Gyre
   module HTTP
     class Client
       class Multipart
-        PIECE_BYTES = 65_536
-        private_constant :PIECE_BYTES
-
-        attr_reader :content_type, :size
+        attr_reader :content_type
 
         # `fields`: names with a String, an IO (its path names the file), or a Hash of content:,
         # filename:, content_type:.
@@ -20,28 +18,18 @@ module Gyre
           @content_type = "multipart/form-data; boundary=#{boundary}"
           @parts = fields.flat_map { |name, value| ["--#{boundary}\r\n#{head(name, value)}", content(value), "\r\n"] }
           @parts << "--#{boundary}--\r\n"
-          @size = @parts.sum { |part| part.is_a?(String) ? part.bytesize : part.size - part.pos }
-          @starts = @parts.to_h { |part| [part, (part.pos unless part.is_a?(String))] }.compare_by_identity
         end
 
-        def pos = 0
-        def seek(_start) = @starts.each { |part, start| part.seek(start) if start }
-
-        def each
-          @parts.each do |part|
-            next yield part if part.is_a?(String)
-
-            while (piece = part.read(PIECE_BYTES))
-              yield piece
-            end
-          end
-        end
+        # As Stream's.
+        def size = @parts.sum { |part| (part.is_a?(String) ? part.bytesize : part.size) || (return) }
+        def again = @parts.all? { |part| part.is_a?(String) || part.again }
+        def each(&block) = @parts.each { |part| part.is_a?(String) ? yield(part) : part.each(&block) }
 
         private
 
         def content(value)
           value = value[:content] if value.is_a?(Hash)
-          value.respond_to?(:read) ? value : value.to_s.b
+          value.respond_to?(:read) ? Stream.new(value) : value.to_s.b
         end
 
         def head(name, value)

@@ -57,10 +57,10 @@ module Gyre
 
           if json then typed("application/json", JSON.generate(json))
           elsif form then typed("application/x-www-form-urlencoded", Request.encode(:form, form))
-          elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, Stream.new(parts)) }
-          else @body = body.nil? || body.is_a?(String) || body.is_a?(Stream) ? body : Stream.new(body)
+          elsif multipart then Multipart.new(multipart).then { |parts| typed(parts.content_type, parts) }
+          else @body = body.is_a?(String) || body.is_a?(Stream) ? body : Stream.new(body)
           end
-          size = @body.size unless @body.nil? || @body.is_a?(String)
+          size = @body.size unless @body.is_a?(String)
           @fields = { **fields, "content-length" => size.to_s } if size && !fields.key?("content-length")
         end
 

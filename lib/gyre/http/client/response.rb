@@ -139,20 +139,13 @@ module Gyre
           return self if @body
 
           most = limits.body_bytes_limit
-          if !encoded?
-            bytes = read_piece || "".b
-            while bytes.bytesize <= most && (piece = read_piece)
-              bytes << piece
-            end
+          bytes = nil
+          each do |piece|
+            bytes ? bytes << piece : bytes = piece
             too_large(most) if bytes.bytesize > most
-          else
-            bytes = "".b
-            each { |part| (bytes << part).bytesize > most && too_large(most) }
           end
-          @body = bytes
+          @body = bytes || "".b
           self
-        ensure
-          close
         end
 
         # Drops a short rest, so that the connection can be kept.
