@@ -127,10 +127,7 @@ module Gyre
 
       # Closes kept connections. A later request makes new ones.
       # @return [nil]
-      def close
-        @homes.each_value { |pools| pools.values.each(&:close) } # others may add pools meanwhile
-        nil
-      end
+      def close = @homes.each_value { |pools| pools.values.each(&:close) } && nil # others may add pools meanwhile
 
       # @return [String] without credentials
       def inspect = "#<#{self.class}#{" #{@scheme}://#{@host}:#{@port}#{@path}" if @host}>"

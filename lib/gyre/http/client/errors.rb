@@ -3,6 +3,7 @@
 # Errors of the HTTP client: with method, address, phase and cause; without credentials and queries.
 # A task's own deadlines and stops pass unchanged.
 
+require "gyre/clock"
 require "gyre/errors"
 require "gyre/net"
 
@@ -76,12 +77,12 @@ module Gyre
                else ConnectionError
                end
         _, advice = ADVICE.find { |words, _| error.message.match?(words) }
+        advice = " (#{request.until_s && Clock.now >= request.until_s ? "timeout_s" : "connect_timeout_s"})" if error.message.match?(/ [\d.]+ s\z/)
         kind.new("#{phase}: #{error.message}#{advice}", request.method, request.url, phase)
       end
 
       ADVICE = { /wrong version number/ => ". If the server has no TLS, write http://",
-                 /self-signed|local issuer/ => ". For an authority of your own: Gyre::HTTP::Client.new(tls: Gyre::TLS.client(ca: path))",
-                 /(?:within|not over after) [\d.]+ s\z/ => " (connect_timeout_s, or timeout_s)" }.freeze
+                 /self-signed|local issuer/ => ". For an authority of your own: Gyre::HTTP::Client.new(tls: Gyre::TLS.client(ca: path))" }.freeze
       private_constant :ADVICE
 
       # Raised by a body: its source has raised the cause, which reaches the caller as it is.
