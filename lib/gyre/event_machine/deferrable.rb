@@ -44,10 +44,8 @@ module Gyre
         cancel_timeout
         @deferred_status = status
         @deferred_args = args
-        case status
-        when :succeeded then call_deferred(@callbacks, @errbacks)
-        when :failed then call_deferred(@errbacks, @callbacks)
-        end
+        call_deferred(@callbacks, @errbacks) if status == :succeeded
+        call_deferred(@errbacks, @callbacks) if status == :failed
       end
 
       # @param args [Array] for the callbacks

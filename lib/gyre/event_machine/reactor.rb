@@ -9,11 +9,9 @@ require "gyre/event_machine/ticks"
 module Gyre
   module EventMachine
     class Reactor
-      # Connections, acceptors ([class, arguments, block]) and callbacks of timers, each by
-      # signature. Programs look into them through EventMachine's instance variables.
-      attr_reader :conns, :acceptors, :timers, :tails, :loop, :thread
-      # Descriptors by signature.
-      attr_reader :descriptors
+      # Connections, acceptors ([class, arguments, block]), callbacks of timers and descriptors by
+      # signature. Programs look into the first three by EventMachine's instance variables.
+      attr_reader :conns, :acceptors, :timers, :descriptors, :tails, :loop, :thread
 
       def initialize
         @ticks = Ticks.new(self)

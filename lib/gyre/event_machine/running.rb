@@ -92,9 +92,7 @@ module Gyre
       def add_shutdown_hook(&block) = reactor.tails << block
 
       # Called with a callback's exception; without a block, `run` raises exceptions again.
-      def error_handler(callback = nil, &block)
-        @error_handler_block = callback || block
-      end
+      def error_handler(callback = nil, &block) = @error_handler_block = callback || block
 
       # Returns nil outside of {run}.
       def current_time = (Time.now if reactor_running?)

@@ -84,9 +84,7 @@ module Gyre
 
       def get_simultaneous_accept_count = @accept_count
 
-      def set_simultaneous_accept_count(count)
-        @accept_count = count.positive? ? count : 1
-      end
+      def set_simultaneous_accept_count(count) = @accept_count = [count, 1].max
 
       def klass_from_handler(klass = Connection, handler = nil, *arguments)
         klass = class_of(handler, klass) if handler

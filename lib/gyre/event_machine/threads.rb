@@ -22,9 +22,7 @@ module Gyre
 
       # True if no deferred work is left.
       def defers_finished?
-        return true unless @threadpool
-
-        @threadqueue.empty? && @deferred_results.zero? && @threadqueue.num_waiting == @threadpool.size
+        !@threadpool || (@threadqueue.empty? && @deferred_results.zero? && @threadqueue.num_waiting == @threadpool.size)
       end
 
       def spawn_threadpool

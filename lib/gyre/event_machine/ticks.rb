@@ -155,9 +155,7 @@ module Gyre
       alias run notify
 
       # @param block [Proc]
-      def set_receiver(block)
-        @receiver = block
-      end
+      def set_receiver(block) = @receiver = block
     end
   end
 end

@@ -57,9 +57,8 @@ module Gyre
       end
       alias setuid_string set_effective_user
 
-      def initialize_event_machine; end
-      alias release_machine initialize_event_machine
-      alias cleanup_machine initialize_event_machine
+      def release_machine; end
+      alias cleanup_machine release_machine
     end
   end
 end

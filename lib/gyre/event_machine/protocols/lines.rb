@@ -112,9 +112,7 @@ module Gyre
         end
 
         # Drops bytes from before TLS, which must not pass as protected.
-        def lt2_drop
-          @lt2_at = @lt2_rest.bytesize
-        end
+        def lt2_drop = @lt2_at = @lt2_rest.bytesize
 
         def lt2_throw_back(data)
           return receive_data(data) unless @lt2_running

@@ -77,9 +77,7 @@ module Gyre
         end
 
         # @param data [String] a value and its line end
-        def receive_binary_data(data)
-          @values[@key] = data.byteslice(0, data.bytesize - 2)
-        end
+        def receive_binary_data(data) = @values[@key] = data.byteslice(0, data.bytesize - 2)
 
         # Fails commands under way; later ones wait for the next connection.
         def unbind
