@@ -15,7 +15,6 @@ require "gyre/log/server/lifecycle"
 require "gyre/log/limits"
 require "gyre/log/server/routing"
 require "gyre/log/server/session"
-require "json"
 require "gyre/version"
 
 module Gyre
@@ -27,7 +26,9 @@ module Gyre
       QUEUE_BYTES = 32 << 20
       # Absent clients remembered in memory.
       SESSIONS_LIMIT = 10_000
-      private_constant :QUEUE_BYTES, :SESSIONS_LIMIT
+      # Connections in the status; the total includes others.
+      CONNECTIONS_LISTED = 1_000
+      private_constant :QUEUE_BYTES, :SESSIONS_LIMIT, :CONNECTIONS_LISTED
 
       # @return [Ingest]
       attr_reader :ingest
@@ -124,11 +125,14 @@ module Gyre
       # Requests a restart.
       def restart = @hub.loop.emit(:restart)
 
-      # @return [Hash{Symbol => Object}] see {ServerStatus}
-      def status = ServerStatus.new(self, @hub, @lifecycle.started_s).to_h
-
-      # @return [String] JSON
-      def status_line = ServerStatus.new(self, @hub, @lifecycle.started_s).to_json
+      # @return [Hash{Symbol => Object}] figures, as `gyre log status --json` prints them
+      def status
+        { version: VERSION, pid: Process.pid, uptime_s: (Clock.now - @lifecycle.started_s).round(1),
+          messages: @ingest.messages, filtered: @ingest.filtered, rates: @hub.rates,
+          bytes: @hub.flow.bytes, paused: @hub.flow.paused?, pauses: @hub.flow.pauses,
+          connections: @hub.connections.size, clients: @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h),
+          sessions: @sessions.size, outputs: outputs, services: services, loop_lag_s: lag }
+      end
 
       # Writes a line about the server itself.
       # @param message [String]
@@ -144,50 +148,19 @@ module Gyre
         @hub.loop.close
         @routing.close(abandon: @lifecycle.abandoned?)
       end
-    end
-
-    # The server's figures as one line of JSON, for `gyre log status`.
-    # @api private
-    class ServerStatus
-      # Connections listed; the total includes others.
-      CONNECTIONS_LISTED = 1_000
-
-      def initialize(server, hub, started_s)
-        @server, @hub, @started_s = server, hub, started_s
-      end
-
-      def to_h
-        { version: VERSION, pid: Process.pid, uptime_s: (Process.clock_gettime(Process::CLOCK_MONOTONIC) - @started_s).round(1),
-          **messages, **memory, connections: @hub.connections.size, clients: clients, sessions: @server.sessions.size,
-          outputs: outputs, services: services, **lag }
-      end
-
-      def to_json(*) = JSON.generate(to_h)
 
       private
 
-      def outputs = @server.committer.status.zip(@server.routing.sinks).map { |output, sink| output.merge(waiting: @hub.flow.queues.parked(sink)) }
-
-      def messages
-        ingest = @server.ingest
-        { messages: ingest.messages, filtered: ingest.filtered, rates: @hub.rates }
-      end
-
-      def memory = { bytes: @hub.flow.bytes, paused: @hub.flow.paused?, pauses: @hub.flow.pauses }
-
-      def clients = @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h)
+      def outputs = @committer.status.zip(@routing.sinks).map { |output, sink| output.merge(waiting: @hub.flow.queues.parked(sink)) }
 
       # Names are any bytes, JSON is UTF-8.
       def services
-        @server.ingest.services.each_with_object(Hash.new(0)) do |(name, count), counts|
+        @ingest.services.each_with_object(Hash.new(0)) do |(name, count), counts|
           counts[name.dup.force_encoding(Encoding::UTF_8).scrub] += count
         end
       end
 
-      def lag
-        stats = Gyre::Loop.stats || {}
-        { loop_lag_s: stats.slice(:lag_p50_s, :lag_p99_s, :lag_max_s).transform_keys { |name| name[/p50|p99|max/] } }
-      end
+      def lag = (Gyre::Loop.stats || {}).slice(:lag_p50_s, :lag_p99_s, :lag_max_s).transform_keys { |name| name[/p50|p99|max/] }
     end
   end
 end

@@ -12,6 +12,7 @@
 # read the error; :denied and :reopening delay a response. Syslog and JSON go from :tls to :serving,
 # where @work is a Gyre::Log::Feed or a Gyre::Log::Follower.
 
+require "json"
 require "gyre/log/wire"
 require "gyre/log/wire/origin"
 
@@ -258,7 +259,7 @@ module Gyre
         @peer.kind, @peer.service = request.kind, request.service
         @peer.origin = Origin.claimed(request.words, @peer.origin)
         case @peer.kind
-        when :status then linger("#{request.response}#{@hub.server.status_line}\n")
+        when :status then linger("#{request.response}#{JSON.generate(@hub.server.status)}\n")
         when :reopen then reopen
         when :tail
           return refuse("too many follow the log already") unless @hub.room_for_tail?
