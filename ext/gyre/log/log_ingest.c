@@ -189,14 +189,6 @@ static struct gyre_log_session *session_of(VALUE session) {
   return NIL_P(session) ? NULL : rb_check_typeddata(session, &session_type);
 }
 
-static bool is_client_id(const char *bytes, long length) {
-  if (length != GYRE_LOG_CLIENT_ID) return false;
-  for (long i = 0; i < length; i++) {
-    if (memchr("0123456789abcdefABCDEF", bytes[i], 22) == NULL) return false;
-  }
-  return true;
-}
-
 static int open_mark(VALUE sink, VALUE sequence, VALUE object) {
   struct gyre_log_session *const session = session_of(object);
   const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = sink_of(sink)->number;
@@ -213,8 +205,8 @@ static VALUE session_was_refused(VALUE self) { return boolean(session_of(self)->
 static VALUE ingest_open_session(VALUE self, VALUE client_id, VALUE last) {
   StringValue(client_id);
   Check_Type(last, T_HASH);
-  if (!is_client_id(RSTRING_PTR(client_id), RSTRING_LEN(client_id)))
-    rb_raise(rb_eArgError, "a client's id has 32 hexadecimal digits: %+" PRIsVALUE, client_id);
+  if (RSTRING_LEN(client_id) != GYRE_LOG_CLIENT_ID)
+    rb_raise(rb_eArgError, "a client's id has 32 characters: %+" PRIsVALUE, client_id);
   VALUE object = TypedData_Wrap_Struct(class_session, &session_type, NULL);
   struct gyre_log_session *const session = gyre_log_session_open(RSTRING_PTR(client_id));
   if (!session) check(-ENOMEM);
@@ -390,44 +382,39 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
 /* --- messages read in Ruby, and those without a decoder --- */
 
 /* Delivers a message whose sender cannot pause. */
-static int deliver_without_decoder(void *to, const struct gyre_log_message *message) {
-  struct gyre_log_hub *const hub = to;
+static int deliver_without_decoder(struct gyre_log_hub *hub, const struct gyre_log_message *message) {
   hub->unstoppable = true;
   const int result = gyre_log_hub_deliver(hub, message, NULL);
   hub->unstoppable = false;
   return result;
 }
 
-static VALUE deliver_texts(struct gyre_log_hub *hub, VALUE texts[3], VALUE time_ns,
-                           int (*deliver)(void *, const struct gyre_log_message *), void *to) {
+/* `decoder` may be NULL. */
+static VALUE deliver_texts(struct gyre_log_hub *hub, struct gyre_log_decoder *decoder, VALUE service, VALUE severity,
+                           VALUE text, VALUE time_ns) {
   const int64_t time = NUM2LL(time_ns);
-  VALUE service = rb_str_to_str(texts[0]), severity = rb_str_to_str(texts[1]), text = rb_str_to_str(texts[2]);
   struct gyre_log_message message = {.present = true};
+  StringValue(service);
+  StringValue(severity);
+  StringValue(text);
   message.service = text_of(&service);
   message.severity = text_of(&severity);
   message.text = text_of(&text);
   gyre_log_time_at(&hub->time, time);
-  check(deliver(to, &message));
+  check(decoder ? gyre_log_decoder_deliver(decoder, &message) : deliver_without_decoder(hub, &message));
   RB_GC_GUARD(service);
   RB_GC_GUARD(severity);
   RB_GC_GUARD(text);
   return Qnil;
 }
 
-static int deliver_of_decoder(void *to, const struct gyre_log_message *message) {
-  return gyre_log_decoder_deliver(to, message);
-}
-
 static VALUE decoder_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
   struct gyre_log_decoder *const decoder = decoder_of(self);
-  VALUE texts[3] = {service, severity, text};
-  return deliver_texts(decoder->hub, texts, time_ns, deliver_of_decoder, decoder);
+  return deliver_texts(decoder->hub, decoder, service, severity, text, time_ns);
 }
 
 static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
-  struct gyre_log_hub *const hub = hub_of(self);
-  VALUE texts[3] = {service, severity, text};
-  return deliver_texts(hub, texts, time_ns, deliver_without_decoder, hub);
+  return deliver_texts(hub_of(self), NULL, service, severity, text, time_ns);
 }
 
 static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
