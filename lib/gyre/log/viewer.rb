@@ -40,10 +40,7 @@ module Gyre
       # @return [Hash{String => Object}] the server's figures
       # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, EOFError]
       def status
-        open("", "status") do |transport|
-          line = read_line(transport) || raise(EOFError, "#{self} closed the connection without an answer")
-          JSON.parse(line.force_encoding(Encoding::UTF_8))
-        end
+        open("", "status") { |transport| JSON.parse(answer(transport).force_encoding(Encoding::UTF_8)) }
       rescue JSON::ParserError
         raise ProtocolError, "#{self} sent an invalid status"
       end
@@ -56,7 +53,7 @@ module Gyre
       # @raise (see #status)
       def reopen(within_s: 60)
         open("", "reopen", within_s) do |transport|
-          line = read_line(transport) || raise(EOFError, "#{self} closed the connection without an answer")
+          line = answer(transport)
           raise ProtocolError, "#{self} answered #{line.inspect}" unless line == "reopened"
         end
       end
@@ -89,7 +86,7 @@ module Gyre
         transport = reading { Gyre.connect(endpoint, tls: @tls, timeout_s: @timeout_s) }
         transport.read_timeout_s = transport.write_timeout_s = within_s
         reading { transport.write(Wire.frame(service, "authentication/2 #{request}", @key)) }
-        check(read_line(transport))
+        check(answer(transport))
         yield transport
       ensure
         transport&.close
@@ -97,6 +94,8 @@ module Gyre
 
       # @return [String, nil] nil at the end of the stream
       def read_line(transport) = reading { transport.read_until("\n", limit: LINE_BYTES_LIMIT) }
+
+      def answer(transport) = read_line(transport) || raise(EOFError, "#{self} closed the connection without an answer")
 
       def reading
         yield
@@ -115,7 +114,6 @@ module Gyre
         when "accepted 2" then nil
         when "accepted" then raise Incompatible, "#{self} is one of Analogger's: it can be logged to, but not looked at"
         when "denied" then raise Denied, "#{self} does not accept the key"
-        when nil then raise EOFError, "#{self} closed the connection without an answer"
         else raise ProtocolError, "#{self} answered #{answer.inspect}"
         end
       end
