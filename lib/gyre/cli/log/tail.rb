@@ -35,7 +35,6 @@ module Gyre
 
         def own_flags(flags)
           flags.on("--json", "each line as JSON") { @json = true }
-          flags.on("--raw", "each line as the server writes it, also on a", "terminal") { @raw = true }
         end
 
         def follow(service)
@@ -72,7 +71,7 @@ module Gyre
           entry = Gyre::Log::Entry.parse(line)
           if entry.nil? then @err.puts("gyre log tail: #{@paint.harmless(line.dup.force_encoding(Encoding::UTF_8).scrub)}")
           elsif @json   then @out.puts(entry.to_json)
-          elsif @raw || !@out.tty? then @out.write(line, "\n")
+          elsif !@out.tty? then @out.write(line, "\n")
           else @out.puts(pretty(entry))
           end
           @out.flush
