@@ -13,14 +13,9 @@ module Gyre
     module Log
       # The new process's view; empty after an ordinary start.
       class Handover
-        class << self
-          # True in a successor: already a daemon with a pidfile.
-          def pending? = Successor.pending?
-
-          def receive
-            left, signals = Successor.receive if pending?
-            new(JSON.parse(left || "[]"), signals || [])
-          end
+        def self.receive
+          left, signals = Successor.receive if Successor.pending?
+          new(JSON.parse(left || "[]"), signals || [])
         end
 
         # `signals` came before the exec.

@@ -96,7 +96,7 @@ module Gyre
           pidfile&.check
           CLI.raise_descriptor_limit
           trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
-          return run(configuration, pidfile) if !configuration.daemonize? || Handover.pending?
+          return run(configuration, pidfile) if !configuration.daemonize? || Successor.pending?
 
           Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
             run(configuration, pidfile) { daemon.ready(streams(configuration)) }
