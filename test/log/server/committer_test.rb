@@ -113,7 +113,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
     with_committer(interval: 0.01, sync_interval: 0.03) do |committer, sink, output|
       sink.add("one\n")
       eventually { output.calls == [[:write, "one\n", {}], :sync] }
-      eventually { committer.unsynced_s.zero? }
+      eventually { committer.status.first[:unsynced_s].zero? }
     end
   end
 
@@ -185,7 +185,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
         eventually { output.data.end_with?("f#{index}") }
       end
       assert_equal [2, 8], [committer.bytes, stuck_sink.bytesize]
-      assert_operator committer.unwritten_s, :>, 0
+      assert_operator committer.status.first[:unwritten_s], :>, 0
       refute committer.flush(0.01)
       status = committer.status.first
       assert_equal ["stuck", 10, 0, "disk full"], status.values_at(:output, :bytes, :written, :trouble)

@@ -96,12 +96,6 @@ module Gyre
 
       def bytes = @writers.sum(&:bytes)
 
-      # Age of the oldest unwritten bytes; 0.0 if there are none.
-      def unwritten_s(now = Clock.now) = @writers.map { |writer| writer.unwritten_s(now) }.max || 0.0
-
-      # Age of the oldest bytes that are not durable.
-      def unsynced_s(now = Clock.now) = @writers.map { |writer| writer.unsynced_s(now) }.max || 0.0
-
       def status(now = Clock.now) = @writers.map { |writer| writer.status(now) }
 
       private
