@@ -42,7 +42,7 @@ static void add_route(struct setting *setting, const char *service, const char *
   if (service && gyre_log_buffer_append_text(&route.service, service) < 0) abort();
   if (severity && gyre_log_buffer_append_text(&route.severities[route.severities_count++], severity) < 0) abort();
   for (size_t i = from; i < from + count; i++) {
-    gyre_log_sink_retain(setting->sinks[i]);
+    setting->sinks[i]->references++;
     route.sinks[route.sinks_count++] = setting->sinks[i];
   }
   if (gyre_log_hub_route(setting->hub, &route) < 0) abort();
@@ -76,7 +76,7 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
 static void close_setting(struct setting *setting) {
   gyre_log_session_release(setting->session);
   for (size_t i = 0; i < SINKS; i++) gyre_log_sink_release(setting->sinks[i]);
-  gyre_log_hub_retain(setting->hub);
+  setting->hub->references++;
   gyre_log_decoder_close(&setting->decoder);
   gyre_log_hub_release(setting->hub);
   gyre_log_hub_release(setting->hub);

@@ -11,12 +11,8 @@ void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub
   decoder->cutter.framing = framing;
   decoder->cutter.limit = limit;
   decoder->cutter.scratch = &hub->scratch;
-  gyre_log_hub_retain(hub);
+  hub->references++;
   if (session) session->references++;
-}
-
-int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_log_text host, uint64_t pid) {
-  return gyre_log_origin_set(&decoder->origin, host, pid);
 }
 
 /* Deliveries come from this decoder from now on. */

@@ -41,8 +41,6 @@ struct gyre_log_hub *gyre_log_hub_open(size_t services_limit) {
   return hub;
 }
 
-void gyre_log_hub_retain(struct gyre_log_hub *hub) { hub->references++; }
-
 void gyre_log_route_free(struct gyre_log_route *route) {
   for (size_t i = 0; i < route->severities_count; i++) gyre_log_buffer_free(&route->severities[i]);
   for (size_t i = 0; i < route->sinks_count; i++) gyre_log_sink_release(route->sinks[i]);
@@ -104,7 +102,7 @@ int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const
   if (!taps) return -ENOMEM;
   hub->taps = taps;
   if (service && gyre_log_buffer_append(&tap.service, service->bytes, service->length) < 0) return -ENOMEM;
-  gyre_log_sink_retain(sink);
+  sink->references++;
   gyre_log_hub_untap(hub, sink);
   taps[hub->taps_count++] = tap;
   return 0;

@@ -7,8 +7,9 @@
  * A channel is a service with a severity: its sinks, and its lines' constant part. A table of fixed
  * size keeps channels; a change of routes empties it.
  *
- * Callers of ..._open hold a reference, returned by ..._release. Routes and taps hold sinks,
- * decoders their session, and all of them the hub. Any order of release is valid. */
+ * Callers of ..._open hold a reference, returned by ..._release; others count theirs in
+ * `references`: routes and taps hold sinks, decoders their session, and all of them the hub. Any
+ * order of release is valid. */
 #pragma once
 
 #include "log/log_frame.h"
@@ -116,7 +117,6 @@ struct gyre_log_sink {
  * memory. */
 struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
                                          struct gyre_log_text key);
-void gyre_log_sink_retain(struct gyre_log_sink *sink);
 void gyre_log_sink_release(struct gyre_log_sink *sink);
 /* Returns 0 or -ENOMEM. */
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
@@ -189,7 +189,6 @@ struct gyre_log_hub {
 };
 
 struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
-void gyre_log_hub_retain(struct gyre_log_hub *hub);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
 /* Opens a sink, released before the hub; NULL without memory. */
@@ -211,9 +210,9 @@ struct gyre_log_decoder {
   struct gyre_log_hub *hub;
   struct gyre_log_session *session; /* or NULL */
   struct gyre_log_cutter cutter;
-  struct gyre_log_buffer rest;  /* an incomplete message */
-  struct gyre_log_buffer lines; /* whole JSON lines for the binding */
-  struct gyre_log_origin origin;
+  struct gyre_log_buffer rest;   /* an incomplete message */
+  struct gyre_log_buffer lines;  /* whole JSON lines for the binding */
+  struct gyre_log_origin origin; /* set before the first message, if known */
   uint64_t messages;
   int wrong; /* an enum gyre_log_wrong, or 0 */
 };
@@ -222,8 +221,6 @@ struct gyre_log_decoder {
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
                            enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_decoder_close(struct gyre_log_decoder *decoder);
-/* Sets its messages' origin, before the first. Returns 0 or -ENOMEM. */
-int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_log_text host, uint64_t pid);
 /* Delivers a message parsed in Ruby, of hub->time; returns as gyre_log_hub_deliver. */
 int gyre_log_decoder_deliver(struct gyre_log_decoder *decoder, const struct gyre_log_message *message);
 /* Returns 0, an enum gyre_log_wrong, or -ENOMEM. */

@@ -99,7 +99,8 @@ static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, V
   VALUE object = TypedData_Make_Struct(class_sink, struct sink, &sink_type, made);
   struct gyre_log_sink *const sink = made->sink = gyre_log_hub_open_sink(hub, chosen, key_text);
   if (!sink) check(-ENOMEM);
-  gyre_log_hub_retain(made->hub = hub);
+  made->hub = hub;
+  hub->references++;
   sink->cull = RTEST(cull);
   sink->raw = RTEST(raw);
   if (!NIL_P(origin)) sink->origin = RTEST(origin);
@@ -261,7 +262,7 @@ static VALUE ingest_open_decoder(VALUE self, VALUE kind, VALUE framing, VALUE se
   struct gyre_log_session *const of = chosen == GYRE_LOG_RECORDS ? session_of(session) : NULL;
   VALUE object = TypedData_Make_Struct(class_decoder, struct gyre_log_decoder, &decoder_type, decoder);
   gyre_log_decoder_open(decoder, hub, of, chosen, framed, bytes);
-  if (!NIL_P(host)) check(gyre_log_decoder_set_origin(decoder, text_of(&host), process));
+  if (!NIL_P(host)) check(gyre_log_origin_set(&decoder->origin, text_of(&host), process));
   RB_GC_GUARD(host);
   RB_GC_GUARD(session);
   return object;
@@ -339,7 +340,7 @@ static int fill_route(struct gyre_log_route *route, VALUE service, VALUE severit
   }
   for (size_t i = 0; i < given; i++) {
     struct gyre_log_sink *const sink = sink_of(RARRAY_AREF(sinks, (long)i));
-    gyre_log_sink_retain(sink);
+    sink->references++;
     route->sinks[route->sinks_count++] = sink;
   }
   return 0;

@@ -21,8 +21,6 @@ struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gy
   return sink;
 }
 
-void gyre_log_sink_retain(struct gyre_log_sink *sink) { sink->references++; }
-
 static void count(struct gyre_log_sink *sink, size_t before, size_t after) {
   if (sink->limit == SIZE_MAX) *sink->total += after - before;
 }
