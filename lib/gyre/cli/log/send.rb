@@ -81,8 +81,13 @@ module Gyre
 
         # Without a spool, reads only what can be sent.
         def reach(client)
-          @reached = connected?(client)
+          @reached = unless_refused { connected?(client) }
           raise StartError, why(client) unless @reached || @spool
+        end
+
+        # Returns nil if the server refuses this client and the spool has its messages.
+        def unless_refused
+          yield
         rescue Gyre::Log::Denied, Gyre::Log::Incompatible
           raise unless @spool
         end
@@ -107,17 +112,9 @@ module Gyre
           end
         end
 
-        def log(client, severity, message)
-          client.log(severity, message)
-        rescue Gyre::Log::Denied, Gyre::Log::Incompatible
-          raise unless @spool # it has the message
-        end
+        def log(client, severity, message) = unless_refused { client.log(severity, message) }
 
-        def stored?(client)
-          (@reached || client.stats[:state] == :connected) && client.flush(@within_s)
-        rescue Gyre::Log::Denied, Gyre::Log::Incompatible
-          @spool ? false : raise
-        end
+        def stored?(client) = unless_refused { (@reached || client.stats[:state] == :connected) && client.flush(@within_s) }
 
         # The client would keep trying.
         def why(client)
