@@ -64,7 +64,12 @@ module Gyre
 
       private
 
-      def at_single = available { Server::Failed.retrying { yield @single } }
+      # nil if it is down.
+      def at_single
+        Server::Failed.retrying { yield @single }
+      rescue NoServerError
+        nil
+      end
 
       # Skips keys without a server, like Dalli.
       def spread(full, &start)
@@ -100,13 +105,6 @@ module Gyre
         commands = keys.to_h { |key| [key.to_s, yield(key)] }
         results = @client.together(commands.values) { |error| error.is_a?(NoServerError) ? NOT_FOUND : raise(error) }
         commands.keys.zip(results).reject { |_, result| NOT_FOUND.equal?(result) }.to_h
-      end
-
-      # nil if all are down.
-      def available
-        yield
-      rescue NoServerError
-        nil
       end
     end
   end
