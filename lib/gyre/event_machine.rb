@@ -43,6 +43,7 @@ module Gyre
         "memcache" => %i[Memcache], "smtp_client" => %i[SmtpClient], "smtp_server" => %i[SmtpServer], "stomp" => %i[Stomp]
       }.each { |file, names| names.each { |name| autoload name, "gyre/event_machine/protocols/#{file}" } }
     end
+    # As old programs write it.
     P = Protocols
   end
 end

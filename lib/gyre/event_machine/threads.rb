@@ -25,11 +25,13 @@ module Gyre
         !@threadpool || (@threadqueue.empty? && @deferred_results.zero? && @threadqueue.num_waiting == @threadpool.size)
       end
 
+      # Starts the threads of `defer`.
       def spawn_threadpool
         @threadqueue = Thread::Queue.new
         @threadpool = Array.new(@threadpool_size.to_i) { Thread.new(@threadqueue) { |queue| work(queue) } }
       end
 
+      # Called at the reactor's end.
       def stop_threads
         return if @threads_apart # other reactors use them
 
