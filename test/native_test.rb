@@ -37,7 +37,7 @@ class NativeTest < Minitest::Test
   def test_it_loads_while_each_allocation_collects_garbage
     skip "no extension" unless Gyre::Native.available?
 
-    output = ruby("-e", <<~RUBY)
+    output = ruby("-e", <<~RUBY, within_s: 110)
       require "gyre/native"
       GC.stress = true
       Gyre::Native.available?
