@@ -69,7 +69,7 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
   }
   gyre_log_decoder_open(&setting->decoder, setting->hub, setting->session, input->kind, input->framing, input->limit);
   if (input->kind == GYRE_LOG_SYSLOG) return;
-  if (gyre_log_decoder_set_origin(&setting->decoder, host, input->kind == GYRE_LOG_RECORDS ? 4711 : 0) < 0) abort();
+  if (gyre_log_origin_set(&setting->decoder.origin, host, input->kind == GYRE_LOG_RECORDS ? 4711 : 0) < 0) abort();
 }
 
 /* In another order than they were opened in. */
