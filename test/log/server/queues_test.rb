@@ -81,6 +81,28 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
     [reader, writer].each(&:close)
   end
 
+  # As it happens when another thread asks for the status.
+  def test_a_connection_may_begin_to_wait_while_those_that_wait_are_counted
+    sink_class = Struct.new(:meanwhile) do
+      def hit? = true
+      def room? = false
+      def ==(_other) = meanwhile.call || true
+    end
+    parts = Struct.new(:sinks) do
+      def routing = self
+      def committer = self
+      def on_written = nil
+    end
+    peer_class = Class.new { def pause = nil }
+    sink = sink_class.new
+    queues = Gyre::Log::Queues.new(nil, parts.new([sink]))
+    queues.park(peer_class.new)
+    sink.meanwhile = -> { queues.park(peer_class.new) }
+    assert_equal 1, queues.parked(:another)
+    sink.meanwhile = -> {}
+    assert_equal 2, queues.parked(:another)
+  end
+
   def test_where_it_drops_no_client_waits_and_it_is_counted_and_reported
     reader, writer = full_pipe
     serve(logs: [stuck(writer, queue: 20_000, when_full: "drop")]) do |server|

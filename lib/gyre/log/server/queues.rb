@@ -31,7 +31,8 @@ module Gyre
 
       def forget(peer) = @parked.delete(peer)
 
-      def parked(sink) = @parked.count { |_, sinks| sinks.include?(sink) }
+      # Counts in a copy: a status may be asked in another thread.
+      def parked(sink) = @parked.values.count { |sinks| sinks.include?(sink) }
 
       # Resumes connections after the key :room.
       def release
