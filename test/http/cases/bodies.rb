@@ -15,7 +15,7 @@ module HTTPCases
   body "what follows the body is left alone", "1\r\na\r\n0\r\n\r\nGET / HTTP/1.1\r\n", data: "a", length: 11, at: 11
 
   ["", ";a", ";a=b", ";a;b=c", ";a=\"\"", ";a=\"b c\\\"d;e\\\\\"", ";a=\"\t\xff\"", " ;a", "\t; a = b ;c",
-   ";a=\"b\" ;c", ";a =\t\"b\"", ";!#$%&'*+-.^_`|~09azAZ=1"].each do |extension|
+   ";a=\"b\" ;c", ";a =\t\"b\"", ";!#$%&'*+-.^_`|~09azAZ=1", ";", ";a ", ";=a", ";;a=", ";a b,\"c"].each do |extension|
     body "the extension #{extension.inspect}", "1#{extension}\r\na\r\n0#{extension}\r\n\r\n", data: "a"
   end
 
@@ -31,17 +31,11 @@ module HTTPCases
   end
   bad_extension = "a malformed chunk extension"
   { "a space after the size" => "1 \r\na", "two numbers" => "1 1\r\na",
-    "a space at the end of an extension" => "1;a \r\nb", "an extension without a name" => "1;\r\na",
-    "a value without a name" => "1;=a\r\nb", "an empty value" => "1;a=\r\nb", "two semicolons" => "1;;a\r\nb",
-    "two equals signs" => "1;a==b\r\nc",
     "a bare line feed in an extension" => "1;a\nb", "a bare line feed in a value" => "1;a=b\nc",
     "a NUL in an extension" => "1;a\0\r\nb", "a control byte in a quoted value" => "1;a=\"\x01\"\r\nb",
-    "a line feed in a quoted value" => "1;a=\"\n\"\r\nb", "a carriage return in a quoted value" => "1;a=\"\r\n\"\r\nb",
+    "a line feed in a quoted value" => "1;a=\"\n\"\r\nb",
     "an escaped line feed" => "1;a=\"\\\n\"\r\nb",
-    "text after a quoted value" => "1;a=\"b\"c\r\nd", "a comma" => "1;a,b\r\nc",
-    "a word after an extension" => "1;a b\r\nc", "a word after a value" => "1;a=b c\r\nd",
-    "a quotation mark in a name" => "1;a\"b\r\nc", "a quotation mark in a value" => "1;a=b\"c\r\nd",
-    "an equals sign after a value" => "1;a=b =c\r\nd", "an equals sign after the size" => "1 =a\r\nb" }.each do |what, bytes|
+    "an equals sign after the size" => "1 =a\r\nb" }.each do |what, bytes|
     refuse_body bad_extension, "a chunk-size line with #{what}", bytes
   end
   bare_cr = "a carriage return without a line feed after it"

@@ -5,9 +5,9 @@
 # It stops where the trailer section starts; Trailers reads that. Twin of
 # ext/gyre/http/h1/chunked.c.
 #
-#   size ──";"──► extension ─► name ──"="──► value_start ─► value or quoted (─► escaped ─►) quoted_end
-#     │  blank in between where the grammar has BWS (RFC 9112, section 7.1.1): before and after ";" and "="
-#     └── CR ─► size_lf ─► data ─► data_cr ─► data_lf ─► size …      size 0: size_lf ─► trailers
+#   size ──(blank) ";"──► extension, dropped unless it has a control byte (RFC 9112, section 7.1.1)
+#     └── CR ─► size_lf ◄─ CR ─┘
+#                  └► data ─► data_cr ─► data_lf ─► size …      size 0: trailers
 
 require "gyre/errors"
 require "oracle/http/fields"
@@ -30,15 +30,11 @@ module HTTPOracle
     SIZE_MAX = 1 << 62
 
     # What each byte is, as far as the grammar asks.
-    TOKEN = Array.new(256) { |byte| !byte.chr.match?(Fields::NO_TOKEN) }.freeze
     HEX = Array.new(256) { |byte| byte.chr.match?(/\h/n) ? byte.chr.hex : nil }.freeze
     TEXT = Array.new(256) { |byte| byte == 0x09 || (byte >= 0x20 && byte != 0x7f) }.freeze
     BLANK = Array.new(256) { |byte| [0x09, 0x20].include?(byte) }.freeze
     SEMICOLON = 0x3b
-    EQUALS = 0x3d
-    QUOTE = 0x22
-    BACKSLASH = 0x5c
-    private_constant :TOKEN, :HEX, :TEXT, :BLANK, :SEMICOLON, :EQUALS, :QUOTE, :BACKSLASH
+    private_constant :HEX, :TEXT, :BLANK, :SEMICOLON
 
     # Returns where the next step starts, in the bytes of the last one.
     attr_reader :position
@@ -119,57 +115,23 @@ module HTTPOracle
         @remaining = (@remaining * 16) + digit
         refuse("a chunk size that is too large") if @remaining > SIZE_MAX
       else
-        following = after_element(byte, :blank) if @line_bytes > 1
+        following = after_size(byte) if @line_bytes > 1
         @phase = following || refuse("a chunk size that is not a number")
       end
     end
 
     # The next phase; nil when the byte may not stand here.
     def after_extension_byte(byte)
-      case @phase
-      when :blank, :name_blank then after_blank(byte)
-      when :extension          then TOKEN[byte] ? :name : stay_if(BLANK[byte])
-      when :name               then after_name(byte)
-      when :value_start        then after_value_start(byte)
-      when :value              then TOKEN[byte] ? :value : after_element(byte, :blank)
-      when :quoted             then after_quoted(byte)
-      when :escaped            then TEXT[byte] ? :quoted : nil
-      when :quoted_end         then after_element(byte, :blank)
-      end
+      return byte == SEMICOLON ? :extension : stay_if(BLANK[byte]) if @phase == :blank
+
+      byte == Fields::CR ? :size_lf : stay_if(TEXT[byte])
     end
 
-    def after_blank(byte)
-      return :value_start if byte == EQUALS && @phase == :name_blank
-
-      byte == SEMICOLON ? :extension : stay_if(BLANK[byte])
-    end
-
-    def after_name(byte)
-      return :value_start if byte == EQUALS
-
-      TOKEN[byte] ? :name : after_element(byte, :name_blank)
-    end
-
-    def after_value_start(byte)
-      return :quoted if byte == QUOTE
-
-      TOKEN[byte] ? :value : stay_if(BLANK[byte])
-    end
-
-    def after_quoted(byte)
-      case byte
-      when QUOTE then :quoted_end
-      when BACKSLASH then :escaped
-      else stay_if(TEXT[byte])
-      end
-    end
-
-    # What may follow anywhere.
-    def after_element(byte, blank)
+    def after_size(byte)
       case byte
       when Fields::CR then :size_lf
       when SEMICOLON then :extension
-      else BLANK[byte] ? blank : nil
+      else BLANK[byte] ? :blank : nil
       end
     end
 

@@ -1,8 +1,8 @@
 /* Decodes chunked bodies (h1/chunked.h). Its states, a byte each except DATA:
  *
- *   SIZE ──";"──► EXTENSION ─► NAME ──"="──► VALUE_START ─► VALUE or QUOTED (─► ESCAPED ─►) QUOTED_END
- *     │  BLANK in between where the grammar has BWS (RFC 9112, section 7.1.1): before and after ";" and "="
- *     └── CR ─► SIZE_LF ─► DATA ─► DATA_CR ─► DATA_LF ─► SIZE …      size 0: SIZE_LF ─► TRAILERS */
+ *   SIZE ──(BLANK) ";"──► EXTENSION, dropped unless it has a control byte (RFC 9112, section 7.1.1)
+ *     └── CR ─► SIZE_LF ◄─ CR ─┘
+ *                  └► DATA ─► DATA_CR ─► DATA_LF ─► SIZE …      size 0: TRAILERS */
 #include "http/h1/chunked.h"
 #include "http/h1/parser.h"
 #include "http/scan.h"
@@ -13,13 +13,6 @@ enum chunked_phase {
   CHUNK_SIZE,
   CHUNK_BLANK, /* a ";" must follow */
   CHUNK_EXTENSION,
-  CHUNK_NAME,
-  CHUNK_NAME_BLANK, /* "=" or ";" must follow */
-  CHUNK_VALUE_START,
-  CHUNK_VALUE,
-  CHUNK_QUOTED,
-  CHUNK_ESCAPED,
-  CHUNK_QUOTED_END,
   CHUNK_SIZE_LF,
   CHUNK_DATA,
   CHUNK_DATA_CR,
@@ -60,56 +53,14 @@ static int read_size(struct gyre_http1_chunked *chunked, char byte) {
   return 0;
 }
 
-/* Handles the byte after an extension's element; false if invalid. */
-static bool end_element(struct gyre_http1_chunked *chunked, char byte) {
-  if (byte == '\r')
-    chunked->phase = CHUNK_SIZE_LF;
-  else if (byte == ';')
-    chunked->phase = CHUNK_EXTENSION;
-  else if (is_blank(byte))
-    chunked->phase = chunked->phase == CHUNK_NAME ? CHUNK_NAME_BLANK : CHUNK_BLANK;
-  else
-    return false;
-  return true;
-}
-
-/* Drops a chunk-ext, the rest of a size line; false if malformed. */
+/* Drops the rest of a size line; false if malformed. */
 static bool read_extension(struct gyre_http1_chunked *chunked, char byte) {
-  switch ((enum chunked_phase)chunked->phase) {
-  case CHUNK_NAME_BLANK:
-    if (byte == '=') {
-      chunked->phase = CHUNK_VALUE_START;
-      return true;
-    }
-    /* fallthrough */
-  case CHUNK_BLANK:
+  if (chunked->phase == CHUNK_BLANK) {
     if (byte == ';') chunked->phase = CHUNK_EXTENSION;
     return byte == ';' || is_blank(byte);
-  case CHUNK_EXTENSION:
-    if (is(byte, CLASS_TOKEN)) chunked->phase = CHUNK_NAME;
-    return is(byte, CLASS_TOKEN) || is_blank(byte);
-  case CHUNK_NAME:
-    if (byte == '=') chunked->phase = CHUNK_VALUE_START;
-    return byte == '=' || is(byte, CLASS_TOKEN) || end_element(chunked, byte);
-  case CHUNK_VALUE_START:
-    if (byte == '"')
-      chunked->phase = CHUNK_QUOTED;
-    else if (is(byte, CLASS_TOKEN))
-      chunked->phase = CHUNK_VALUE;
-    else
-      return is_blank(byte);
-    return true;
-  case CHUNK_VALUE: return is(byte, CLASS_TOKEN) || end_element(chunked, byte);
-  case CHUNK_QUOTED:
-    if (byte == '"')
-      chunked->phase = CHUNK_QUOTED_END;
-    else if (byte == '\\')
-      chunked->phase = CHUNK_ESCAPED;
-    return is(byte, CLASS_VALUE);
-  case CHUNK_ESCAPED: chunked->phase = CHUNK_QUOTED; return is(byte, CLASS_VALUE);
-  case CHUNK_QUOTED_END: return end_element(chunked, byte);
-  default: return false;
   }
+  if (byte == '\r') chunked->phase = CHUNK_SIZE_LF;
+  return byte == '\r' || is(byte, CLASS_VALUE);
 }
 
 /* Handles a byte outside the data. Returns 0 or REFUSED. */
