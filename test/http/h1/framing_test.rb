@@ -89,7 +89,7 @@ module HTTP1Framing
   def test_a_framing_of_the_apps_own_that_cannot_be_is_refused_aloud
     own = { "transfer-encoding" => "chunked" }
     responses = {
-      "/array" => [200, own, ["ab"]], "/each" => [200, own, ["hello"].each], "/nothing" => [200, own, [].each],
+      "/array" => [200, own, ["hello"]], "/each" => [200, own, ["hello"].each], "/nothing" => [200, own, [].each],
       "/gzip" => [200, { "transfer-encoding" => "gzip" }, ["a"]], "/stream" => [200, own, ->(stream) { stream << "a" }],
       "/both" => [200, own.merge("content-length" => "5"), ["0\r\n\r\n"]]
     }
