@@ -11,37 +11,6 @@ module Gyre
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
 
-      # rack.input without a body; closing does nothing.
-      class Empty
-        # @return [String, nil] like IO#read at the end
-        def read(length = nil, buffer = nil)
-          buffer&.clear
-          return unless length.nil? || length.zero?
-
-          buffer || String.new
-        end
-
-        # @raise [EOFError] always
-        def readpartial(_length, _buffer = nil)
-          raise EOFError, "end of the request's body"
-        end
-
-        # @return [nil]
-        def gets = nil
-
-        # @return [self, Enumerator]
-        def each = block_given? ? self : [].each
-
-        # @return [Integer] as IO#rewind
-        def rewind = 0
-
-        # @return [nil]
-        def close = nil
-      end
-
-      # Shared by requests without a body.
-      EMPTY = Empty.new.freeze
-
       # @param exchange [Exchange]
       def initialize(exchange)
         @exchange = exchange
@@ -121,6 +90,24 @@ module Gyre
         @ahead = @ahead.bytesize > length ? @ahead.byteslice(length..-1) : nil
         piece
       end
+
+      # rack.input without a body; closing does nothing.
+      class Empty < Input
+        def initialize; end # rubocop:disable Lint/MissingSuper
+
+        # @return [Integer] as IO#rewind
+        def rewind = 0
+
+        # @return [nil]
+        def close = nil
+
+        private
+
+        def take(_length) = nil
+      end
+
+      # Shared by requests without a body.
+      EMPTY = Empty.new.freeze
     end
   end
 end
