@@ -76,7 +76,7 @@ class WebAccessLogTest < Minitest::Test
     @out.failure = Errno::ENOSPC.new
     2.times do
       request(log)
-      log.flush
+      wait_until_written(log)
     end
     assert_equal ["the access log cannot be written, lines are lost: No space left on device"], @errors
     log.close
@@ -88,7 +88,7 @@ class WebAccessLogTest < Minitest::Test
     in_loop { 5_000.times { request(log) } }
     assert_operator log.dropped, :>, 1_000
     reading = Thread.new { reader.read }
-    log.flush
+    wait_until_written(log)
     request(log)
     log.close
     writer.close
@@ -104,6 +104,10 @@ class WebAccessLogTest < Minitest::Test
 
   def request(log)
     log.call(ENVIRONMENT, 200, 0, 0.0)
+  end
+
+  def wait_until_written(log)
+    eventually { log.instance_variable_get(:@writer).empty? }
   end
 
   def in_loop(&block)

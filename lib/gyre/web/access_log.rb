@@ -39,9 +39,6 @@ module Gyre
       # @param seconds [Float]
       def call(env, status, bytes, seconds) = @writer.add(@format.line(env, status, bytes, seconds))
 
-      # Waits until pending lines are written.
-      def flush = @writer.call { nil }
-
       # @return [Integer] lines dropped beyond bytes_limit
       def dropped = @writer.dropped
 
@@ -55,13 +52,17 @@ module Gyre
       # @return [Boolean]
       def response_headers? = @format.response_headers?
 
-      # Reopens the file after a rotation.
+      # Reopens the file after a rotation, in a thread, as a disk may be slow.
       # @return [Boolean] false: it has none
       # @raise [SystemCallError] the old file stays in use
       def reopen
         return false unless @out.is_a?(LogFile)
 
-        @writer.call(REOPEN_S) { @out.reopen || true } or raise Errno::ETIMEDOUT, "open #{@out.path}"
+        thread = Thread.new { @out.reopen }
+        thread.report_on_exception = false # join raises it
+        raise Errno::ETIMEDOUT, "open #{@out.path}" unless thread.join(REOPEN_S)
+
+        true
       end
 
       private

@@ -61,24 +61,6 @@ class WebLineWriterTest < Minitest::Test
     refute writer.add("four\n")
   end
 
-  def test_a_block_runs_between_two_writes_and_its_error_comes_back
-    writer = @gate.writer
-    @gate.open(2)
-    writer.add("one\n")
-    assert_equal 1, writer.call { @gate.taken.size }
-    assert_raises(Errno::EISDIR) { writer.call(10) { raise Errno::EISDIR } }
-    writer.close
-  end
-
-  def test_a_block_is_waited_for_no_longer_than_asked
-    writer = @gate.writer
-    writer.add("one\n")
-    @gate.taken.pop
-    assert_nil writer.call(0.01) { :never }
-    @gate.open
-    writer.close
-  end
-
   def test_a_loop_goes_on_while_nothing_takes_lines
     Gyre.run do
       writer = @gate.writer(bytes_limit: 100_000)

@@ -26,7 +26,6 @@ module Gyre
         @lock = Mutex.new
         @change = ConditionVariable.new
         @lines = +""
-        @jobs = []
         @dropped = @told = 0
         @busy = @closed = false
       end
@@ -47,20 +46,6 @@ module Gyre
         end
         Thread.pass if waiting && waiting >= PASS_BYTES && !@busy
         !waiting.nil?
-      end
-
-      # Runs a block in the thread after earlier lines. Returns or raises its result; nil after the
-      # timeout.
-      def call(limit_s = nil, &block)
-        answer = Thread::Queue.new
-        @lock.synchronize do
-          @jobs << [block, answer]
-          run
-        end
-        result, error = pop(answer, limit_s)
-        raise error if error
-
-        result
       end
 
       def empty? = @lines.empty? && !@busy
@@ -93,48 +78,31 @@ module Gyre
       end
 
       def work
-        while (lines, dropped, jobs = take)
-          @write.call(lines, dropped) unless lines.empty?
-          jobs.each { |block, answer| answer << result(block) }
+        while (lines, dropped = take)
+          @write.call(lines, dropped)
         end
       end
 
       def take
         @lock.synchronize do
           @busy = false
-          @change.wait(@lock) while @lines.empty? && @jobs.empty? && !@closed
+          @change.wait(@lock) while @lines.empty? && !@closed
           gather
-          return if @lines.empty? && @jobs.empty?
+          return if @lines.empty?
 
           @busy = true
           lines, @lines = @lines, +""
-          jobs, @jobs = @jobs, []
           dropped = @dropped - @told
           @told = @dropped
-          [lines, dropped, jobs]
+          [lines, dropped]
         end
       end
 
       def gather
         until_s = Clock.now + GATHER_S
-        while @jobs.empty? && !@closed && @lines.bytesize < PASS_BYTES && (left_s = until_s - Clock.now).positive?
+        while !@closed && @lines.bytesize < PASS_BYTES && (left_s = until_s - Clock.now).positive?
           @change.wait(@lock, left_s)
         end
-      end
-
-      def result(block)
-        [block.call, nil]
-      rescue StandardError => error
-        [nil, error]
-      end
-
-      # Ruby 3.1 has no Queue#pop with a timeout.
-      def pop(answer, limit_s)
-        return answer.pop if limit_s.nil?
-
-        until_s = Clock.now + limit_s
-        sleep(0.002) while answer.empty? && Clock.now < until_s
-        answer.pop unless answer.empty?
       end
     end
   end

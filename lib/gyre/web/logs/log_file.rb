@@ -15,28 +15,32 @@ module Gyre
         @path = File.expand_path(path)
         @io = open
         @torn = false
+        @lock = Mutex.new
       end
 
       # On SystemCallError (a full disk) the rest is lost.
       def write(text)
-        text = "\n#{text}" if @torn # another process may have written behind the piece, and then it has its own line
-        written = 0
-        written += @io.syswrite(written.zero? ? text : text.byteslice(written..-1)) while written < text.bytesize
-        @torn = false
-      rescue SystemCallError
-        @torn ||= written.to_i.positive?
-        raise
+        @lock.synchronize do
+          text = "\n#{text}" if @torn # another process may have written behind the piece, and then it has its own line
+          written = 0
+          written += @io.syswrite(written.zero? ? text : text.byteslice(written..-1)) while written < text.bytesize
+          @torn = false
+        rescue SystemCallError
+          @torn ||= written.positive?
+          raise
+        end
       end
 
       def flush; end
 
-      # Keeps the old file on failure.
+      # Keeps the old file on failure. Any thread may call it.
       def reopen
         fresh = open
-        old = @io
-        @io = fresh
-        @torn = false
-        old.close
+        @lock.synchronize do
+          @io.close
+          @io = fresh
+          @torn = false
+        end
       end
 
       def close = @io.close
