@@ -119,15 +119,10 @@ class WebTLSContextsTest < Minitest::Test
     end
   end
 
-  def test_the_passphrase_of_a_key_comes_from_a_command
+  def test_a_key_with_a_passphrase_is_refused
     locked = @certificates.write("locked.key", OpenSSL::PKey.read(File.read(@key)).to_pem(OpenSSL::Cipher.new("aes-256-cbc"), "se cret"))
-    query = "cert=#{@certificate}&key=#{locked}"
-    serve(bind: "ssl://127.0.0.1:0?#{query}&key_password_command=echo%20se%20cret")
-    assert_equal "https", get
-    { "" => "is encrypted", "&key_password_command=false" => "key_password_command: false failed (exit 1)",
-      "&key_password_command=true" => "printed nothing", "&key_password_command=./none" => "No such file" }.each do |more, words|
-      assert_includes assert_raises(Gyre::StartError) { Gyre::Web::Server.new(app, bind: "ssl://127.0.0.1:0?#{query}#{more}").listen }.message, words
-    end
+    error = assert_raises(Gyre::StartError) { serve(bind: "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{locked}") }
+    assert_includes error.message, "is encrypted"
   end
 
   def test_a_certificate_that_is_out_of_date_is_warned_about

@@ -105,7 +105,7 @@ static bool refuse_key(const struct gyre_tls_options *options, const struct pass
   const char *reason = " cannot be read: it must be a private key in PEM";
   if (passphrase->asked)
     reason = passphrase->text ? " is encrypted, and the passphrase given is not its own"
-                              : " is encrypted: give its passphrase (gyre serve: key_password_command), or store it "
+                              : " is encrypted: give its passphrase (key_passphrase), or store it "
                                 "without a passphrase (openssl pkey -in KEY -out NEW)";
   ERR_clear_error(); /* libssl's message does not help */
   return explain(error, "the key", options->key_name, reason);

@@ -30,6 +30,7 @@ module Gyre
       ssl_certificate_key: "write key", ca_file: "write ca", verify_mode: "write verify: true (force_peer) or optional (peer)",
       verification_flags: "write crl for revoked certificates", ssl_cipher_filter: "write ciphers", ssl_ciphersuites: "write ciphersuites",
       no_tlsv1: OLD_VERSIONS, no_tlsv1_1: OLD_VERSIONS, reuse: "leave it out: sessions are resumed by tickets",
+      key_password_command: "store the key without a passphrase (openssl pkey -in KEY -out NEW)",
       ocsp: "leave it out: OCSP has ended", ssl_stapling_file: "leave it out: OCSP has ended"
     }.freeze
   end

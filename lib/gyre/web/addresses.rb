@@ -13,16 +13,15 @@ module Gyre
       HOST_NAME = Gyre::Settings::Type.new("HOST", "a host name, or one that begins with *.") do |value|
         value.downcase if value.is_a?(String) && value.match?(/\A(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\z/i)
       end
-      row = Gyre::Settings.method(:row)
-      ROWS = [*TLS::ROWS, row[:key_password_command, :text, "a command that prints the passphrase of an encrypted key"]].freeze
+      NAMES = Gyre::Settings.row(:names, HOST_NAME, "hosts that the certificate is for (SNI); without names it is for all others", list: true)
 
       # TLS settings after an address.
-      TLS_SETTINGS = Gyre::Settings.new({ nil => ROWS }, what: "setting of TLS", foreign: TLS::FOREIGN_WORDS) do |values, faults|
+      TLS_SETTINGS = Gyre::Settings.new({ nil => TLS::ROWS }, what: "setting of TLS", foreign: TLS::FOREIGN_WORDS) do |values, faults|
         faults.add(nil, "a cert needs its key, and a key its cert") if values.key?(:cert) != values.key?(:key)
       end
       # One certificate in the word `tls`.
       CERTIFICATE = Gyre::Settings.new(
-        { nil => [*ROWS, row[:names, HOST_NAME, "hosts that the certificate is for (SNI); without names it is for all others", list: true]] },
+        { nil => [*TLS::ROWS, NAMES] },
         what: "setting of TLS", foreign: TLS::FOREIGN_WORDS, needs: %i[cert key]
       )
 

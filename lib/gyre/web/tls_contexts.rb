@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# Makes TLS contexts of addresses' settings: reads files, runs passphrase commands, finds the
-# development certificate. Called by Gyre::Web::Server to listen and to reload. Keeps no file's
-# content.
+# Makes TLS contexts of addresses' settings: reads files, finds the development certificate. Called
+# by Gyre::Web::Server to listen and to reload. Keeps no file's content.
 
 require "gyre/errors"
 require "gyre/http/h2"
@@ -69,31 +68,15 @@ module Gyre
 
         default = all.find { |settings| !settings.key?(:names) } || all.first
         others = (all - [default]).each_with_object({}) do |settings, by_name|
-          context = TLS.server(**identity(settings))
+          context = TLS.server(**settings.slice(:cert, :key))
           settings[:names].each { |name| by_name[name] = context }
         end
-        TLS.server(names: others, **identity(default), **policy(default), **common)
+        TLS.server(names: others, **policy(default), **common)
       end
 
       def common = { alpn: @protocols, ticket_keys: @ticket_keys ||= TLS::TicketKeys.shared }
 
-      def identity(settings) = { **settings.slice(:cert, :key), key_passphrase: passphrase(settings[:key_password_command]) }
-
-      def policy(settings) = settings.slice(:ca, :crl, :verify, :ciphers, :ciphersuites, :min_version)
-
-      # Returns the command's output without its line end (as Puma). Its status is unknown if the
-      # app ignores SIGCHLD.
-      def passphrase(command)
-        return unless command
-
-        output = IO.popen(command, &:read)
-        well = $?.nil? || $?.success?
-        return output.chomp if well && !output.chomp.empty?
-
-        raise StartError, "key_password_command: #{command} #{well ? "printed nothing" : "failed (#{$?.to_s.sub(/\Apid \d+ /, "")})"}"
-      rescue SystemCallError => error
-        raise StartError, "key_password_command: #{command}: #{error.message}"
-      end
+      def policy(settings) = settings.slice(:cert, :key, :ca, :crl, :verify, :ciphers, :ciphersuites, :min_version)
 
       def warn_of(context)
         now = Time.now
