@@ -46,6 +46,24 @@ module Gyre
     # Raised by sends on a closed socket.
     class ClosedError < IOError; end
 
+    # Methods of both sides.
+    module Messages
+      # @yieldparam message [String] each, until closed
+      # @return [self, Enumerator]
+      def each
+        return enum_for(:each) unless block_given?
+
+        while (message = read)
+          yield message
+        end
+        self
+      end
+
+      # @return [String]
+      def inspect = "#<#{self.class} #{closed? ? ["closed", code, reason].compact.join(" ").strip : "open"}>"
+    end
+    include Messages
+
     NO_LIMITS_GIVEN = Limits.new
     REASON_BYTES_LIMIT = 123
     private_constant :NO_LIMITS_GIVEN, :REASON_BYTES_LIMIT
@@ -104,17 +122,6 @@ module Gyre
       def requested?(env) = Handshake.requested?(env)
     end
 
-    # @yieldparam message [String] each, until closed
-    # @return [self, Enumerator]
-    def each
-      return enum_for(:each) unless block_given?
-
-      while (message = read)
-        yield message
-      end
-      self
-    end
-
     # Sends a ping and waits for its pong, to measure the time. Sees no pong while a message waits
     # to be read.
     # @param timeout [Numeric, nil] seconds
@@ -137,8 +144,5 @@ module Gyre
     # Shown by print_hierarchy.
     # @api private
     def label = "a WebSocket"
-
-    # @return [String]
-    def inspect = "#<#{self.class} #{closed? ? ["closed", code, reason].compact.join(" ").strip : "open"}>"
   end
 end

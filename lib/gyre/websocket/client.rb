@@ -89,6 +89,8 @@ module Gyre
     # An open WebSocket. Fibers and threads may call its methods; one reads at a time. Answers pings
     # and sees pongs only while something reads.
     class Client
+      include Messages
+
       TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
       LOST = [1001, 1006, *1011..1014].freeze
       private_constant :TEXT, :BINARY, :CLOSE, :PING, :PONG, :LOST
@@ -121,8 +123,8 @@ module Gyre
           when :message then return payload unless @closing
           when :ping then send_frame(PONG, payload)
           when :pong then pong(payload)
-          when :close then answer(code, payload)
-          else fail_with(code, payload)
+          when :close then answer(code, payload, code == 1005 ? "" : [code].pack("n"))
+          else answer(code, payload, [code].pack("n") + payload.b)
           end
         end
       end
@@ -141,17 +143,6 @@ module Gyre
         message.bytesize
       rescue EncodingError
         raise ArgumentError, "a message is valid UTF-8, or BINARY"
-      end
-
-      # @yieldparam message [String] each, until closed
-      # @return [self, Enumerator]
-      def each
-        return enum_for(:each) unless block_given?
-
-        while (message = read)
-          yield message
-        end
-        self
       end
 
       # Sends a ping and waits for its pong, which another fiber or thread must read.
@@ -203,9 +194,6 @@ module Gyre
 
       # @return [Boolean] whether another connection may work ({WebSocket.keep_connected})
       def lost? = !@closing && LOST.include?(@code)
-
-      # @return [String]
-      def inspect = "#<#{self.class} #{closed? ? ["closed", code, reason].compact.join(" ").strip : "open"}>"
 
       private
 
@@ -293,13 +281,8 @@ module Gyre
         end
       end
 
-      def answer(code, reason)
-        send_frame(CLOSE, code == 1005 ? "" : [code].pack("n")) unless @closing
-        finish(code, reason)
-      end
-
-      def fail_with(code, reason)
-        send_frame(CLOSE, [code].pack("n") + reason.b) unless @closing
+      def answer(code, reason, payload)
+        send_frame(CLOSE, payload) unless @closing
         finish(code, reason)
       end
 
