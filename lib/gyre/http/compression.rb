@@ -24,12 +24,10 @@ module Gyre
 
       # @param app [#call] a Rack app
       # @param minimum_bytes [Integer] shorter bodies stay uncompressed
-      # @param types [Regexp, nil] content-types to compress; nil: text, without event streams
       # @param codings [Hash{String => #new}] by name, in order of preference
-      def initialize(app, minimum_bytes: MINIMUM_BYTES, types: nil, codings: Compressors.available)
+      def initialize(app, minimum_bytes: MINIMUM_BYTES, codings: Compressors.available)
         @app = app
         @minimum_bytes = minimum_bytes
-        @types = types
         @codings = codings
         @names = codings.keys
       end
@@ -64,7 +62,7 @@ module Gyre
 
       def compressible?(fields, body)
         type = fields["content-type"].to_s
-        return false unless @types ? @types.match?(type) : Files::MediaTypes.compressible?(type) && !type.start_with?(EVENTS)
+        return false unless Files::MediaTypes.compressible?(type) && !type.start_with?(EVENTS)
         return false if SPECIAL.any? { |name| fields.key?(name) } || (fields["content-length"] && fields["content-length"].to_i < @minimum_bytes)
         return false unless [nil, "", "identity"].include?(fields["content-encoding"])
         return false if fields["cache-control"].to_s.match?(/\bno-transform\b/i)
