@@ -6,7 +6,6 @@
 
 #include <arpa/inet.h>
 #include <ruby/encoding.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -52,7 +51,6 @@ static struct {
   KEY(HOST, "HTTP_HOST")                                                                                               \
   KEY(COOKIE, "HTTP_COOKIE")                                                                                           \
   KEY(INPUT, "rack.input")                                                                                             \
-  KEY(RACK_PROTOCOL, "rack.protocol")                                                                                  \
   KEY(TRAILERS, "gyre.trailers")
 #define NUMBER(name, text) ENV_##name,
 #define TEXT(name, text) text,
@@ -139,51 +137,13 @@ static VALUE method_of(const struct gyre_http_head *head, const char *bytes) {
   return head->method_number ? methods[head->method_number] : frozen(bytes, head->method);
 }
 
-/* Without Host (HTTP/1.0): the socket's address, or "localhost" for a Unix socket. */
-static void set_own_address(VALUE env, int fd) {
-  struct sockaddr_storage address;
-  socklen_t length = sizeof(address);
-  char host[INET6_ADDRSTRLEN + 2] = "localhost", port[8] = "80", text[INET6_ADDRSTRLEN];
-  if (getsockname(fd, (struct sockaddr *)&address, &length) == 0) {
-    if (address.ss_family == AF_INET) {
-      const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&address;
-      inet_ntop(AF_INET, &ipv4->sin_addr, host, sizeof(host));
-      snprintf(port, sizeof(port), "%u", ntohs(ipv4->sin_port));
-    } else if (address.ss_family == AF_INET6) {
-      const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&address;
-      inet_ntop(AF_INET6, &ipv6->sin6_addr, text, sizeof(text));
-      snprintf(host, sizeof(host), "[%s]", text);
-      snprintf(port, sizeof(port), "%u", ntohs(ipv6->sin6_port));
-    }
-  }
-  rb_hash_aset(env, keys[ENV_SERVER_NAME], rb_str_freeze(rb_str_new_cstr(host)));
-  rb_hash_aset(env, keys[ENV_SERVER_PORT], rb_str_freeze(rb_str_new_cstr(port)));
-}
-
 static void set_server(VALUE env, const struct gyre_http_connection *connection, const struct gyre_http_head *head,
                        const char *bytes) {
-  if (head->authority.length) {
-    VALUE port = connection->https ? port_443 : port_80;
-    rb_hash_aset(env, keys[ENV_SERVER_NAME], frozen(bytes, head->host));
-    rb_hash_aset(env, keys[ENV_SERVER_PORT], head->port.length ? frozen(bytes, head->port) : port);
-    if (head->target_form == GYRE_HTTP_TARGET_ABSOLUTE)
-      rb_hash_aset(env, keys[ENV_HOST], slice(bytes, head->authority));
-  } else {
-    set_own_address(env, connection->transport.fd);
-  }
-}
-
-/* Returns rack.protocol, the names in Upgrade. */
-static VALUE offered_protocols(const struct gyre_http_head *head, const char *bytes) {
-  VALUE names = rb_ary_new();
-  for (unsigned i = 0; i < head->field_count; i++) {
-    const struct gyre_http_field *field = &head->fields[i];
-    if ((field->flags & GYRE_HTTP_FIELD_NAME_MASK) != GYRE_HTTP_FIELD_UPGRADE) continue;
-    const char *at = bytes + field->value, *end = at + field->value_length, *element;
-    size_t length;
-    while (gyre_http_next_element(&at, end, &element, &length)) rb_ary_push(names, rb_str_new(element, (long)length));
-  }
-  return names;
+  if (!head->authority.length) return;
+  VALUE port = connection->https ? port_443 : port_80;
+  rb_hash_aset(env, keys[ENV_SERVER_NAME], frozen(bytes, head->host));
+  rb_hash_aset(env, keys[ENV_SERVER_PORT], head->port.length ? frozen(bytes, head->port) : port);
+  if (head->target_form == GYRE_HTTP_TARGET_ABSOLUTE) rb_hash_aset(env, keys[ENV_HOST], slice(bytes, head->authority));
 }
 
 VALUE gyre_http_remote_address(struct gyre_http_connection *connection) {
@@ -310,8 +270,10 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   }
 
   if (head->minor_version == GYRE_HTTP_VERSION_2) rb_hash_delete(env, keys[ENV_HIJACK]);
-  if (head->flags & GYRE_HTTP_HEAD_UPGRADE) rb_hash_aset(env, keys[ENV_RACK_PROTOCOL], offered_protocols(head, bytes));
   /* Ruby code runs below and may overwrite lent bytes. */
+  if (head->flags & GYRE_HTTP_HEAD_UPGRADE) rb_funcall(env_module, rb_intern("offer"), 1, env);
+  if (!head->authority.length)
+    rb_funcall(env_module, rb_intern("own_address"), 2, env, INT2NUM(connection->transport.fd));
   if (head->flags & GYRE_HTTP_HEAD_CHUNKED || head->content_length > 0) {
     rb_hash_aset(env, keys[ENV_INPUT], rb_funcall(input_class, rb_intern("new"), 1, self));
   }

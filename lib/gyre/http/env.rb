@@ -4,6 +4,7 @@
 # acceptor.
 
 require "gyre/http/input"
+require "socket"
 
 module Gyre
   module HTTP
@@ -27,6 +28,17 @@ module Gyre
           template["rack.early_hints"] = nil if early_hints
           template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze
+        end
+
+        # Sets rack.protocol to the names in Upgrade.
+        def offer(env) = env["rack.protocol"] = env["HTTP_UPGRADE"].split(",").map(&:strip).reject(&:empty?)
+
+        # For HTTP/1.0 without Host: sets the socket's address, or "localhost" for a Unix socket.
+        def own_address(env, descriptor)
+          address = Socket.for_fd(descriptor).tap { |socket| socket.autoclose = false }.local_address
+          name, port = address.ip? ? [address.ip_address[/[^%]+/], address.ip_port] : ["localhost", 80]
+          env["SERVER_NAME"] = (address.ipv6? ? "[#{name}]" : name).b.freeze
+          env["SERVER_PORT"] = port.to_s.b.freeze
         end
 
         # Makes a CONNECT for a WebSocket (RFC 8441) look like HTTP/1.1's upgrade, so that routes,
