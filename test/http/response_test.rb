@@ -93,7 +93,7 @@ class HTTPResponseTest < Minitest::Test
 
   def test_a_partial_hijack_frames_by_itself_or_by_the_end
     call = ->(io) { io.write("raw") }
-    assert_equal [[:write_head, 200, {}, :close], [:hijack]], deliver([], headers: { "rack.hijack" => call })
+    assert_equal [[:write_head, 200, {}, :close], [:leave_place], [:hijack]], deliver([], headers: { "rack.hijack" => call })
     assert_equal [:write_head, 200, { "transfer-encoding" => "chunked" }, :raw],
                  deliver([], headers: { "rack.hijack" => call, "transfer-encoding" => "chunked" }).first
   end
@@ -112,7 +112,7 @@ class HTTPResponseTest < Minitest::Test
   def test_an_upgrade_is_a_101_in_which_nothing_is_framed
     headers = { "rack.protocol" => "echo", "content-length" => "3" }
     calls = deliver(->(io) { io.write("raw") }, headers: headers, env: { "rack.protocol" => ["echo"] })
-    assert_equal [[:write_head, 101, { "upgrade" => "echo", "connection" => "upgrade" }, :raw], [:hijack]], calls
+    assert_equal [[:write_head, 101, { "upgrade" => "echo", "connection" => "upgrade" }, :raw], [:leave_place], [:hijack]], calls
     calls = deliver([], status: 101, headers: { "upgrade" => "x" })
     assert_equal [:write_head, 101, { "upgrade" => "x", "connection" => "upgrade" }, :raw], calls.first
     assert_raises(ArgumentError) { deliver([], headers: { "rack.protocol" => "echo" }) }

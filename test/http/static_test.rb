@@ -51,8 +51,8 @@ class HTTPStaticTest < Minitest::Test
       client = connect(served)
       part = client.get("GET /large.bin HTTP/1.1", range: "bytes=1000-999999")
       assert_equal [206, @large[1000..999_999], "bytes 1000-999999/1200000"], [part.status, part.body, part["content-range"]]
-      parts = client.get("GET /large.bin HTTP/1.1", range: "bytes=0-0,-2")
-      assert_includes parts.body, "content-range: bytes 1199998-1199999/1200000\r\n\r\n#{@large[-2..]}\r\n--".b
+      several = client.get("GET /large.bin HTTP/1.1", range: "bytes=0-0,-2")
+      assert_equal [200, @large], [several.status, several.body]
       fresh = client.get("GET /large.bin HTTP/1.1", if_none_match: part["etag"])
       assert_equal [304, part["etag"]], [fresh.status, fresh["etag"]]
       assert_equal 416, client.get("GET /large.bin HTTP/1.1", range: "bytes=1200000-").status
@@ -141,7 +141,7 @@ class HTTPStaticTest < Minitest::Test
   def test_files_are_sent_while_all_places_are_taken
     gate = Thread::Queue.new
     static = Gyre::HTTP::Static.new(->(_env) { [200, {}, [gate.pop]] }, @root)
-    serve(static, limits: { requests_limit: 1, queue_limit: 0 }, files: static.method(:file?)) do |served|
+    serve(static, limits: { requests_limit: 1, queue_limit: 0 }, exempt: static.method(:file?)) do |served|
       waiting = connect(served).request("GET /none HTTP/1.1")
       eventually { served.stats[:running] == 1 }
       client = connect(served)

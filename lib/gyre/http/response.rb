@@ -153,7 +153,7 @@ module Gyre
         begin
           return false unless announced.nil? || announced == file.size
 
-          write_parts(Files::Body.new(file))
+          write_body(Files::Body.new(file))
           true
         ensure
           file.close
@@ -175,26 +175,23 @@ module Gyre
       # Runs no app code, so that a slow client may take any time.
       def write_download(body)
         @exchange.leave_place
-        write_parts(body)
+        write_body(body)
       end
 
       # A file truncated meanwhile yields too few bytes.
-      def write_parts(body)
+      def write_body(body)
         raise RequestError.new("too many files are being sent", 503) unless @exchange.hold_file
 
-        start(body.bytesize)
-        body.parts.each { |part| part.is_a?(String) ? write(part) : write_part(body, part) } if @framing
-        finish
-      end
+        return finish unless start(body.bytesize)
 
-      def write_part(body, part)
-        body.each_piece(part) do |offset, length|
+        body.each_piece do |offset, length|
           @writing = true
           sent = @exchange.write_file(body.file, offset, length)
           @writing = false
-          @left -= sent if @left
+          @left -= sent
           break if sent < length
         end
+        finish
       end
 
       # Only the connection's end surely marks these bytes' end.
@@ -246,21 +243,12 @@ module Gyre
         @announced = value&.to_i
       end
 
-      # Gives the socket to the app, which closes it.
+      # The app closes the socket.
       def partial_hijack(callable)
         return finish_headless if @exchange.head_only?
 
-        return both_ways(callable) if stream_of_http2?
-
         own_framing = %w[transfer-encoding content-length upgrade].any? { |name| @headers.key?(name) }
-        @exchange.write_head(@status, @headers, own_framing || @status == 101 ? :raw : :close)
-        io = @exchange.hijack
-        begin
-          @open_responses.endless { callable.call(io) }
-          called = true
-        ensure
-          io.close unless called || io.closed?
-        end
+        both_ways(callable, own_framing || @status == 101 ? :raw : :close, stays: !stream_of_http2?)
       end
 
       def finish_headless
@@ -298,21 +286,22 @@ module Gyre
         upgrade.call(@exchange)
       end
 
-      # Gives the connection to the app until its body returns, without framing.
+      # Gives the connection to the app until its body returns, without framing. HTTP/2 has no 101:
+      # a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441, section 5).
       def switch(status)
-        return switch_stream if stream_of_http2?
-        raise ArgumentError, "a 101 needs an upgrade header or rack.protocol" if status == 101 && !@headers.key?("upgrade")
+        if stream_of_http2?
+          raise ArgumentError, "HTTP/2 has no 101" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]
 
-        @headers.delete("content-length")
-        @headers.delete("transfer-encoding")
-        @headers["connection"] = "upgrade" if status == 101
-        @exchange.write_head(status, @headers, :raw)
-        io = @exchange.hijack
-        begin
-          @open_responses.endless { @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io) }
-        ensure
-          io.close unless io.closed?
+          @status = 200 if @status == 101
+        else
+          raise ArgumentError, "a 101 needs an upgrade header or rack.protocol" if status == 101 && !@headers.key?("upgrade")
+
+          @status = status
+          @headers.delete("transfer-encoding")
+          @headers["connection"] = "upgrade" if status == 101
         end
+        @headers.delete("content-length")
+        both_ways(@body.respond_to?(:each) ? ->(io) { @body.each { |part| io.write(part) } } : @body, :raw)
       end
 
       def stream_of_http2? = @env["SERVER_PROTOCOL"] == "HTTP/2.0"
@@ -320,25 +309,19 @@ module Gyre
       # A 2xx would open the stream.
       def refuse_upgrade = @exchange.write_response(400, { "content-type" => "text/plain" }, ["the response opens no WebSocket\n"])
 
-      # HTTP/2 has no 101: a 2xx to CONNECT opens both directions (RFC 9113, section 8.5; RFC 8441,
-      # section 5).
-      def switch_stream
-        raise ArgumentError, "HTTP/2 has no 101" unless @env["REQUEST_METHOD"] == "CONNECT" || @env["rack.protocol"]
-
-        @status = 200 if @status == 101
-        @headers.delete("content-length")
-        both_ways(@body.respond_to?(:each) ? ->(io) { @body.each { |part| io.write(part) } } : @body)
-      end
-
-      # A stream has no socket: the app gets a streaming body's argument.
-      def both_ways(callable)
-        @framing = @exchange.write_head(@status, @headers, :close)
+      # A stream of HTTP/2 has no socket: the app gets a streaming body's argument, and an exception
+      # cuts the stream.
+      def both_ways(callable, framing, stays: false)
+        http2 = stream_of_http2?
+        @framing = @exchange.write_head(@status, @headers, http2 ? :close : framing)
         @exchange.leave_place
-        stream = BodyIO.new(input, self)
+        io = http2 ? BodyIO.new(input, self) : @exchange.hijack
         begin
-          @open_responses.endless { callable.call(stream) }
+          @open_responses.endless { callable.call(io) }
+          called = true
         ensure
-          stream.close if $!.nil? || $!.is_a?(Gyre::Stop)
+          ends = http2 ? called || $!.is_a?(Gyre::Stop) : !(stays && called)
+          io.close if ends && !io.closed?
         end
       end
     end

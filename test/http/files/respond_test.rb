@@ -14,13 +14,13 @@ class HTTPFilesRespondTest < Minitest::Test
   # Range of a file of 10 bytes => status and body.
   RANGES = {
     "bytes=0-0" => [206, "0"], "bytes=2-4" => [206, "234"], "bytes=5-" => [206, "56789"], "bytes=-3" => [206, "789"],
-    "bytes=0-99" => [206, CONTENT], "bytes=-99" => [206, CONTENT], "BYTES=1-1" => [206, "1"], "bytes= 1-1 , 99-" => [206, "1"],
-    "bytes=10-" => [416, ""], "bytes=99-100" => [416, ""], "bytes=-0" => [416, ""], "bytes=20-,30-" => [416, ""],
+    "bytes=0-99" => [206, CONTENT], "bytes=-99" => [206, CONTENT], "BYTES=1-1" => [206, "1"], "bytes= 1-1 " => [206, "1"],
+    "bytes=10-" => [416, ""], "bytes=99-100" => [416, ""], "bytes=-0" => [416, ""],
     "bytes=4-2" => [200, CONTENT], "bytes=" => [200, CONTENT], "bytes=-" => [200, CONTENT], "bytes=a-b" => [200, CONTENT],
     "bytes=+1-2" => [200, CONTENT], "bytes=1-2-3" => [200, CONTENT], "lines=1-2" => [200, CONTENT], "bytes" => [200, CONTENT],
     "bytes=1-2;x" => [200, CONTENT], "bytes=#{"9" * 30}-" => [200, CONTENT],
-    # Many or overlapping ranges: Apache CVE-2011-3192, Rack CVE-2024-26141.
-    "bytes=0-5,3-8" => [200, CONTENT], "bytes=0-,0-,0-,0-" => [200, CONTENT], "bytes=#{(0..16).map { |n| "#{n}-#{n}" }.join(",")}" => [200, CONTENT],
+    # Several ranges: Apache CVE-2011-3192, Rack CVE-2024-26141.
+    "bytes=7-8,-1,0-1" => [200, CONTENT], "bytes=0-,0-,0-,0-" => [200, CONTENT], "bytes=1-1 , 99-" => [200, CONTENT],
     "bytes=#{"0-1," * 400}" => [200, CONTENT]
   }.freeze
 
@@ -41,15 +41,6 @@ class HTTPFilesRespondTest < Minitest::Test
   def test_the_range_is_named
     headers = respond("HTTP_RANGE" => "bytes=2-4")[1]
     assert_equal ["bytes 2-4/10", "text/plain", "bytes"], headers.values_at("content-range", "content-type", "accept-ranges")
-  end
-
-  def test_several_ranges_become_parts_in_the_order_that_was_asked_for
-    status, headers, body = respond("HTTP_RANGE" => "bytes=7-8,-1,0-1")
-    boundary = headers["content-type"][%r{\Amultipart/byteranges; boundary=(\h+)\z}, 1]
-    text = body.join
-    assert_equal [206, nil, text.bytesize.to_s], [status, headers["content-range"], headers["content-length"]]
-    part = ->(range, bytes) { "\r\n--#{boundary}\r\ncontent-type: text/plain\r\ncontent-range: bytes #{range}/10\r\n\r\n#{bytes}" }
-    assert_equal "#{part["7-8", "78"]}#{part["9-9", "9"]}#{part["0-1", "01"]}\r\n--#{boundary}--\r\n", text
   end
 
   def test_only_get_has_ranges

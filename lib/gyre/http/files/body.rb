@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A body from an open file: whole, a range, or several ranges. Made by Files::Respond, sent with
+# A body from an open file: the whole file, or a range. Made by Files::Respond, sent with
 # Exchange#write_file. Reads from a disk in a thread.
 
 require "gyre/offload"
@@ -8,46 +8,36 @@ require "gyre/offload"
 module Gyre
   module HTTP
     module Files
-      # A body of file parts and Strings. Other servers call #each.
+      # Other servers call #each.
       class Body
         # Bytes read into memory, then sent. The kernel may drop pages before sending, more rarely
         # for smaller pieces.
         PIECE_BYTES = 512 * 1024
-        Part = Struct.new(:offset, :length)
 
         attr_reader :bytesize
-
-        attr_reader :parts
 
         attr_reader :file
 
         # Closes `file` at its end.
-        def initialize(file, parts = [Part.new(0, file.size)])
+        def initialize(file, offset = 0, length = file.size)
           @file = file
-          @parts = parts
-          @bytesize = parts.sum { |part| part.is_a?(String) ? part.bytesize : part.length }
+          @offset = offset
+          @bytesize = length
         end
 
-        def each_piece(part)
-          offset = part.offset
-          ending = offset + part.length
-          while offset < ending
-            length = [ending - offset, PIECE_BYTES].min
+        def each_piece
+          @offset.step(@offset + @bytesize - 1, PIECE_BYTES) do |offset|
+            length = [@offset + @bytesize - offset, PIECE_BYTES].min
             Body.load(@file, offset, length) unless @file.cached?(offset, length)
             yield offset, length
-            offset += length
           end
         end
 
         def each
-          @parts.each do |part|
-            next yield(part) if part.is_a?(String)
-
-            each_piece(part) do |offset, length|
-              bytes = Body.read(@file, offset, length)
-              yield bytes
-              raise EOFError, "the file has become shorter" if bytes.bytesize < length
-            end
+          each_piece do |offset, length|
+            bytes = Body.read(@file, offset, length)
+            yield bytes
+            raise EOFError, "the file has become shorter" if bytes.bytesize < length
           end
         end
 

@@ -3,7 +3,6 @@
 # Makes responses from files: preconditions (RFC 9110, section 13) and ranges (section 14), for
 # Static and Sendfile. Opens and sends nothing.
 
-require "securerandom"
 require "time"
 require "gyre/http/files/body"
 
@@ -11,10 +10,8 @@ module Gyre
   module HTTP
     module Files
       module Respond
-        # Beyond it, or if ranges overlap, the whole file is sent (CVE-2011-3192, CVE-2024-26141).
-        RANGES_LIMIT = 16
-        # The longest Range field that is parsed.
-        RANGE_BYTES_LIMIT = 1024
+        # One range of bytes; several get the whole file (RFC 9110, section 14.2).
+        RANGE = /\Abytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*\z/i.freeze
         CONDITIONS = %w[HTTP_IF_MATCH HTTP_IF_UNMODIFIED_SINCE HTTP_IF_NONE_MATCH HTTP_IF_MODIFIED_SINCE].freeze
 
         module_function
@@ -27,49 +24,31 @@ module Gyre
           status = precondition(env, headers)
           return [status, status == 304 ? kept_of_304(headers) : refused(headers), []] if status
 
-          ranges = env["HTTP_RANGE"] && env["REQUEST_METHOD"] == "GET" ? ranges(env, headers, size) : nil
-          return unsatisfiable(headers, size) if ranges == []
+          range = range(env, headers, size)
+          return unsatisfiable(headers, size) if range&.size&.zero?
 
-          status = 200
-          parts = [Body::Part.new(0, size)]
-          if ranges
-            status = 206
-            parts = ranges.one? ? single(headers, ranges.first, size) : multipart(headers, ranges, size)
-          end
-          length = parts.sum { |part| part.is_a?(String) ? part.bytesize : part.length }
-          headers["content-length"] = length.to_s
+          headers["content-range"] = "bytes #{range.begin}-#{range.end}/#{size}" if range
+          status = range ? 206 : 200
+          range ||= (0...size)
+          headers["content-length"] = range.size.to_s
           return [status, headers, []] if env["REQUEST_METHOD"] == "HEAD"
-          return [status, headers, in_memory(content, parts)] if content
+          return [status, headers, [range.size == size ? content : content.byteslice(range)]] if content
 
-          [status, headers, Body.new(yield, parts)]
+          [status, headers, Body.new(yield, range.begin, range.size)]
         end
 
         # True for most requests.
         def usual?(env) = env["REQUEST_METHOD"] == "GET" && !env.key?("HTTP_RANGE") && CONDITIONS.none? { |name| env.key?(name) }
 
-        # Returns an empty Array if no range fits the file; nil to ignore the field.
-        def parse(header, size)
-          return if header.bytesize > RANGE_BYTES_LIMIT || !header.match?(/\Abytes=/i)
+        # Returns an empty Range if none of the file's bytes are in it; nil for the whole file.
+        def range(env, headers, size)
+          match = RANGE.match(env["HTTP_RANGE"].to_s)
+          return unless match && env["REQUEST_METHOD"] == "GET" && if_range(env["HTTP_IF_RANGE"], headers)
 
-          specs = header[6..].split(",").map(&:strip)
-          return if specs.empty? || specs.size > RANGES_LIMIT
+          first, last = match.captures.map { |text| text.to_i unless text.empty? }
+          return last && ([size - last, 0].max..(size - 1)) unless first
 
-          ranges = []
-          specs.each do |spec|
-            match = /\A(\d{0,18})-(\d{0,18})\z/.match(spec) or return nil
-            first, last = match.captures
-            return nil if first.empty? && last.empty?
-
-            if first.empty?
-              length = [last.to_i, size].min
-              ranges << ((size - length)..(size - 1)) if length.positive?
-            else
-              return nil if !last.empty? && last.to_i < first.to_i
-
-              ranges << (first.to_i..(last.empty? ? size - 1 : [last.to_i, size - 1].min)) if first.to_i < size
-            end
-          end
-          ranges
+          first..[last || size, size - 1].min unless last && last < first
         end
 
         # In the order of RFC 9110, section 13.2.2. Costs four look-ups without conditions.
@@ -109,17 +88,6 @@ module Gyre
                        .merge!("content-range" => "bytes */#{size}", "content-length" => "0"), []]
         end
 
-        # Returns nil for the whole file.
-        def ranges(env, headers, size)
-          return unless if_range(env["HTTP_IF_RANGE"], headers)
-
-          found = parse(env["HTTP_RANGE"], size)
-          return found if found.nil? || found.size < 2
-
-          sorted = found.sort_by(&:begin)
-          sorted.each_cons(2).any? { |one, two| two.begin <= one.end } ? nil : found
-        end
-
         # Only a strong validator guarantees equal bytes (section 13.1.5). A date must be a second
         # old (section 8.8.2.2).
         def if_range(condition, headers)
@@ -128,27 +96,6 @@ module Gyre
 
           condition.strip == headers["last-modified"] && Time.now - date(condition) >= 1
         end
-
-        def single(headers, range, size)
-          headers["content-range"] = "bytes #{range.begin}-#{range.end}/#{size}"
-          [Body::Part.new(range.begin, range.size)]
-        end
-
-        # A multipart response (section 14.6).
-        def multipart(headers, ranges, size)
-          boundary = SecureRandom.hex(16)
-          type = headers["content-type"]
-          headers["content-type"] = "multipart/byteranges; boundary=#{boundary}"
-          parts = ranges.flat_map do |range|
-            head = "\r\n--#{boundary}\r\n#{"content-type: #{type}\r\n" if type}content-range: bytes #{range.begin}-#{range.end}/#{size}\r\n\r\n"
-            [head, Body::Part.new(range.begin, range.size)]
-          end
-          parts << "\r\n--#{boundary}--\r\n"
-        end
-
-        def in_memory(content, parts) = parts.map { |part| part.is_a?(String) ? part : part_of(content, part) }
-
-        def part_of(content, part) = part.length == content.bytesize ? content : content.byteslice(part.offset, part.length)
       end
     end
   end
