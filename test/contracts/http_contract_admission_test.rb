@@ -155,7 +155,7 @@ module HTTPAdmissionContract
     asked = []
     files = ->(path) { asked << path and path == "/file" }
     serve(->(env) { env["PATH_INFO"] == "/file" ? [200, {}, ["a file"]] : app.call(env) },
-      limits: { requests_limit: 1, queue_limit: 0 }, files: files) do |served|
+      limits: { requests_limit: 1, queue_limit: 0 }, exempt: files) do |served|
       client = occupy(served, app)
       3.times { assert_equal "a file", get(served, "GET /file HTTP/1.1").body }
       assert_equal 200, get(served, "HEAD /file HTTP/1.1").status
@@ -167,7 +167,7 @@ module HTTPAdmissionContract
   end
 
   def test_a_question_about_files_that_fails_is_reported_and_the_request_waits
-    with_first(files: ->(_path) { raise "no such disk" }) do |served, app, client|
+    with_first(exempt: ->(_path) { raise "no such disk" }) do |served, app, client|
       later = in_queue(served, "/file").first
       app.let_go("/first", "/file")
       assert_equal %w[/first /file], [client, later].map { |each| each.response.body }

@@ -98,18 +98,18 @@ module HTTPSlowClientsContract
       clients[2].close
       eventually { served.stats.values_at(:connections, :running, :waiting) == [0, 0, 0] }
       assert_equal 200, get(served).status
-      assert_equal [0, 0], served.capacity.used.values_at(:input, :places)
+      assert_equal [0, 0], served.used.values_at(:input, :places)
     end
   end
 
   def test_bodies_hold_so_much_memory_in_all
     serve(ECHO, limits: { requests_limit: 9, input_bytes_limit: 150_000 }) do |served|
       held = connect(served).request("POST / HTTP/1.1", "a" * 20_000, content_length: 30_000)
-      eventually { served.capacity.used[:input] >= 20_000 }
+      eventually { served.used[:input] >= 20_000 }
       more = connect(served).request("POST / HTTP/1.1", "a" * 200_000, content_length: 250_000)
       assert_equal 503, more.response.status
       assert_equal 30_000, held.write("b" * 10_000).response.body.bytesize
-      eventually { served.capacity.used[:input].zero? }
+      eventually { served.used[:input].zero? }
     end
   end
 
@@ -117,9 +117,9 @@ module HTTPSlowClientsContract
     serve(->(env) { [200, {}, ["x" * (env["PATH_INFO"] == "/large" ? 8_000_000 : 2)]] }, limits: ONE_PLACE, buffers: 4096) do |served|
       slow = stalled(served, "GET /large HTTP/1.1")
       eventually(what: "a place") { get(served).status == 200 }
-      assert_operator served.capacity.used[:output], :>, 1_000_000
+      assert_operator served.used[:output], :>, 1_000_000
       slow.close
-      eventually { served.capacity.used.values_at(:output, :places) == [0, 0] }
+      eventually { served.used.values_at(:output, :places) == [0, 0] }
     end
   end
 
@@ -127,7 +127,7 @@ module HTTPSlowClientsContract
     limits = { **ONE_PLACE, output_bytes_limit: 1000 }
     serve(->(env) { [200, {}, ["x" * (env["PATH_INFO"] == "/large" ? 8_000_000 : 2)]] }, limits: limits, buffers: 4096) do |served|
       slow = stalled(served, "GET /large HTTP/1.1")
-      eventually { served.capacity.used[:output] > 1000 }
+      eventually { served.used[:output] > 1000 }
       assert_equal 503, get(served).status
       slow.close
       eventually(what: "the place") { get(served).status == 200 }
@@ -163,13 +163,13 @@ module HTTPSlowClientsContract
       app = Gyre::HTTP::Static.new(->(_env) { [200, {}, ["app"]] }, root)
       serve(app, limits: { files_limit: 2 }, buffers: 4096) do |served|
         slow = Array.new(2) { stalled(served, "GET /large HTTP/1.1") }
-        eventually { served.capacity.used[:files] == 2 }
+        eventually { served.used[:files] == 2 }
         assert_equal 503, get(served, "GET /large HTTP/1.1").status
         assert_equal "app", get(served).body
         slow.first.close
-        eventually { get(served, "HEAD /large HTTP/1.1").status == 200 && served.capacity.used[:files] == 1 }
+        eventually { get(served, "HEAD /large HTTP/1.1").status == 200 && served.used[:files] == 1 }
         slow.last.close
-        eventually { served.capacity.used[:files].zero? }
+        eventually { served.used[:files].zero? }
       end
     ensure
       root&.close
@@ -209,7 +209,7 @@ module HTTPSlowClientsContract
 
       serve(->(_env) { flunk }, limits: { requests_limit: 1 }) do |served|
         client = connect(served).request("POST / HTTP/1.1", "a", content_length: 3)
-        eventually { served.capacity.used[:input].positive? }
+        eventually { served.used[:input].positive? }
         client.socket.shutdown(:WR)
         assert_equal 400, client.response.status
       end

@@ -172,8 +172,8 @@ module GyreTest
         server.stats
       end
 
-      def capacity
-        server.capacity
+      def used
+        server.used
       end
 
       # Runs the block in a fiber of the server's loop.

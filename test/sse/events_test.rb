@@ -105,11 +105,11 @@ module SSEEvents
     app = ->(env) { Gyre::SSE.open(env) { |events| 200.times { |index| written << index if events.write("x" * 50_000) } } }
     serve(app, buffers: 20_000, limits: { output_bytes_limit: "100K" }) do |served|
       client = listen(served)
-      eventually { served.capacity.used[:output].between?(30_000, 400_000) && served.stats[:upgraded] == 1 }
+      eventually { served.used[:output].between?(30_000, 400_000) && served.stats[:upgraded] == 1 }
       assert_operator written.size, :<, 100
       assert_equal 200 * 50_008, client.rest.bytesize
       client.close
-      eventually { served.capacity.used[:output].zero? && served.stats[:upgraded].zero? }
+      eventually { served.used[:output].zero? && served.stats[:upgraded].zero? }
     end
   end
 
@@ -174,7 +174,7 @@ module SSEEvents
       end
       publisher[:over] = true
       publisher.join
-      eventually { served.stats[:upgraded].zero? && served.capacity.used.values_at(:input, :output) == [0, 0] }
+      eventually { served.stats[:upgraded].zero? && served.used.values_at(:input, :output) == [0, 0] }
       assert_equal 0, Gyre::Broadcast.count(:news)
     end
   end
@@ -191,7 +191,7 @@ module SSEEvents
         eventually { Gyre::Broadcast.count(:news) == 1 }
         assert_operator served.on_loop { served.server.measurements["slow_sockets"] }, :>=, 1
         slow.rest
-        eventually { served.capacity.used[:output].zero? }
+        eventually { served.used[:output].zero? }
       end
     end
 

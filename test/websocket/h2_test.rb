@@ -59,7 +59,7 @@ module WebSocketStreams
       counts = served.on_loop { served.server.measurements }
       assert_equal [1, 5, 5, 1], [*counts.values_at("upgrades", "messages_received", "messages_sent"), counts["responses"]["2xx"]]
       counts.values_at("received_bytes", "sent_bytes").each { |bytes| assert_in_delta 501_000, bytes, 5_000 }
-      assert_equal [0, 0], served.capacity.used.values_at(:input, :output)
+      assert_equal [0, 0], served.used.values_at(:input, :output)
     end
   end
 
@@ -199,7 +199,7 @@ module WebSocketStreams
       frame = Gyre::WebSocket.frame("x" * 10_000, 0)
       assert_equal 5, served.on_loop { Array.new(10) { socket.offer(frame) }.count(true) }
       assert_equal [:cancel, 1013], [peer.client.stream.failure, socket.code]
-      eventually { served.stats[:upgraded].zero? && served.capacity.used[:output].zero? }
+      eventually { served.stats[:upgraded].zero? && served.used[:output].zero? }
     end
   end
 
@@ -310,7 +310,7 @@ module WebSocketStreams
       flood = GyreTest::WebSocketServing.frame(9, "p" * 100) * 2000
       peer.write(flood.byteslice(0, 200_000)) # of 212,000; answers wait, and so does the rest
       10.times { h2.synchronize }
-      assert_operator served.capacity.used[:output], :<, 300_000
+      assert_operator served.used[:output], :<, 300_000
       h2.write(H2.window_update(peer.client.stream.id, 1_000_000))
       peer.write(flood.byteslice(200_000..))
       2000.times { assert_equal [10, "p" * 100], peer.frame.to_a.first(2) }

@@ -486,7 +486,7 @@ module WebSocketSockets
       serve(CROWD.curry[pendings], buffers: 20_000, limits: { output_bytes_limit: "1M" }) do |served|
         quick, *slow = Array.new(5) { open_websocket(served).tap(&:message) }
         greedy = Array.new(2) { open_websocket(served, "/1x700000").tap(&:message) }
-        eventually { served.capacity.used[:output] > 1 << 20 }
+        eventually { served.used[:output] > 1 << 20 }
         patient = open_websocket(served, "/20x30000")
         assert_equal ["in", *["x" * 30_000] * 20], Array.new(21) { patient.message }
         assert_equal [0], Array.new(20) { pendings.pop }.uniq
@@ -498,7 +498,7 @@ module WebSocketSockets
         assert_equal 4, served.on_loop { served.server.measurements["slow_sockets"] }
         greedy.each { |peer| assert_equal 700_000, peer.message.bytesize }
         [*slow, *greedy, quick, patient].each { |peer| peer.client.reset }
-        eventually { served.stats[:upgraded].zero? && served.capacity.used[:output].zero? }
+        eventually { served.stats[:upgraded].zero? && served.used[:output].zero? }
       end
     end
 

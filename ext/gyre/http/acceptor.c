@@ -25,9 +25,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->env.usual.remote);
   rb_gc_mark(acceptor->thread_calls.object);
   rb_gc_mark(acceptor->upgraded);
-  rb_gc_mark(acceptor->departures.promises);
-  rb_gc_mark(acceptor->exempt.paths);
-  rb_gc_mark(acceptor->exempt.files);
+  rb_gc_mark(acceptor->exempt);
   /* Idle connections hold no marked object. */
   GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     rb_gc_mark(exchange->handle);
@@ -51,7 +49,6 @@ static void acceptor_free(void *opaque) {
   gyre_acceptor_free(&acceptor->net);
   free(acceptor->scratch);
   free(acceptor->proxies.ranges);
-  gyre_http_capacity_release(acceptor->capacity);
   xfree(acceptor);
 }
 
@@ -68,27 +65,34 @@ static void mark_client(struct gyre_client *client) {
 
 static struct gyre_http_acceptor *acceptor_get(VALUE self) {
   struct gyre_http_acceptor *acceptor = rb_check_typeddata(self, &acceptor_type);
-  if (!acceptor->capacity) rb_raise(rb_eRuntimeError, "not initialized");
+  if (!acceptor->scratch) rb_raise(rb_eRuntimeError, "not initialized");
   return acceptor;
 }
 
 /* --- calls from other threads (lib/gyre/http/thread_calls.rb) --- */
 
-struct starting {
-  VALUE thread_calls, scheduler;
-};
+/* Passes on promises of departed clients; ended requests' handlers have settled theirs. */
+static void tell_departures(struct gyre_http_acceptor *acceptor) {
+  while (!gyre_list_empty(&acceptor->leaving)) {
+    struct gyre_http_exchange *exchange =
+        GYRE_CONTAINER(acceptor->leaving.next, struct gyre_http_exchange, departure.node);
+    rb_funcall(acceptor->thread_calls.object, rb_intern("depart"), 1, exchange->departure.promise);
+    exchange->departure.told = true;
+    gyre_list_remove(&exchange->departure.node);
+  }
+}
 
 static VALUE start_thread_calls(VALUE argument) {
-  const struct starting *starting = (const struct starting *)argument;
-  return rb_funcall(starting->thread_calls, rb_intern("start"), 1, starting->scheduler);
+  struct gyre_http_acceptor *acceptor = (struct gyre_http_acceptor *)argument;
+  tell_departures(acceptor);
+  return rb_funcall(acceptor->thread_calls.object, rb_intern("start"), 1, acceptor->scheduler->self);
 }
 
 /* After an exception the next turn starts the remaining calls. */
 static void run_thread_calls(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http_acceptor, thread_calls.post);
-  struct starting starting = {acceptor->thread_calls.object, scheduler->self};
   int state = 0;
-  rb_protect(start_thread_calls, (VALUE)&starting, &state);
+  rb_protect(start_thread_calls, (VALUE)acceptor, &state);
   if (!state) return;
   gyre_post(scheduler, post);
   rb_jump_tag(state);
@@ -102,15 +106,17 @@ static VALUE acceptor_post(VALUE self) {
   return Qnil;
 }
 
-static VALUE close_thread_calls(VALUE thread_calls) {
-  return NIL_P(thread_calls) ? Qnil : rb_funcall(thread_calls, rb_intern("close"), 0);
+static VALUE close_thread_calls(VALUE argument) {
+  struct gyre_http_acceptor *acceptor = (struct gyre_http_acceptor *)argument;
+  tell_departures(acceptor);
+  return rb_funcall(acceptor->thread_calls.object, rb_intern("close"), 0);
 }
 
 /* Ends all waits except the connections'. Returns a state for rb_jump_tag. */
 static int end_waits(struct gyre_http_acceptor *acceptor) {
   int state = 0;
-  gyre_http_departures_tell_last(acceptor);
-  rb_protect(close_thread_calls, acceptor->thread_calls.object, &state);
+  rb_protect(close_thread_calls, (VALUE)acceptor, &state);
+  gyre_list_remove(&acceptor->thread_calls.post.node);
   return state;
 }
 
@@ -122,8 +128,7 @@ static void quit_listening(struct gyre_http_acceptor *acceptor) {
 static void close_connections(struct gyre_http_acceptor *acceptor) {
   while (!gyre_list_empty(&acceptor->connections))
     gyre_http_connection_end(GYRE_CONTAINER(acceptor->connections.next, struct gyre_http_connection, node), false);
-  if (acceptor->started) gyre_http_capacity_stop(acceptor->capacity);
-  acceptor->started = false;
+  gyre_admission_stop(&acceptor->capacity.admission);
 }
 
 static void closing(struct gyre_client *client) {
@@ -139,10 +144,9 @@ static void forked(struct gyre_client *client) {
   struct gyre_http_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http_acceptor, client);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->thread_calls.post.node);
-  gyre_http_departures_forget(acceptor);
+  while (!gyre_list_empty(&acceptor->leaving)) gyre_list_remove(acceptor->leaving.next);
   gyre_acceptor_forget(&acceptor->net);
-  gyre_http_capacity_forget(acceptor->capacity);
-  acceptor->started = false;
+  gyre_admission_forget(&acceptor->capacity.admission);
   GYRE_EACH(struct gyre_http_exchange, exchange, &acceptor->exchanges.active, node) {
     exchange->reader = NULL;
     exchange->limit.timer.place = 0;
@@ -166,20 +170,17 @@ static VALUE acceptor_allocate(VALUE class) {
   acceptor->self = self;
   acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->env.template = acceptor->thread_calls.object =
       Qnil;
-  acceptor->departures.promises = acceptor->upgraded = Qnil;
-  acceptor->exempt.paths = acceptor->exempt.files = Qnil;
+  acceptor->upgraded = acceptor->exempt = Qnil;
   acceptor->env.usual.server_name = acceptor->env.usual.server_port = acceptor->env.usual.remote = Qnil;
   gyre_list_init(&acceptor->thread_calls.post.node);
-  gyre_list_init(&acceptor->departures.post.node);
   gyre_list_init(&acceptor->client.node);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->connections);
   gyre_list_init(&acceptor->exchanges.active);
-  gyre_list_init(&acceptor->departures.leaving);
+  gyre_list_init(&acceptor->leaving);
   gyre_list_init(&acceptor->exchanges.spare);
-  acceptor->exempt.paths = rb_ary_new(); /* may collect: everything to mark is initialized by now */
-  acceptor->departures.promises = rb_ary_new();
-  acceptor->upgraded = rb_hash_new();
+  gyre_admission_init(&acceptor->capacity.admission);
+  acceptor->upgraded = rb_hash_new(); /* may collect: everything to mark is initialized by now */
   rb_funcall(acceptor->upgraded, rb_intern("compare_by_identity"), 0);
   return self;
 }
@@ -282,14 +283,15 @@ static const struct gyre_acceptor_operations acceptor_operations = {
 
 /* --- methods (contract: server.rb) --- */
 
-static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template, VALUE contexts,
-                                 VALUE capacity) {
+static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template,
+                                 VALUE contexts) {
   struct gyre_http_acceptor *acceptor = rb_check_typeddata(self, &acceptor_type);
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
   Check_Type(contexts, T_ARRAY);
-  if (acceptor->capacity) rb_raise(rb_eRuntimeError, "initialized twice");
+  if (acceptor->scratch) rb_raise(rb_eRuntimeError, "initialized twice");
   gyre_http_limits_read(&acceptor->limits, limits);
+  gyre_http_capacity_read(&acceptor->capacity, limits);
   acceptor->sockets = rb_ary_dup(sockets);
   acceptor->contexts = rb_ary_dup(contexts);
   acceptor->handler = handler;
@@ -302,7 +304,6 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   acceptor->scratch = gyre_http_protocols.http1->make_scratch(&acceptor->limits);
   if (!acceptor->scratch || gyre_acceptor_init(&acceptor->net, &acceptor_operations, (size_t)count) < 0) rb_memerror();
   acceptor->net.open_limit = acceptor->limits.connections;
-  acceptor->capacity = gyre_http_capacity_take(capacity);
   for (long i = 0; i < count; i++) {
     VALUE context = rb_ary_entry(acceptor->contexts, i);
     struct gyre_tls_context *tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
@@ -332,20 +333,17 @@ static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
   return self;
 }
 
-static VALUE acceptor_configure(VALUE self, VALUE shared, VALUE cancels, VALUE connect, VALUE paths, VALUE files) {
+static VALUE acceptor_configure(VALUE self, VALUE shared, VALUE cancels, VALUE connect, VALUE exempt) {
   struct gyre_http_acceptor *acceptor = acceptor_get(self);
-  Check_Type(paths, T_ARRAY);
-  for (long i = 0; i < RARRAY_LEN(paths); i++) Check_Type(RARRAY_AREF(paths, i), T_STRING);
   acceptor->net.shared = RTEST(shared);
   acceptor->cancel_when_gone = RTEST(cancels);
   acceptor->limits.http2.extended_connect = RTEST(connect);
-  acceptor->exempt.paths = rb_ary_dup(paths);
-  acceptor->exempt.files = files;
+  acceptor->exempt = exempt;
   return self;
 }
 
 static VALUE acceptor_full_p(VALUE self) {
-  return gyre_admission_is_full(&acceptor_get(self)->capacity->admission) ? Qtrue : Qfalse;
+  return gyre_admission_is_full(&acceptor_get(self)->capacity.admission) ? Qtrue : Qfalse;
 }
 
 static VALUE acceptor_start(VALUE self) {
@@ -354,7 +352,6 @@ static VALUE acceptor_start(VALUE self) {
   VALUE thread_calls = rb_const_get(rb_const_get(gyre_mGyre, rb_intern("HTTP")), rb_intern("ThreadCalls"));
   acceptor->thread_calls.object = rb_class_new_instance(1, &self, thread_calls);
   acceptor->thread_calls.post.run = run_thread_calls;
-  gyre_http_departures_start(acceptor);
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
   gyre_thread_check(scheduler);
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
@@ -362,8 +359,7 @@ static VALUE acceptor_start(VALUE self) {
   acceptor->client.closing = closing;
   acceptor->client.forked = forked;
   gyre_list_append(&scheduler->keepers, &acceptor->keeper);
-  gyre_http_capacity_start(acceptor->capacity, &scheduler->loop);
-  acceptor->started = true;
+  gyre_admission_start(&acceptor->capacity.admission, &scheduler->loop);
   int error = gyre_acceptor_start(&acceptor->net, &scheduler->loop);
   if (error < 0) {
     quit_listening(acceptor);
@@ -411,13 +407,12 @@ static int leave_scheduler(struct gyre_http_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->exchanges.active) || !gyre_list_empty(&acceptor->connections)) return 0;
   if (RHASH_SIZE(acceptor->upgraded) || gyre_thread_is_foreign(acceptor->scheduler)) return 0;
   int state = end_waits(acceptor);
-  gyre_list_remove(&acceptor->thread_calls.post.node);
   gyre_list_remove(&acceptor->client.node);
   return state;
 }
 
 void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor) {
-  if (!acceptor->draining || acceptor->started || acceptor->scheduler->closed) return;
+  if (!acceptor->draining || acceptor->capacity.admission.loop || acceptor->scheduler->closed) return;
   if (leave_scheduler(acceptor)) rb_set_errinfo(Qnil);
 }
 
@@ -473,11 +468,23 @@ static VALUE acceptor_stats(VALUE self) {
   STAT("handshakes_resumed", acceptor->statistics.handshakes_resumed);
   STAT("handshakes_failed", acceptor->statistics.handshakes_failed);
   STAT("upgraded", RHASH_SIZE(acceptor->upgraded));
-  STAT("waiting", acceptor->capacity->admission.waiting_count);
-  STAT("waited", acceptor->capacity->admission.waited);
-  STAT("shed", acceptor->capacity->admission.refused);
+  STAT("waiting", acceptor->capacity.admission.waiting_count);
+  STAT("waited", acceptor->capacity.admission.waited);
+  STAT("shed", acceptor->capacity.admission.refused);
 #undef STAT
   return stats;
+}
+
+/* The use of each budget, for tests and figures. */
+static VALUE acceptor_used(VALUE self) {
+  const struct gyre_http_capacity *capacity = &acceptor_get(self)->capacity;
+  VALUE used = rb_hash_new();
+  rb_hash_aset(used, ID2SYM(rb_intern("heads")), LL2NUM(capacity->heads.used));
+  rb_hash_aset(used, ID2SYM(rb_intern("input")), LL2NUM(capacity->input.used));
+  rb_hash_aset(used, ID2SYM(rb_intern("output")), LL2NUM(capacity->output.used));
+  rb_hash_aset(used, ID2SYM(rb_intern("files")), LL2NUM(capacity->files.used));
+  rb_hash_aset(used, ID2SYM(rb_intern("places")), UINT2NUM(capacity->admission.running));
+  return used;
 }
 
 /* --- what it has counted --- */
@@ -505,7 +512,7 @@ static VALUE acceptor_measurements(VALUE self) {
   for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);
   rb_hash_aset(hash, rb_str_new_cstr("responses"), responses);
   rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram_hash(&statistics->durations));
-  rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->capacity->admission.waits));
+  rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->capacity.admission.waits));
   set_number(hash, "received_bytes", statistics->received_bytes);
   set_number(hash, "sent_bytes", statistics->sent_bytes);
   set_number(hash, "upgrades", statistics->upgrades);
@@ -552,8 +559,8 @@ static VALUE duration_bounds(VALUE class) {
 void gyre_init_http(void) {
   VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "HTTP"), "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);
-  rb_define_method(class, "initialize", acceptor_initialize, 6);
-  rb_define_method(class, "configure", acceptor_configure, 5);
+  rb_define_method(class, "initialize", acceptor_initialize, 5);
+  rb_define_method(class, "configure", acceptor_configure, 4);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
   rb_define_singleton_method(class, "map_shares", acceptor_map_shares, 0);
   rb_define_singleton_method(class, "place=", acceptor_set_place, 1);
@@ -564,6 +571,7 @@ void gyre_init_http(void) {
   rb_define_method(class, "interrupt", acceptor_interrupt, 1);
   rb_define_method(class, "close", acceptor_close, 0);
   rb_define_method(class, "stats", acceptor_stats, 0);
+  rb_define_method(class, "used", acceptor_used, 0);
   rb_define_method(class, "post", acceptor_post, 0);
   rb_define_method(class, "measurements", acceptor_measurements, 0);
   rb_define_method(class, "expect_proxies", acceptor_expect_proxies, 2);

@@ -36,30 +36,22 @@ struct gyre_http_acceptor {
   struct gyre_list keeper;
   struct gyre_scheduler *scheduler; /* NULL before start */
   VALUE self, sockets, contexts, handler;
+  VALUE exempt; /* responds to call(path): whether a GET needs no place; or nil */
   struct gyre_http_limits limits;
-  struct gyre_http_capacity *capacity; /* shared by all acceptors of a server */
+  struct gyre_http_capacity capacity;
   struct gyre_list connections;
-  bool draining, https, started; /* `started`: on the loop, beside other acceptors of its capacity */
-  bool cancel_when_gone;         /* cancels requests of departed clients */
-  void *scratch;                 /* for HTTP/1; valid until the next call on a connection */
+  bool draining, https;
+  bool cancel_when_gone; /* cancels requests of departed clients */
+  void *scratch;         /* for HTTP/1; valid until the next call on a connection */
   struct {
     VALUE object;          /* Gyre::HTTP::ThreadCalls: calls from other threads */
-    struct gyre_post post; /* linked while calls wait */
+    struct gyre_post post; /* linked while calls or departures wait */
   } thread_calls;
-  struct {
-    struct gyre_list leaving; /* exchanges */
-    VALUE promises;           /* an Array of promises to settle */
-    struct gyre_post post;    /* linked while there may be promises to settle */
-    struct gyre_timer again;  /* retries when no fiber could be made */
-  } departures;
+  struct gyre_list leaving; /* exchanges whose clients have departed */
   struct {
     struct gyre_proxy_range *ranges; /* peers with trusted PROXY headers; empty: all peers */
     uint32_t count;
   } proxies;
-  struct {
-    VALUE paths; /* an Array */
-    VALUE files; /* responds to call(path): whether the file exists */
-  } exempt;      /* finds requests that need no place */
   struct {
     struct gyre_list active, spare; /* spare exchanges for the next requests */
     int spare_count;
@@ -98,18 +90,9 @@ static inline struct gyre_loop *gyre_http_loop(const struct gyre_http_connection
 /* Leaves the loop after its last upgraded connection, if closed. */
 void gyre_http_acceptor_settle(struct gyre_http_acceptor *acceptor);
 
-/* limits.c, capacity.c */
+/* limits.c */
 void gyre_http_limits_read(struct gyre_http_limits *table, VALUE limits);
 void gyre_http_capacity_read(struct gyre_http_capacity *capacity, VALUE limits);
-struct gyre_http_capacity *gyre_http_capacity_take(VALUE self); /* adds an owner */
 
 /* env.c: called before the first env. */
 void gyre_http_env_prepare(struct gyre_http_acceptor *acceptor);
-
-/* departures.c */
-/* Settles promises of departed clients, each in its own fiber. */
-void gyre_http_departures_start(struct gyre_http_acceptor *acceptor);
-/* Leaves the loop's lists alone, in a forked child. */
-void gyre_http_departures_forget(struct gyre_http_acceptor *acceptor);
-/* Settles promises at once without a fiber, for the last time. */
-void gyre_http_departures_tell_last(struct gyre_http_acceptor *acceptor);

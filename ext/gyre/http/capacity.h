@@ -1,5 +1,6 @@
 /* A server's places for requests (admission.h) and its budgets of memory and open files, shared by
- * acceptors and protocols. Holders record their share of a budget and give it back. No ruby.h. */
+ * its connections and protocols. Holders record their share of a budget and give it back. No
+ * ruby.h. */
 #pragma once
 
 #include "http/admission.h"
@@ -14,8 +15,6 @@ struct gyre_http_capacity {
   struct gyre_http_budget input;  /* request bodies that the app has not read */
   struct gyre_http_budget output; /* responses that clients have not taken */
   struct gyre_http_budget files;  /* descriptors being sent */
-  uint32_t owners;                /* owners: the Ruby object, and acceptors */
-  uint32_t started;               /* acceptors on the loop */
 };
 
 static inline void gyre_http_budget_hold(struct gyre_http_budget *budget, uint32_t *held, size_t amount) {
@@ -36,10 +35,3 @@ static inline bool gyre_http_budget_is_over(const struct gyre_http_budget *budge
  * NULL, or a refusal's reason; a refused request holds no memory. */
 const char *gyre_http_capacity_enter(struct gyre_http_capacity *capacity, struct gyre_admission_waiter *waiter,
                                      uint32_t *counted, size_t bytes, bool last);
-
-/* The first start sets the admission's loop, the last stop removes it. */
-void gyre_http_capacity_start(struct gyre_http_capacity *capacity, struct gyre_loop *loop);
-void gyre_http_capacity_stop(struct gyre_http_capacity *capacity);
-/* Leaves the loop alone, in a forked child. */
-void gyre_http_capacity_forget(struct gyre_http_capacity *capacity);
-void gyre_http_capacity_release(struct gyre_http_capacity *capacity);

@@ -263,16 +263,16 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
 }
 
 /* Moves the timer only to an earlier time; when it fires, it checks a later deadline. */
-void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns) {
-  struct gyre_loop *loop = gyre_http_loop(connection);
-  if (timeout_ns < 0) {
-    connection->deadline_ns = INT64_MAX;
-    return;
-  }
-  connection->deadline_ns = gyre_loop_coarse_now(loop) + timeout_ns;
-  if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
+void gyre_http_connection_due(struct gyre_http_connection *connection, int64_t due_ns) {
+  connection->deadline_ns = due_ns;
+  if (due_ns == INT64_MAX || (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= due_ns)) return;
   /* Ignores a failure: without memory for the heap the connection has no time limit. */
-  (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
+  (void)gyre_timers_arm(&gyre_http_loop(connection)->timers, &connection->timer, due_ns);
+}
+
+void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns) {
+  gyre_http_connection_due(connection,
+                           timeout_ns < 0 ? INT64_MAX : gyre_loop_coarse_now(gyre_http_loop(connection)) + timeout_ns);
 }
 
 /* True while the client takes sent bytes, within the limit of a slow response. Delays the close:

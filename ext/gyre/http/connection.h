@@ -122,6 +122,15 @@ void gyre_http_connection_discard(struct gyre_http_connection *connection);
 void gyre_http_connection_end(struct gyre_http_connection *connection, bool reset);
 void gyre_http_connection_set_idle(struct gyre_http_connection *connection, bool idle);
 void gyre_http_connection_deadline(struct gyre_http_connection *connection, int64_t timeout_ns);
+/* The same at a time; INT64_MAX: none. */
+void gyre_http_connection_due(struct gyre_http_connection *connection, int64_t due_ns);
+/* For a protocol with several limits, which run from a time other than 0; -1: no limit. */
+static inline void gyre_http_sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
+  if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
+}
+static inline bool gyre_http_is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
+  return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
+}
 /* Receives into the transport's input; returns bytes, 0 at the end, or -errno. */
 ssize_t gyre_http_connection_fill(struct gyre_http_connection *connection);
 /* Receives into lent memory and sets *bytes, valid until the fiber or thread yields. */

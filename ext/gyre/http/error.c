@@ -10,11 +10,26 @@ VALUE gyre_http_error(const char *name, int status, const char *message) {
   return rb_class_new_instance(status ? 2 : 1, arguments, class);
 }
 
+struct cancellation {
+  const char *class, *message;
+};
+
 /* Calls Ruby's `initialize`, even if the program replaced it. */
-VALUE gyre_http_cancellation(const char *class, const char *message) {
-  VALUE error = rb_obj_alloc(rb_path2class(class));
-  rb_funcall(initialize, rb_intern("bind_call"), 2, error, rb_str_new_cstr(message));
+static VALUE make(VALUE argument) {
+  const struct cancellation *cancellation = (const struct cancellation *)argument;
+  VALUE error = rb_obj_alloc(rb_path2class(cancellation->class));
+  rb_funcall(initialize, rb_intern("bind_call"), 2, error, rb_str_new_cstr(cancellation->message));
   return error;
+}
+
+struct gyre_interrupt *gyre_http_cancel(struct gyre_scheduler *scheduler, VALUE fiber, const char *class,
+                                        const char *message) {
+  struct cancellation cancellation = {class, message};
+  int state = 0;
+  VALUE error = rb_protect(make, (VALUE)&cancellation, &state);
+  if (!state) return gyre_interrupt_fiber(scheduler, fiber, error);
+  rb_set_errinfo(Qnil);
+  return NULL;
 }
 
 void gyre_http_request_is_over(void) { rb_raise(rb_eIOError, "this request is over"); }

@@ -63,24 +63,10 @@ void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange) {
   cancel(exchange, &exchange->limit.interrupt);
 }
 
-static VALUE make_timeout(VALUE argument) {
-  char message[80];
-  snprintf(message, sizeof(message), "the request took longer than %g s", (double)*(int64_t *)argument / 1e9);
-  return gyre_http_cancellation("Gyre::HTTP::RequestTimeout", message);
-}
-
-static VALUE make_stop(VALUE argument) { return gyre_http_cancellation("Gyre::Stop", "the client has left"); }
-
-static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt, VALUE (*make)(VALUE),
-                      VALUE argument) {
-  int state = 0;
+static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt, const char *class,
+                      const char *message) {
   if (NIL_P(exchange->fiber) || *interrupt) return;
-  VALUE exception = rb_protect(make, argument, &state);
-  if (state) {
-    rb_set_errinfo(Qnil);
-    return;
-  }
-  *interrupt = gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, exchange->fiber, exception);
+  *interrupt = gyre_http_cancel(exchange->connection->acceptor->scheduler, exchange->fiber, class, message);
   if (*interrupt) (*interrupt)->owner = interrupt;
 }
 
@@ -93,7 +79,9 @@ static void limit_is_over(struct gyre_timer *timer, void *context) {
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns + limit_ns);
     return;
   }
-  interrupt(exchange, &exchange->limit.interrupt, make_timeout, (VALUE)&limit_ns);
+  char message[80];
+  snprintf(message, sizeof(message), "the request took longer than %g s", (double)limit_ns / 1e9);
+  interrupt(exchange, &exchange->limit.interrupt, "Gyre::HTTP::RequestTimeout", message);
 }
 
 void gyre_http_exchange_limit(struct gyre_http_exchange *exchange) {
@@ -124,11 +112,11 @@ void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
   if ((!asked && !acceptor->cancel_when_gone) || (!closed && !exchange->operations->is_reset(exchange))) return;
   exchange->departure.seen = true;
   if (asked && !exchange->departure.told && gyre_list_empty(&exchange->departure.node)) {
-    gyre_list_append(&acceptor->departures.leaving, &exchange->departure.node);
-    gyre_post(acceptor->scheduler, &acceptor->departures.post);
+    gyre_list_append(&acceptor->leaving, &exchange->departure.node);
+    gyre_post(acceptor->scheduler, &acceptor->thread_calls.post);
   }
   if (!closed && acceptor->cancel_when_gone && !exchange->measured)
-    interrupt(exchange, &exchange->departure.interrupt, make_stop, Qnil);
+    interrupt(exchange, &exchange->departure.interrupt, "Gyre::Stop", "the client has left");
 }
 
 void gyre_http_exchange_wake_reader(struct gyre_http_exchange *exchange) {
@@ -195,13 +183,13 @@ void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange) {
   gyre_http_exchange_end_limit(exchange);
   if (!exchange->placed) return;
   exchange->placed = false;
-  gyre_admission_leave(&exchange->connection->acceptor->capacity->admission);
+  gyre_admission_leave(&exchange->connection->acceptor->capacity.admission);
 }
 
 int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint64_t given, size_t held) {
   struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
   const struct gyre_http_limits *limits = &acceptor->limits;
-  struct gyre_http_budget *output = &acceptor->capacity->output;
+  struct gyre_http_budget *output = &acceptor->capacity.output;
   if (!exchange->response.waited_ns) exchange->response.taken_before = given; /* more than the kernel holds */
   if (exchange->response.whole && gyre_http_exchange_holds_place(exchange)) {
     gyre_http_budget_hold(output, &exchange->response.output_counted, held);
@@ -225,9 +213,9 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
   gyre_http_exchange_measure(exchange);
   gyre_http_exchange_leave_place(exchange);
   if (exchange->response.output_counted)
-    gyre_http_budget_hold(&acceptor->capacity->output, &exchange->response.output_counted, 0);
+    gyre_http_budget_hold(&acceptor->capacity.output, &exchange->response.output_counted, 0);
   if (exchange->response.files_counted)
-    gyre_http_budget_hold(&acceptor->capacity->files, &exchange->response.files_counted, 0);
+    gyre_http_budget_hold(&acceptor->capacity.files, &exchange->response.files_counted, 0);
   cancel(exchange, &exchange->departure.interrupt);
   RTYPEDDATA_DATA(exchange->handle) = NULL;
   if (exchange->reader) gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);

@@ -40,7 +40,6 @@ struct gyre_http_exchange_operations {
   void (*drop)(struct gyre_http_connection *connection, const struct gyre_http_request *request);
   bool (*is_reset)(const struct gyre_http_exchange *exchange); /* by the client */
   bool (*is_over)(const struct gyre_http_exchange *exchange);  /* NULL: ends with its connection */
-  bool (*keeps_alive)(const struct gyre_http_exchange *exchange);
 
   VALUE (*next_request)(VALUE self); /* after the first */
   VALUE (*read_body)(VALUE self, size_t most);
@@ -99,7 +98,7 @@ struct gyre_http_exchange {
     struct gyre_interrupt *interrupt; /* being delivered to the fiber */
   } limit;                            /* the request's time limit */
   struct {
-    struct gyre_list node; /* in acceptor->departures.leaving until settled */
+    struct gyre_list node; /* in acceptor->leaving until settled */
     VALUE promise;         /* requested by the app, or nil */
     struct gyre_interrupt *interrupt;
     bool seen, told;
@@ -179,7 +178,7 @@ static inline bool gyre_http_exchange_is_hijacked(const struct gyre_http_exchang
 }
 /* True if other requests wait for its place. */
 static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchange *exchange) {
-  return exchange->placed && exchange->connection->acceptor->capacity->admission.running_limit;
+  return exchange->placed && exchange->connection->acceptor->capacity.admission.running_limit;
 }
 /* True if this thread must not touch the exchange; then a fiber of the loop's thread runs the
  * method. */
@@ -221,7 +220,7 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
 /* response.c */
 struct gyre_http_exchange *gyre_http_response_writable(VALUE self);
 bool gyre_http_response_interim(struct gyre_http_exchange *exchange, int status, VALUE headers);
-/* Refuses with the status and a line of plain text. */
+/* Lets the handler respond with the refusal's status and reason. */
 void gyre_http_response_refuse(struct gyre_http_exchange *exchange);
 void gyre_http_define_response(VALUE class);
 
@@ -235,7 +234,8 @@ int gyre_http_handler_failed(struct gyre_http_acceptor *acceptor, int state, boo
 
 /* error.c */
 VALUE gyre_http_error(const char *name, int status, const char *message);
-/* Makes an exception in a callback of the loop, where the program's code must not run: it could
- * wait. */
-VALUE gyre_http_cancellation(const char *class, const char *message);
+/* Interrupts a fiber from a callback of the loop, without the program's code, which could wait.
+ * Returns NULL without memory. */
+struct gyre_interrupt *gyre_http_cancel(struct gyre_scheduler *scheduler, VALUE fiber, const char *class,
+                                        const char *message);
 NORETURN(void gyre_http_request_is_over(void));

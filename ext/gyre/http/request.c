@@ -144,7 +144,7 @@ static VALUE exchange_hold_file(VALUE self) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hold_file", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) gyre_http_request_is_over();
-  struct gyre_http_budget *files = &exchange->connection->acceptor->capacity->files;
+  struct gyre_http_budget *files = &exchange->connection->acceptor->capacity.files;
   gyre_http_budget_hold(files, &exchange->response.files_counted, 1);
   if (!gyre_http_budget_is_over(files)) return Qtrue;
   gyre_http_budget_hold(files, &exchange->response.files_counted, 0);
@@ -166,7 +166,6 @@ static VALUE exchange_trailers(VALUE self) {
 QUESTION(head_sent_p, exchange->response.head_sent)
 QUESTION(expects_continue_p, exchange->expects_continue && !exchange->response.head_sent)
 QUESTION(head_only_p, exchange->head_only)
-QUESTION(keep_alive_p, exchange->operations->keeps_alive(exchange))
 QUESTION(hijacked_p, gyre_http_exchange_is_hijacked(exchange))
 
 static VALUE exchange_closed_p(VALUE self) {
@@ -177,11 +176,6 @@ static VALUE exchange_closed_p(VALUE self) {
 static VALUE exchange_body_bytes_sent(VALUE self) {
   const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   return ULL2NUM(exchange ? exchange->response.body_bytes : 0);
-}
-
-static VALUE exchange_remote_address(VALUE self) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  return exchange ? gyre_http_remote_address(exchange->connection) : rb_str_new(NULL, 0);
 }
 
 VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exchange_operations *operations) {
@@ -203,11 +197,9 @@ VALUE gyre_http_define_exchange(const char *version, const struct gyre_http_exch
   rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);
   rb_define_method(class, "expects_continue?", exchange_expects_continue_p, 0);
   rb_define_method(class, "head_only?", exchange_head_only_p, 0);
-  rb_define_method(class, "keep_alive?", exchange_keep_alive_p, 0);
   rb_define_method(class, "hijacked?", exchange_hijacked_p, 0);
   rb_define_method(class, "closed?", exchange_closed_p, 0);
   rb_define_method(class, "body_bytes_sent", exchange_body_bytes_sent, 0);
-  rb_define_method(class, "remote_address", exchange_remote_address, 0);
   gyre_http_define_response(class);
   return class;
 }

@@ -153,36 +153,15 @@ static VALUE exchange_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
   return ULL2NUM(length);
 }
 
-static VALUE send_refusal(VALUE self) {
-  struct gyre_http_exchange *exchange = gyre_http_response_writable(self);
-  VALUE text = rb_sprintf("%s\n", exchange->reason), body = rb_ary_new_from_values(1, &text);
-  struct gyre_http_response_head head = gyre_http_response_head_begin(exchange, exchange->status);
-  head.no_body = exchange->head_only;
-  head.length = (uint64_t)RSTRING_LEN(text);
-  exchange->connection->keep_alive = false;
-  gyre_http_buffer_text(head.output, "content-type: text/plain\r\n");
-  if (exchange->status == 503) gyre_http_buffer_text(head.output, "retry-after: 1\r\n");
-  gyre_http_buffer_length(head.output, head.length);
-  send_whole(self, &head, body);
-  return Qnil;
-}
-
-/* The refused client has already left. */
-static VALUE ignore_error(VALUE self, VALUE error) { return Qnil; }
-
 void gyre_http_response_refuse(struct gyre_http_exchange *exchange) {
-  struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
-  VALUE self = exchange->handle, handler = exchange->connection->acceptor->handler;
-  VALUE arguments[] = {exchange->env, INT2NUM(exchange->status), Qnil, Qnil};
+  VALUE self = exchange->handle, env = exchange->env;
   bool alone = exchange->operations->alone; /* the connection ends with the refusal */
-  int64_t from_ns = gyre_loop_now(&scheduler->loop);
+  exchange->connection->keep_alive = false;
   if (alone) exchange->env = Qnil;
-  rb_rescue2(send_refusal, self, ignore_error, self, rb_eStandardError, (VALUE)0);
+  rb_funcall(exchange->connection->acceptor->handler, rb_intern("refused"), 4, self, env, INT2NUM(exchange->status),
+             rb_str_new_cstr(exchange->reason));
   exchange = gyre_http_exchange_get(self);
-  arguments[2] = ULL2NUM(exchange ? exchange->response.body_bytes : 0);
-  arguments[3] = DBL2NUM((double)(gyre_loop_now(&scheduler->loop) - from_ns) / 1e9);
   if (exchange && alone) gyre_http_connection_linger(exchange->connection);
-  rb_check_funcall(handler, rb_intern("refused"), 4, arguments); /* handlers of tests may lack it */
 }
 
 void gyre_http_define_response(VALUE class) {

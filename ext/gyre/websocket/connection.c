@@ -51,24 +51,19 @@ void gyre_websocket_cut(struct gyre_websocket *websocket, unsigned code) {
   finish(websocket, false);
 }
 
-static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
-  if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
-}
-
 void gyre_websocket_schedule(struct gyre_websocket *websocket) {
-  int64_t now_ns = gyre_loop_coarse_now(gyre_websocket_loop(websocket)), due_ns = INT64_MAX;
-  if (websocket->times.blocked_ns) sooner(&due_ns, websocket->times.blocked_ns, websocket->acceptor->limits.write_ns);
+  int64_t due_ns = INT64_MAX;
+  if (websocket->times.blocked_ns)
+    gyre_http_sooner(&due_ns, websocket->times.blocked_ns, websocket->acceptor->limits.write_ns);
   if (websocket->times.closing_ns) {
-    sooner(&due_ns, websocket->times.closing_ns, websocket->limits.close_ns);
+    gyre_http_sooner(&due_ns, websocket->times.closing_ns, websocket->limits.close_ns);
   } else {
-    if (websocket->times.drain_ns) sooner(&due_ns, websocket->times.drain_ns, 0);
+    if (websocket->times.drain_ns) gyre_http_sooner(&due_ns, websocket->times.drain_ns, 0);
     bool pinged = websocket->pings.sent != websocket->pings.answered;
-    sooner(&due_ns, websocket->times.heard_ns,
-           pinged ? websocket->limits.idle_ns : gyre_websocket_half(websocket->limits.idle_ns));
+    gyre_http_sooner(&due_ns, websocket->times.heard_ns,
+                     pinged ? websocket->limits.idle_ns : gyre_websocket_half(websocket->limits.idle_ns));
   }
-  gyre_http_connection_deadline(websocket->connection, due_ns == INT64_MAX ? -1
-                                                       : due_ns > now_ns   ? due_ns - now_ns
-                                                                           : 0);
+  gyre_http_connection_due(websocket->connection, due_ns);
 }
 
 static void on_room(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
@@ -107,7 +102,7 @@ static void wait_for_room(struct gyre_websocket *websocket) {
 /* A stream's output is counted elsewhere. */
 void gyre_websocket_count_output(struct gyre_websocket *websocket) {
   bool counts = websocket->connection && !websocket->connection->inner;
-  gyre_http_budget_hold(&websocket->acceptor->capacity->output, &websocket->counted.output,
+  gyre_http_budget_hold(&websocket->acceptor->capacity.output, &websocket->counted.output,
                         counts ? gyre_websocket_unsent(websocket) : 0);
 }
 
@@ -200,7 +195,7 @@ void gyre_websocket_send_framed(struct gyre_websocket *websocket, const char *by
 }
 
 bool gyre_websocket_is_crowded(const struct gyre_websocket *websocket) {
-  return gyre_websocket_unsent(websocket) > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->output);
+  return gyre_websocket_unsent(websocket) > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity.output);
 }
 
 bool gyre_websocket_keeps_up(struct gyre_websocket *websocket) {
@@ -272,14 +267,14 @@ void gyre_websocket_fail(struct gyre_websocket *websocket, unsigned code, const 
 void gyre_websocket_count_input(struct gyre_websocket *websocket) {
   const struct gyre_http_connection *connection = websocket->connection;
   const struct gyre_bytes *input = connection ? connection->transport.input : NULL;
-  gyre_http_budget_hold(&websocket->acceptor->capacity->input, &websocket->counted.input, input ? input->capacity : 0);
+  gyre_http_budget_hold(&websocket->acceptor->capacity.input, &websocket->counted.input, input ? input->capacity : 0);
 }
 
 /* Many sockets with parts of long messages could fill the memory: closes those that keep sending;
  * silent ones end after their idle time. */
 static bool holds_too_much(struct gyre_websocket *websocket) {
   gyre_websocket_count_input(websocket);
-  return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity->input);
+  return websocket->input.held > 0 && gyre_http_budget_is_over(&websocket->acceptor->capacity.input);
 }
 
 static void release(struct gyre_websocket *websocket) {

@@ -31,10 +31,6 @@ static void room(struct gyre_http_connection *connection) {
   if (websocket) gyre_websocket_have_room(websocket);
 }
 
-static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
-  return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
-}
-
 /* Pings a peer after half of its idle time, and closes after all of it. Silence does not count
  * while the app leaves a message unread, or while answers fill the output. An event stream gets a
  * comment after half of its idle time. */
@@ -51,12 +47,12 @@ static void late(struct gyre_http_connection *connection) {
   bool open = websocket->connection && !websocket->times.closing_ns;
   if (open && websocket->times.drain_ns && now_ns >= websocket->times.drain_ns) {
     gyre_websocket_close(websocket, GYRE_WEBSOCKET_GOING_AWAY, "", 0);
-  } else if (is_over(websocket->times.closing_ns, websocket->limits.close_ns, now_ns) ||
-             is_over(websocket->times.blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
-             (!websocket->events && is_over(websocket->times.heard_ns, websocket->limits.idle_ns, now_ns))) {
+  } else if (gyre_http_is_over(websocket->times.closing_ns, websocket->limits.close_ns, now_ns) ||
+             gyre_http_is_over(websocket->times.blocked_ns, websocket->acceptor->limits.write_ns, now_ns) ||
+             (!websocket->events && gyre_http_is_over(websocket->times.heard_ns, websocket->limits.idle_ns, now_ns))) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (open && websocket->pings.sent == websocket->pings.answered &&
-             is_over(websocket->times.heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
+             gyre_http_is_over(websocket->times.heard_ns, gyre_websocket_half(websocket->limits.idle_ns), now_ns)) {
     gyre_websocket_deflate_forget(&websocket->compression);
     gyre_websocket_ping(websocket);
   }
@@ -67,22 +63,11 @@ static void late(struct gyre_http_connection *connection) {
 
 /* At the server's stop, ends the session's fiber at its wait, unless that wait is for this
  * socket. */
-static VALUE make_stop(VALUE argument) {
-  (void)argument;
-  return gyre_http_cancellation("Gyre::Stop", "the server stops");
-}
-
 static void stop_session(struct gyre_websocket *websocket) {
-  int state = 0;
   if (!websocket->acceptor->draining || NIL_P(websocket->run.fiber) || websocket->run.fiber == rb_fiber_current() ||
       gyre_websocket_waits(websocket, websocket->run.fiber))
     return;
-  VALUE stop = rb_protect(make_stop, Qnil, &state);
-  if (state) {
-    rb_set_errinfo(Qnil);
-  } else {
-    gyre_interrupt_fiber(websocket->acceptor->scheduler, websocket->run.fiber, stop);
-  }
+  (void)gyre_http_cancel(websocket->acceptor->scheduler, websocket->run.fiber, "Gyre::Stop", "the server stops");
 }
 
 static void detached(struct gyre_http_connection *connection) {

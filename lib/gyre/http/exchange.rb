@@ -21,7 +21,7 @@
 # --- requests ---
 #   next_request        ends the request and returns the next one's env, or nil: the connection is idle, closed or hijacked, and must not
 #                       be touched; first reads the former body's rest, up to limits.unread_body_bytes_limit; closes beyond; responds
-#                       to a refused head itself; returns the env: Env.template and what C sets (h1/env.c)
+#                       to a refused head by handler.refused; returns the env: Env.template and what C sets (h1/env.c)
 #   read_body(max)      a new BINARY String of 1 to max bytes, nil at the end; parks until there is one; the first call sends an awaited
 #                       100; raises RequestError (400, 408, 413, 431) or RequestCut, repeatedly
 #   interrupt_reader(fiber, exception)   for ThreadCalls: raises in a fiber that waits in read_body
@@ -50,8 +50,8 @@
 #   leave_place         the rest is open-ended: needs no place and has no time limit
 #   hold_file           counts a file until the request's end; false beyond limits.files_limit
 #
-# --- queries --- head_sent? keep_alive? closed? (or hijacked) hijacked? expects_continue?
-# head_only? body_bytes_sent remote_address
+# --- queries --- head_sent? closed? (or hijacked) hijacked? expects_continue? head_only?
+# body_bytes_sent
 
 module Gyre
   module HTTP

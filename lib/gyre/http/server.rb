@@ -4,21 +4,20 @@
 # by Gyre::Web::Server and tests. Binds nothing and handles no signals. Gyre::HTTP::NativeAcceptor
 # (C) holds the connections:
 #
-#   NativeAcceptor.new(sockets, handler, limits, template, contexts, capacity)
+#   NativeAcceptor.new(sockets, handler, limits, template, contexts)
 #       sockets    non-blocking listening IOs, which it never closes
 #       handler    call(exchange): run in a pooled fiber for each complete or refused head; raises only SystemExit and SignalException.
-#                  error(message): for the log. hijacked(socket). refused(env, status, bytes, seconds)
+#                  error(message): for the log. hijacked(socket). refused(exchange, env, status, reason): responds
 #       template   Env.template, frozen
 #       contexts   a Gyre::TLS::Context or nil per socket; `contexts=` replaces them for new connections
-#       capacity   Capacity.new(limits): the server's places and budgets, shared by its acceptors
 #   Before start:
 #       expect_proxies(versions, ranges)   per socket 1, 2, 3 (either) or 0 (no PROXY header); allowed peers (family, bits, 16 bytes of
 #                                          address each; none: all)
-#       configure(shared, cancel_when_client_gone, extended_connect, exempt, files)
+#       configure(shared, cancel_when_client_gone, extended_connect, exempt)
 #         shared: other processes accept from these sockets, and they take turns;
 #         cancel_when_client_gone: a client's reset raises Gyre::Stop in its request;
-#         extended_connect: announces RFC 8441 to HTTP/2 clients; exempt: paths, and files: nil or
-#         call(path) → Boolean, which never waits: requests that need no place
+#         extended_connect: announces RFC 8441 to HTTP/2 clients;
+#         exempt: nil or call(path) → Boolean, which never waits: whether a GET or HEAD needs no place
 #   NativeAcceptor.map_shares, .place=     before forks, in each fork: processes yield to one with far fewer connections
 #   start            accepts on the calling thread's loop
 #   stop             accepts the kernel's queue, then stops; the sockets may be closed
@@ -27,6 +26,7 @@
 #   interrupt(exception)   raises in each fiber of a handler or WebSocket; returns their number
 #   close            stop, and all connections close at once
 #   full?            the queue for places is full
+#   used             Hash of the use of each budget: heads: input: output: files: places:
 #   stats            Hash of counts: connections: idle: running: accepted: requests: …
 #   measurements     Hash for /metrics: responses, durations, waits, lag, received_bytes, sent_bytes
 #   oldest(limit)    Array of [env, seconds] of the longest running requests
@@ -67,8 +67,7 @@ module Gyre
       end
 
       attr_reader :limits
-      attr_reader :capacity
-      def_delegators :@acceptor, :stats, :oldest, :full?, :interrupt, :stop, :drain, :close
+      def_delegators :@acceptor, :stats, :used, :oldest, :full?, :interrupt, :stop, :drain, :close
 
       # Never closes `listeners`. `access_log` gets (env, status, body bytes, seconds) after each
       # request; env of a refused head is incomplete. `tls` and `proxy_protocol` ("v1", "v2", "any")
@@ -81,10 +80,9 @@ module Gyre
         @service = Service.new(Rack2.around(app), log: log, access_log: access_log, open_responses: @open_responses)
         @listeners = listeners
         @limits = limits
-        @capacity = Capacity.new(limits)
         @contexts = contexts(tls)
         template = Env.template(scheme: scheme, errors: errors, early_hints: early_hints, extra: env)
-        @acceptor = NativeAcceptor.new(@listeners.map(&:to_io), @service, limits, template, @contexts, @capacity)
+        @acceptor = NativeAcceptor.new(@listeners.map(&:to_io), @service, limits, template, @contexts)
         expect_proxies(proxy_protocol, proxies)
         configure(**options)
       end
@@ -123,7 +121,7 @@ module Gyre
 
       # The acceptor's counts and the use of budgets, for metrics.
       def measurements
-        used = @capacity.used
+        used = self.used
         bytes = %i[heads input output]
         @acceptor.measurements.merge(
           "buffered_bytes" => bytes.to_h { |name| [name.to_s, used[name]] },
@@ -134,10 +132,10 @@ module Gyre
 
       private
 
-      # Paths in `exempt`, or for which `files` returns true, need no place.
-      def configure(cancel_when_client_gone: false, exempt: [], files: nil, extended_connect: false)
+      # A GET or HEAD of a path for which `exempt` returns true needs no place.
+      def configure(cancel_when_client_gone: false, exempt: nil, extended_connect: false)
         shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
-        @acceptor.configure(shared, cancel_when_client_gone, extended_connect, exempt.map { |path| -path }, files)
+        @acceptor.configure(shared, cancel_when_client_gone, extended_connect, exempt)
       end
 
       def contexts(tls)

@@ -54,8 +54,13 @@ module Gyre
 
       def hijacked(socket) = @open_responses.hijacked(socket)
 
-      # Logs a refused head, which the app never sees.
-      def refused(env, status, bytes, seconds) = @access_log&.call(env, status, bytes, seconds)
+      # Responds to a refused head, which the app never sees.
+      def refused(exchange, env, status, reason)
+        started = Clock.now
+        refuse(exchange, env, status, reason, status == 503 ? { "retry-after" => "1" } : {})
+      ensure
+        @access_log&.call(env, status, exchange.body_bytes_sent, Clock.now - started)
+      end
 
       def error(message) = @log.error(message)
 
@@ -132,11 +137,11 @@ module Gyre
       end
 
       # Truncates a begun response, visibly for the client.
-      def refuse(exchange, env, status, reason)
+      def refuse(exchange, env, status, reason, headers = {})
         if exchange.head_sent?
           cut(exchange, env)
         else
-          exchange.write_response(status, { "content-type" => PLAIN_TEXT }, ["#{reason}\n"])
+          exchange.write_response(status, { "content-type" => PLAIN_TEXT, **headers }, ["#{reason}\n"])
           status
         end
       rescue SystemCallError, WriteTimeout

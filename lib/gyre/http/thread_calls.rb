@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Lets other threads use a request: the thread waits while a fiber of the loop's thread runs the
-# call. Used by an exchange's primitives (ext/gyre/http/exchange.c).
+# call. Used by an exchange's primitives (ext/gyre/http/exchange.c). Also settles promises of
+# clients' departures, as the callbacks that find one run no fiber.
 
 require "gyre/errors"
 require "gyre/http/service"
@@ -78,6 +79,13 @@ module Gyre
         def stopped = Gyre::Stop.new("the thread that waited for it was interrupted")
       end
 
+      # A promise to settle in a fiber of its own, or at once if none can be made.
+      Departure = Struct.new(:promise) do
+        def call = promise.resolve(true)
+
+        def abandon(_error) = call
+      end
+
       # {#start} runs soon in the loop's thread, by acceptor.post.
       def initialize(acceptor)
         @acceptor = acceptor
@@ -106,6 +114,9 @@ module Gyre
         @acceptor.post
       end
 
+      # Called in the loop's thread, before {#start} or {#close}.
+      def depart(promise) = @posted << Departure.new(promise)
+
       # Later jobs get the next turn: a thread may post endlessly.
       def start(scheduler)
         @posted.size.times do
@@ -119,6 +130,7 @@ module Gyre
       def close
         @ended = true
         @calls.each_key.to_a.each(&:abandon)
+        @posted.grep(Departure).each(&:call)
       end
     end
   end

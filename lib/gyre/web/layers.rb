@@ -18,7 +18,6 @@ module Gyre
 
       attr_reader :offered # optional parts of HTTP that were asked for
 
-      attr_reader :exempt # paths that the server answers by itself
       attr_reader :proxies
 
       # `settings`: rows of SERVER_SETTINGS; `unready`: see HealthCheck. Raises ArgumentError if a
@@ -41,12 +40,14 @@ module Gyre
         @app = RequestId.new(@app) if settings[:request_id]
         @app = TrustedProxies.new(@app, trusted_proxy, headers: settings[:forwarded_header]) unless trusted_proxy.empty?
         health = HealthCheck.new(@app, **settings.slice(:health_path, :ready_path), &unready)
-        @exempt = health.paths
-        @app = health unless @exempt.empty?
+        @own_paths = health.paths
+        @app = health unless @own_paths.empty?
       end
 
-      # Returns a check for paths of files that need no app.
-      def files = @static&.method(:file?)
+      # Returns a check for paths that need no app, or nil.
+      def exempt
+        ->(path) { @own_paths.include?(path) || @static&.file?(path) } if @static || @own_paths.any?
+      end
 
       def close = @roots.each(&:close)
 

@@ -190,7 +190,7 @@ module Gyre
         app = @access_log&.response_headers? ? LogFormat::ResponseHeaders.new(@layers.app) : @layers.app
         HTTP::Server.new(app, listeners: @listening.listeners, limits: @limits, log: @log, access_log: @access_log,
                               tls: @listening.contexts, proxy_protocol: @listening.proxy_protocol, proxies: @layers.proxies,
-                              exempt: @layers.exempt, files: @layers.files, **@layers.offered, cancel_when_client_gone: @cancels,
+                              exempt: @layers.exempt, **@layers.offered, cancel_when_client_gone: @cancels,
                               env: { "gyre.server" => self, **@layers.env })
       end
 

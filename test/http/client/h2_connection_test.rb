@@ -120,7 +120,7 @@ module H2ConnectionCases
       assert_equal [true, nil, true], [exchange.over?, exchange.read, connection.idle?]
       assert_equal "hello", body_of(get(connection))
       assert_equal [0, 0, 0, 0], connection.held
-      eventually { served.capacity.used.values_at(:input, :output) == [0, 0] }
+      eventually { served.used.values_at(:input, :output) == [0, 0] }
     end
   end
 

@@ -20,9 +20,9 @@ module H2Lifetimes
     read_body: ->(exchange) { exchange.read_body(10) }, write_body: ->(exchange) { exchange.write_body("x") },
     write_head: ->(exchange) { exchange.write_head(200, {}, nil) }, write_interim: ->(exchange) { exchange.write_interim(103, {}) },
     write_response: ->(exchange) { exchange.write_response(200, {}, []) }, finish_body: :finish_body.to_proc, trailers: :trailers.to_proc,
-    close: :close.to_proc, reset: :reset.to_proc, head_sent?: :head_sent?.to_proc, keep_alive?: :keep_alive?.to_proc,
+    close: :close.to_proc, reset: :reset.to_proc, head_sent?: :head_sent?.to_proc,
     closed?: :closed?.to_proc, hijacked?: :hijacked?.to_proc, expects_continue?: :expects_continue?.to_proc, head_only?: :head_only?.to_proc,
-    body_bytes_sent: :body_bytes_sent.to_proc, remote_address: :remote_address.to_proc, hijack: :hijack.to_proc,
+    body_bytes_sent: :body_bytes_sent.to_proc, hijack: :hijack.to_proc,
     write_file: ->(exchange) { File.open(__FILE__) { |file| exchange.write_file(file, 0, 10) } }
   }
 

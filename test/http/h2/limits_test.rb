@@ -74,7 +74,7 @@ module H2Limits
       assert_equal :enhance_your_calm, stream.failure
       gate << true
       assert_equal 503, results.pop
-      eventually { served.capacity.used.values.all?(&:zero?) }
+      eventually { served.used.values.all?(&:zero?) }
     end
   ensure
     gate&.close
@@ -87,10 +87,10 @@ module H2Limits
       eventually { served.stats[:running] == 1 }
       streams = Array.new(10) { client.open("POST /").tap { |stream| stream.finish(HPACK.encode([["a", "y" * 10_000]])) } }
       eventually { served.stats[:waiting] == 10 }
-      assert_operator served.capacity.used[:input], :>, 100_000
+      assert_operator served.used[:input], :>, 100_000
       gate << true
       assert_equal [200] * 11, [waiting, *streams].map { |stream| stream.response.status }
-      eventually { served.capacity.used.values.all?(&:zero?) }
+      eventually { served.used.values.all?(&:zero?) }
     end
   end
 

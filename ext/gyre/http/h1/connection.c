@@ -24,14 +24,14 @@ enum phase {
 /* An incomplete head, whose bytes are the transport's input. Also the acceptor's scratch for whole
  * heads. */
 struct partial {
-  uint32_t counted; /* bytes, in capacity->heads */
+  uint32_t counted; /* bytes, in the budget of heads */
   struct gyre_http_head head;
   struct gyre_http_field fields[]; /* limits.header_count */
 };
 
 /* A whole head in the transport's input, without its body. */
 struct awaiting {
-  uint32_t counted; /* bytes, in capacity->input */
+  uint32_t counted; /* bytes, in the budget of input */
   struct gyre_http1_ahead ahead;
   size_t head_length;
   int64_t since_ns; /* when the head was complete */
@@ -40,7 +40,7 @@ struct awaiting {
 /* A whole head in the transport's input, in the admission's queue. Parsed again at its turn, in a
  * microsecond: keeping the result takes 2 KB. */
 struct waiting {
-  uint32_t counted; /* bytes, in capacity->heads */
+  uint32_t counted; /* bytes, in the budget of heads */
   struct gyre_admission_waiter waiter;
   struct gyre_http_connection *connection;
   enum { UNDECIDED, START, REFUSE } verdict;
@@ -52,7 +52,7 @@ static size_t partial_bytes(const struct gyre_http_limits *limits) {
 
 /* Frees connection->own, with its budget and place in the queue. */
 static void release(struct gyre_http_connection *connection, bool gone) {
-  struct gyre_http_capacity *capacity = connection->acceptor->capacity;
+  struct gyre_http_capacity *capacity = &connection->acceptor->capacity;
   struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
   if (waiting && !gone) gyre_admission_withdraw(&capacity->admission, &waiting->waiter);
   if (connection->own) {
@@ -69,7 +69,7 @@ void gyre_http1_release_partial(struct gyre_http_connection *connection) {
 
 static void detached(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->phase == PLACE ? connection->own : NULL;
-  if (waiting && waiting->verdict == START) gyre_admission_leave(&connection->acceptor->capacity->admission);
+  if (waiting && waiting->verdict == START) gyre_admission_leave(&connection->acceptor->capacity.admission);
   release(connection, false);
 }
 
@@ -140,7 +140,7 @@ static bool parse_again(struct gyre_http_connection *connection, struct gyre_htt
 
 /* Counts an incomplete head's memory. Returns false if all heads exceed the budget. */
 static bool head_fits(struct gyre_http_connection *connection) {
-  struct gyre_http_budget *heads = &connection->acceptor->capacity->heads;
+  struct gyre_http_budget *heads = &connection->acceptor->capacity.heads;
   struct partial *partial = connection->own;
   size_t bytes = connection->transport.input->capacity + partial_bytes(&connection->acceptor->limits);
   gyre_http_budget_hold(heads, &partial->counted, bytes);
@@ -191,7 +191,7 @@ static bool lacks_body(const struct gyre_http_connection *connection, const stru
 bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_request *request) {
   struct gyre_http_acceptor *acceptor = connection->acceptor;
   if (request->status) return true; /* refused, without the app */
-  if (!acceptor->capacity->admission.running_limit || !lacks_body(connection, request))
+  if (!acceptor->capacity.admission.running_limit || !lacks_body(connection, request))
     return gyre_http_admit(acceptor, request);
   request->lacks_body = !gyre_http_is_exempt(acceptor, request);
   return !request->lacks_body;
@@ -201,7 +201,7 @@ bool gyre_http1_admit(struct gyre_http_connection *connection, struct gyre_http_
 static void decided(struct gyre_http_connection *connection) {
   const struct waiting *waiting = connection->own;
   if (waiting->verdict == UNDECIDED || connection->exchange) return;
-  struct gyre_admission *admission = &connection->acceptor->capacity->admission;
+  struct gyre_admission *admission = &connection->acceptor->capacity.admission;
   bool starts = waiting->verdict == START;
   int64_t since_ns = waiting->waiter.since_ns;
   struct gyre_http_request request;
@@ -242,7 +242,7 @@ static void body_deadline(struct gyre_http_connection *connection) {
 
 /* Counts the body's memory; false if all bodies exceed the budget. */
 static bool body_fits(struct gyre_http_connection *connection, struct awaiting *body) {
-  struct gyre_http_budget *input = &connection->acceptor->capacity->input;
+  struct gyre_http_budget *input = &connection->acceptor->capacity.input;
   gyre_http_budget_hold(input, &body->counted, sizeof(*body) + connection->transport.input->capacity);
   return !gyre_http_budget_is_over(input);
 }
@@ -264,7 +264,7 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
   body->head_length = request->length;
   body->since_ns = gyre_loop_coarse_now(gyre_http_loop(connection));
   if (!body_fits(connection, body) || !send_continue(connection, request)) {
-    gyre_http_budget_hold(&connection->acceptor->capacity->input, &body->counted, 0);
+    gyre_http_budget_hold(&connection->acceptor->capacity.input, &body->counted, 0);
     free(body);
     connection->acceptor->counts.refused++;
     return refuse(request, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
@@ -282,7 +282,7 @@ bool gyre_http1_wait(struct gyre_http_connection *connection, struct gyre_http_r
   waiting->connection = connection;
   waiting->waiter.start = on_place;
   waiting->waiter.refuse = on_late;
-  const char *reason = gyre_http_capacity_enter(connection->acceptor->capacity, &waiting->waiter, &waiting->counted,
+  const char *reason = gyre_http_capacity_enter(&connection->acceptor->capacity, &waiting->waiter, &waiting->counted,
                                                 sizeof(*waiting) + (input ? input->capacity : 0), connection->hung_up);
   if (reason) {
     free(waiting);
@@ -382,7 +382,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
     bool waits = whole && !gyre_http1_admit(connection, &request);
     size_t used = waits ? 0 : head_length;
     if (gyre_transport_keep(&connection->transport, bytes + used, length - used) < 0) {
-      if (request.placed) gyre_admission_leave(&connection->acceptor->capacity->admission);
+      if (request.placed) gyre_admission_leave(&connection->acceptor->capacity.admission);
       gyre_http_connection_end(connection, true);
       return;
     }
@@ -429,7 +429,7 @@ static void readable(struct gyre_http_connection *connection) {
     if (gyre_transport_is_reset(&connection->transport)) {
       gyre_http_connection_end(connection, true);
     } else if (waiting->verdict == UNDECIDED) {
-      gyre_admission_put_last(&connection->acceptor->capacity->admission,
+      gyre_admission_put_last(&connection->acceptor->capacity.admission,
                               (struct gyre_admission_waiter *)&waiting->waiter);
     }
     break;

@@ -212,7 +212,7 @@ static VALUE begin_next(struct gyre_http_connection *connection) {
       gyre_http_exchange_free(before);
       exchange->began_ns = connection->acceptor->measured_ns;
       exchange->placed = request.placed;
-      if (request.placed) gyre_admission_take(&connection->acceptor->capacity->admission);
+      if (request.placed) gyre_admission_take(&connection->acceptor->capacity.admission);
       begin(exchange, &request);
       gyre_http_exchange_settle(promise);
       return gyre_http_request_take(exchange);
@@ -302,8 +302,6 @@ static bool is_reset(const struct gyre_http_exchange *exchange) {
   return gyre_transport_is_reset(&exchange->connection->transport);
 }
 
-static bool keeps_alive(const struct gyre_http_exchange *exchange) { return exchange->connection->keep_alive; }
-
 /* Continues the connection without a fiber, if it still exists. */
 static void done(struct gyre_http_connection *connection, struct gyre_http_exchange *exchange) {
   connection->exchange = NULL;
@@ -325,7 +323,6 @@ const struct gyre_http_exchange_operations gyre_http1_exchange_operations = {
     .done = done,
     .drop = drop,
     .is_reset = is_reset,
-    .keeps_alive = keeps_alive,
     .next_request = next_request,
     .read_body = read_body,
     .upgrade = upgrade,

@@ -38,24 +38,14 @@ static void wake(struct gyre_http2_stream *stream) {
 
 /* --- sending --- */
 
-static VALUE make_stop(VALUE argument) {
-  return gyre_http_cancellation("Gyre::Stop", "the client has broken HTTP/2, and its connection ends");
-}
-
 /* Ends running handlers after a client's flood. */
 static void interrupt_handlers(struct gyre_http_connection *connection) {
   const struct gyre_list *streams = &own(connection)->session.streams;
-  int state = 0;
-  if (!own(connection)->running) return;
-  VALUE stop = rb_protect(make_stop, Qnil, &state);
-  if (state) {
-    rb_set_errinfo(Qnil);
-    return;
-  }
   GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
     const struct gyre_http_exchange *exchange = exchange_of(stream);
     if (exchange && !NIL_P(exchange->fiber))
-      gyre_interrupt_fiber(connection->acceptor->scheduler, exchange->fiber, stop);
+      (void)gyre_http_cancel(connection->acceptor->scheduler, exchange->fiber, "Gyre::Stop",
+                             "the client has broken HTTP/2, and its connection ends");
   }
 }
 
@@ -149,37 +139,29 @@ void gyre_http2_connection_send(struct gyre_http_connection *connection) {
 
 /* --- time --- */
 
-static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
-  if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
-}
-
 static void schedule(struct gyre_http_connection *connection) {
   struct gyre_http2_connection *http2 = connection->own;
   const struct gyre_http2_session *session = &http2->session;
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   int64_t now_ns = gyre_loop_coarse_now(gyre_http_loop(connection)), due_ns = INT64_MAX;
-  if (!session->settled) sooner(&due_ns, http2->began_ns, limits->first_byte_ns);
-  if (session->head_since_ns && !session->failed) sooner(&due_ns, session->head_since_ns, limits->head_ns);
-  if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
-  if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
-  if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
-  if (session->stream_count == 0 && !session->going) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
+  if (!session->settled) gyre_http_sooner(&due_ns, http2->began_ns, limits->first_byte_ns);
+  if (session->head_since_ns && !session->failed) gyre_http_sooner(&due_ns, session->head_since_ns, limits->head_ns);
+  if (http2->blocked_ns) gyre_http_sooner(&due_ns, http2->blocked_ns, limits->write_ns);
+  if (http2->warned_ns) gyre_http_sooner(&due_ns, http2->warned_ns, GYRE_HTTP_GRACE_NS);
+  if (session->awaited_count) gyre_http_sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
+  if (session->stream_count == 0 && !session->going) gyre_http_sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
   /* Checks responses of ended handlers; the client's other frames do not extend the limit. */
   if (session->stream_count <= http2->running) {
     http2->looked_ns = 0;
   } else {
     if (!http2->looked_ns) http2->looked_ns = now_ns;
-    sooner(&due_ns, http2->looked_ns, limits->write_ns);
+    gyre_http_sooner(&due_ns, http2->looked_ns, limits->write_ns);
   }
-  gyre_http_connection_deadline(connection, due_ns == INT64_MAX ? -1 : due_ns > now_ns ? due_ns - now_ns : 0);
-}
-
-static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
-  return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
+  gyre_http_connection_due(connection, due_ns);
 }
 
 static bool is_late(const struct gyre_http_limits *limits, const struct gyre_http2_stream *stream, int64_t now_ns) {
-  if (is_over(stream->out.progress_ns, limits->write_ns, now_ns)) return true;
+  if (gyre_http_is_over(stream->out.progress_ns, limits->write_ns, now_ns)) return true;
   if (!stream->out.left_ns || !limits->response_rate || limits->write_ns < 0) return false;
   int64_t taken = (int64_t)(stream->out.sent_bytes - stream->out.left_bytes);
   return now_ns - stream->out.left_ns - limits->write_ns > gyre_http_earned_ns(taken, limits->response_rate, false);
@@ -203,7 +185,7 @@ static void refuse_late_bodies(struct gyre_http_connection *connection, int64_t 
     int64_t waited_ns = now_ns - stream->in.headed_ns;
     if (!stream->awaited || stream->head.status) continue;
     int64_t left_ns = gyre_http_body_limit_ns(limits, gyre_bytes_held(stream->in.bytes), waited_ns, false, &reason);
-    if (left_ns != 0 && !is_over(stream->in.came_ns, limits->read_ns, now_ns)) continue;
+    if (left_ns != 0 && !gyre_http_is_over(stream->in.came_ns, limits->read_ns, now_ns)) continue;
     stream->head.status = 408;
     stream->head.reason = reason;
     gyre_http2_stream_note(stream);
@@ -226,22 +208,22 @@ static void late(struct gyre_http_connection *connection) {
     raised = receive(connection);
   }
   if (is_open(connection)) {
-    if (is_over(http2->blocked_ns, limits->write_ns, now_ns) ||
-        (!session->settled && is_over(http2->began_ns, limits->first_byte_ns, now_ns))) {
+    if (gyre_http_is_over(http2->blocked_ns, limits->write_ns, now_ns) ||
+        (!session->settled && gyre_http_is_over(http2->began_ns, limits->first_byte_ns, now_ns))) {
       gyre_http_connection_close(connection, http2->blocked_ns != 0);
-    } else if (is_over(session->head_since_ns, limits->head_ns, now_ns)) {
+    } else if (gyre_http_is_over(session->head_since_ns, limits->head_ns, now_ns)) {
       gyre_http2_session_terminate(session, GYRE_HTTP2_ENHANCE_YOUR_CALM);
-    } else if (is_over(http2->warned_ns, GYRE_HTTP_GRACE_NS, now_ns) ||
-               (session->stream_count == 0 && is_over(http2->idle_ns, limits->keep_alive_ns, now_ns))) {
+    } else if (gyre_http_is_over(http2->warned_ns, GYRE_HTTP_GRACE_NS, now_ns) ||
+               (session->stream_count == 0 && gyre_http_is_over(http2->idle_ns, limits->keep_alive_ns, now_ns))) {
       http2->warned_ns = 0;
       gyre_http2_session_go(session);
     }
-    if (session->awaited_count && is_over(http2->bodies_ns, BODIES_LOOKED_AT_NS, now_ns)) {
+    if (session->awaited_count && gyre_http_is_over(http2->bodies_ns, BODIES_LOOKED_AT_NS, now_ns)) {
       http2->bodies_ns = now_ns;
       refuse_late_bodies(connection, now_ns);
       if (!raised) raised = deliver(connection);
     }
-    if (is_over(http2->looked_ns, limits->write_ns, now_ns)) {
+    if (gyre_http_is_over(http2->looked_ns, limits->write_ns, now_ns)) {
       http2->looked_ns = now_ns;
       reset_late_streams(connection, now_ns);
     }
@@ -309,7 +291,7 @@ static bool is_admitted(struct gyre_http_connection *connection, struct gyre_htt
   stream->waiter.start = on_place;
   stream->waiter.refuse = on_late;
   const char *reason =
-      gyre_http_capacity_enter(acceptor->capacity, &stream->waiter, &stream->counted,
+      gyre_http_capacity_enter(&acceptor->capacity, &stream->waiter, &stream->counted,
                                gyre_http2_stream_head_bytes(stream), own(connection)->session.input_over);
   if (reason) refuse(stream, reason);
   return reason;
@@ -355,7 +337,7 @@ static bool is_taken(struct gyre_http_connection *connection, struct gyre_http2_
 static bool lacks_body(struct gyre_http_connection *connection, const struct gyre_http2_stream *stream) {
   const struct gyre_http_limits *limits = &connection->acceptor->limits;
   const struct gyre_http_head *head = &stream->head;
-  if (!connection->acceptor->capacity->admission.running_limit || head->status || stream->in.ended ||
+  if (!connection->acceptor->capacity.admission.running_limit || head->status || stream->in.ended ||
       stream->session->input_over)
     return false;
   if (head->content_length > limits->body_bytes || head->method_number == GYRE_HTTP_METHOD_CONNECT) return false;
@@ -369,7 +351,7 @@ static bool await_body(struct gyre_http_connection *connection, struct gyre_http
   if (!stream->session->awaited_count) own(connection)->bodies_ns = stream->in.headed_ns;
   gyre_http2_stream_await(stream, true);
   if (!gyre_http2_stream_count_head(stream)) {
-    connection->acceptor->capacity->admission.refused++;
+    connection->acceptor->capacity.admission.refused++;
     refuse(stream, GYRE_HTTP_WAITING_HOLD_TOO_MUCH);
     return false;
   }
@@ -383,7 +365,7 @@ static bool holds_too_much(struct gyre_http_connection *connection, const struct
   const struct gyre_http_connection *tunnel = stream->tunnel ? stream->owner : NULL;
   const struct gyre_http_exchange *exchange = exchange_of(stream);
   bool reads = tunnel ? !tunnel->transport.input : exchange && exchange->reader;
-  return !reads && gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->in.counted &&
+  return !reads && gyre_http_budget_is_over(&connection->acceptor->capacity.input) && stream->in.counted &&
          !stream->closed;
 }
 
@@ -398,7 +380,7 @@ static bool drop_body(struct gyre_http_connection *connection, struct gyre_http2
     return true;
   }
   if (stream->started && gyre_list_empty(&stream->waiter.node)) return true; /* already refused */
-  gyre_admission_withdraw(&acceptor->capacity->admission, &stream->waiter);
+  gyre_admission_withdraw(&acceptor->capacity.admission, &stream->waiter);
   refuse(stream, GYRE_HTTP_BODIES_HOLD_TOO_MUCH);
   return false;
 }
@@ -451,7 +433,7 @@ static int end_input(struct gyre_http_connection *connection) {
   gyre_http2_session_end_input(session);
   GYRE_EACH(struct gyre_http2_stream, stream, &session->streams, node) {
     if (!gyre_list_empty(&stream->waiter.node))
-      gyre_admission_put_last(&connection->acceptor->capacity->admission, &stream->waiter);
+      gyre_admission_put_last(&connection->acceptor->capacity.admission, &stream->waiter);
     if (exchange_of(stream)) gyre_http_exchange_peer_ended(stream->owner);
   }
   gyre_http2_connection_send(connection);
@@ -543,7 +525,7 @@ static void begin(struct gyre_http_connection *connection, const char *bytes, si
     return;
   }
   http2->connection = connection;
-  http2->session.capacity = acceptor->capacity;
+  http2->session.capacity = &acceptor->capacity;
   http2->room.fd = -1;
   http2->room.ready = on_room;
   http2->began_ns = http2->idle_ns = now_ns;
@@ -571,7 +553,7 @@ static void detached(struct gyre_http_connection *connection) {
   GYRE_EACH(struct gyre_http2_stream, stream, streams, node) {
     struct gyre_http_exchange *exchange = exchange_of(stream);
     stream->closed = true;
-    gyre_admission_withdraw(&connection->acceptor->capacity->admission, &stream->waiter);
+    gyre_admission_withdraw(&connection->acceptor->capacity.admission, &stream->waiter);
     if (stream->tunnel && connection->abandoned) {
       stream->tunnel = false;
       stream->owner = NULL;

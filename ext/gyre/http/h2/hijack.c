@@ -107,7 +107,7 @@ static void room(struct gyre_http_connection *connection) {
 }
 
 static void count(struct hijacked *hijacked, size_t bytes) {
-  gyre_http_budget_hold(&hijacked->connection->acceptor->capacity->input, &hijacked->counted, bytes);
+  gyre_http_budget_hold(&hijacked->connection->acceptor->capacity.input, &hijacked->counted, bytes);
 }
 
 /* True if all was sent. The app may write after it has stopped reading. */

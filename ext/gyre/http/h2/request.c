@@ -133,11 +133,6 @@ static void close_stream(struct gyre_http_exchange *exchange, bool reset) {
   if (own->writer) gyre_wake(connection->acceptor->scheduler, &own->writer->wait.parked);
 }
 
-static bool keeps_alive(const struct gyre_http_exchange *exchange) {
-  const struct gyre_http2_connection *http2 = exchange->connection->own;
-  return exchange->connection->state == GYRE_HTTP_SERVING && !http2->session.going;
-}
-
 const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
     .bytes = sizeof(struct gyre_http2_exchange),
     .class = &exchange_class,
@@ -146,7 +141,6 @@ const struct gyre_http_exchange_operations gyre_http2_exchange_operations = {
     .drop = drop,
     .is_reset = is_reset,
     .is_over = is_over,
-    .keeps_alive = keeps_alive,
     .read_body = read_body,
     .upgrade = gyre_http2_tunnel_open,
     .hijack = hijack,

@@ -53,7 +53,7 @@ static size_t room(VALUE self, size_t held) {
     struct gyre_http2_exchange *own = gyre_http2_of(exchange);
     struct gyre_http_acceptor *acceptor = exchange->connection->acceptor;
     size_t queued = gyre_http2_stream_queued(own->stream), most = acceptor->limits.http2.output;
-    if (most > LEAST_BYTES && gyre_http_budget_is_over(&acceptor->capacity->output)) most = LEAST_BYTES;
+    if (most > LEAST_BYTES && gyre_http_budget_is_over(&acceptor->capacity.output)) most = LEAST_BYTES;
     if (queued < most) return most - queued;
     uint64_t sent = own->stream->out.sent_bytes;
     int64_t limit_ns = gyre_http_exchange_begin_wait(exchange, sent, held);
