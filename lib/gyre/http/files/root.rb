@@ -34,7 +34,7 @@ module Gyre
         private_constant :SMALL_BYTES, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN, :DIGEST
 
         # A file in one coding; `content` holds a small file's bytes.
-        Variant = Struct.new(:name, :headers, :etag, :modified_s, :size, :content)
+        Variant = Struct.new(:name, :headers, :modified_s, :size, :content)
 
         # @return [String] the folder, absolute
         attr_reader :path
@@ -157,41 +157,28 @@ module Gyre
         end
 
         def remember(name, now_s)
-          file = open(name)
-          return @memory.drop(name) if file.nil?
-
-          before = @memory[name]
-          entry = Memory::Entry.new(nil, {}, now_s + REMEMBERED_S)
-          begin
-            coded = @precompressed && MediaTypes.compressible?(MediaTypes.of(name)) ? coded_variants(name, before) : {}
-            entry.coded = coded
-            entry.plain = variant(name, name, file, nil, coded.any?, before&.plain)
-          ensure
-            file.close
-          end
-          @memory.keep(name, entry)
+          file = open(name) or return @memory.drop(name)
+          coded = @precompressed && MediaTypes.compressible?(MediaTypes.of(name)) ? coded_variants(name) : {}
+          @memory.keep(name, Memory::Entry.new(variant(name, name, file, nil, coded.any?), coded, now_s + REMEMBERED_S))
+        ensure
+          file&.close
         end
 
-        def coded_variants(name, before)
+        def coded_variants(name)
           EXTENSIONS.each_with_object({}) do |(coding, extension), found|
             file = open("#{name}#{extension}") or next
-            begin
-              found[coding] = variant("#{name}#{extension}", name, file, coding, true, before&.coded&.[](coding))
-            ensure
-              file.close
-            end
+            found[coding] = variant("#{name}#{extension}", name, file, coding, true)
           end
         end
 
-        def variant(path, name, file, coding, varies, before)
+        # Closes the file.
+        def variant(path, name, file, coding, varies)
           described = describe(path, name, file, coding, varies)
-          if before && before.etag == described.etag && before.content
-            described.content = before.content
-          elsif file.size <= SMALL_BYTES
-            content = Body.read(file, 0, file.size)
-            described.content = content.freeze if content.bytesize == file.size
-          end
+          content = Body.read(file, 0, file.size) if file.size <= SMALL_BYTES
+          described.content = content.freeze if content&.bytesize == file.size
           described
+        ensure
+          file.close
         end
 
         # Makes the validators: a rewritten file has another time or another size.
@@ -206,7 +193,7 @@ module Gyre
           headers["vary"] = "accept-encoding" if varies
           cache_control = @immutable && fingerprinted?(name) ? IMMUTABLE : @cache_control
           headers["cache-control"] = cache_control if cache_control
-          Variant.new(path, headers.each_value(&:freeze).freeze, etag, modified_s, file.size, nil)
+          Variant.new(path, headers.each_value(&:freeze).freeze, modified_s, file.size, nil)
         end
 
         # Requires a digit, as in app-1a2b3c4d.js; date-picker.js has only words.
