@@ -477,15 +477,9 @@ module HTTPRackContract
 
   def test_rack_errors_goes_where_the_server_says
     errors = StringIO.new
-    serve(->(env) { env["rack.errors"].puts("oops").then { [200, {}, []] } }, errors: errors, scheme: "https") do |served|
+    serve(->(env) { env["rack.errors"].puts("oops").then { [200, {}, []] } }, env: { "rack.errors" => errors }) do |served|
       get(served)
       assert_equal "oops\n", errors.string
-    end
-  end
-
-  def test_https_behind_a_tls_end_is_said_in_the_environment
-    serve(->(env) { [200, {}, [env.values_at("rack.url_scheme", "HTTPS", "SERVER_PORT").inspect]] }, scheme: "https") do |served|
-      assert_equal %w[https on 443].inspect, get(served).body
     end
   end
 end

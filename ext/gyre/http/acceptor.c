@@ -283,32 +283,44 @@ static const struct gyre_acceptor_operations acceptor_operations = {
 
 /* --- methods (contract: server.rb) --- */
 
+/* Connections count references to their contexts. */
+static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
+  struct gyre_http_acceptor *acceptor = acceptor_get(self);
+  Check_Type(contexts, T_ARRAY);
+  contexts = rb_ary_dup(contexts);
+  uint32_t count = acceptor->net.listener_count;
+  if (RARRAY_LEN(contexts) != count) rb_raise(rb_eArgError, "a context, or nil, is needed for each socket");
+  for (uint32_t i = 0; i < count; i++) {
+    VALUE context = rb_ary_entry(contexts, i);
+    if (!NIL_P(context)) (void)gyre_tls_context_get(context);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    VALUE context = rb_ary_entry(contexts, i);
+    acceptor->net.listeners[i].tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
+  }
+  return acceptor->contexts = contexts;
+}
+
 static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template,
                                  VALUE contexts) {
   struct gyre_http_acceptor *acceptor = rb_check_typeddata(self, &acceptor_type);
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
-  Check_Type(contexts, T_ARRAY);
   if (acceptor->scratch) rb_raise(rb_eRuntimeError, "initialized twice");
   gyre_http_limits_read(&acceptor->limits, limits);
   gyre_http_capacity_read(&acceptor->capacity, limits);
   acceptor->sockets = rb_ary_dup(sockets);
-  acceptor->contexts = rb_ary_dup(contexts);
   acceptor->handler = handler;
   acceptor->env.template = template;
   gyre_http_env_prepare(acceptor);
-  VALUE scheme = rb_hash_lookup(template, rb_str_new_cstr("rack.url_scheme"));
-  acceptor->https = RB_TYPE_P(scheme, T_STRING) && strcmp(StringValueCStr(scheme), "https") == 0;
 
   long count = RARRAY_LEN(sockets);
   acceptor->scratch = gyre_http_protocols.http1->make_scratch(&acceptor->limits);
   if (!acceptor->scratch || gyre_acceptor_init(&acceptor->net, &acceptor_operations, (size_t)count) < 0) rb_memerror();
   acceptor->net.open_limit = acceptor->limits.connections;
-  for (long i = 0; i < count; i++) {
-    VALUE context = rb_ary_entry(acceptor->contexts, i);
-    struct gyre_tls_context *tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
-    gyre_acceptor_add(&acceptor->net, rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i))), tls);
-  }
+  for (long i = 0; i < count; i++)
+    gyre_acceptor_add(&acceptor->net, rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i))), NULL);
+  acceptor_set_contexts(self, contexts);
   return self;
 }
 
@@ -433,24 +445,6 @@ static VALUE acceptor_map_shares(VALUE class) { return gyre_shares_map() == 0 ? 
 static VALUE acceptor_set_place(VALUE class, VALUE place) {
   gyre_shares_place(NUM2UINT(place));
   return place;
-}
-
-/* Connections count references to their contexts. */
-static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
-  struct gyre_http_acceptor *acceptor = acceptor_get(self);
-  Check_Type(contexts, T_ARRAY);
-  contexts = rb_ary_dup(contexts);
-  uint32_t count = acceptor->net.listener_count;
-  if (RARRAY_LEN(contexts) != count) rb_raise(rb_eArgError, "a context, or nil, is needed for each socket");
-  for (uint32_t i = 0; i < count; i++) {
-    VALUE context = rb_ary_entry(contexts, i);
-    if (!NIL_P(context)) (void)gyre_tls_context_get(context);
-  }
-  for (uint32_t i = 0; i < count; i++) {
-    VALUE context = rb_ary_entry(contexts, i);
-    acceptor->net.listeners[i].tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
-  }
-  return acceptor->contexts = contexts;
 }
 
 static VALUE acceptor_stats(VALUE self) {

@@ -40,7 +40,7 @@ struct gyre_http_acceptor {
   struct gyre_http_limits limits;
   struct gyre_http_capacity capacity;
   struct gyre_list connections;
-  bool draining, https;
+  bool draining;
   bool cancel_when_gone; /* cancels requests of departed clients */
   void *scratch;         /* for HTTP/1; valid until the next call on a connection */
   struct {

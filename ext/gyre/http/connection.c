@@ -325,7 +325,7 @@ struct gyre_http_connection *gyre_http_connection_new(const struct gyre_acceptor
   connection->protocol = gyre_http_protocols.http1; /* protocol unknown until the first bytes */
   connection->proxy = listener->proxy & 3;
   connection->state = listener->proxy ? GYRE_HTTP_PROXY : listener->tls ? GYRE_HTTP_HANDSHAKE : GYRE_HTTP_FIRST_BYTE;
-  connection->https = listener->tls || acceptor->https;
+  connection->https = listener->tls;
   connection->peer.family = (uint8_t)address->ss_family;
   if (address->ss_family == AF_INET) {
     memcpy(connection->peer.address, &((const struct sockaddr_in *)address)->sin_addr, 4);

@@ -237,7 +237,6 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   struct gyre_http_connection *connection = exchange->connection;
   struct gyre_http_usual *usual = &connection->acceptor->env.usual;
   bool known = is_usual(usual, connection, head, bytes);
-  bool over_tls = connection->https && !connection->acceptor->https; /* otherwise from the template */
   VALUE self = exchange->handle;
 
   VALUE values[ENV_VALUES] = {
@@ -249,7 +248,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
       [ENV_SERVER_NAME] = known ? usual->server_name : Qundef,
       [ENV_SERVER_PORT] = known ? usual->server_port : Qundef,
       [ENV_REMOTE] = known ? usual->remote : rb_str_freeze(gyre_http_remote_address(connection)),
-      [ENV_SCHEME] = over_tls ? value_https : Qundef,
+      [ENV_SCHEME] = connection->https ? value_https : Qundef,
       [ENV_HIJACK] = self,
       [ENV_EARLY_HINTS] = self,
       [ENV_FINISHED] = rb_ary_new(),
@@ -258,7 +257,7 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   };
   VALUE env = rb_hash_dup(connection->acceptor->env.template);
   fill(env, &connection->acceptor->env.places, values);
-  if (over_tls) rb_hash_aset(env, keys[ENV_HTTPS], value_on);
+  if (connection->https) rb_hash_aset(env, keys[ENV_HTTPS], value_on);
   set_fields(env, head, bytes);
   if (known) {
     usual->misses = 0;

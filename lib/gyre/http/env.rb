@@ -15,18 +15,17 @@ module Gyre
       class << self
         # Returns constant entries, and placeholders for others, as filling existing keys is
         # cheaper. `extra` adds entries, `early_hints` rack.early_hints.
-        def template(scheme: "http", errors: $stderr, early_hints: false, extra: {})
+        def template(early_hints: false, extra: {})
           template = {
             "REQUEST_METHOD" => "GET".b.freeze, "SCRIPT_NAME" => "".b.freeze, "PATH_INFO" => nil, "QUERY_STRING" => "".b.freeze,
             "REQUEST_URI" => nil, "SERVER_NAME" => nil, "SERVER_PORT" => nil, "SERVER_PROTOCOL" => "HTTP/1.1".b.freeze,
             "REMOTE_ADDR" => nil,
-            "rack.url_scheme" => scheme.b.freeze, "rack.errors" => errors, "rack.input" => Input::EMPTY,
+            "rack.url_scheme" => "http".b.freeze, "rack.errors" => $stderr, "rack.input" => Input::EMPTY,
             "rack.hijack?" => true, "rack.hijack" => nil, "rack.response_finished" => nil,
             "gyre.client_gone" => nil,
             "gyre.response_trailers" => nil
           }
           template["rack.early_hints"] = nil if early_hints
-          template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze
         end
 

@@ -72,7 +72,7 @@ module Gyre
       # Never closes `listeners`. `access_log` gets (env, status, body bytes, seconds) after each
       # request; env of a refused head is incomplete. `tls` and `proxy_protocol` ("v1", "v2", "any")
       # may name listeners; `proxies` are the peers allowed there.
-      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
+      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, env: {},
                      tls: nil, proxy_protocol: {}, proxies: [], early_hints: false, **options)
         Loop.require_native("the HTTP server")
         @open_responses = OpenResponses.new
@@ -81,7 +81,7 @@ module Gyre
         @listeners = listeners
         @limits = limits
         @contexts = contexts(tls)
-        template = Env.template(scheme: scheme, errors: errors, early_hints: early_hints, extra: env)
+        template = Env.template(early_hints: early_hints, extra: env)
         @acceptor = NativeAcceptor.new(@listeners.map(&:to_io), @service, limits, template, @contexts)
         expect_proxies(proxy_protocol, proxies)
         configure(**options)

@@ -32,23 +32,23 @@ class HTTP1ServedEnvTest < Minitest::Test
     def self.trailers = {}
   end
 
-  def served_environments(scheme)
+  def served_environments
     seen = []
     app = lambda do |env|
       seen << described(env)
       [200, { "connection" => "close" }, []]
     end
-    serve(app, scheme: scheme) do |served|
+    serve(app) do |served|
       REQUESTS.each { |bytes| connect(served).write(bytes).rest }
       seen.each { |env| env["SERVER_PORT"] = described("ours".b) if env["SERVER_PORT"].first == served.port.to_s }
     end
     seen
   end
 
-  def expected_environment(bytes, scheme)
+  def expected_environment(bytes)
     head = HTTPOracle::Parser.new
     assert_operator head.parse(bytes.b), :>, 0, head.reason
-    template = Gyre::HTTP::Env.template(scheme: scheme, early_hints: true)
+    template = Gyre::HTTP::Env.template(early_hints: true)
     described(HTTPOracle::Env.build(template, head, Exchange, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
   end
 
@@ -66,15 +66,13 @@ class HTTP1ServedEnvTest < Minitest::Test
   def test_the_environments_are_those_of_the_oracle
     skip "the C extension is not built" unless Gyre::Loop.native?
 
-    %w[http https].each do |scheme|
-      GC.stress = GyreTest::LifecycleChecks::STRESS
-      served = served_environments(scheme)
-      assert_equal REQUESTS.size, served.size
-      served.zip(REQUESTS).each do |env, bytes|
-        expected = expected_environment(bytes, scheme)
-        differing = (env.keys | expected.keys).reject { |key| env[key] == expected[key] }
-        assert_empty differing, "#{bytes.inspect}\nserved: #{env.slice(*differing)}\nexpected: #{expected.slice(*differing)}"
-      end
+    GC.stress = GyreTest::LifecycleChecks::STRESS
+    served = served_environments
+    assert_equal REQUESTS.size, served.size
+    served.zip(REQUESTS).each do |env, bytes|
+      expected = expected_environment(bytes)
+      differing = (env.keys | expected.keys).reject { |key| env[key] == expected[key] }
+      assert_empty differing, "#{bytes.inspect}\nserved: #{env.slice(*differing)}\nexpected: #{expected.slice(*differing)}"
     end
   end
 end
