@@ -92,18 +92,10 @@ class HTTPCompressionTest < Minitest::Test
     end
   end
 
-  def test_a_stream_that_the_app_writes_to_is_compressed
-    app = lambda do |stream|
-      stream << "one " << stream.gets
-      stream.write("two", 3)
-      stream.flush
-    end
-    serve(compression(app)) do |served|
-      client = connect(served)
-      2.times do
-        response = client.get("POST / HTTP/1.1", "line\n", content_length: 5, accept_encoding: "gzip")
-        assert_equal "one line\ntwo3", Zlib.gunzip(response.body)
-      end
+  def test_a_stream_that_the_app_writes_to_stays_as_it_is
+    serve(compression(->(stream) { stream.write("one ", stream.gets) })) do |served|
+      response = connect(served).get("POST / HTTP/1.1", "line\n", content_length: 5, accept_encoding: "gzip")
+      assert_equal ["one line\n", nil], [response.body, response["content-encoding"]]
     end
   end
 

@@ -37,27 +37,6 @@ class HTTPCompressorsTest < Minitest::Test
     assert_equal defined?(Brotli) ? true : false, Compressors.available.key?("br")
   end
 
-  def test_what_is_written_after_the_end_is_refused
-    out = Struct.new(:text) { def write(string) = text << string }.new(+"")
-    %i[close close_write].each { |name| out.define_singleton_method(name) { nil } }
-    kept = nil
-    body = lambda do |stream|
-      kept = stream << "text"
-      2.times { stream.close }
-      assert_raises(IOError) { stream.write("more") }
-    end
-    Compressors::Call.new(body, Compressors::Gzip).call(out)
-    assert_equal "text", Zlib.gunzip(out.text)
-    assert_raises(IOError) { kept.write("more") }
-  end
-
-  def test_what_is_written_after_the_body_has_raised_is_refused
-    kept = nil
-    body = ->(stream) { (kept = stream) && raise("mine") }
-    assert_raises(RuntimeError) { Compressors::Call.new(body, Compressors::Gzip).call(StringIO.new) }
-    assert_raises(IOError) { kept.write("more") }
-  end
-
   private
 
   def both(kind)

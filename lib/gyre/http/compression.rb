@@ -67,7 +67,7 @@ module Gyre
         return false unless [nil, "", "identity"].include?(fields["content-encoding"])
         return false if fields["cache-control"].to_s.match?(/\bno-transform\b/i)
 
-        !file?(body)
+        body.respond_to?(:each) && !file?(body)
       end
 
       def file?(body) = body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
@@ -96,7 +96,7 @@ module Gyre
       def compressed(fields, parts, body, kind)
         return [Compressors.whole(kind, parts)].tap { |whole| fields["content-length"] = whole.first.bytesize.to_s } if parts
 
-        body.respond_to?(:each) ? Compressors::Parts.new(body, kind) : Compressors::Call.new(body, kind)
+        Compressors::Parts.new(body, kind)
       end
     end
   end

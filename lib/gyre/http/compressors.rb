@@ -1,10 +1,9 @@
 # frozen_string_literal: true
 
-# Compressors for Compression, and bodies that pass through them. Larger data is compressed in a
+# Compressors for Compression, and a body that passes through one. Larger data is compressed in a
 # thread of Gyre::Offload.
 
 require "zlib"
-require "gyre/http/body_io"
 require "gyre/offload"
 
 module Gyre
@@ -122,54 +121,6 @@ module Gyre
           @body.close if @body.respond_to?(:close)
         ensure
           @compressor.close
-        end
-      end
-
-      # A body with call.
-      class Call
-        def initialize(body, kind)
-          @body = body
-          @kind = kind
-        end
-
-        def call(stream)
-          output = Output.new(stream, @kind.new)
-          compressed = BodyIO.new(stream, output)
-          @body.call(compressed)
-          compressed.close
-          stream.close
-        ensure
-          output&.close
-        end
-
-        def close
-          @body.close if @body.respond_to?(:close)
-        end
-      end
-
-      class Output
-        def initialize(stream, compressor)
-          @stream = stream
-          @compressor = compressor
-        end
-
-        def write(string)
-          raise IOError, "not opened for writing" unless @compressor
-
-          bytes = Compressors.run(@compressor, string)
-          @stream.write(bytes) unless bytes.empty?
-          string.bytesize
-        end
-
-        def finish
-          @stream.write(@compressor.finish) if @compressor
-          @stream.close_write
-        end
-
-        # Always frees the compressor's memory.
-        def close
-          @compressor&.close
-          @compressor = nil
         end
       end
     end
