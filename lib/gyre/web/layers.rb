@@ -98,32 +98,19 @@ module Gyre
       ENV_KEY = "HTTP_X_REQUEST_ID"
       HEADER = "x-request-id"
       BYTES = 16
-      POOL_BYTES = BYTES * 256
 
       def initialize(app)
         @app = app
-        @pool = +""
-        @process = nil
       end
 
       def call(env)
         id = env[ENV_KEY]
-        id = env[ENV_KEY] = fresh unless id&.match?(VALID)
+        id = env[ENV_KEY] = SecureRandom.hex(BYTES) unless id&.match?(VALID)
         status, headers, body = @app.call(env)
         [status, with(headers, id), body]
       end
 
       private
-
-      # 128 bits from the system's generator, many ids per call: no id reveals another, also not in
-      # a forked child.
-      def fresh
-        if @pool.empty? || @process != Process.pid
-          @pool = SecureRandom.bytes(POOL_BYTES)
-          @process = Process.pid
-        end
-        @pool.slice!(0, BYTES).unpack1("H*")
-      end
 
       # Keeps the app's id, like Rails.
       def with(headers, id)
