@@ -60,7 +60,6 @@ module Gyre
 
       # Larger bodies go to a file.
       MEMORY_BYTES_LIMIT = 112 * 1024
-      PIECE_BYTES = 65_536
 
       def_delegators :kept, :read, :readpartial, :gets, :each, :rewind, :size
 
@@ -84,20 +83,18 @@ module Gyre
 
       def kept
         @kept ||= begin
-          body = StringIO.new(String.new)
-          while (piece = @input.read(PIECE_BYTES))
-            body = to_file(body) if body.is_a?(StringIO) && body.size + piece.bytesize > MEMORY_BYTES_LIMIT
-            body.write(piece)
-          end
-          body.tap(&:rewind)
+          body = @input.read(MEMORY_BYTES_LIMIT + 1) || String.new
+          body.bytesize > MEMORY_BYTES_LIMIT ? to_file(body) : StringIO.new(body)
         end
       end
 
-      def to_file(memory)
+      def to_file(beginning)
         require "tempfile"
         Tempfile.new("gyre-body", binmode: true).tap do |file|
           file.unlink
-          file.write(memory.string)
+          file.write(beginning)
+          IO.copy_stream(@input, file)
+          file.rewind
         end
       end
     end
