@@ -16,7 +16,7 @@
 #include <sys/sendfile.h>
 #endif
 
-#define FIRST_BYTES 256
+#define FIRST_BYTES 64
 #define PIECES 64
 #define FILE_BYTES (16 * 1024)
 

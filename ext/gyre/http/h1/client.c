@@ -10,7 +10,6 @@
 #include "net/transport_object.h"
 
 #include <errno.h>
-#include <ruby/encoding.h>
 #include <string.h>
 
 #define HEAD_BYTES 2048 /* bytes of a request's head on the stack */
@@ -45,12 +44,7 @@ static void client_mark(void *opaque) {
   rb_gc_mark(client->trailers);
 }
 
-static size_t client_size(const void *opaque) {
-  (void)opaque;
-  return sizeof(struct client);
-}
-
-GYRE_TYPE(client_type, "Gyre::HTTP::Client::H1Connection", client_mark, RUBY_DEFAULT_FREE, client_size,
+GYRE_TYPE(client_type, "Gyre::HTTP::Client::H1Connection", client_mark, RUBY_DEFAULT_FREE, NULL,
           RUBY_TYPED_FREE_IMMEDIATELY);
 
 static VALUE client_allocate(VALUE class) {
@@ -272,28 +266,34 @@ static void take_head(VALUE self, struct client *client, const struct gyre_http_
   if (client->body == GYRE_REPLY_CHUNKED) gyre_http1_chunked_reset(&client->chunks);
 }
 
-/* Returns the status of the next head, interim or final. */
+/* Returns the status of the next head, interim or final. Parses it in lent memory if it comes at
+ * once, and keeps only the rest. */
 static VALUE client_receive_head(VALUE self) {
   struct client *client = get(self);
   struct gyre_http_field fields[FIELDS_LIMIT];
   struct gyre_http_head head;
   const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, client->limits.header_bytes,
                                                client->limits.header_count};
+  char *lent = gyre_lent_plain();
+  size_t received = 0; /* into lent memory */
+  if (!lent) rb_memerror();
   client->head_until_ns = gyre_socket_now() + client->limits.ns[GYRE_CLIENT_AWAITS_HEAD];
   gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
   for (;;) {
     struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
     struct gyre_transport *transport = &object->transport;
-    const char *bytes = gyre_transport_input(transport);
-    int length = bytes ? gyre_http1_reply_parse(&head, bytes, gyre_transport_available(transport), &limits) : 0;
+    const char *bytes = received ? lent : gyre_transport_input(transport);
+    size_t available = received ? received : gyre_transport_available(transport);
+    int length = bytes ? gyre_http1_reply_parse(&head, bytes, available, &limits) : 0;
     if (length < 0) protocol_error(object, head.reason);
-    if (length > 0) {
-      take_head(self, client, &head, bytes);
-      gyre_transport_consume(transport, (size_t)length);
-      return UINT2NUM(client->status);
-    }
-    if (receive(client, NULL, 0, GYRE_CLIENT_AWAITS_HEAD) == 0)
-      cut(object, bytes ? "within the head of its response" : "before its response");
+    if (length > 0) take_head(self, client, &head, bytes);
+    if (received && gyre_transport_keep(transport, lent + length, received - (size_t)length) < 0) rb_memerror();
+    if (!received) gyre_transport_consume(transport, (size_t)length);
+    if (length > 0) return UINT2NUM(client->status);
+    bool begun = gyre_transport_available(transport) > 0;
+    received = receive(client, begun ? NULL : lent, GYRE_LENT_BYTES, GYRE_CLIENT_AWAITS_HEAD);
+    if (!received) cut(object, begun ? "within the head of its response" : "before its response");
+    if (begun) received = 0;
   }
 }
 

@@ -20,8 +20,6 @@
 #define INPUT_BYTES (32 << 20)
 #define OUTPUT_BYTES (128 << 10) /* a request's, queued */
 
-static VALUE connection_class;
-
 static void client_mark(void *opaque) {
   const struct gyre_http2_client *client = opaque;
   rb_gc_mark(client->self); /* pinned: C keeps its address */
@@ -367,8 +365,7 @@ static VALUE client_held(VALUE self) {
 void gyre_init_http2_client(void) {
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE outer = rb_define_class_under(http, "Client", rb_cObject);
-  connection_class = rb_define_class_under(outer, "H2Connection", rb_cObject);
-  rb_gc_register_mark_object(connection_class);
+  VALUE connection_class = rb_define_class_under(outer, "H2Connection", rb_cObject);
   gyre_forks_count();
   rb_define_alloc_func(connection_class, client_allocate);
   rb_define_method(connection_class, "initialize", client_initialize, 2);

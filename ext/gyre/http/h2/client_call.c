@@ -389,7 +389,6 @@ static VALUE connection_refuse(VALUE self) { ended(gyre_http2_client_get(self));
 void gyre_init_http2_client_call(void) {
   VALUE connection = rb_path2class("Gyre::HTTP::Client::H2Connection");
   call_class = rb_define_class_under(connection, "Exchange", rb_cObject);
-  rb_gc_register_mark_object(call_class);
   rb_undef_alloc_func(call_class);
   host = gyre_kept(rb_obj_freeze(rb_str_new_lit("host")));
   rb_define_private_method(connection, "open", connection_open, 5);
