@@ -22,6 +22,9 @@ module Bench
       "typhoeus" => "Typhoeus, a hydra"
     }.freeze
 
+    # Connections made and closed before those that are measured.
+    REHEARSED = 100
+
     # A response that is not the expected one.
     class Wrong < StandardError; end
 
@@ -85,8 +88,12 @@ module Bench
 
       # Leaves `count` kept connections behind, and no fibers.
       def hold(path, count) = Array.new(count) { @client.stream("GET", path) }.each(&:body)
-      # Makes the same garbage with one connection.
-      def rehearse(path, count) = Array.new(count) { @client.stream("GET", path).tap(&:body) }
+      # Makes the same garbage with one connection, after code that connects was run and compiled.
+      def rehearse(path, count)
+        hold(path, REHEARSED)
+        @client.close
+        Array.new(count) { @client.stream("GET", path).tap(&:body) }
+      end
 
       def up(path, io) = @client.put(path, io).body
 
@@ -140,7 +147,13 @@ module Bench
 
       def up(path, io) = @client.put(path, {}, Protocol::HTTP::Body::File.new(io)).read.to_s
       def hold(path, count) = Array.new(count) { @client.get(path) }.each(&:read)
-      def rehearse(path, count) = Array.new(count) { @client.get(path).tap(&:read) }
+
+      def rehearse(path, count)
+        hold(path, REHEARSED)
+        @client.close
+        @client = Async::HTTP::Client.new(@endpoint)
+        Array.new(count) { @client.get(path).tap(&:read) }
+      end
 
       private
 
@@ -168,7 +181,10 @@ module Bench
         @held = Array.new(count) { Net::HTTP.start(@uri.host, @uri.port, nil) }.each { |http| body(http, path) }
       end
 
-      def rehearse(path, count) = with_connection { |http| Array.new(count) { http.get(path) } }
+      def rehearse(path, count)
+        hold(path, REHEARSED).each(&:finish)
+        with_connection { |http| Array.new(count) { http.get(path) } }
+      end
 
       def up(path, io)
         request = Net::HTTP::Put.new(path, "content-length" => io.size.to_s)
