@@ -140,7 +140,7 @@ module Gyre
 
           subscribers = subscribers(topic)
           message.frame if attached || subscribers.any?(WebSocket)
-          message.event_at(nil) if kept || subscribers.any?(SSE::Events)
+          message.event_at(nil) if kept || (!message.text? && subscribers.any?(SSE::Events))
           place = relay(topic, data, options) if kept || attached
           next deliver(message, subscribers) unless kept
 
