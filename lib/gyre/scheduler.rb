@@ -40,10 +40,9 @@ module Gyre
 
     # Reports an exception that ended a fiber. May be overridden.
     # @param error [Exception]
-    # @param fiber [Fiber, nil] nil: a callback of the loop
+    # @param fiber [Fiber]
     def report(error, fiber)
-      what = fiber ? fiber.inspect : "a callback of the loop"
-      $stderr.write("gyre: unhandled in #{what}: #{error.full_message(highlight: false).chomp}\n")
+      $stderr.write("gyre: unhandled in #{fiber.inspect}: #{error.full_message(highlight: false).chomp}\n")
     end
 
     # Reports a text unless it was the last one.
@@ -76,7 +75,7 @@ module Gyre
 
     # An exception has ended a fiber without a task.
     # @param error [Exception]
-    # @param fiber [Fiber, nil]
+    # @param fiber [Fiber]
     # @api private
     def fiber_failed(error, fiber) = for_thread?(error) && runs.any? ? runs.first.leave(error) : report(error, fiber)
 

@@ -7,7 +7,7 @@ require "fcntl"
 require "forwardable"
 require_relative "../loop/overrides"
 require_relative "../loop/portable"
-require_relative "portable/callback"
+require_relative "portable/expiry"
 require_relative "portable/fibers"
 
 module Gyre
@@ -104,23 +104,6 @@ module Gyre
         end
       end
 
-      # --- callbacks, for waits without a fiber ---
-
-      # Calls the block on the loop while the descriptor is ready; it must not wait. A watch keeps
-      # `run` going.
-      def watch(io, events, &block)
-        open!
-        callback = Callback.new(self, @handles, block)
-        callback.start(@loop.watch(io, events, callback))
-      end
-
-      # Calls the block on the loop, once.
-      def after(seconds, &block)
-        open!
-        callback = Callback.new(self, @handles, block)
-        callback.start(@loop.timers.after(seconds, callback))
-      end
-
       def io_wait(io, events, timeout = nil)
         own_timeout = io.timeout if timeout.nil? && io.respond_to?(:timeout)
         waiter = @fibers.waiter(blocker: io)
@@ -203,7 +186,7 @@ module Gyre
       # Drives the loop until nothing is left.
       def run
         open!
-        @fibers.drive { |drive| @fibers.none_but?(drive) && @handles.empty? }
+        @fibers.drive { |drive| @fibers.none_but?(drive) }
         self
       end
 
@@ -247,7 +230,6 @@ module Gyre
 
         @loop.reopen
         @fibers.forget
-        @handles.clear
       end
 
       # For Process.daemon: IO.select keeps nothing in the kernel.
@@ -258,7 +240,6 @@ module Gyre
       def open_loop
         @loop = Loop::Portable.new { Loop::Select.new }
         @fibers = Fibers.new(self, @loop)
-        @handles = {}.compare_by_identity
         @closed = false
       end
 
