@@ -253,13 +253,24 @@ module Gyre
 
         # Runs the block, which must not wait, in a waiting fiber: only the fiber itself knows some
         # facts (Mutex#owned?). Only for the scheduler's thread.
-        def ask(fiber, &block)
-          return yield if fiber.equal?(Fiber.current)
+        def ask(fiber)
+          asker = Fiber.current
+          return yield if fiber.equal?(asker)
           return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
 
-          @question = question = Question.new(Fiber.current, block)
+          answer = error = nil
+          @question = lambda do
+            begin
+              answer = yield
+            rescue Exception => error # rubocop:disable Lint/RescueException, Lint/ShadowedException -- such as Interrupt: raised in the asking fiber
+              nil
+            end
+            @transfer.bind_call(asker)
+          end
           @transfer.bind_call(fiber)
-          question.value
+          raise error if error
+
+          answer
         rescue FiberError
           nil # resumes another one
         ensure
@@ -316,8 +327,7 @@ module Gyre
         def answer
           question = @question
           @question = nil
-          question.answer
-          @transfer.bind_call(question.asker)
+          question.call
         end
 
         # True if the kernel is due and there is no driver.
@@ -383,31 +393,6 @@ module Gyre
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again
           strand.defer(error) unless raised.instance_of?(error.class)
           raise
-        end
-      end
-
-      # A block for another fiber to run when entered, before it waits again. Made by
-      # Scheduler::Portable::Fibers#ask.
-      class Question
-        attr_reader :asker
-
-        def initialize(asker, block)
-          @asker = asker
-          @block = block
-        end
-
-        # The block's exception (such as Interrupt) is raised in the asking fiber.
-        def answer
-          @answer = @block.call
-        rescue Exception => error # rubocop:disable Lint/RescueException -- raised again by `value`
-          @error = error
-        end
-
-        # Returns nil without an answer.
-        def value
-          raise @error if @error
-
-          @answer
         end
       end
 
