@@ -6,7 +6,7 @@
 require "test_helper"
 
 class JRubyTest < Minitest::Test
-  FILES = %w[test/loop_test.rb test/loop/select_test.rb test/loop/timers_test.rb test/loop/lag_test.rb test/jruby/choice.rb
+  FILES = %w[test/loop_test.rb test/loop/select_test.rb test/loop/timers_test.rb test/jruby/choice.rb
              test/sync/semaphore_test.rb test/sync/condition_test.rb test/sync/promise_test.rb test/sync/barrier_test.rb
              test/task/children_test.rb test/task/context_test.rb test/task/timing_test.rb].freeze
   # Traces the return of methods (support/strikes.rb).

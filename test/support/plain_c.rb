@@ -33,6 +33,7 @@ module GyreTest
       "reports_test" => %w[ext/gyre/loop/reports.c],
       "timers_test" => %w[ext/gyre/loop/timers.c],
       "busy_poll_test" => [], # a header
+      "lag_test" => %w[ext/gyre/loop/lag.c],
       "libkqueue_faults" => [], # nothing of ours
       "backend_io_uring_test" => %w[ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze

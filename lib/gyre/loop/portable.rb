@@ -56,7 +56,6 @@ module Gyre
       def initialize(&backend)
         @make_backend = backend
         @turns = @waits = @wakeups = @events = 0
-        @lag = Lag.new
         @polled = Timers.now
         open
       end
@@ -94,7 +93,6 @@ module Gyre
             timeout = @timers.delay
             @waits += 1 unless timeout&.zero?
           end
-          @lag.add(Timers.now - @polled)
           events = timeout&.zero? && @watches.empty? ? {} : @backend.wait(timeout)
         ensure
           @waiting = false
@@ -109,7 +107,7 @@ module Gyre
 
       def stats
         { turns: @turns, waits: @waits, wakeups: @wakeups, events: @events, tasks: 0, idle_fibers: 0, parked: 0,
-          ready: 0, timers: @timers.size, descriptors: @watches.size }.merge(@lag.to_h)
+          ready: 0, timers: @timers.size, descriptors: @watches.size }
       end
 
       # True if only the scheduler's `own` timers would end its sleep.
@@ -164,54 +162,6 @@ module Gyre
         watches = watches.dup
         ready.zero? ? watches.each(&:fail) : watches.each { |watch| watch.report(ready) }
       end
-    end
-
-    # How long ready work waits for the loop: a histogram with four buckets per doubling, at most a
-    # quarter too high. Fed by the portable loop once a turn; twin of lag.c.
-    class Lag
-      # The last: more than an hour.
-      BUCKETS_LIMIT = 168
-
-      def initialize
-        @counts = Array.new(BUCKETS_LIMIT, 0)
-        @total = 0
-        @longest = 0.0
-      end
-
-      def add(seconds)
-        @counts[bucket((seconds * 1_000_000_000).to_i)] += 1
-        @total += 1
-        @longest = seconds if seconds > @longest
-      end
-
-      def percentile(share)
-        seen = 0
-        @counts.each_with_index do |count, bucket|
-          seen += count
-          next if seen.zero? || seen < share * @total
-
-          break if bucket == BUCKETS_LIMIT - 1
-
-          return [bucket_end(bucket) / 1_000_000_000.0, @longest].min
-        end
-        @longest
-      end
-
-      def to_h
-        { lag_p50_s: percentile(0.5), lag_p90_s: percentile(0.9), lag_p99_s: percentile(0.99), lag_max_s: @longest }
-      end
-
-      private
-
-      def bucket(nanoseconds)
-        return [nanoseconds, 0].max if nanoseconds < 4
-
-        doublings = nanoseconds.bit_length - 1
-        [((doublings - 1) * 4) + ((nanoseconds >> (doublings - 2)) & 3), BUCKETS_LIMIT - 1].min
-      end
-
-      # Returns the first value beyond the bucket.
-      def bucket_end(bucket) = bucket < 4 ? bucket + 1 : ((bucket % 4) + 5) << ((bucket / 4) - 1)
     end
   end
 end

@@ -124,6 +124,7 @@ module SchedulerContract
     end
 
     def test_lag_is_what_the_others_had_to_wait_for_a_computing_one
+      skip "the portable engine has no lag figures" if backend == "select"
       in_fiber do |scheduler|
         2.times do
           start = now
