@@ -8,7 +8,7 @@ require "support/engines"
 require "socket"
 require "timeout"
 require "gyre"
-require "gyre/testing"
+require "support/portable_simulation"
 
 GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
   def simulate(seed: 1, &block)
@@ -296,5 +296,19 @@ GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
       assert_equal 5, elapsed_s
       task.yield
     end
+  end
+end
+
+class TestingOnThePortableEngineTest < Minitest::Test
+  def test_a_program_is_refused_there
+    output = ruby("-e", <<~RUBY, env: { "GYRE_BACKEND" => "select" })
+      require "gyre/testing"
+      begin
+        Gyre::Testing.run { nil }
+      rescue Gyre::ExtensionRequired => error
+        puts error.message, Fiber.scheduler.inspect
+      end
+    RUBY
+    assert_match(/\AGyre::Testing needs Gyre's C extension: .*\nnil\n\z/, output.out, output.err)
   end
 end

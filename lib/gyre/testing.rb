@@ -7,7 +7,6 @@ require "gyre/clock"
 require "gyre/errors"
 require "gyre/offload"
 require "gyre/run"
-require "gyre/testing/portable"
 require "gyre/testing/simulation"
 
 module Gyre
@@ -32,6 +31,7 @@ module Gyre
       # @return [Object] the block's value
       # @raise [Exception] the block's
       # @raise [Error] the thread has a scheduler
+      # @raise [ExtensionRequired] on the portable engine
       def run(seed: nil, &block)
         raise Error, "Gyre::Testing.run needs a thread without a scheduler, but this one has a #{Fiber.scheduler.class}" if Fiber.scheduler
 
@@ -64,6 +64,7 @@ module Gyre
 
       def simulate(seed)
         scheduler = Scheduler.new
+        Loop.require_native("Gyre::Testing") unless scheduler.respond_to?(:simulate)
         scheduler.extend(Reports).seed = seed
         Simulation.current = Simulation.new(scheduler, seed)
         Fiber.set_scheduler(scheduler)

@@ -4,7 +4,7 @@
 # modules over every engine that this build has. Nearly everything goes through plain Ruby: what
 # Ruby's own blocking calls do is the contract.
 require "gyre/scheduler"
-require "gyre/testing" # for a clock that jumps
+require "support/portable_simulation" # for a clock that jumps
 
 # The ways into a scheduler that all of its parts use. A class that includes it offers `backend`.
 module SchedulerContract

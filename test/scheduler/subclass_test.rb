@@ -166,6 +166,6 @@ class SchedulerPortableHooksTest < Minitest::Test
     assert_operator native.size, :>, 30
     portable = Gyre::Scheduler.new("select").tap(&:close)
     left = native.select { |name| portable.respond_to?(name) && !Gyre::Scheduler::Portable.method_defined?(name) }
-    assert_empty left - %i[simulate virtual_now outside runs watchdog] # the first three come with gyre/testing
+    assert_empty left - %i[runs watchdog]
   end
 end

@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/engines"
 require "gyre"
-require "gyre/testing"
+require "support/portable_simulation"
 require "timeout"
 
 GyreTest::Engines.test_case("SchedulerCancellationTest", backends: GyreTest::Engines::ALL) do

@@ -4,7 +4,7 @@
 # on a clock that jumps, with the ready fibers in their own order, so that what it prints, and when,
 # does not depend on how busy the machine is. Not for programs that wait for threads or other
 # processes, whose time is real.
-require "gyre/testing"
+require "support/portable_simulation"
 
 module GyreTest
   # Where a program meets the time.

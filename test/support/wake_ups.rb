@@ -9,7 +9,7 @@
 require "monitor"
 require "timeout"
 require "gyre"
-require "gyre/testing"
+require "support/portable_simulation"
 
 module GyreTest
   # One story: some tasks do random things to one subject while others stop them.

@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/engines"
 require "gyre"
-require "gyre/testing"
+require "support/portable_simulation"
 
 GyreTest::Engines.test_case("TaskTimingTest") do
   def test_an_unblock_meanwhile_does_not_make_it_earlier

@@ -52,9 +52,7 @@ module Gyre
       attr_reader :timers
       attr_reader :turns # how often the backend was asked
 
-      # The block makes a backend, also in a forked child.
-      def initialize(&backend)
-        @make_backend = backend
+      def initialize
         @turns = @waits = @wakeups = @events = 0
         @polled = Timers.now
         open
@@ -140,7 +138,7 @@ module Gyre
       private
 
       def open
-        @backend = @make_backend.call
+        @backend = Select.new
         @timers = Timers.new
         @watches = {}
         @waiting = false

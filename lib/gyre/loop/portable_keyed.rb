@@ -208,7 +208,7 @@ module Gyre
         @watches.each_value(&:detach)
         @scheduler = scheduler
         @thread = scheduler || @depth > 0 ? Portable.thread : nil
-        @loop = scheduler ? scheduler.event_loop : (@own ||= Portable.new { Select.new })
+        @loop = scheduler ? scheduler.event_loop : (@own ||= Portable.new)
         @watches.values.each { |watch| watch.attach(@loop) }
       end
 

@@ -175,8 +175,8 @@ module Gyre
         end
       end
 
-      # Hooks of the native engine that Ruby itself replaces here.
-      (%i[io_read io_write io_pread io_pwrite io_close] - instance_methods).each do |hook|
+      # Methods of the native engine that are missing here; Ruby itself replaces hooks.
+      (%i[io_read io_write io_pread io_pwrite io_close simulate virtual_now outside] - instance_methods).each do |hook|
         define_method(hook) { nil }
         undef_method(hook)
       end
@@ -238,7 +238,7 @@ module Gyre
       private
 
       def open_loop
-        @loop = Loop::Portable.new { Loop::Select.new }
+        @loop = Loop::Portable.new
         @fibers = Fibers.new(self, @loop)
         @closed = false
       end

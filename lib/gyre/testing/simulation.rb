@@ -3,7 +3,6 @@
 # A run of Gyre::Testing: gives the scheduler's clock to Gyre. Made by Gyre::Testing.run.
 
 require "gyre/clock"
-require "gyre/loop/timers"
 require "gyre/offload"
 require "gyre/sync/selection"
 
@@ -68,7 +67,6 @@ module Gyre
       end
 
       Clock.singleton_class.prepend(Time)
-      Loop::Timers.singleton_class.prepend(Time)
       Offload.singleton_class.prepend(Work)
       Selection.prepend(Draw)
     end

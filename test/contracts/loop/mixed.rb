@@ -3,7 +3,7 @@
 # A keyed loop in a thread that has a scheduler: they share one loop, and a wait for an event parks
 # its fiber.
 require "gyre"
-require "gyre/testing"
+require "support/portable_simulation"
 
 module LoopContract
   # Together with fibers, and with other loops.

@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
-# Gyre::Testing on the portable engine; twin of ext/gyre/fiber/scheduler.c.
+# Gyre::Testing on the portable engine, for Gyre's own tests: a clock that jumps and a drawn order.
+# Programs have it on the native engine only (ext/gyre/fiber/scheduler.c).
 
 require "gyre/loop/portable"
 require "gyre/scheduler"
+require "gyre/testing"
 
 module Gyre
   module Testing
@@ -74,15 +76,21 @@ module Gyre
     end
   end
 
-  class Loop
-    class Portable
-      def simulate
-        virtual = Testing::VirtualBackend.new(@backend)
-        make = @make_backend
-        @make_backend = -> { virtual.stand_before(make.call) }
-        @backend = virtual
+  module Testing
+    # Prepended to the portable loop.
+    module VirtualLoop
+      def simulate = @backend = @virtual = VirtualBackend.new(@backend)
+
+      private
+
+      def open
+        super
+        @backend = @virtual.stand_before(@backend) if @virtual
       end
     end
+
+    Loop::Portable.prepend(VirtualLoop)
+    Loop::Timers.singleton_class.prepend(Simulation::Time)
   end
 
   class Scheduler
