@@ -127,56 +127,28 @@ static size_t transfer_open(struct transfer *transfer) {
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* A read of a file by a thread of Gyre::Offload, with memory of its own: it may outlive the wait
- * and the buffer. */
-static VALUE read_class;
-
-struct thread_read {
-  VALUE io;
-  int fd;
-  off_t offset;
-  size_t length;
-  ssize_t result;
-  char bytes[];
-};
-
-static void thread_read_mark(void *opaque) { rb_gc_mark(((struct thread_read *)opaque)->io); }
-
-static size_t thread_read_size(const void *opaque) {
-  return sizeof(struct thread_read) + ((const struct thread_read *)opaque)->length;
-}
-
-GYRE_TYPE(thread_read_type, "Gyre::Scheduler::Read", thread_read_mark, RUBY_DEFAULT_FREE, thread_read_size, 0);
-
-static struct thread_read *thread_read_get(VALUE self) { return rb_check_typeddata(self, &thread_read_type); }
-
-/* Runs in the thread, maybe after the descriptor was reused. */
-static VALUE thread_read_call(VALUE self) {
-  struct thread_read *read = thread_read_get(self);
-  if (RTEST(rb_funcallv(read->io, rb_intern("closed?"), 0, NULL))) return Qnil;
-  read->result = gyre_file_call(read->fd, read->bytes, read->length, read->offset, false);
-  RB_GC_GUARD(self);
-  return Qnil;
-}
-
-static VALUE read_in_thread(VALUE io, int fd, off_t offset, size_t length) {
-  struct thread_read *read = xmalloc(sizeof(*read) + length);
-  *read = (struct thread_read){.io = io, .fd = fd, .offset = offset, .length = length, .result = -EBADF};
-  VALUE self = TypedData_Wrap_Struct(read_class, &thread_read_type, read);
-  rb_funcall(rb_const_get(gyre_mGyre, rb_intern("Offload")), rb_intern("run"), 1, self);
-  return self;
+/* Runs in a thread of Gyre::Offload, maybe after the wait and the descriptor's reuse: reads into
+ * memory of its own. `read`: the IO, its descriptor, the offset, a String of the wanted length. */
+static VALUE read_in_thread(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, read)) {
+  VALUE bytes = RARRAY_AREF(read, 3);
+  if (RTEST(rb_funcallv(RARRAY_AREF(read, 0), rb_intern("closed?"), 0, NULL))) return INT2FIX(-EBADF);
+  ssize_t count = gyre_file_call(NUM2INT(RARRAY_AREF(read, 1)), RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes),
+                                 NUM2OFFT(RARRAY_AREF(read, 2)), false);
+  RB_GC_GUARD(bytes);
+  return SSIZET2NUM(count);
 }
 
 /* Parks until a thread has read. The program may close the IO or free the buffer meanwhile; the
  * next part needs the same buffer. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
-  VALUE self = read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
-  struct thread_read *read = thread_read_get(self);
+  VALUE bytes = rb_str_new(NULL, (long)length);
+  VALUE read = rb_ary_new_from_args(4, transfer->io, INT2NUM(transfer->fd), OFFT2NUM(transfer_place(transfer)), bytes);
+  VALUE result = rb_funcall(rb_const_get(gyre_mGyre, rb_intern("Offload")), rb_intern("run"), 1,
+                            rb_proc_new(read_in_thread, read));
   if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
-  ssize_t count = read->result;
-  if (count > 0) memcpy(transfer->base + at, read->bytes, (size_t)count);
-  RTYPEDDATA_DATA(self) = NULL; /* frees the memory before the collector does */
-  xfree(read);
+  ssize_t count = NUM2SSIZET(result);
+  if (count > 0) memcpy(transfer->base + at, RSTRING_PTR(bytes), (size_t)count);
+  rb_str_resize(bytes, 0); /* frees the memory before the collector does */
   return count;
 }
 
@@ -389,9 +361,6 @@ void gyre_init_scheduler_io(void) {
   /* In 3.3 and 3.4 IO#pwrite calls io_pwrite without the GVL, which deadlocks all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cScheduler;
-  read_class = gyre_kept(rb_class_new(rb_cObject));
-  rb_undef_alloc_func(read_class);
-  rb_define_method(read_class, "call", thread_read_call, 0);
   rb_define_singleton_method(class, "path_waits?", scheduler_path_waits_p, 1);
   rb_define_method(class, "pace", scheduler_pace, 0);
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);
