@@ -16,9 +16,9 @@
 /* An element of the ready queue. */
 struct gyre_selector_entry {
   struct gyre_list node;
-  VALUE fiber;                               /* or an object with alive? and transfer */
-  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* a queued fiber, an entry of `push`, or a flush's end */
-  struct gyre_selector_entry *allocated;     /* next of all entries on the heap */
+  VALUE fiber;                           /* or an object with alive? and transfer */
+  bool on_heap;                          /* an entry of `push` */
+  struct gyre_selector_entry *allocated; /* next of all entries on the heap */
 };
 
 static void selector_mark(void *opaque) {
@@ -26,6 +26,7 @@ static void selector_mark(void *opaque) {
   rb_gc_mark(selector->loop_fiber);
   rb_gc_mark(selector->thread);
   GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) rb_gc_mark(entry->fiber);
+  GYRE_EACH(struct gyre_selector_entry, entry, &selector->due, node) rb_gc_mark(entry->fiber);
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->waiting, node) rb_gc_mark(wait->fiber);
   GYRE_EACH(struct gyre_selector_wait, wait, &selector->reported, node) rb_gc_mark(wait->fiber);
 }
@@ -86,6 +87,7 @@ static VALUE selector_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct gyre_selector, &selector_type, selector);
   selector->loop_fiber = selector->thread = Qnil;
   gyre_list_init(&selector->ready);
+  gyre_list_init(&selector->due);
   gyre_list_init(&selector->waiting);
   gyre_list_init(&selector->reported);
   gyre_list_init(&selector->spare);
@@ -130,7 +132,8 @@ static VALUE selector_close(VALUE self) {
   selector->closed = true;
   abandon_waits(&selector->waiting);
   abandon_waits(&selector->reported);
-  while (!gyre_list_empty(&selector->ready)) gyre_list_remove(selector->ready.next);
+  gyre_list_splice(&selector->due, &selector->ready);
+  while (!gyre_list_empty(&selector->due)) gyre_list_remove(selector->due.next);
   gyre_timers_cancel_all(&selector->loop.timers);
   close_loop(selector);
   return Qnil;
@@ -168,7 +171,7 @@ static void queue_push(struct gyre_selector *selector, VALUE fiber) {
     entry = GYRE_CONTAINER(selector->spare.next, struct gyre_selector_entry, node);
     gyre_list_remove(&entry->node);
   }
-  entry->kind = ON_HEAP;
+  entry->on_heap = true;
   entry->fiber = fiber;
   gyre_list_append(&selector->ready, &entry->node);
 }
@@ -193,7 +196,7 @@ static VALUE pass_ensure(VALUE argument) {
 
 /* Queues the current fiber and enters another. */
 static VALUE pass(VALUE self, VALUE (*body)(VALUE), int argc, const VALUE *argv) {
-  struct passing passing = {.entry = {.fiber = rb_fiber_current(), .kind = ON_STACK}, .argc = argc, .argv = argv};
+  struct passing passing = {.entry = {.fiber = rb_fiber_current()}, .argc = argc, .argv = argv};
   passing.keywords = rb_keyword_given_p() ? RB_PASS_KEYWORDS : RB_NO_KEYWORDS;
   gyre_list_append(&gyre_selector_opened(self)->ready, &passing.entry.node);
   VALUE result = rb_ensure(body, (VALUE)&passing, pass_ensure, (VALUE)&passing);
@@ -233,51 +236,26 @@ static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   return pass(self, raise_body, argc, argv);
 }
 
-/* Skips other flushes' ends; NULL at this flush's or the queue's end. */
-static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
-                                              const struct gyre_selector_entry *boundary) {
-  GYRE_EACH(struct gyre_selector_entry, entry, &selector->ready, node) {
-    if (entry == boundary) return NULL;
-    if (entry->kind != BOUNDARY) return entry;
-  }
-  return NULL;
+static bool anything_ready(struct gyre_selector *selector) {
+  return !gyre_list_empty(&selector->ready) || !gyre_list_empty(&selector->due);
 }
-
-static bool anything_ready(struct gyre_selector *selector) { return next_ready(selector, NULL); }
 
 static VALUE selector_ready_p(VALUE self) { return anything_ready(gyre_selector_get(self)) ? Qtrue : Qfalse; }
 
-struct flush {
-  struct gyre_selector *selector;
-  struct gyre_selector_entry boundary;
-  long count;
-};
-
-static VALUE flush_body(VALUE argument) {
-  struct flush *flush = (struct flush *)argument;
-  struct gyre_selector_entry *entry;
-  while ((entry = next_ready(flush->selector, &flush->boundary))) {
+/* Enters queued fibers, those left by an exception first. Fibers queued meanwhile wait for the next
+ * flush. */
+static long flush_ready(struct gyre_selector *selector) {
+  long count = 0;
+  gyre_list_splice(&selector->due, &selector->ready);
+  while (!gyre_list_empty(&selector->due)) {
+    struct gyre_selector_entry *entry = GYRE_CONTAINER(selector->due.next, struct gyre_selector_entry, node);
     VALUE fiber = entry->fiber;
     gyre_list_remove(&entry->node);
-    if (entry->kind == ON_HEAP) gyre_list_append(&flush->selector->spare, &entry->node);
-    flush->count++;
+    if (entry->on_heap) gyre_list_append(&selector->spare, &entry->node);
+    count++;
     enter(fiber);
   }
-  return Qnil;
-}
-
-static VALUE flush_ensure(VALUE argument) {
-  gyre_list_remove(&((struct flush *)argument)->boundary.node);
-  return Qnil;
-}
-
-/* Enters queued fibers. Fibers queued meanwhile wait for the next flush. */
-static long flush_ready(struct gyre_selector *selector) {
-  if (gyre_list_empty(&selector->ready)) return 0;
-  struct flush flush = {.selector = selector, .boundary = {.fiber = Qnil, .kind = BOUNDARY}};
-  gyre_list_append(&selector->ready, &flush.boundary.node);
-  rb_ensure(flush_body, (VALUE)&flush, flush_ensure, (VALUE)&flush);
-  return flush.count;
+  return count;
 }
 
 /* Enters fibers whose descriptors were reported. */

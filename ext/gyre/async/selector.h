@@ -22,7 +22,7 @@ struct gyre_selector {
   VALUE loop_fiber;
   /* the loop's fiber, which made it */
   VALUE thread;
-  struct gyre_list ready;                /* struct gyre_selector_entry */
+  struct gyre_list ready, due;           /* struct gyre_selector_entry; the rest of a flush */
   struct gyre_list waiting, reported;    /* struct gyre_selector_wait */
   struct gyre_list spare;                /* unused entries on the heap */
   struct gyre_selector_entry *allocated; /* all on the heap */
