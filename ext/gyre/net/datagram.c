@@ -1,35 +1,14 @@
 /* Packets of datagram sockets, several at once (datagram.h). */
 #include "net/datagram.h"
 #include "loop/direct_calls.h"
+#include "net/transport.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
-/* --- the memory that a thread lends --- */
-
-/* Costs about 64 KB per thread of 1 MB of addresses, as untouched pages cost nothing. */
-static pthread_key_t lent_key;
-static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
-static int lent_error;
-
-static void make_key(void) { lent_error = pthread_key_create(&lent_key, free); }
-
-static char *lent(void) {
-  pthread_once(&lent_once, make_key);
-  if (lent_error) return NULL;
-  char *bytes = pthread_getspecific(lent_key);
-  if (bytes) return bytes;
-  bytes = malloc((size_t)GYRE_DATAGRAM_BATCH * GYRE_DATAGRAM_BYTES);
-  if (bytes && pthread_setspecific(lent_key, bytes) != 0) {
-    free(bytes);
-    bytes = NULL;
-  }
-  return bytes;
-}
+_Static_assert(GYRE_DATAGRAM_BATCH *GYRE_DATAGRAM_BYTES <= GYRE_LENT_PACKETS_BYTES, "a batch fits the lent memory");
 
 /* --- several at once, or one by one if the system has no call for it --- */
 
@@ -101,7 +80,7 @@ static void put_local(struct msghdr *message, union control *control, const stru
 static int failed(void) { return errno == EWOULDBLOCK ? -EAGAIN : -errno; }
 
 int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count) {
-  char *bytes = lent();
+  char *bytes = gyre_lent_packets();
   if (!bytes) return -ENOMEM;
   struct mmsghdr messages[GYRE_DATAGRAM_BATCH];
   struct iovec parts[GYRE_DATAGRAM_BATCH];

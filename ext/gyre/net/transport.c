@@ -63,18 +63,24 @@ void gyre_bytes_free(struct gyre_bytes **bytes) {
   *bytes = NULL;
 }
 
-static pthread_key_t lent_key;
+/* Each thread's memory: of streams, of packets. */
+static const size_t lent_bytes[] = {2 * GYRE_LENT_BYTES, GYRE_LENT_PACKETS_BYTES};
+static pthread_key_t lent_keys[2];
 static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
+static int lent_error;
 
-static void make_lent_key(void) { pthread_key_create(&lent_key, free); }
+static void make_lent_keys(void) {
+  for (int i = 0; i < 2 && !lent_error; i++) lent_error = pthread_key_create(&lent_keys[i], free);
+}
 
-static char *lent(size_t offset) {
-  pthread_once(&lent_once, make_lent_key);
-  char *bytes = pthread_getspecific(lent_key);
+static char *lent(int kind, size_t offset) {
+  pthread_once(&lent_once, make_lent_keys);
+  if (lent_error) return NULL;
+  char *bytes = pthread_getspecific(lent_keys[kind]);
   if (!bytes) {
-    bytes = malloc(2 * GYRE_LENT_BYTES);
+    bytes = malloc(lent_bytes[kind]);
     if (!bytes) return NULL;
-    if (pthread_setspecific(lent_key, bytes)) {
+    if (pthread_setspecific(lent_keys[kind], bytes)) {
       free(bytes);
       return NULL;
     }
@@ -82,8 +88,9 @@ static char *lent(size_t offset) {
   return bytes + offset;
 }
 
-char *gyre_lent_received(void) { return lent(0); }
-char *gyre_lent_plain(void) { return lent(GYRE_LENT_BYTES); }
+char *gyre_lent_received(void) { return lent(0, 0); }
+char *gyre_lent_plain(void) { return lent(0, GYRE_LENT_BYTES); }
+char *gyre_lent_packets(void) { return lent(1, 0); }
 
 void gyre_transport_init(struct gyre_transport *transport, int fd, const struct gyre_transport_operations *operations) {
   *transport = (struct gyre_transport){.operations = operations, .fd = fd, .handshaken = !operations->handshake};

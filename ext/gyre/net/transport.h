@@ -149,3 +149,6 @@ void gyre_bytes_free(struct gyre_bytes **bytes);
 #define GYRE_LENT_BYTES (64 * 1024)
 char *gyre_lent_received(void); /* from the socket */
 char *gyre_lent_plain(void);    /* to or from a protocol */
+/* For datagram.c: 1 MB of addresses, of which about 64 KB are touched. */
+#define GYRE_LENT_PACKETS_BYTES (1024 * 1024)
+char *gyre_lent_packets(void);
