@@ -67,14 +67,15 @@ static int replace(struct gyre_loop *loop) {
   return 0;
 }
 
-/* Reopens the backend for this thread; without descriptors closes the old one first. */
-static int renew(struct gyre_loop *loop) {
-  if (replace(loop) == 0) return 0;
+int gyre_loop_move(struct gyre_loop *loop) {
   close_backend(loop);
   int error = loop->backend->open(&loop->backend_state);
   if (error == 0) register_all_later(loop);
   return error;
 }
+
+/* Reopens the backend for this thread; without descriptors closes the old one first. */
+static int renew(struct gyre_loop *loop) { return replace(loop) == 0 ? 0 : gyre_loop_move(loop); }
 
 void gyre_loop_close(struct gyre_loop *loop) {
   if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* was opened */
@@ -91,15 +92,6 @@ int gyre_loop_reopen(struct gyre_loop *loop) {
   gyre_timers_cancel_all(&loop->timers);
   gyre_loop_close(loop);
   return gyre_loop_open(loop, backend);
-}
-
-int gyre_loop_move(struct gyre_loop *loop) {
-  loop->answer.next = loop->answer.count = 0;
-  loop->backend->close(loop->backend_state);
-  loop->backend_state = NULL;
-  int error = loop->backend->open(&loop->backend_state);
-  if (error == 0) register_all_later(loop);
-  return error;
 }
 
 static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {

@@ -63,8 +63,7 @@ struct gyre_loop {
   } unverified;
   unsigned in_vain; /* empty answers in a row before sleeps */
 
-  struct gyre_list operations; /* in flight */
-  struct gyre_list deferred;   /* struct gyre_deferred: runs at the end of the turn */
+  struct gyre_list deferred; /* struct gyre_deferred: runs at the end of the turn */
 
   struct { /* the backend's last answer */
     struct gyre_event events[GYRE_LOOP_EVENTS];

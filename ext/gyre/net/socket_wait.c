@@ -50,10 +50,4 @@ void gyre_socket_give_way(void) {
   }
 }
 
-bool gyre_socket_is_open(VALUE io, int fd) {
-#if RUBY_API_VERSION_CODE >= 30300
-  return !RTEST(rb_io_closed_p(io)) && rb_io_descriptor(io) == fd;
-#else
-  return RFILE(io)->fptr && RFILE(io)->fptr->fd == fd;
-#endif
-}
+bool gyre_socket_is_open(VALUE io, int fd) { return !gyre_io_is_closed(io) && rb_io_descriptor(io) == fd; }
