@@ -24,14 +24,6 @@
 #define TIMEOUT_LIMIT_S 86400 /* some systems refuse more; the loop asks again */
 #define FILTERS_LIMIT 3
 
-/* A user event wakes without a descriptor; on libkqueue it takes a lock, which no signal handler
- * may. */
-#if defined(EVFILT_USER) && (!defined(LIBKQUEUE) || defined(GYRE_KQUEUE_USER_WAKEUP))
-#define USER_WAKEUP 1
-#else
-#define USER_WAKEUP 0
-#endif
-
 /* libkqueue does not notice a close. */
 #ifdef LIBKQUEUE
 #define REMEMBERS_CLOSED 1
@@ -79,23 +71,6 @@ static int apply(int queue, struct kevent *changes, int count) {
   return 0;
 }
 
-#if USER_WAKEUP
-static int open_wakeup(struct kqueue_state *state) {
-  struct kevent event;
-  EV_SET(&event, 0, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0, UDATA(0));
-  return kevent(state->fd, &event, 1, NULL, 0, NULL) < 0 ? -errno : 0;
-}
-
-static void close_wakeup(struct kqueue_state *state) { (void)state; }
-
-static void kqueue_backend_wake(void *opaque) {
-  int saved_errno = errno;
-  struct kevent event;
-  EV_SET(&event, 0, EVFILT_USER, 0, NOTE_TRIGGER, 0, UDATA(0));
-  kevent(((struct kqueue_state *)opaque)->fd, &event, 1, NULL, 0, NULL);
-  errno = saved_errno;
-}
-#else
 static int open_wakeup(struct kqueue_state *state) {
   int error = gyre_wakeup_open(&state->wakeup);
   if (error < 0) return error;
@@ -106,11 +81,6 @@ static int open_wakeup(struct kqueue_state *state) {
   gyre_wakeup_close(&state->wakeup);
   return error;
 }
-
-static void close_wakeup(struct kqueue_state *state) { gyre_wakeup_close(&state->wakeup); }
-
-static void kqueue_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct kqueue_state *)opaque)->wakeup); }
-#endif
 
 static int kqueue_backend_open(void **result) {
   int error;
@@ -142,7 +112,7 @@ fail_queue:
 static void kqueue_backend_close(void *opaque) {
   struct kqueue_state *state = opaque;
   if (state->forks == gyre_forks) close(state->fd);
-  close_wakeup(state);
+  gyre_wakeup_close(&state->wakeup);
   free(state);
 }
 
@@ -211,6 +181,8 @@ static int kqueue_backend_wait(void *opaque, struct gyre_event *events, int capa
   }
   return filled;
 }
+
+static void kqueue_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct kqueue_state *)opaque)->wakeup); }
 
 const struct gyre_backend_operations gyre_backend_kqueue = {
     .name = "kqueue",
