@@ -9,52 +9,34 @@
 
 static ID options[4];
 
-struct request {
-  VALUE key, object;
-  unsigned interest;
-  bool oneshot;
-};
+static int descriptor_of(VALUE io, VALUE key) {
+  if (gyre_io_is_closed(io)) rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its io is closed", key);
+  return rb_io_descriptor(io);
+}
 
-static struct request parse(int argc, VALUE *argv) {
-  struct request request;
-  VALUE read_write, oneshot, keywords, values[3] = {Qundef, Qundef, Qundef};
-  rb_scan_args(argc, argv, "22:", &request.key, &request.object, &read_write, &oneshot, &keywords);
+static VALUE watch(int argc, VALUE *argv, VALUE self, bool by_number) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  VALUE key, object, read_write, oneshot, keywords, values[3] = {Qundef, Qundef, Qundef};
+  rb_scan_args(argc, argv, "22:", &key, &object, &read_write, &oneshot, &keywords);
   if (!NIL_P(keywords)) {
     rb_get_kwargs(keywords, options, 0, 3, values);
     if (values[1] != Qundef) read_write = values[1];
     if (values[2] != Qundef) oneshot = values[2];
   }
   bool write = RTEST(read_write), read = values[0] == Qundef ? !write : RTEST(values[0]);
-  if (!read && !write) rb_raise(rb_eArgError, "watch %+" PRIsVALUE " for what? neither read nor write", request.key);
-  request.interest = (read ? GYRE_READABLE : 0) | (write ? GYRE_WRITABLE : 0);
-  request.oneshot = RTEST(oneshot);
-  return request;
-}
-
-static int descriptor_of(VALUE io, VALUE key) {
-  if (gyre_io_is_closed(io)) rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its io is closed", key);
-  return rb_io_descriptor(io);
-}
-
-static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
-  struct request request = parse(argc, argv);
-  VALUE io = rb_io_get_io(request.object);
-  int fd = descriptor_of(io, request.key);
+  if (!read && !write) rb_raise(rb_eArgError, "watch %+" PRIsVALUE " for what? neither read nor write", key);
+  unsigned interest = (read ? GYRE_READABLE : 0) | (write ? GYRE_WRITABLE : 0);
+  VALUE io = by_number ? Qnil : rb_io_get_io(object);
+  int fd = by_number ? NUM2INT(object) : descriptor_of(io, key);
   gyre_keyed_settle(keyed);
-  gyre_keyed_watch_descriptor(keyed, request.key, io, fd, request.interest, request.oneshot, Qnil);
+  gyre_keyed_watch_descriptor(keyed, key, io, fd, interest, RTEST(oneshot), Qnil);
   RB_GC_GUARD(io);
   return self;
 }
 
-static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) {
-  struct gyre_keyed *keyed = gyre_keyed_get(self);
-  struct request request = parse(argc, argv);
-  int fd = NUM2INT(request.object);
-  gyre_keyed_settle(keyed);
-  gyre_keyed_watch_descriptor(keyed, request.key, Qnil, fd, request.interest, request.oneshot, Qnil);
-  return self;
-}
+static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) { return watch(argc, argv, self, false); }
+
+static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) { return watch(argc, argv, self, true); }
 
 static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
   VALUE key, duration, interval, keywords, value = Qundef;
