@@ -132,15 +132,11 @@ static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
  * another thread. */
 static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  VALUE job;
-  if (argc == 0 || (argc > 0 && NIL_P(argv[0]))) {
-    job = rb_block_proc();
-    if (argc > 1) {
-      job = rb_ary_new_from_values(argc, argv);
-      rb_ary_store(job, 0, rb_block_proc());
-    }
-  } else {
-    job = argc == 1 && !RB_TYPE_P(argv[0], T_ARRAY) ? argv[0] : rb_ary_new_from_values(argc, argv);
+  VALUE job = argc > 0 && !NIL_P(argv[0]) ? argv[0] : rb_block_proc();
+  if (argc > 1 || RB_TYPE_P(job, T_ARRAY)) {
+    VALUE callable = job;
+    job = rb_ary_new_from_values(argc, argv);
+    rb_ary_store(job, 0, callable);
   }
   return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
 }
