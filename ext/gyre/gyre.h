@@ -27,7 +27,7 @@ static inline VALUE gyre_kept(VALUE object) {
 struct gyre_loop;
 struct gyre_watch;
 
-/* Opens a loop on this backend (String, Symbol), or for nil on the first that opens. May raise. */
+/* Opens a loop on this backend (String). May raise. */
 void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 
 /* loop_close.c: Ruby's closes and reopens wake this loop's waits, until gyre_loop_close. */

@@ -23,7 +23,7 @@ module Gyre
     # @raise [RuntimeError, SystemCallError] a backend not built, or refused by the kernel
     def initialize(backend = nil)
       case Loop.present_engine
-      when :native then open_native(nil)
+      when :native then open_native(Fiber.scheduler.backend)
       when :portable then PortableKeyed.open(self)
       else Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : PortableKeyed.open(self) }
       end

@@ -82,7 +82,7 @@ class LoopBackendsTest < Minitest::Test
       puts Gyre::Loop.explain
     RUBY
     assert_match(/\Aselect\nbackend: epoll /, output.out)
-    assert_match(/^passed over when a loop was last made: epoll: Too many open files$/, output.out)
+    assert_match(/^passed over when a loop was last made: Too many open files - backend epoll$/, output.out)
   end
 
   def test_explain_has_what_was_taken_and_what_was_not

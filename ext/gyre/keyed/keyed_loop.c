@@ -364,15 +364,14 @@ static VALUE keyed_backend(VALUE self) {
   return loop->backend ? rb_str_new_cstr(loop->backend->name) : Qnil;
 }
 
-/* `backend` nil: the first that opens; raises like Gyre::Loop.on_backend. */
 static VALUE keyed_open_native(VALUE self, VALUE backend) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (!NIL_P(keyed->equality)) rb_raise(rb_eRuntimeError, "initialized twice");
+  if (!present_scheduler()) gyre_loop_open_on(&keyed->own, backend);
   keyed->backend = backend;
   keyed->equality = rb_hash_new();
   keyed->identity = st_init_numtable();
   keyed->closed = false;
-  if (!present_scheduler()) gyre_loop_open_on(&keyed->own, keyed->backend);
   return self;
 }
 

@@ -59,7 +59,7 @@ struct gyre_keyed_waiter {
 
 struct gyre_keyed {
   VALUE self;
-  VALUE backend;          /* requested, or nil */
+  VALUE backend;          /* for `own`; nil before initialize */
   struct gyre_loop *loop; /* own or the scheduler's; NULL: none yet */
   struct gyre_loop own;
   struct gyre_scheduler *scheduler; /* whose loop it is */

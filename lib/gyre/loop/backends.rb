@@ -13,15 +13,12 @@ module Gyre
 
     class << self
       # The best first; without the extension only select.
-      def backends = native? ? Native.backends.push(PORTABLE) : [PORTABLE]
+      def backends = native? ? [*Native::BACKENDS.keys, PORTABLE] : [PORTABLE]
 
       def availables = backends.select { |name| probe(name).first }
 
       # The kernel may still refuse it.
-      def built?(name)
-        opens, reason = probe(name)
-        opens || !reason.start_with?("not built")
-      end
+      def built?(name) = name == PORTABLE || (native? && Native::BACKENDS[name].nil?)
 
       # Returns the backend that a loop would get; nil or "": Gyre chooses. Raises ArgumentError for
       # an unknown name, RuntimeError if it does not open.
@@ -34,20 +31,21 @@ module Gyre
         name
       end
 
-      # Yields :native or :portable and the backend's name (nil: the first native one that opens).
-      # Without a request falls back to the portable engine. Raises ArgumentError for an unknown
-      # name, RuntimeError or SystemCallError if it does not open.
+      # Yields :native or :portable and the backend's name; without a request one after the other
+      # until one opens. Raises ArgumentError for an unknown name, RuntimeError or SystemCallError
+      # if it does not open.
       def on_backend(name = nil)
         name = known(name.nil? ? ENV["GYRE_BACKEND"] : name)
         return yield(:portable, PORTABLE) if name == PORTABLE || !native?
+        return yield(:native, name) if name
 
-        begin
-          yield :native, name
-        rescue SystemCallError # the kernel refuses the backends; Native.refusals has the reasons
-          raise if name
-
-          yield :portable, PORTABLE
+        refusals = Ractor.current[:gyre_refusals] = []
+        Native::BACKENDS.each do |native, missing|
+          return yield(:native, native) unless missing
+        rescue SystemCallError => error
+          refusals << error.message
         end
+        yield :portable, PORTABLE
       end
 
       # GYRE_BACKEND=select does not even look for the extension.
@@ -61,7 +59,7 @@ module Gyre
       # For parts that need the native engine: raises ExtensionRequired with the missing part and a
       # remedy.
       def require_native(what)
-        return if native? && (Ractor.current[:gyre_native_opens] ||= Native.backends.any? { |name| probe(name).first })
+        return if native? && (Ractor.current[:gyre_native_opens] ||= Native::BACKENDS.any? { |name, _| probe(name).first })
 
         raise ExtensionRequired, "#{what} needs Gyre's C extension: #{native_remedy}"
       end
@@ -117,7 +115,7 @@ module Gyre
       def explain_absences
         return "not taken: the native engine (C extension): #{extension_absent}\n" unless native?
 
-        Native.refusals.map { |name, reason| "passed over when a loop was last made: #{name}: #{reason}\n" }.join
+        Ractor.current[:gyre_refusals].to_a.map { |reason| "passed over when a loop was last made: #{reason}\n" }.join
       end
 
       def extension_absent
