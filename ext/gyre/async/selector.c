@@ -63,11 +63,8 @@ static size_t selector_size(const void *opaque) {
   return sizeof(*selector) + (size_t)selector->loop.descriptor_capacity * sizeof(struct gyre_descriptor);
 }
 
-static const rb_data_type_t selector_type = {
-    .wrap_struct_name = "Gyre::Async::Selector",
-    .function = {.dmark = selector_mark, .dfree = selector_free, .dsize = selector_size},
-    /* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
-};
+/* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
+GYRE_TYPE(selector_type, "Gyre::Async::Selector", selector_mark, selector_free, selector_size, 0);
 
 struct gyre_selector *gyre_selector_get(VALUE self) {
   return rb_check_typeddata(self, &selector_type);
@@ -101,11 +98,9 @@ static void sweep(struct gyre_timer *timer, void *context);
 /* A timer only ends the sleep. */
 static void time_is_over(struct gyre_timer *timer, void *context) {}
 
-/* `loop`: the fiber for #select; `backend` as for Gyre::Scheduler.new. */
-static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
+/* `loop_fiber`: the fiber for #select. */
+static VALUE selector_initialize(VALUE self, VALUE loop_fiber, VALUE backend) {
   struct gyre_selector *selector = gyre_selector_get(self);
-  VALUE loop_fiber, backend;
-  rb_scan_args(argc, argv, "11", &loop_fiber, &backend);
   if (!selector->closed) rb_raise(rb_eRuntimeError, "initialized twice");
 
   gyre_loop_open_on(&selector->loop, backend);
@@ -184,6 +179,7 @@ static VALUE selector_push(VALUE self, VALUE fiber) {
 
 struct passing {
   struct gyre_selector_entry entry; /* the suspended fiber */
+  ID method;
   int argc;
   const VALUE *argv;
   int keywords;
@@ -194,46 +190,40 @@ static VALUE pass_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* Queues the current fiber and enters another. */
-static VALUE pass(VALUE self, VALUE (*body)(VALUE), int argc, const VALUE *argv) {
-  struct passing passing = {.entry = {.fiber = rb_fiber_current()}, .argc = argc, .argv = argv};
-  passing.keywords = rb_keyword_given_p() ? RB_PASS_KEYWORDS : RB_NO_KEYWORDS;
-  gyre_list_append(&gyre_selector_opened(self)->ready, &passing.entry.node);
-  VALUE result = rb_ensure(body, (VALUE)&passing, pass_ensure, (VALUE)&passing);
-  RB_GC_GUARD(self);
-  return result;
+static VALUE pass_body(VALUE argument) {
+  struct passing *passing = (struct passing *)argument;
+  const VALUE fiber = passing->argv[0], *rest = passing->argv + 1;
+  if (passing->method == rb_intern("transfer") && rb_obj_is_fiber(fiber) && passing->keywords == RB_NO_KEYWORDS)
+    return rb_fiber_transfer(fiber, passing->argc - 1, rest);
+  return rb_funcallv_kw(fiber, passing->method, passing->argc - 1, rest, passing->keywords);
 }
 
-static VALUE transfer_body(VALUE argument) {
-  struct passing *passing = (struct passing *)argument;
-  if (rb_obj_is_fiber(passing->argv[0]) && passing->keywords == RB_NO_KEYWORDS) {
-    return rb_fiber_transfer(passing->argv[0], passing->argc - 1, passing->argv + 1);
-  }
-  return rb_funcallv_kw(passing->argv[0], rb_intern("transfer"), passing->argc - 1, passing->argv + 1,
-                        passing->keywords);
+/* Queues the current fiber and enters another. */
+static VALUE pass(VALUE self, ID method, int argc, const VALUE *argv) {
+  struct passing passing = {.entry = {.fiber = rb_fiber_current()}, .method = method, .argc = argc, .argv = argv};
+  passing.keywords = rb_keyword_given_p() ? RB_PASS_KEYWORDS : RB_NO_KEYWORDS;
+  gyre_list_append(&gyre_selector_opened(self)->ready, &passing.entry.node);
+  VALUE result = rb_ensure(pass_body, (VALUE)&passing, pass_ensure, (VALUE)&passing);
+  RB_GC_GUARD(self);
+  return result;
 }
 
 /* Enters that fiber and queues the current one. */
 static VALUE selector_resume(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, UNLIMITED_ARGUMENTS);
-  return pass(self, transfer_body, argc, argv);
+  return pass(self, rb_intern("transfer"), argc, argv);
 }
 
 /* Queues the current fiber at the end and enters the loop's. */
 static VALUE selector_yield(VALUE self) {
   VALUE loop_fiber = gyre_selector_get(self)->loop_fiber;
-  return pass(self, transfer_body, 1, &loop_fiber);
-}
-
-static VALUE raise_body(VALUE argument) {
-  struct passing *passing = (struct passing *)argument;
-  return rb_funcallv_kw(passing->argv[0], rb_intern("raise"), passing->argc - 1, passing->argv + 1, passing->keywords);
+  return pass(self, rb_intern("transfer"), 1, &loop_fiber);
 }
 
 /* Raises in that fiber like Fiber#raise, and queues the current one. */
 static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 2, UNLIMITED_ARGUMENTS);
-  return pass(self, raise_body, argc, argv);
+  return pass(self, rb_intern("raise"), argc, argv);
 }
 
 static bool anything_ready(struct gyre_selector *selector) {
@@ -350,10 +340,9 @@ static VALUE selector_wakeup(VALUE self) {
 }
 
 void gyre_init_selector(void) {
-
   VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Async"), "Selector", rb_cObject);
   rb_define_alloc_func(class, selector_allocate);
-  rb_define_method(class, "initialize", selector_initialize, -1);
+  rb_define_method(class, "initialize", selector_initialize, 2);
   rb_define_method(class, "loop", selector_loop, 0);
   rb_define_method(class, "backend", selector_backend, 0);
   rb_define_method(class, "close", selector_close, 0);

@@ -69,8 +69,7 @@ struct moving {
 
 static ssize_t move_once(const struct moving *moving, char *bytes, size_t length) {
   enum gyre_io_kind kind = gyre_io_is_duplex(moving->io) ? GYRE_IO_SOCKET : GYRE_IO_ANY;
-  ssize_t count = moving->writes ? gyre_nonblocking_write(moving->fd, bytes, length, kind)
-                                 : gyre_nonblocking_read(moving->fd, bytes, length, kind);
+  ssize_t count = gyre_nonblocking_move(moving->fd, bytes, length, moving->writes, kind);
   if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
   return gyre_file_call(moving->fd, bytes, length, -1, moving->writes);
 }

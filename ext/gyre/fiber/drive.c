@@ -105,22 +105,16 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
   gyre_loop_poll(&scheduler->loop, wait);
 }
 
-struct drive {
-  struct gyre_scheduler *scheduler;
-  struct gyre_driving driving;
-};
-
 static VALUE drive_body(VALUE argument) {
-  struct drive *drive = (struct drive *)argument;
-  struct gyre_scheduler *scheduler = drive->scheduler;
-  struct gyre_driving *driving = &drive->driving;
+  struct gyre_driving *driving = (struct gyre_driving *)argument;
+  struct gyre_scheduler *scheduler = driving->parked.scheduler;
   while (!driving->done(scheduler, driving)) {
     /* A forked child has forgotten its drivers; its forking fiber has ended. */
     if (!scheduler->drivers.newest) set_driving(scheduler, driving);
     if (scheduler->drivers.newest == driving) {
       turn(scheduler, driving);
     } else {
-      gyre_park(scheduler, &driving->parked);
+      gyre_park(&driving->parked);
       if (scheduler->drivers.newest && scheduler->drivers.newest != driving && driving->parked.state == GYRE_RUNNING)
         displace(scheduler, driving);
     }
@@ -129,9 +123,8 @@ static VALUE drive_body(VALUE argument) {
 }
 
 static VALUE drive_ensure(VALUE argument) {
-  struct drive *drive = (struct drive *)argument;
-  struct gyre_scheduler *scheduler = drive->scheduler;
-  struct gyre_driving *driving = &drive->driving;
+  struct gyre_driving *driving = (struct gyre_driving *)argument;
+  struct gyre_scheduler *scheduler = driving->parked.scheduler;
   go_on(scheduler, driving, GYRE_RUNNING);
   gyre_entered(scheduler, &driving->parked);
   if (driving->parked.interrupt) gyre_interrupt_return(scheduler, &driving->parked);
@@ -151,22 +144,21 @@ void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_sched
                 void *context) {
   gyre_thread_check(scheduler);
   VALUE fiber = rb_fiber_current();
-  struct drive drive = {
-      .scheduler = scheduler,
-      .driving = {.before = scheduler->drivers.newest,
-                  .done = done,
-                  .context = context,
-                  .overdue = scheduler->slice.budget == 0,
-                  .parked = {.fiber = fiber,
-                             .entered = NIL_P(scheduler->running.entered) ? fiber : scheduler->running.entered,
-                             .worker = scheduler->running.worker,
-                             .blocker = Qundef,
-                             .state = GYRE_RUNNING}}};
-  gyre_list_init(&drive.driving.parked.node);
-  if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber)
-    displace(scheduler, drive.driving.before);
-  set_driving(scheduler, &drive.driving);
-  rb_ensure(drive_body, (VALUE)&drive, drive_ensure, (VALUE)&drive);
+  struct gyre_driving driving = {
+      .before = scheduler->drivers.newest,
+      .done = done,
+      .context = context,
+      .overdue = scheduler->slice.budget == 0,
+      .parked = {.scheduler = scheduler,
+                 .fiber = fiber,
+                 .entered = NIL_P(scheduler->running.entered) ? fiber : scheduler->running.entered,
+                 .worker = scheduler->running.worker,
+                 .blocker = Qundef,
+                 .state = GYRE_RUNNING}};
+  gyre_list_init(&driving.parked.node);
+  if (driving.before && driving.before->parked.fiber != fiber) displace(scheduler, driving.before);
+  set_driving(scheduler, &driving);
+  rb_ensure(drive_body, (VALUE)&driving, drive_ensure, (VALUE)&driving);
 }
 
 static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {

@@ -62,6 +62,7 @@ void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *pa
 }
 
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
+  parked->scheduler = scheduler;
   parked->blocker = blocker;
   parked->fiber = rb_fiber_current();
   /* A fiber entered here runs in the scheduler's thread. */
@@ -88,7 +89,8 @@ void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *par
   parked->state = state;
 }
 
-void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
+void gyre_park_end(struct gyre_parked *parked) {
+  struct gyre_scheduler *scheduler = parked->scheduler;
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
   gyre_entered(scheduler, parked); /* maybe by an exception */
   if (parked->worker && parked->worker->parked == parked) parked->worker->parked = parked->outer;
@@ -192,7 +194,8 @@ void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
   while (__builtin_expect(scheduler->running.question != NULL, 0)) answer(scheduler);
 }
 
-void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
+void gyre_park(struct gyre_parked *parked) {
+  struct gyre_scheduler *scheduler = parked->scheduler;
   /* Repeats if a transfer entered the fiber before its wake-up. */
   while (parked->state != GYRE_RUNNING) {
     VALUE next = gyre_ready_next(scheduler);
@@ -206,28 +209,21 @@ void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   if (__builtin_expect(parked->interrupt != NULL, 0)) gyre_interrupt_raise(parked);
 }
 
-struct yielding {
-  struct gyre_scheduler *scheduler;
-  struct gyre_parked parked;
-};
-
-static VALUE park_body(VALUE argument) {
-  struct yielding *yielding = (struct yielding *)argument;
-  gyre_park(yielding->scheduler, &yielding->parked);
+static VALUE park_body(VALUE parked) {
+  gyre_park((struct gyre_parked *)parked);
   return Qnil;
 }
 
-static VALUE park_ensure(VALUE argument) {
-  struct yielding *yielding = (struct yielding *)argument;
-  gyre_park_end(yielding->scheduler, &yielding->parked);
+VALUE gyre_park_ensure(VALUE parked) {
+  gyre_park_end((struct gyre_parked *)parked);
   return Qnil;
 }
 
 void gyre_yield(struct gyre_scheduler *scheduler) {
-  struct yielding yielding = {.scheduler = scheduler};
-  gyre_park_begin(scheduler, &yielding.parked, Qundef);
-  gyre_parked_make_ready(scheduler, &yielding.parked, false);
-  rb_ensure(park_body, (VALUE)&yielding, park_ensure, (VALUE)&yielding);
+  struct gyre_parked parked;
+  gyre_park_begin(scheduler, &parked, Qundef);
+  gyre_parked_make_ready(scheduler, &parked, false);
+  rb_ensure(park_body, (VALUE)&parked, gyre_park_ensure, (VALUE)&parked);
 }
 
 void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
@@ -246,11 +242,6 @@ void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   gyre_interrupts_mark(scheduler);
 }
 
-void gyre_fibers_free(struct gyre_scheduler *scheduler) {
-  gyre_workers_free(scheduler);
-  gyre_interrupts_free(scheduler);
-}
-
 /* Only the forking fiber continues in a child. */
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   for (struct gyre_driving *driving = scheduler->drivers.newest, *before; driving; driving = before) {
@@ -264,8 +255,4 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   forget_waits(scheduler);
   gyre_interrupts_forked(scheduler);
   gyre_workers_forked(scheduler);
-}
-
-size_t gyre_fibers_memory(const struct gyre_scheduler *scheduler) {
-  return (scheduler->pool.busy_count + scheduler->pool.idle_count) * sizeof(struct gyre_worker);
 }

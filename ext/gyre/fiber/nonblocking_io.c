@@ -67,7 +67,7 @@ int gyre_socket_type(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 ? type : -1;
 }
 
-static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind) {
+ssize_t gyre_nonblocking_move(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind) {
   ssize_t count;
   if (kind == GYRE_IO_SOCKET) {
     if (MSG_DONTWAIT == 0) { /* Windows */
@@ -95,14 +95,6 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   count = GYRE_RETRY(writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length));
   return count < 0 ? -errno : count;
-}
-
-ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind) {
-  return transfer(fd, bytes, length, false, kind);
-}
-
-ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind) {
-  return transfer(fd, (void *)bytes, length, true, kind);
 }
 
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from) {

@@ -30,8 +30,8 @@ bool gyre_is_pipe(int fd);
 /* Returns SOCK_STREAM or another type; -1: no socket. */
 int gyre_socket_type(int fd);
 
-ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);
-ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind);
+/* Reads into the bytes, or writes them. */
+ssize_t gyre_nonblocking_move(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind);
 
 /* Reads at an offset from memory; GYRE_IO_FILE or GYRE_IO_FILE_WAITS if that is impossible. */
 ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from);

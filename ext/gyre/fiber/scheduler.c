@@ -1,7 +1,7 @@
 /* Gyre::Scheduler on the native engine: its object and methods. Hooks: scheduler_block.c,
  * scheduler_timeout.c, scheduler_io.c (descriptors), scheduler_process.c; fibers.c moves fibers. */
-#include "fiber/scheduler.h"
 #include "feature.h"
+#include "fiber/fibers.h"
 
 #include <errno.h>
 #include <ruby/fiber/scheduler.h>
@@ -9,7 +9,6 @@
 
 VALUE gyre_cScheduler;
 static VALUE blocking;
-static VALUE fiber_class;
 
 static void scheduler_mark(void *opaque) {
   struct gyre_scheduler *scheduler = opaque;
@@ -22,7 +21,8 @@ static void scheduler_mark(void *opaque) {
 static void scheduler_free(void *opaque) {
   struct gyre_scheduler *scheduler = opaque;
   gyre_timeouts_free(scheduler);
-  gyre_fibers_free(scheduler);
+  gyre_workers_free(scheduler);
+  gyre_interrupts_free(scheduler);
   gyre_loop_close(&scheduler->loop);
   gyre_block_free(scheduler);
   xfree(scheduler);
@@ -30,16 +30,13 @@ static void scheduler_free(void *opaque) {
 
 static size_t scheduler_size(const void *opaque) {
   const struct gyre_scheduler *scheduler = opaque;
-  return sizeof(*scheduler) + gyre_fibers_memory(scheduler) +
+  return sizeof(*scheduler) + (scheduler->pool.busy_count + scheduler->pool.idle_count) * sizeof(struct gyre_worker) +
          (size_t)scheduler->loop.descriptor_capacity * sizeof(struct gyre_descriptor) +
          scheduler->loop.timers.capacity * sizeof(struct gyre_timers_entry);
 }
 
-static const rb_data_type_t scheduler_type = {
-    .wrap_struct_name = "Gyre::Scheduler",
-    .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
-    /* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
-};
+/* Without write barriers: marked objects are on fibers' stacks and change at every switch. */
+GYRE_TYPE(scheduler_type, "Gyre::Scheduler", scheduler_mark, scheduler_free, scheduler_size, 0);
 
 static VALUE scheduler_allocate(VALUE class) {
   struct gyre_scheduler *scheduler;
@@ -79,9 +76,8 @@ struct gyre_scheduler *gyre_scheduler_current(void) {
   return gyre_scheduler_opened(scheduler);
 }
 
-/* For Gyre::Scheduler#initialize: opens the loop on this native backend, or for nil on the first
- * that opens. On the portable engine it stays closed, and Ruby replaces these methods
- * (scheduler/portable.rb). */
+/* For Gyre::Scheduler#initialize: opens the loop on this native backend. On the portable engine it
+ * stays closed, and Ruby replaces these methods (scheduler/portable.rb). */
 static VALUE scheduler_open_native(VALUE self, VALUE name) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
@@ -91,7 +87,6 @@ static VALUE scheduler_open_native(VALUE self, VALUE name) {
   gyre_block_init(scheduler);
   scheduler->sweeping.switches = UINT64_MAX;
   scheduler->sweeping.before_sleep = gyre_sweep;
-  scheduler->pool.reset_storage = rb_method_boundp(fiber_class, rb_intern("storage"), 0);
   scheduler->closed = false;
   scheduler->is_native = true;
   return self;
@@ -109,10 +104,6 @@ static VALUE call_job(VALUE job) {
   long count = RARRAY_LEN(job);
   VALUE callable = rb_ary_entry(job, 0);
   return rb_funcallv(callable, rb_intern("call"), (int)count - 1, RARRAY_CONST_PTR(job) + 1);
-}
-
-static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
-  return scheduler->pool.reset_storage ? rb_funcall(rb_fiber_current(), rb_intern("storage"), 0) : Qnil;
 }
 
 /* Runs the block in a new fiber up to its first wait (Fiber::Scheduler#fiber, for Fiber.schedule).
@@ -138,7 +129,7 @@ static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
     job = rb_ary_new_from_values(argc, argv);
     rb_ary_store(job, 0, callable);
   }
-  return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
+  return gyre_spawn(scheduler, call_job, job, gyre_present_storage());
 }
 
 /* Raises an exception in a fiber at its present or next wait (Fiber::Scheduler#fiber_interrupt);
@@ -315,8 +306,6 @@ static VALUE scheduler_outside(VALUE self, VALUE change) {
 
 void gyre_init_scheduler(void) {
   blocking = ID2SYM(rb_intern("blocking"));
-  fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
-
   VALUE class = gyre_cScheduler;
   rb_define_alloc_func(class, scheduler_allocate);
   rb_define_private_method(class, "open_native", scheduler_open_native, 1);

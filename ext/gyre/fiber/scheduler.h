@@ -22,6 +22,7 @@ struct gyre_scheduler;
 enum gyre_parked_state { GYRE_PARKED, GYRE_READY, GYRE_RUNNING };
 
 struct gyre_parked {
+  struct gyre_scheduler *scheduler;
   struct gyre_list node;         /* in scheduler->waits.parked or scheduler->waits.ready */
   struct gyre_list foreign_node; /* in scheduler->waits.foreign, if foreign */
   VALUE fiber;
@@ -104,7 +105,6 @@ struct gyre_pool {
   struct gyre_timer trim;
   VALUE worker_block;           /* body of workers' fibers; nil at first */
   struct gyre_worker *starting; /* its fiber is first entered */
-  bool reset_storage;           /* Ruby has fiber storage */
 };
 
 /* drive.c */
@@ -228,9 +228,7 @@ static inline bool gyre_thread_is_foreign(const struct gyre_scheduler *scheduler
 void gyre_thread_check(struct gyre_scheduler *scheduler);
 void gyre_fibers_init(struct gyre_scheduler *scheduler);
 void gyre_fibers_mark(struct gyre_scheduler *scheduler);
-void gyre_fibers_free(struct gyre_scheduler *scheduler);
 void gyre_fibers_forked(struct gyre_scheduler *scheduler);
-size_t gyre_fibers_memory(const struct gyre_scheduler *scheduler);
 
 /* Enters a fiber, and holds it meanwhile: Ruby reads it after the way back, when it may have ended
  * without another reference. */
@@ -238,9 +236,11 @@ VALUE gyre_transfer(VALUE fiber);
 /* From here on gyre_wake may be called. */
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker);
 /* Leaves the fiber until it is woken; raises exceptions for it. */
-void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+void gyre_park(struct gyre_parked *parked);
 /* Follows each gyre_park_begin (rb_ensure). */
-void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+void gyre_park_end(struct gyre_parked *parked);
+/* The same for rb_ensure. */
+VALUE gyre_park_ensure(VALUE parked);
 
 /* Ignores a fiber that is ready already. */
 void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
@@ -278,6 +278,8 @@ static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
   return ++scheduler->slice.unwaited % GYRE_CLOCK_INTERVAL == 0;
 }
 
+/* Returns a copy of the present fiber's storage; nil before Ruby 3.2. */
+VALUE gyre_present_storage(void);
 /* Runs function(argument) in a pooled fiber up to its first wait. `storage`: initial fiber storage,
  * a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
@@ -325,7 +327,6 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
 
 /* wait.c */
 struct gyre_wait {
-  struct gyre_scheduler *scheduler;
   struct gyre_list descriptor_node;      /* in scheduler->sweeping.descriptor_waits */
   struct gyre_blocked_node blocked_node; /* in scheduler->blocks.table, if blocked */
   struct gyre_parked parked;

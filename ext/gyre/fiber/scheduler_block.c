@@ -69,9 +69,9 @@ static VALUE block_body(VALUE argument) {
 static VALUE block_ensure(VALUE argument) {
   struct blocking *blocking = (struct blocking *)argument;
   struct gyre_wait *wait = &blocking->wait;
-  gyre_blocked_remove(&wait->scheduler->blocks.table, &wait->blocked_node);
+  gyre_blocked_remove(&wait->parked.scheduler->blocks.table, &wait->blocked_node);
   gyre_wait_end(wait);
-  if (!blocking->returned && wait->unblocked) (void)gyre_hand_on(wait->scheduler, wait);
+  if (!blocking->returned && wait->unblocked) (void)gyre_hand_on(wait->parked.scheduler, wait);
   return Qnil;
 }
 
@@ -99,7 +99,7 @@ static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
 
 /* Earlier waits' unblocks do not end a sleep. */
 static bool ends(const struct gyre_wait *wait, VALUE blocker) {
-  return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
+  return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->parked.scheduler, blocker);
 }
 
 /* A blocking fiber waits in IO#close as in a thread without a scheduler, and Ruby (3.4, 4.0) asks

@@ -67,7 +67,7 @@ static VALUE describe(struct gyre_parked *parked) {
       values[5] = UINT2NUM(wait->watch.interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE));
     }
     if (gyre_timer_armed(&wait->timer))
-      values[6] = DBL2NUM((double)(wait->timer.when_ns - gyre_loop_now(&wait->scheduler->loop)) / 1e9);
+      values[6] = DBL2NUM((double)(wait->timer.when_ns - gyre_loop_now(&wait->parked.scheduler->loop)) / 1e9);
   }
   return rb_ary_new_from_values(7, values);
 }

@@ -192,8 +192,7 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
     return transfer->writes ? file_step(transfer, at, length, false) : pread_step(transfer, at, length);
 
   char *bytes = transfer->base + at;
-  ssize_t count = transfer->writes ? gyre_nonblocking_write(transfer->fd, bytes, length, transfer->kind)
-                                   : gyre_nonblocking_read(transfer->fd, bytes, length, transfer->kind);
+  ssize_t count = gyre_nonblocking_move(transfer->fd, bytes, length, transfer->writes, transfer->kind);
   if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
   if (transfer->writes && transfer->kind == GYRE_IO_ANY) {
     struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);

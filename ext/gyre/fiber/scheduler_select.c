@@ -80,11 +80,11 @@ static VALUE select_body(VALUE argument) {
       if (selected_watch->kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
         /* Ends an out-of-band watch at the peer's end, which select(2) does not report and the
          * kernel would repeat. */
-        gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
+        gyre_loop_unwatch(&wait->parked.scheduler->loop, &selected_watch->watch);
         continue;
       }
       if (selected_watch->watch.fd >= 0) continue;
-      int error = gyre_loop_watch(&wait->scheduler->loop, &selected_watch->watch, selecting->descriptors[i].fd,
+      int error = gyre_loop_watch(&wait->parked.scheduler->loop, &selected_watch->watch, selecting->descriptors[i].fd,
                                   watch_events[selected_watch->kind]);
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
@@ -98,7 +98,7 @@ static VALUE select_body(VALUE argument) {
 static VALUE select_ensure(VALUE argument) {
   struct selecting *selecting = (struct selecting *)argument;
   for (long i = 0; i < selecting->count; i++) {
-    gyre_loop_unwatch(&selecting->wait.scheduler->loop, &selecting->watches[i].watch);
+    gyre_loop_unwatch(&selecting->wait.parked.scheduler->loop, &selecting->watches[i].watch);
   }
   gyre_wait_end(&selecting->wait);
   xfree(selecting->watches);

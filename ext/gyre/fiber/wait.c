@@ -19,7 +19,7 @@ static void time_is_over(struct gyre_timer *timer, void *context) {
   struct gyre_wait *wait = GYRE_CONTAINER(timer, struct gyre_wait, timer);
   if (wait->parked.state != GYRE_PARKED) return;
   wait->timed_out = true;
-  gyre_wake(wait->scheduler, &wait->parked);
+  gyre_wake(wait->parked.scheduler, &wait->parked);
 }
 
 static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
@@ -36,7 +36,6 @@ static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE
 }
 
 void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker) {
-  wait->scheduler = scheduler;
   wait->timer.place = 0;
   wait->timer.fire = time_is_over;
   wait->watch.fd = -1;
@@ -49,15 +48,15 @@ void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, V
 }
 
 void gyre_wait_end(struct gyre_wait *wait) {
-  gyre_park_end(wait->scheduler, &wait->parked);
+  gyre_park_end(&wait->parked);
   gyre_list_remove(&wait->descriptor_node);
-  if (gyre_timer_armed(&wait->timer)) gyre_timers_cancel(&wait->scheduler->loop.timers, &wait->timer);
-  if (wait->watch.fd >= 0) gyre_loop_unwatch(&wait->scheduler->loop, &wait->watch);
+  if (gyre_timer_armed(&wait->timer)) gyre_timers_cancel(&wait->parked.scheduler->loop.timers, &wait->timer);
+  if (wait->watch.fd >= 0) gyre_loop_unwatch(&wait->parked.scheduler->loop, &wait->watch);
 }
 
 VALUE gyre_wait_body(VALUE argument) {
   struct gyre_wait *wait = (struct gyre_wait *)argument;
-  gyre_park(wait->scheduler, &wait->parked);
+  gyre_park(&wait->parked);
   return Qnil;
 }
 
@@ -67,17 +66,16 @@ static VALUE wait_ensure(VALUE argument) {
 }
 
 void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns) {
-  if (timeout_ns < 0) return;
-  if (gyre_timers_arm(&wait->scheduler->loop.timers, &wait->timer,
-                      gyre_loop_now(&wait->scheduler->loop) + timeout_ns) == 0)
-    return;
+  struct gyre_loop *loop = &wait->parked.scheduler->loop;
+  if (timeout_ns < 0 || gyre_timers_arm(&loop->timers, &wait->timer, gyre_loop_now(loop) + timeout_ns) == 0) return;
   gyre_wait_end(wait);
   rb_memerror();
 }
 
 void gyre_wait_again(struct gyre_wait *wait) {
-  if (wait->parked.state == GYRE_RUNNING) gyre_park_begin(wait->scheduler, &wait->parked, wait->parked.blocker);
-  gyre_park(wait->scheduler, &wait->parked);
+  struct gyre_parked *parked = &wait->parked;
+  if (parked->state == GYRE_RUNNING) gyre_park_begin(parked->scheduler, parked, parked->blocker);
+  gyre_park(parked);
 }
 
 int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns, VALUE blocker) {

@@ -19,6 +19,7 @@
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
 static size_t machine_bytes, vm_bytes; /* of a fiber's stack */
+static bool has_storage;               /* Ruby has fiber storage */
 
 static size_t stack_size(const char *name) {
   VALUE parameters = rb_const_get(rb_path2class("RubyVM"), rb_intern("DEFAULT_PARAMS"));
@@ -34,7 +35,8 @@ void gyre_init_workers(void) {
   pooled_options = gyre_kept(rb_hash_new()); /* read first, as each call below may collect garbage */
   rb_hash_aset(pooled_options, blocking_key, Qfalse);
   /* Clears storage inherited from the maker, before the first job. */
-  if (rb_method_boundp(fiber_class, rb_intern("storage"), 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
+  has_storage = rb_method_boundp(fiber_class, rb_intern("storage"), 0);
+  if (has_storage) rb_hash_aset(pooled_options, storage_key, Qnil);
   rb_obj_freeze(pooled_options);
   minor_options = gyre_kept(rb_hash_new());
   rb_hash_aset(minor_options, ID2SYM(rb_intern("full_mark")), Qfalse);
@@ -129,20 +131,21 @@ static VALUE run_job(VALUE argument) {
   return worker->function(worker->argument);
 }
 
-static VALUE forget_job(VALUE argument) {
-  struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
+VALUE gyre_present_storage(void) {
+  return has_storage ? rb_funcall(rb_fiber_current(), rb_intern("storage"), 0) : Qnil;
+}
+
+static VALUE forget_job(VALUE nothing) {
   VALUE thread = rb_thread_current();
   VALUE keys = rb_funcall(thread, rb_intern("keys"), 0);
   for (long i = 0; i < RARRAY_LEN(keys); i++) {
     rb_thread_local_aset(thread, rb_to_id(RARRAY_AREF(keys, i)), Qnil);
   }
-  if (scheduler->pool.reset_storage) {
-    VALUE storage = rb_funcall(rb_fiber_current(), rb_intern("storage"), 0);
-    if (RB_TYPE_P(storage, T_HASH) && RHASH_SIZE(storage) > 0) {
-      keys = rb_funcall(storage, rb_intern("keys"), 0);
-      for (long i = 0; i < RARRAY_LEN(keys); i++) {
-        rb_funcall(fiber_class, rb_intern("[]="), 2, RARRAY_AREF(keys, i), Qnil);
-      }
+  VALUE storage = gyre_present_storage();
+  if (RB_TYPE_P(storage, T_HASH) && RHASH_SIZE(storage) > 0) {
+    keys = rb_funcall(storage, rb_intern("keys"), 0);
+    for (long i = 0; i < RARRAY_LEN(keys); i++) {
+      rb_funcall(fiber_class, rb_intern("[]="), 2, RARRAY_AREF(keys, i), Qnil);
     }
   }
   return Qnil;
@@ -152,7 +155,7 @@ void gyre_job_is_over(struct gyre_scheduler *scheduler, bool forget) {
   VALUE fiber = rb_fiber_current();
   gyre_interrupts_drop(scheduler, fiber);
   gyre_forget_early(scheduler, fiber);
-  if (forget) forget_job((VALUE)scheduler);
+  if (forget) forget_job(Qnil);
 }
 
 void gyre_job_stays(struct gyre_scheduler *scheduler) {
@@ -278,7 +281,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
       }
     }
     bool stays = !worker->once && scheduler->pool.idle_count < GYRE_IDLE_WORKERS_LIMIT && !scheduler->closed;
-    if (!state && stays) rb_protect(forget_job, (VALUE)scheduler, &state);
+    if (!state && stays) rb_protect(forget_job, Qnil, &state);
 
     release(scheduler, worker);
     if (worker->once) (void)__atomic_add_fetch(&ended_count, 1, __ATOMIC_RELAXED);
@@ -376,7 +379,6 @@ static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, 
 }
 
 struct spawning {
-  struct gyre_scheduler *scheduler;
   struct gyre_worker *worker;
   struct gyre_parked parked;
   VALUE fiber;
@@ -384,14 +386,8 @@ struct spawning {
 
 static VALUE spawn_body(VALUE argument) {
   struct spawning *spawning = (struct spawning *)argument;
-  enter(spawning->scheduler, spawning->worker, spawning->fiber);
-  gyre_park(spawning->scheduler, &spawning->parked);
-  return Qnil;
-}
-
-static VALUE spawn_ensure(VALUE argument) {
-  struct spawning *spawning = (struct spawning *)argument;
-  gyre_park_end(spawning->scheduler, &spawning->parked);
+  enter(spawning->parked.scheduler, spawning->worker, spawning->fiber);
+  gyre_park(&spawning->parked);
   return Qnil;
 }
 
@@ -411,12 +407,12 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
     scheduler->running.worker = worker;
     enter(scheduler, worker, fiber);
   } else {
-    struct spawning spawning = {.scheduler = scheduler, .worker = worker, .fiber = fiber};
+    struct spawning spawning = {.worker = worker, .fiber = fiber};
     gyre_park_begin(scheduler, &spawning.parked, Qundef);
     gyre_parked_make_ready(scheduler, &spawning.parked, true);
     scheduler->running.entered = fiber;
     scheduler->running.worker = worker;
-    rb_ensure(spawn_body, (VALUE)&spawning, spawn_ensure, (VALUE)&spawning);
+    rb_ensure(spawn_body, (VALUE)&spawning, gyre_park_ensure, (VALUE)&spawning.parked);
   }
   return fiber;
 }

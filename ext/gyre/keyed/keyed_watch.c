@@ -92,13 +92,13 @@ void gyre_keyed_wake_one(struct gyre_keyed *keyed) {
   if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
   if (gyre_list_empty(&keyed->waiters)) return;
   struct gyre_keyed_waiter *waiter = GYRE_CONTAINER(keyed->waiters.next, struct gyre_keyed_waiter, node);
-  gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
+  gyre_wake(waiter->wait.parked.scheduler, &waiter->wait.parked);
 }
 
 void gyre_keyed_wake(struct gyre_keyed *keyed) {
   if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
   GYRE_EACH(struct gyre_keyed_waiter, waiter, &keyed->waiters, node) {
-    gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
+    gyre_wake(waiter->wait.parked.scheduler, &waiter->wait.parked);
   }
 }
 

@@ -209,14 +209,14 @@ bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *co
 
 static void finish(struct gyre_memcached_call *call) {
   call->outstanding = 0;
-  if (call->wait) gyre_wake(call->wait->scheduler, &call->wait->parked);
+  if (call->wait) gyre_wake(call->wait->parked.scheduler, &call->wait->parked);
 }
 
 static void wake_for_room(struct gyre_memcached_connection *connection) {
   while (!gyre_list_empty(&connection->on_loop.room)) {
     struct gyre_memcached_room *room = GYRE_CONTAINER(connection->on_loop.room.next, struct gyre_memcached_room, node);
     gyre_list_remove(&room->node);
-    gyre_wake(room->wait->scheduler, &room->wait->parked);
+    gyre_wake(room->wait->parked.scheduler, &room->wait->parked);
   }
 }
 

@@ -66,9 +66,11 @@ static VALUE object_unread(VALUE self) {
   return rb_str_new(gyre_transport_input(&object->transport), (long)gyre_transport_available(&object->transport));
 }
 
-static VALUE available(struct gyre_transport_object *object, const struct gyre_side *side, int error,
-                       const char *what) {
-  if (error == -EAGAIN) return wait_symbol(side);
+static VALUE available(VALUE self, int (*call)(struct gyre_transport *), bool reads, const char *what) {
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  struct gyre_transport *transport = &object->transport;
+  int error = call(transport);
+  if (error == -EAGAIN) return wait_symbol(reads ? &transport->read : &transport->write);
   if (error < 0) gyre_transport_object_fail(object, error, what);
   return Qtrue;
 }
@@ -89,20 +91,12 @@ static VALUE object_queue(VALUE self, VALUE bytes) {
 /* Sends what the socket takes.
  * @return [true, Symbol] true once the kernel has all; else :wait_writable or :wait_readable
  * @raise [SystemCallError, TLS::Error] the connection has failed */
-static VALUE object_flush_available(VALUE self) {
-  struct gyre_transport_object *object = gyre_transport_object_get(self);
-  int error = gyre_transport_flush(&object->transport);
-  return available(object, &object->transport.write, error, "send to");
-}
+static VALUE object_flush_available(VALUE self) { return available(self, gyre_transport_flush, false, "send to"); }
 
 /* {#close_write} without waiting: call it, or {#flush_available}, again until it returns true.
  * @return [true, Symbol] as {#flush_available}
  * @raise [SystemCallError, TLS::Error] as {#flush_available} */
-static VALUE object_finish_available(VALUE self) {
-  struct gyre_transport_object *object = gyre_transport_object_get(self);
-  int error = gyre_transport_end(&object->transport);
-  return available(object, &object->transport.write, error, "send to");
-}
+static VALUE object_finish_available(VALUE self) { return available(self, gyre_transport_end, false, "send to"); }
 
 /* @return [Integer] written or queued bytes, also encrypted, that the kernel has not taken */
 static VALUE object_unsent_bytes(VALUE self) {
@@ -113,9 +107,7 @@ static VALUE object_unsent_bytes(VALUE self) {
  * @return [true, Symbol] true after it, or without TLS; else :wait_readable or :wait_writable
  * @raise [SystemCallError, TLS::Error] it has failed */
 static VALUE object_handshake_available(VALUE self) {
-  struct gyre_transport_object *object = gyre_transport_object_get(self);
-  int error = gyre_transport_handshake(&object->transport);
-  return available(object, &object->transport.read, error, "TLS handshake with");
+  return available(self, gyre_transport_handshake, true, "TLS handshake with");
 }
 
 /* Returns the events to watch between these calls.

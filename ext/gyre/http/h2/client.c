@@ -74,7 +74,7 @@ bool gyre_http2_client_is_open(const struct gyre_http2_client *client) {
 }
 
 static void wake(struct gyre_wait *wait) {
-  if (wait) gyre_wake(wait->scheduler, &wait->parked);
+  if (wait) gyre_wake(wait->parked.scheduler, &wait->parked);
 }
 
 static void wake_changed(struct gyre_http2_client *client) {

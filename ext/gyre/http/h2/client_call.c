@@ -356,7 +356,7 @@ static VALUE call_cancel(VALUE self) {
   call->body = Qnil;
   if (client->forks != gyre_forks) return Qnil;
   for (int i = 0; i < 2; i++) {
-    if (waits[i]) gyre_wake(waits[i]->scheduler, &waits[i]->parked);
+    if (waits[i]) gyre_wake(waits[i]->parked.scheduler, &waits[i]->parked);
   }
   gyre_http2_client_send(client);
   if (client->linked && gyre_thread_is_foreign(client->scheduler)) gyre_loop_wake(&client->scheduler->loop);
