@@ -18,7 +18,8 @@ static void test_without_anything_all_is_zero(void) {
 
 static void test_percentiles_are_at_most_a_quarter_too_high_and_never_too_low(void) {
   struct gyre_lag lag = {0};
-  for (int64_t i = 0; i < 1000; i++) gyre_lag_add(&lag, (i * 617 % 1000 + 1) * 1000000); /* each of 1 to 1,000 ms once */
+  for (int64_t i = 0; i < 1000; i++)
+    gyre_lag_add(&lag, (i * 617 % 1000 + 1) * 1000000); /* each of 1 to 1,000 ms once */
   CHECK(is_near(gyre_lag_percentile(&lag, 0.5), INT64_C(500000000)));
   CHECK(is_near(gyre_lag_percentile(&lag, 0.9), INT64_C(900000000)));
   CHECK(is_near(gyre_lag_percentile(&lag, 0.99), INT64_C(990000000)));

@@ -262,7 +262,7 @@ module Gyre
           @question = lambda do
             begin
               answer = yield
-            rescue Exception => error # rubocop:disable Lint/RescueException, Lint/ShadowedException -- such as Interrupt: raised in the asking fiber
+            rescue Exception => error # rubocop:disable Lint/RescueException -- such as Interrupt: raised in the asking fiber
               nil
             end
             @transfer.bind_call(asker)
