@@ -109,6 +109,15 @@ class DNSForwarderTest < Minitest::Test
     assert_equal 1, runs
   end
 
+  def test_an_address_of_a_rule_that_goes_on_stays_before_the_upstreams
+    address = scripted { |bytes| reply_to(bytes, ANSWER) }.address
+    rules = proc do
+      match("example.org") { |transaction| transaction.respond!("192.0.2.9") && next! }
+      upstream(address)
+    end
+    serve(rules: rules) { |server| assert_equal ["192.0.2.9", "192.0.2.1"], addresses(server) }
+  end
+
   def test_open_questions_count_as_waiting_and_are_answered_after_a_reload
     gate = Thread::Queue.new
     upstream = scripted { |bytes| gate.pop && reply_to(bytes, ANSWER) }

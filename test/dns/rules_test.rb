@@ -75,6 +75,17 @@ class DNSRulesTest < Minitest::Test
     assert_match(/not an address/, err)
   end
 
+  def test_objects_of_a_rule_cannot_reach_beyond_its_transaction
+    more = Object.new
+    more.define_singleton_method(:to_int) { 9.times { @transaction.respond!("192.0.2.7", ttl: 7) } && 1 }
+    rules = Gyre::DNS::Rules.new do
+      match("ttl") { |t| more.instance_variable_set(:@transaction, t) && t.respond!("192.0.2.1", ttl: more) }
+      match("bytes") { |t| t.bytes.clear }
+    end
+    _, err = capture { assert_equal([2, 2], %w[ttl bytes].map { |name| respond(rules, name, "A").rcode }) }
+    assert_match(/is not an Integer.*FrozenError/m, err)
+  end
+
   def test_records_of_all_sections
     rules = Gyre::DNS::Rules.new do
       match("x", IN::MX) do |t|

@@ -50,7 +50,7 @@ VALUE gyre_dns_transaction_new(VALUE rules, const struct gyre_dns_request *reque
                                const struct gyre_dns_manner *manner, const struct gyre_datagram_address *from,
                                VALUE receiver, const struct gyre_datagram_local *local) {
   struct transaction *transaction;
-  VALUE bytes = rb_str_new((const char *)request->bytes, (long)request->length);
+  VALUE bytes = rb_obj_freeze(rb_str_new((const char *)request->bytes, (long)request->length)); /* well-formed */
   VALUE self = TypedData_Make_Struct(transaction_class, struct transaction, &transaction_type, transaction);
   transaction->name = Qnil;
   transaction->manner = *manner;
@@ -205,7 +205,7 @@ static VALUE transaction_key(VALUE self) {
 /* @return [Integer] the type asked for */
 static VALUE transaction_type_number(VALUE self) { return INT2FIX(get(self)->type); }
 
-/* @return [String] the request */
+/* @return [String] the request, frozen */
 static VALUE transaction_bytes(VALUE self) { return get(self)->bytes; }
 
 /* @return [Integer] most bytes of the response */
@@ -222,10 +222,11 @@ static VALUE transaction_sockaddr(VALUE self) {
 /* @return [Integer] of the response's OPT: DO */
 static VALUE transaction_edns_flags(VALUE self) { return INT2FIX(get(self)->manner.edns.flags); }
 
-/* @return [Boolean] whether a forwarder may answer it */
+/* @return [Boolean] whether a forwarder may answer it: rules have added no records */
 static VALUE transaction_is_deferrable(VALUE self) {
   const struct transaction *transaction = get(self);
-  return !NIL_P(transaction->receiver) && !transaction->again && transaction->plain ? Qtrue : Qfalse;
+  bool empty = transaction->plain && transaction->count == 0;
+  return !NIL_P(transaction->receiver) && !transaction->again && empty ? Qtrue : Qfalse;
 }
 
 /* @return [Boolean] whether the response is here */
@@ -244,10 +245,11 @@ static size_t address_of(uint16_t type, VALUE text, uint8_t bytes[16]) {
 /* Adds an address to the answers. Returns false if that takes a Message. */
 static VALUE transaction_add_address(VALUE self, VALUE text, VALUE ttl) {
   struct transaction *transaction = get(self);
+  unsigned ttl_s = NUM2UINT(ttl); /* may run Ruby code, which may add addresses */
   if (!transaction->plain || transaction->count == RECORDS ||
       !address_of(transaction->type, text, transaction->records[transaction->count].data))
     return Qfalse;
-  transaction->records[transaction->count].ttl = NUM2UINT(ttl);
+  transaction->records[transaction->count].ttl = ttl_s;
   transaction->count++;
   return Qtrue;
 }
