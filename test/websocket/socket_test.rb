@@ -581,24 +581,6 @@ module WebSocketSockets
       end
     end
 
-    def test_replies_to_sockets_of_one_turn_leave_together_at_its_end
-      unsent = Thread::Queue.new
-      handler = Events.new { |socket, message| socket.write(message) and unsent << socket.pending }
-      serve(->(env) { Gyre::WebSocket.open(env, handler) }) do |served|
-        peers = Array.new(3) { open_websocket(served) }
-        eventually do
-          held, sent = Thread::Queue.new, false
-          holder = Thread.new { served.on_loop { held << true and Thread.pass until sent } }
-          held.pop
-          peers.each { |peer| peer.text("x") }
-          sent = true
-          holder.join
-          peers.each { |peer| assert_equal "x", peer.message }
-          Array.new(3) { unsent.pop }.count(3) > 1
-        end
-      end
-    end
-
     def test_frames_may_come_with_the_handshake
       serve(echo_app) do |served|
         client = connect(served)

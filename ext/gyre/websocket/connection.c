@@ -138,43 +138,47 @@ void gyre_websocket_have_room(struct gyre_websocket *websocket) {
   flush(websocket);
 }
 
-static int queue(struct gyre_transport *transport, const struct iovec *piece, ssize_t *sent) {
-  size_t skipped = (size_t)*sent < piece->iov_len ? (size_t)*sent : piece->iov_len;
-  *sent -= (ssize_t)skipped;
+/* Returns bytes or -errno. */
+static ssize_t send_at_once(struct gyre_transport *transport, const struct iovec *head, const struct iovec *payload) {
+  char copy[GYRE_WEBSOCKET_HEAD_BYTES + COPY_BYTES_LIMIT];
+  struct iovec pieces[] = {*head, *payload};
+  bool copies = head->iov_len && payload->iov_len <= COPY_BYTES_LIMIT;
+  if (copies) {
+    memcpy(copy, head->iov_base, head->iov_len);
+    if (payload->iov_len) memcpy(copy + head->iov_len, payload->iov_base, payload->iov_len);
+    pieces[0] = (struct iovec){copy, head->iov_len + payload->iov_len};
+  }
+  bool skips = head->iov_len == 0;
+  ssize_t sent = gyre_transport_sendv(transport, pieces + skips, copies || skips ? 1 : 2);
+  return sent == -EAGAIN ? 0 : sent;
+}
+
+static int queue(struct gyre_transport *transport, const struct iovec *piece, size_t *sent) {
+  size_t skipped = *sent < piece->iov_len ? *sent : piece->iov_len;
+  *sent -= skipped;
   if (skipped == piece->iov_len) return 0;
   return gyre_transport_write(transport, (const char *)piece->iov_base + skipped, piece->iov_len - skipped);
 }
 
-/* A turn's first frame leaves at once, later ones together at its end; so do short ones while other
- * fibers are due, as sends between which the app's code runs wake a peer one by one. A stream
+/* A turn's first frame leaves at once, uncopied; later frames leave together at its end. A stream
  * collects them itself. */
 static void send_pieces(struct gyre_websocket *websocket, struct iovec head, struct iovec payload) {
-  const struct gyre_scheduler *scheduler = websocket->acceptor->scheduler;
+  struct gyre_loop *loop = gyre_websocket_loop(websocket);
   struct gyre_transport *transport = &websocket->connection->transport;
-  struct iovec pieces[] = {head, payload};
-  char copy[GYRE_WEBSOCKET_HEAD_BYTES + COPY_BYTES_LIMIT];
-  bool copies = head.iov_len && payload.iov_len <= COPY_BYTES_LIMIT, skips = copies || head.iov_len == 0;
   ssize_t sent = 0;
-  if (copies) {
-    memcpy(copy, head.iov_base, head.iov_len);
-    if (payload.iov_len) memcpy(copy + head.iov_len, payload.iov_base, payload.iov_len);
-    pieces[1] = (struct iovec){copy, head.iov_len + payload.iov_len};
+  if (websocket->connection->inner ||
+      (gyre_transport_unsent(transport) == 0 && websocket->sent_turn != loop->statistics.turns)) {
+    websocket->sent_turn = loop->statistics.turns;
+    sent = send_at_once(transport, &head, &payload);
   }
-  bool others = !gyre_list_empty(&scheduler->due_posts) || scheduler->waits.ready_count > 0;
-  bool waits = websocket->sent_turn == scheduler->loop.statistics.turns || (copies && others);
-  if (websocket->connection->inner || (!waits && gyre_transport_unsent(transport) == 0)) {
-    websocket->sent_turn = scheduler->loop.statistics.turns;
-    sent = gyre_transport_sendv(transport, pieces + skips, 2 - skips);
-    if (sent == -EAGAIN) sent = 0;
-  }
-  int error = sent < 0 ? (int)sent : 0;
-  for (int i = skips; i < 2 && error == 0; i++) error = queue(transport, &pieces[i], &sent);
+  size_t left = sent < 0 ? 0 : (size_t)sent;
+  int error = sent < 0 ? (int)sent : queue(transport, &head, &left);
+  if (error == 0) error = queue(transport, &payload, &left);
   if (error < 0) {
     gyre_websocket_cut(websocket, GYRE_WEBSOCKET_ABNORMAL);
   } else if (gyre_transport_unsent(transport) > 0) {
     gyre_websocket_count_output(websocket);
-    if (!websocket->room || websocket->room->watch.fd < 0)
-      gyre_loop_defer(gyre_websocket_loop(websocket), &websocket->sending);
+    if (!websocket->room || websocket->room->watch.fd < 0) gyre_loop_defer(loop, &websocket->sending);
   }
 }
 
