@@ -147,6 +147,42 @@ class DNSForwarderTest < Minitest::Test
     end
   end
 
+  MOVED = <<~RUBY
+    require "gyre/dns"
+    Gyre.run do |task|
+      socket, upstream = Array.new(2) { UDPSocket.new.tap { |each| each.bind("127.0.0.1", 0) } }
+      asked = false
+      responder = Gyre::DNS::Responder.new(0)
+      responder.use([], Gyre::DNS::Rules.new { otherwise { |transaction| asked = transaction.respond!("192.0.2.9") } })
+      receiver = Gyre::DNS::Receiver.new(socket, responder, nil, 10).tap(&:start)
+      Array.new(10) { Gyre::DNS::Forwarder.new(upstream.local_address.to_sockaddr, "") } # close at the first tick
+      open = -> { Dir.children("/proc/self/fd").size }
+      before = open.call
+      Process.daemon(true, true)
+      $stdout.puts(socket.local_address.ip_port)
+      $stdout.flush
+      task.async { 1000.times { asked && open.call <= before - 10 ? break : sleep(0.01) } }.wait
+      4.times { GC.start && Array.new(20_000) { Object.new } }
+      Array.new(30) { UDPSocket.new.tap { |each| each.bind("127.0.0.1", 0) } }.map { |each| task.async { each.wait_readable(0.01) } }.each(&:wait)
+      receiver.stop
+      $stdout.puts("ended")
+    end
+  RUBY
+
+  def test_receivers_and_forwarders_go_on_in_a_daemon
+    IO.pipe do |reader, writer|
+      pid = Process.spawn(RbConfig.ruby, "-w", "-I#{GyreTest::Helpers::LIB}", "-e", MOVED, out: writer)
+      writer.close
+      assert_predicate Process.wait2(pid).last, :success?
+      UDPSocket.open do |socket|
+        socket.connect("127.0.0.1", Integer(reader.gets))
+        socket.send(Gyre::DNS::Message.query("example.org", "A").encode, 0)
+        assert socket.wait_readable(10), "an answer of the daemon"
+      end
+      assert_equal "ended\n", reader.read
+    end
+  end
+
   private
 
   def passing_on(*upstreams, **settings, &block)

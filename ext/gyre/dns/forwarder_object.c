@@ -72,6 +72,10 @@ static void close_client(struct gyre_client *client) {
   RB_GC_GUARD(self);
 }
 
+static void move_client(struct gyre_client *client) {
+  GYRE_CONTAINER(client, struct forwarder, client)->forks = gyre_forks;
+}
+
 static bool is_old(const struct forwarder *forwarder) {
   return forwarder->ticks >= TICKS_TAKING || forwarder->next + DRAWN_BYTES > (unsigned)RSTRING_LEN(forwarder->random);
 }
@@ -132,7 +136,8 @@ static VALUE forwarder_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct forwarder, &forwarder_type, forwarder);
   forwarder->self = self;
   forwarder->random = Qnil;
-  forwarder->client = (struct gyre_client){.mark = mark_client, .closing = close_client, .forked = close_client};
+  forwarder->client =
+      (struct gyre_client){.mark = mark_client, .closing = close_client, .forked = close_client, .moved = move_client};
   forwarder->watch.fd = forwarder->fd = -1;
   forwarder->watch.ready = on_readable;
   forwarder->tick.fire = on_tick;

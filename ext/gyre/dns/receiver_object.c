@@ -235,11 +235,16 @@ static void stop_client(struct gyre_client *client) {
   gyre_list_remove(&client->node);
 }
 
+static void move_client(struct gyre_client *client) {
+  GYRE_CONTAINER(client, struct receiver, client)->forks = gyre_forks;
+}
+
 static VALUE receiver_allocate(VALUE class) {
   struct receiver *receiver;
   VALUE self = TypedData_Make_Struct(class, struct receiver, &receiver_type, receiver);
   receiver->self = self;
-  receiver->client = (struct gyre_client){.mark = mark_client, .closing = stop_client, .forked = stop_client};
+  receiver->client =
+      (struct gyre_client){.mark = mark_client, .closing = stop_client, .forked = stop_client, .moved = move_client};
   receiver->io = receiver->responder = receiver->log = receiver->pending = Qnil;
   receiver->watch.fd = receiver->fd = -1;
   receiver->watch.ready = on_readable;
