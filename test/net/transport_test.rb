@@ -587,6 +587,28 @@ module TransportWaitCases
     end
   end
 
+  SENDING_DAEMON = <<~RUBY
+    require "gyre/net"
+    Gyre.run do |task|
+      transport = Gyre::Transport.new(UNIXSocket.for_fd(Integer(ARGV[0])), "the peer")
+      transport.send_soon("y" * 1_000_000)
+      task.async { sleep(0.01) }.wait
+      Process.daemon(true, true)
+      transport.send_soon("end")
+      task.async { transport.close }.wait
+    end
+  RUBY
+
+  def test_a_daemon_sends_what_its_parent_has_queued
+    UNIXSocket.pair do |own, other|
+      pid = Process.spawn(RbConfig.ruby, "-w", "-I#{GyreTest::Helpers::LIB}", "-e", SENDING_DAEMON, other.fileno.to_s, other => other)
+      other.close
+      assert_predicate Process.wait2(pid).last, :success?
+      received = own.read
+      assert_equal [1_000_003, "end"], [received.size, received[-3..]]
+    end
+  end
+
   private
 
   def with_pair(sockets = UNIXSocket.pair, &block)

@@ -44,11 +44,15 @@ static void forked(struct gyre_client *client) {
   gyre_deferred_send_check(GYRE_CONTAINER(client, struct gyre_deferred_send, client));
 }
 
+static void moved(struct gyre_client *client) {
+  GYRE_CONTAINER(client, struct gyre_deferred_send, client)->forks = gyre_forks;
+}
+
 void gyre_deferred_send_init(struct gyre_deferred_send *sends, struct gyre_transport *transport, VALUE io) {
   *sends = (struct gyre_deferred_send){
       .transport = transport,
       .io = io,
-      .client = {.mark = mark, .closing = closing, .forked = forked},
+      .client = {.mark = mark, .closing = closing, .forked = forked, .moved = moved},
       .watch = {.fd = -1, .ready = ready_to_send},
   };
   gyre_list_init(&sends->client.node);
