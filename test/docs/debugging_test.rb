@@ -11,12 +11,13 @@ GyreTest::Engines.test_case("DocsDebuggingTest") do
   include GyreTest::Guide
 
   guide = File.expand_path("../../docs/debugging.md", __dir__)
-  programs = File.read(guide).scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
+  text = File.read(guide)
 
-  define_method(:programs) { programs }
+  define_method(:programs) { @programs ||= text.scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m) }
 
   def test_the_programs_print_what_the_guide_shows
     assert_equal 4, programs.size
+    programs.each { |_, expected| expected.sub!(/ lag_\w+( lag_\w+)*$/, "") } if backend == Gyre::Loop::PORTABLE # has no figures of lag
     runs = programs.map { |code, _| Thread.new { run_app(code, { "GYRE_BACKEND" => backend }, clock(code)) } }
     programs.zip(runs.map(&:value)) { |(code, expected), run| assert_equal [alike(expected), ""], [alike(run.out), run.err], code }
   end
