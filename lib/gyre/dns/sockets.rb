@@ -83,9 +83,11 @@ module Gyre
       # The first socket of a port fails beside another server; then the port is shared.
       def bind_packets(endpoint, port)
         Endpoint.new(:udp, host: endpoint.host, port: port).bind(backlog: 0).flat_map do |first|
+          local = first.socket.local_address
+          any = ["0.0.0.0", "::"].include?(local.ip_address)
           [first, *Array.new(@workers - 1) { share(first) }].each do |listener|
             # The response leaves from the address that was asked.
-            listener.socket.setsockopt(*(first.socket.local_address.ipv6? ? %i[IPV6 RECVPKTINFO] : %i[IP PKTINFO]), true)
+            listener.socket.setsockopt(*(local.ipv6? ? %i[IPV6 RECVPKTINFO] : %i[IP PKTINFO]), true) if any
           end
         end
       end
