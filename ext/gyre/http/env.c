@@ -269,15 +269,13 @@ VALUE gyre_http_env(struct gyre_http_exchange *exchange, const struct gyre_http_
   }
 
   if (head->minor_version == GYRE_HTTP_VERSION_2) rb_hash_delete(env, keys[ENV_HIJACK]);
-  /* Ruby code runs below and may overwrite lent bytes. */
-  if (head->flags & GYRE_HTTP_HEAD_UPGRADE) rb_funcall(env_module, rb_intern("offer"), 1, env);
-  if (!head->authority.length)
-    rb_funcall(env_module, rb_intern("own_address"), 2, env, INT2NUM(connection->transport.fd));
-  if (head->flags & GYRE_HTTP_HEAD_CHUNKED || head->content_length > 0) {
-    rb_hash_aset(env, keys[ENV_INPUT], rb_funcall(input_class, rb_intern("new"), 1, self));
-  }
-  if (head->flags & GYRE_HTTP_HEAD_CHUNKED)
-    rb_hash_aset(env, keys[ENV_TRAILERS], rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
+  /* Ruby code runs below, with signal handlers: other requests may overwrite head and bytes. */
+  const bool upgrade = head->flags & GYRE_HTTP_HEAD_UPGRADE, nameless = !head->authority.length;
+  const bool chunked = head->flags & GYRE_HTTP_HEAD_CHUNKED, body = chunked || head->content_length > 0;
+  if (upgrade) rb_funcall(env_module, rb_intern("offer"), 1, env);
+  if (nameless) rb_funcall(env_module, rb_intern("own_address"), 2, env, INT2NUM(connection->transport.fd));
+  if (body) rb_hash_aset(env, keys[ENV_INPUT], rb_funcall(input_class, rb_intern("new"), 1, self));
+  if (chunked) rb_hash_aset(env, keys[ENV_TRAILERS], rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
   VALUE certificate = connection->https ? gyre_net_peer_certificate(&connection->transport) : Qundef;
   if (certificate != Qundef) rb_funcall(env_module, rb_intern("client_certificate"), 2, env, certificate);
   return env;

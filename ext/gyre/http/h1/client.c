@@ -90,15 +90,17 @@ static struct gyre_transport_object *await(struct client *client, struct gyre_tr
   return object;
 }
 
-/* Receives into `bytes`, or for NULL into the transport's input. Returns 0 at the end. */
-static size_t receive(struct client *client, char *bytes, size_t most, enum gyre_http_client_step step) {
+/* Receives into `*bytes`, for a NULL there into lent memory, without `bytes` into the transport's
+ * input. Returns 0 at the end. A Ractor may wake in another native thread, with its own memory. */
+static size_t receive(struct client *client, char **bytes, size_t most, enum gyre_http_client_step step) {
   struct gyre_transport_object *object = gyre_transport_object_get(client->transport);
-  bool waited = false;
+  bool waited = false, lent = bytes && !*bytes;
   for (;;) {
     struct gyre_transport *transport = &object->transport;
     ssize_t count = -EAGAIN;
+    if (lent && !(*bytes = gyre_lent_plain())) rb_memerror();
     if (waited || !gyre_transport_object_is_drained(object))
-      count = bytes ? gyre_transport_receive(transport, bytes, most) : gyre_transport_fill(transport);
+      count = bytes ? gyre_transport_receive(transport, *bytes, most) : gyre_transport_fill(transport);
     if (count > 0 && gyre_transport_emptied(transport, (size_t)count, bytes ? most : GYRE_LENT_BYTES))
       gyre_socket_drained(object->io, transport->fd, GYRE_READABLE);
     if (count >= 0) return (size_t)count;
@@ -274,9 +276,8 @@ static VALUE client_receive_head(VALUE self) {
   struct gyre_http_head head;
   const struct gyre_http_head_limits limits = {LINE_BYTES_LIMIT, client->limits.header_bytes,
                                                client->limits.header_count};
-  char *lent = gyre_lent_plain();
+  char *lent = NULL;
   size_t received = 0; /* into lent memory */
-  if (!lent) rb_memerror();
   client->head_until_ns = gyre_socket_now() + client->limits.ns[GYRE_CLIENT_AWAITS_HEAD];
   gyre_http1_head_reset(&head, fields, FIELDS_LIMIT);
   for (;;) {
@@ -291,7 +292,8 @@ static VALUE client_receive_head(VALUE self) {
     if (!received) gyre_transport_consume(transport, (size_t)length);
     if (length > 0) return UINT2NUM(client->status);
     bool begun = gyre_transport_available(transport) > 0;
-    received = receive(client, begun ? NULL : lent, GYRE_LENT_BYTES, GYRE_CLIENT_AWAITS_HEAD);
+    lent = NULL;
+    received = receive(client, begun ? NULL : &lent, GYRE_LENT_BYTES, GYRE_CLIENT_AWAITS_HEAD);
     if (!received) cut(object, begun ? "within the head of its response" : "before its response");
     if (begun) received = 0;
   }
@@ -354,7 +356,8 @@ static VALUE read_plain(struct client *client) {
     piece = gyre_transport_object_take(object, length);
   } else {
     piece = rb_str_buf_new((long)most);
-    length = receive(client, RSTRING_PTR(piece), most, GYRE_CLIENT_RECEIVES);
+    char *bytes = RSTRING_PTR(piece);
+    length = receive(client, &bytes, most, GYRE_CLIENT_RECEIVES);
     rb_str_set_len(piece, (long)length);
     if (length == client->piece_bytes && length < PIECE_BYTES_MAX) client->piece_bytes *= 2;
     if (length < most / 4) {

@@ -193,14 +193,14 @@ static VALUE connection_open(VALUE self, VALUE method, VALUE target, VALUE heade
   gyre_http_check_request(method, target);
   method = rb_str_new_frozen(method);
   target = rb_str_new_frozen(target);
-  Check_Type(headers, T_HASH);
-  rb_hash_foreach(headers, gyre_http_check_field, Qnil);
-  request.authority = rb_hash_lookup2(headers, host, Qnil);
-  if (!RB_TYPE_P(request.authority, T_STRING)) rb_raise(rb_eArgError, "header host: missing");
   if (!NIL_P(body) && body != Qtrue) body = rb_str_new_frozen(StringValue(body));
   VALUE object = call_new(self);
   struct gyre_http2_call *call = call_get(object);
   call->until_ns = NIL_P(until) ? -1 : (int64_t)(NUM2DBL(until) * 1e9);
+  Check_Type(headers, T_HASH); /* after conversions, which may run Ruby code */
+  rb_hash_foreach(headers, gyre_http_check_field, Qnil);
+  request.authority = rb_hash_lookup2(headers, host, Qnil);
+  if (!RB_TYPE_P(request.authority, T_STRING)) rb_raise(rb_eArgError, "header host: missing");
   if (gyre_http2_client_is_open(client)) gyre_http2_client_begin(client);
   if (!gyre_http2_client_is_open(client)) return Qnil;
   call->body = body;
