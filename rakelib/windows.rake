@@ -48,7 +48,7 @@ module GyreWindows
       system("cd #{ruby} && ./autogen.sh && cd #{built} && #{ruby}/configure --host=x86_64-w64-mingw32 --with-baseruby=#{RbConfig.ruby} " \
              "--disable-install-doc", out: "#{built}/log", err: %i[child out]) || abort("Ruby's configure failed, see #{built}/log")
       mkdir_p "#{built}/openssl"
-      cp Dir["/usr/include/openssl/*.h", "/usr/include/*/openssl/*.h"], "#{built}/openssl"
+      cp Dir["/usr/include/openssl/*.h", "/usr/include/*-linux-*/openssl/*.h"], "#{built}/openssl"
     end
     ["-I#{Dir["#{built}/.ext/include/*"].first}", "-I#{ruby}/include", "-I#{built}"]
   end
