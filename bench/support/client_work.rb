@@ -22,7 +22,7 @@ module Bench
       "typhoeus" => "Typhoeus, a hydra"
     }.freeze
 
-    # Connections made and closed before those that are measured.
+    # How many connections open and close before the measured ones.
     REHEARSED = 100
 
     # A response that is not the expected one.

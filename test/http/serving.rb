@@ -373,6 +373,13 @@ module GyreTest
       assert client.ended? unless http2?
     end
 
+    # Returns the block's value; false if a limit of time has ended the connection.
+    def in_time?
+      yield
+    rescue Minitest::Assertion, OpenSSL::SSL::SSLError, SystemCallError
+      false
+    end
+
     # Runs the block on the server's loop, which stands still meanwhile.
     def hold(served, &block)
       served.on_loop { Fiber.new(blocking: true, &block).resume }

@@ -56,11 +56,7 @@ module HTTPSServer
   end
 
   # Returns false on a machine that was too busy for the handshake.
-  def hello?(served)
-    get(served).body == "hello"
-  rescue Minitest::Assertion, OpenSSL::SSL::SSLError, SystemCallError
-    false
-  end
+  def hello?(served) = in_time? { get(served).body == "hello" }
 
   # More of them than are taken in one turn.
   def test_a_head_and_what_lingers_may_come_in_records_of_a_byte

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The contract of the native backends (ext/gyre/loop/backend.h), by a plain C program that drives
-# each one that is built and opens here: as it is and with sanitizers. Only `rake test:kqueue`
-# builds the kqueue one on Linux.
+# Checks the contract of the native backends (ext/gyre/loop/backend.h). A plain C program drives
+# each backend that opens here, without and with sanitizers. On Linux only `rake test:kqueue` builds
+# kqueue's.
 require "test_helper"
 require "support/engines"
 require "support/plain_c"

@@ -16,10 +16,9 @@ module GyreTest
     EXE = File.join(ROOT, "exe", "gyre")
     Output = Struct.new(:out, :err, :status)
 
-    # A port of 127.0.0.1 that nothing listens on, over TCP and UDP. Below those that the kernel
-    # gives to connections and to port 0: else another socket may have it before its server does, or
-    # while that is away, even the client that tries to reach it. Several runs at once must differ,
-    # whatever their seed.
+    # Returns an unused port of 127.0.0.1, for TCP and UDP. The kernel gives connections higher
+    # ports, so no client takes it before its server does. Ignores Minitest's seed: runs beside each
+    # other need different ports.
     def self.free_port
       port = Random.new.rand(15_000..30_000)
       TCPServer.open("127.0.0.1", port, &:close)

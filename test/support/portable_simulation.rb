@@ -52,9 +52,7 @@ module Gyre
 
       def real_now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
-  end
 
-  module Testing
     # Draws ready fibers.
     module Drawn
       def random=(random)
@@ -74,9 +72,7 @@ module Gyre
         @ready.first
       end
     end
-  end
 
-  module Testing
     # Prepended to the portable loop.
     module VirtualLoop
       def simulate = @backend = @virtual = VirtualBackend.new(@backend)

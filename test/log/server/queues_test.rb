@@ -13,8 +13,7 @@ require "support/redis_server"
 GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::LogOutputs
 
-  # Nothing listens on a port that was bound and is closed.
-  define_method(:nowhere) { @nowhere ||= "127.0.0.1:#{free_port}" }
+  def nowhere = @nowhere ||= "127.0.0.1:#{free_port}"
 
   def test_one_dead_output_stops_nothing_else
     Dir.mktmpdir do |folder|

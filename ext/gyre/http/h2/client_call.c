@@ -157,8 +157,8 @@ static int push_field(VALUE name, VALUE value, VALUE argument) {
   return ST_CONTINUE;
 }
 
-/* Returns the stream; NULL: the connection takes no more, or there is no memory. libnghttp2 copies
- * the lines, names in lower case. */
+/* Returns the stream; NULL without memory, or if the connection takes no more streams. libnghttp2
+ * copies the lines and lower-cases names. */
 static struct gyre_http2_stream *begin(struct gyre_http2_client *client, struct request *request, VALUE method,
                                        VALUE target, VALUE headers, VALUE body) {
   bool tls = client->transport->operations != &gyre_transport_plain;

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A body that the app has chunked under its own transfer-encoding (Rack 2's Rack::Chunked). Refuses
-# one that does not begin with a chunk; Response sends it unchanged and ends the connection.
+# A body that the app has chunked itself (Rack 2's Rack::Chunked). Refuses a body without a chunk at
+# its start. Response sends the rest unchanged and ends the connection.
 
 module Gyre
   module HTTP
