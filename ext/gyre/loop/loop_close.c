@@ -11,6 +11,7 @@
 
 #include <ruby/io.h>
 #include <ruby/ractor.h>
+#include <ruby/version.h>
 #include <stdlib.h>
 
 bool gyre_io_is_closed(VALUE io) {
