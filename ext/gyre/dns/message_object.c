@@ -3,7 +3,6 @@
 #include "dns/dns.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 VALUE gyre_mDNS;
 static VALUE question_class, record_class;

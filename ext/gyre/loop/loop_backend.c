@@ -6,7 +6,6 @@
 #include "loop/forks.h"
 #include "loop/loop.h"
 
-#include <errno.h>
 #include <ruby/ractor.h>
 #include <string.h>
 

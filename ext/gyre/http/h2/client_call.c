@@ -12,7 +12,6 @@
 #include "net/transport_object.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define PIECE_BYTES (128 * 1024) /* bytes of a body returned by one call */
 #define EARLY_BYTES (32 << 20)   /* bytes of a response kept before its request is sent */
